@@ -1,0 +1,360 @@
+"""Read and check chip files. A file that passes here can be trusted by everything else.
+
+The layout (schema 1)::
+
+    schema = 1
+    key = "gb10"                       # lower case, letters digits dots dashes
+    name = "NVIDIA GB10 (DGX Spark)"
+    kind = "gpu"                       # gpu | cpu | custom
+    vendor = "nvidia"
+    architecture = "Blackwell sm_121"
+    aliases = ["dgx-spark"]
+    placeholder = false                # true: invented numbers, for examples
+    notes = ["…"]
+
+    [match]                            # how `auto` recognises it
+    device_names = ["NVIDIA GB10"]     # regular expressions
+    compute_capability = "12.1"
+    sm_count = 48
+    memory_gb = [100, 140]
+
+    [memory]                           # a quantity = {value, unit, status, source, clock_mhz?, note?}
+    bandwidth = {value = 273.06, unit = "GB/s", status = "measured", source = "…"}
+    bandwidth_achieved = {…}
+    capacity = {…}
+
+    [[level]]                          # caches, innermost first
+    name = "L2"
+    capacity = {value = 24, unit = "MiB", …}
+    bandwidth = {…}                    # optional
+
+    [chip]                             # counts and limits: sm_count, clock, tdp, shared_memory_per_sm, …
+    sm_count = {value = 48, unit = "", …}
+
+    [[peak]]                           # native compute rates
+    formats = ["BF16", "FP16"]
+    dense = {value = 118.8, unit = "TFLOP/s", clock_mhz = 2418, …}
+    sparse = {…}                       # optional
+    achieved = {…}                     # optional
+
+    [[path]]                           # formats without a unit of their own
+    formats = ["NF4"]
+    kind = "dequantize"                # or "emulated"
+    compute = "BF16"
+    reason = "no unit: codes are looked up and multiplied in 16 bit"
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from roofline_model.errors import DefinitionError, UnknownNameError
+from roofline_model.formats import FORMATS, get_format
+from roofline_model.hardware import STATUSES, ComputePath, Device, MatchRule, MemoryLevel, Quantity
+
+_UNITS: dict[str, tuple[float, str]] = {
+    "B/s": (1, "B/s"), "MB/s": (1e6, "B/s"), "GB/s": (1e9, "B/s"), "TB/s": (1e12, "B/s"),
+    "FLOP/s": (1, "FLOP/s"), "GFLOP/s": (1e9, "FLOP/s"), "TFLOP/s": (1e12, "FLOP/s"), "PFLOP/s": (1e15, "FLOP/s"),
+    "OP/s": (1, "FLOP/s"), "TOP/s": (1e12, "FLOP/s"),
+    "B": (1, "B"), "kB": (1e3, "B"), "MB": (1e6, "B"), "GB": (1e9, "B"), "TB": (1e12, "B"),
+    "KiB": (1024, "B"), "MiB": (1024**2, "B"), "GiB": (1024**3, "B"),
+    "Hz": (1, "Hz"), "MHz": (1e6, "Hz"), "GHz": (1e9, "Hz"), "W": (1, "W"), "": (1, ""),
+}  # fmt: skip
+
+# Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.
+_RANGES: dict[str, tuple[float, float]] = {"B/s": (1e9, 1e15), "FLOP/s": (1e9, 1e18), "B": (1e3, 1e14), "Hz": (1e7, 1e11), "W": (0.5, 1e5)}  # fmt: skip
+_RIDGE_RANGE = (0.05, 50_000.0)
+
+_TOP_FIELDS = {"schema", "key", "name", "kind", "vendor", "architecture", "aliases", "placeholder", "notes",
+               "match", "memory", "level", "chip", "peak", "path"}  # fmt: skip
+_QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
+_CHIP_UNITS: dict[str, str] = {
+    "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
+    "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "tdp": "W",
+    "shared_memory_per_sm": "B", "shared_memory_per_block": "B",
+}  # fmt: skip
+# Rates that may not fall when a format narrows, within one family.
+_MONOTONE = (("FP64", "FP32"), ("FP32", "TF32"), ("TF32", "BF16"), ("BF16", "FP8_E4M3"), ("BF16", "INT8"), ("FP8_E4M3", "NVFP4"),
+             ("FP8_E4M3", "MXFP4"), ("INT8", "INT4"))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of the self-check of a chip file."""
+
+    severity: Literal["error", "warning"]
+    message: str
+
+
+def read_device_file(path: Path) -> Device:
+    """Read a custom chip from a TOML file; raises `DefinitionError` naming file, field and fix."""
+    if path.is_dir():
+        raise DefinitionError(f"chip file {path} is a folder; give the path of a TOML file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DefinitionError(f"chip file {path} does not exist; `roofline hardware show gb10 --toml` prints one to start from") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"chip file {path} cannot be read: {error}") from None
+    return read_device_text(text, str(path))
+
+
+def read_device_text(text: str, where: str) -> Device:
+    """Parse and check the text of a chip file; `where` names it in errors."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DefinitionError(f"{where}: not valid TOML: {error}") from None
+    device = _Reader(where, data).device()
+    errors = [finding.message for finding in check_device(device) if finding.severity == "error"]
+    if errors:
+        raise DefinitionError(f"{where}: {errors[0]}")
+    return device
+
+
+class _Reader:
+    """Turns one parsed file into a `Device`; carries the file name for the error messages."""
+
+    def __init__(self, where: str, data: dict[str, Any]) -> None:
+        self.where = where
+        self.data = data
+
+    def fail(self, message: str) -> DefinitionError:
+        return DefinitionError(f"{self.where}: {message}")
+
+    def device(self) -> Device:
+        self._only_known("the top level", self.data, _TOP_FIELDS)
+        if self.data.get("schema") != 1:
+            raise self.fail(f"schema must be 1, got {self.data.get('schema')!r} (a newer file needs a newer roofline-bench)")
+        key = self._text("key")
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", key):
+            raise self.fail(f"key must be lower-case letters, digits, dots and dashes, got {key!r}")
+        kind = self._text("kind")
+        if kind not in ("gpu", "cpu", "custom"):
+            raise self.fail(f"kind must be gpu, cpu or custom, got {kind!r}")
+        memory = self._table("memory", required=True)
+        self._only_known("[memory]", memory, {"bandwidth", "bandwidth_achieved", "capacity"})
+        if "bandwidth" not in memory:
+            raise self.fail("[memory] bandwidth is missing; give {value, unit, status, source}")
+        paths = self._peaks()
+        paths.update(self._paths(paths))
+        chip = self._table("chip")
+        self._only_known("[chip]", chip, set(_CHIP_UNITS))
+        return Device(
+            key=key,
+            name=self._text("name"),
+            kind=kind,  # type: ignore[arg-type]  # checked above
+            vendor=self.data.get("vendor", ""),
+            architecture=self.data.get("architecture", ""),
+            aliases=tuple(alias.lower() for alias in self._strings("aliases", self.data)),
+            is_placeholder=bool(self.data.get("placeholder", False)),
+            notes=tuple(self._strings("notes", self.data)),
+            bandwidth=self._quantity("[memory] bandwidth", memory["bandwidth"], "B/s"),
+            bandwidth_achieved=self._optional("[memory] bandwidth_achieved", memory.get("bandwidth_achieved"), "B/s"),
+            capacity=self._optional("[memory] capacity", memory.get("capacity"), "B"),
+            levels=tuple(self._level(i, table) for i, table in enumerate(self._tables("level"))),
+            chip={name: self._quantity(f"[chip] {name}", value, _CHIP_UNITS[name]) for name, value in chip.items()},
+            paths=paths,
+            match=self._match(),
+        )
+
+    def _peaks(self) -> dict[str, ComputePath]:
+        paths: dict[str, ComputePath] = {}
+        for i, table in enumerate(self._tables("peak")):
+            where = f"[[peak]] {i + 1}"
+            self._only_known(where, table, {"formats", "dense", "sparse", "achieved", "reason"})
+            if "dense" not in table:
+                raise self.fail(f"{where}: dense is missing; give {{value, unit, status, source}}")
+            dense = self._quantity(f"{where} dense", table["dense"], "FLOP/s")
+            sparse = self._optional(f"{where} sparse", table.get("sparse"), "FLOP/s")
+            achieved = self._optional(f"{where} achieved", table.get("achieved"), "FLOP/s")
+            for key in self._formats(where, table):
+                if key in paths:
+                    raise self.fail(f"{where}: {key} is given twice")
+                paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, str(table.get("reason", "")))
+        if not paths:
+            raise self.fail("no [[peak]]: give at least one native compute rate")
+        return paths
+
+    def _paths(self, native: Mapping[str, ComputePath]) -> dict[str, ComputePath]:
+        paths: dict[str, ComputePath] = {}
+        for i, table in enumerate(self._tables("path")):
+            where = f"[[path]] {i + 1}"
+            self._only_known(where, table, {"formats", "kind", "compute", "reason"})
+            kind = table.get("kind")
+            if kind not in ("emulated", "dequantize"):
+                raise self.fail(f"{where}: kind must be emulated or dequantize, got {kind!r} (native rates go into [[peak]])")
+            compute = self._format(where, table.get("compute", ""))
+            if compute not in native:
+                raise self.fail(f"{where}: compute = {compute} has no [[peak]] in this file")
+            for key in self._formats(where, table):
+                if key in native or key in paths:
+                    raise self.fail(f"{where}: {key} is given twice")
+                paths[key] = ComputePath(key, kind, compute, native[compute].dense, reason=str(table.get("reason", "")))
+        return paths
+
+    def _level(self, index: int, table: dict[str, Any]) -> MemoryLevel:
+        where = f"[[level]] {index + 1}"
+        self._only_known(where, table, {"name", "capacity", "bandwidth"})
+        if "capacity" not in table or not isinstance(table.get("name"), str):
+            raise self.fail(f"{where}: name and capacity are required")
+        capacity = self._quantity(f"{where} capacity", table["capacity"], "B")
+        return MemoryLevel(table["name"], capacity.value, self._optional(f"{where} bandwidth", table.get("bandwidth"), "B/s"))
+
+    def _match(self) -> MatchRule:
+        table = self._table("match")
+        self._only_known("[match]", table, {"device_names", "compute_capability", "sm_count", "memory_gb"})
+        names = self._strings("device_names", table)
+        for pattern in names:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise self.fail(f"[match] device_names: {pattern!r} is not a regular expression: {error}") from None
+        memory = table.get("memory_gb")
+        if memory is not None and not (isinstance(memory, list) and len(memory) == 2 and all(isinstance(n, int | float) for n in memory)):
+            raise self.fail(f"[match] memory_gb must be [smallest, largest], got {memory!r}")
+        capability, sm_count = table.get("compute_capability"), table.get("sm_count")
+        if capability is not None and not isinstance(capability, str):
+            raise self.fail(f'[match] compute_capability must be text such as "9.0", got {capability!r}')
+        if sm_count is not None and not isinstance(sm_count, int):
+            raise self.fail(f"[match] sm_count must be a whole number, got {sm_count!r}")
+        return MatchRule(tuple(names), capability, sm_count, None if memory is None else (float(memory[0]), float(memory[1])))
+
+    def _quantity(self, where: str, table: Any, unit: str) -> Quantity:
+        if not isinstance(table, dict):
+            raise self.fail(f"{where}: expected {{value, unit, status, source}}, got {table!r}")
+        self._only_known(where, table, _QUANTITY_FIELDS)
+        for name in ("value", "unit", "status", "source"):
+            if name not in table:
+                raise self.fail(f"{where}: {name} is missing")
+        value = table["value"]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.fail(f"{where}: value must be a number, got {value!r}")
+        if not math.isfinite(value) or value <= 0:
+            raise self.fail(f"{where}: value must be positive, got {value!r}")
+        scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
+        if si_unit != unit:
+            known = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
+            raise self.fail(f"{where}: unit {table['unit']!r} does not fit; use one of {known}")
+        if table["status"] not in STATUSES:
+            raise self.fail(f"{where}: status {table['status']!r} is unknown; use one of {', '.join(STATUSES)}")
+        if not isinstance(table["source"], str) or not table["source"].strip():
+            raise self.fail(f"{where}: source must say where the number comes from")
+        clock = table.get("clock_mhz")
+        if clock is not None and (isinstance(clock, bool) or not isinstance(clock, int | float) or clock <= 0):
+            raise self.fail(f"{where}: clock_mhz must be a positive number, got {clock!r}")
+        return Quantity(value * scale, unit, table["status"], table["source"], None if clock is None else clock * 1e6, str(table.get("note", "")))
+
+    def _optional(self, where: str, table: Any, unit: str) -> Quantity | None:
+        return None if table is None else self._quantity(where, table, unit)
+
+    def _formats(self, where: str, table: dict[str, Any]) -> list[str]:
+        names = self._strings("formats", table)
+        if not names:
+            raise self.fail(f'{where}: formats is missing; give a list such as ["BF16", "FP16"]')
+        return [self._format(where, name) for name in names]
+
+    def _format(self, where: str, name: Any) -> str:
+        try:
+            return get_format(name).key
+        except UnknownNameError as error:
+            raise self.fail(f"{where}: {error}") from None
+
+    def _text(self, name: str) -> str:
+        value = self.data.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise self.fail(f"{name} is missing or not text")
+        return value
+
+    def _strings(self, name: str, table: dict[str, Any]) -> list[str]:
+        value = table.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.fail(f"{name} must be a list of texts, got {value!r}")
+        return value
+
+    def _table(self, name: str, required: bool = False) -> dict[str, Any]:
+        value = self.data.get(name)
+        if value is None and not required:
+            return {}
+        if not isinstance(value, dict):
+            raise self.fail(f"[{name}] is missing or not a table")
+        return value
+
+    def _tables(self, name: str) -> list[dict[str, Any]]:
+        value = self.data.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.fail(f"{name} must be written as [[{name}]] tables")
+        return value
+
+    def _only_known(self, where: str, table: Mapping[str, Any], known: set[str]) -> None:
+        for name in table:
+            if name not in known:
+                raise self.fail(f"{where}: unknown field {name!r}. Known: {', '.join(sorted(known))}.")
+
+
+def check_device(device: Device) -> list[Finding]:
+    """Check one chip for slips of unit, order and sense: ranges, monotone rates, ridge points, sparse = 2 × dense.
+
+    Errors make a file unusable; warnings are shown by `roofline hardware check`.
+    """
+    findings: list[Finding] = []
+    quantities: dict[str, Quantity] = {"memory bandwidth": device.bandwidth}
+    for name, quantity in (("achieved bandwidth", device.bandwidth_achieved), ("memory capacity", device.capacity)):
+        if quantity is not None:
+            quantities[name] = quantity
+    quantities.update({f"peak of {key}": path.dense for key, path in device.paths.items() if path.kind == "native"})
+    quantities.update(device.chip)
+    for name, quantity in quantities.items():
+        low, high = _RANGES.get(quantity.unit, (1, 1e9))
+        if not low <= quantity.value <= high:
+            findings.append(Finding("error", f"{name} = {quantity.value:g} {quantity.unit} is outside {low:g}…{high:g}: a slip of unit?"))
+    findings += _check_paths(device)
+    findings += _check_memory(device)
+    if device.kind == "gpu":
+        missing = [key for key in FORMATS if key not in device.paths]
+        if missing:
+            findings.append(Finding("warning", f"no peak or path for {', '.join(missing)}"))
+        if not device.match.device_names and not device.is_placeholder:
+            findings.append(Finding("warning", "no [match] device_names: `auto` can never find this chip"))
+    return findings
+
+
+def _check_paths(device: Device) -> list[Finding]:
+    findings: list[Finding] = []
+    native = {key: path for key, path in device.paths.items() if path.kind == "native"}
+    for key, path in native.items():
+        ridge = path.dense.value / device.bandwidth.value
+        if not _RIDGE_RANGE[0] <= ridge <= _RIDGE_RANGE[1]:
+            findings.append(Finding("error", f"ridge point of {key} is {ridge:.3g} FLOP/byte: bandwidth or peak has a wrong unit"))
+        if path.sparse is not None and not math.isclose(path.sparse.value, 2 * path.dense.value, rel_tol=0.02):
+            findings.append(Finding("error", f"{key}: sparse peak must be 2 × dense (2:4), got {path.sparse.value / path.dense.value:.2f} ×"))
+        if path.achieved is not None and path.achieved.value > 1.25 * path.dense.value:
+            findings.append(Finding("warning", f"{key}: achieved {path.achieved.value / 1e12:.1f} TFLOP/s exceeds the peak by more than 25 %"))
+        if device.kind == "gpu" and path.dense.clock_hz is None and not device.is_placeholder:
+            findings.append(Finding("warning", f"{key}: peak without clock_mhz"))
+    for wide, narrow in _MONOTONE:
+        if wide in native and narrow in native and native[narrow].dense.value < 0.99 * native[wide].dense.value:
+            explained = native[narrow].reason or any(wide in note and narrow in note for note in device.notes)
+            # A CPU's narrow formats really are slower where it lacks the instructions; a GPU's are not.
+            if not explained and device.kind == "gpu":
+                findings.append(Finding("error", f"{narrow} peak is below {wide}: a slip, or state the reason in the file"))
+    return findings
+
+
+def _check_memory(device: Device) -> list[Finding]:
+    findings: list[Finding] = []
+    achieved = device.bandwidth_achieved
+    if achieved is not None and not 0.3 <= achieved.value / device.bandwidth.value <= 1.02:
+        findings.append(Finding("error", f"achieved bandwidth is {achieved.value / device.bandwidth.value:.2f} of the peak: one of them is wrong"))
+    for level in device.levels:
+        if level.bandwidth is not None and level.bandwidth.value < device.bandwidth.value:
+            findings.append(Finding("error", f"{level.name} bandwidth is below DRAM bandwidth"))
+        if device.capacity is not None and level.capacity_bytes >= device.capacity.value:
+            findings.append(Finding("error", f"{level.name} is not smaller than the memory behind it"))
+    return findings

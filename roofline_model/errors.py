@@ -1,0 +1,90 @@
+"""The error tree of the whole project: every message says what was asked, what is known, what to do next.
+
+RooflineError                    base; carries a slug that docs/errors.md explains
+├── UnknownNameError             a chip, format, shape set, model or run nobody knows (nearest names are given)
+├── InvalidValueError            a number, shape or option outside its range
+├── DefinitionError              a chip or format file that is missing, negative, textual or unknown somewhere
+├── UnsupportedError             this chip, device or library cannot do what was asked
+├── MissingDependencyError       an optional package is absent (the message holds the install command)
+└── StoreError                   the results database cannot be opened, read or written
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RooflineError(Exception):
+    """A mistake the user can mend. `str(error)` is one line; `slug` names its section in docs/errors.md."""
+
+    slug = "error"
+
+    def __init__(self, message: str, *, slug: str | None = None) -> None:
+        super().__init__(message)
+        if slug is not None:
+            self.slug = slug
+
+
+class UnknownNameError(RooflineError, KeyError):
+    """A name that is not in a registry. Also a `KeyError`, so that mapping-like use keeps working."""
+
+    slug = "unknown-name"
+
+    def __init__(self, kind: str, asked: str, known: Iterable[str], *, fix: str = "") -> None:
+        names = sorted(known)
+        nearest = nearest_names(asked, names)
+        hint = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
+        listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
+        # An unknown name comes from a command line, so it is shown cut and quoted, never raw.
+        super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}Known: {listed}.{' ' + fix if fix else ''}")
+        self.slug = f"unknown-{kind.replace(' ', '-')}"
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0])
+
+
+class InvalidValueError(RooflineError, ValueError):
+    """A value outside its allowed range or of the wrong type."""
+
+    slug = "invalid-value"
+
+
+class DefinitionError(RooflineError, ValueError):
+    """A definition file (chip or format TOML) that cannot be accepted; names file, field and reason."""
+
+    slug = "definition"
+
+
+class UnsupportedError(RooflineError):
+    """Something this chip, device or library version cannot do."""
+
+    slug = "unsupported"
+
+
+class MissingDependencyError(RooflineError, ImportError):
+    """An optional package is not installed."""
+
+    slug = "missing-dependency"
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'roofline-bench[{extra}]'")
+
+
+class StoreError(RooflineError):
+    """The results database cannot be used as asked."""
+
+    slug = "store"
+
+
+def nearest_names(asked: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Return up to `count` known names that look like `asked`, best first."""
+    by_lower = {name.lower(): name for name in known}
+    matches = difflib.get_close_matches(asked.lower()[:80], by_lower, n=count, cutoff=0.55)
+    contained = [low for low in by_lower if asked and len(asked) > 2 and asked.lower() in low]
+    return [by_lower[low] for low in dict.fromkeys([*matches, *contained])][:count]
+
+
+def _quoted(text: str, limit: int = 60) -> str:
+    printable = "".join(ch if ch.isprintable() else "?" for ch in text[: limit + 1])
+    return f"'{printable[:limit]}…'" if len(printable) > limit else f"'{printable}'"

@@ -1,0 +1,228 @@
+"""The ideal time: speed of light, `max(bytes / bandwidth, FLOPs / peak)`, with everything that went into it.
+
+Source: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline_model.cost import OpCost
+from roofline_model.errors import InvalidValueError
+from roofline_model.formats import NumberFormat, get_format
+from roofline_model.hardware import ComputePath, Device, Quantity, get_hardware
+from roofline_model.operators import Operator, gemm, gemv
+
+MODEL_VERSION = "ideal-1"
+"""Changes whenever the same case would get another ideal time; stored with every prediction."""
+
+Bound = Literal["memory", "compute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the ideal roofline says of one call. All SI."""
+
+    hardware: str
+    time_s: float
+    memory_time_s: float
+    compute_time_s: float
+    bound: Bound
+    flops: float
+    read_bytes: float
+    write_bytes: float
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float
+    """Dense peak of the path; for a cost with several compute formats, their FLOP-weighted harmonic mean."""
+    compute_format: str
+    """The format whose unit computes; several are joined by `+`; empty for a pure copy."""
+    path: str
+    """native, emulated or dequantize."""
+    memory_level: str
+    """DRAM, or the cache whose bandwidth was used for a warm case."""
+    provenance: str
+    """Status of the weakest number used: datasheet, measured, derived, …, placeholder."""
+    notes: tuple[str, ...] = ()
+    model_version: str = MODEL_VERSION
+
+    @property
+    def intensity_flop_per_byte(self) -> float:
+        """Arithmetic intensity of the case."""
+        moved = self.read_bytes + self.write_bytes
+        return self.flops / moved if moved else math.inf
+
+    @property
+    def critical_intensity_flop_per_byte(self) -> float:
+        """Ridge point: the intensity at which memory and compute take equal time."""
+        return self.peak_flops_per_s / self.bandwidth_bytes_per_s
+
+    @property
+    def rate_flops_per_s(self) -> float:
+        """Predicted rate of the whole call."""
+        return self.flops / self.time_s
+
+    # Names of the original documents, read-only.
+    @property
+    def predicted_time_us(self) -> float:
+        """Time in µs (seeds' name)."""
+        return self.time_s * 1e6
+
+    @property
+    def predicted_tflops(self) -> float:
+        """Rate in TFLOP/s (seeds' name)."""
+        return self.rate_flops_per_s / 1e12
+
+    @property
+    def bottleneck(self) -> str:
+        """`memory` or `compute` (seeds' name)."""
+        return self.bound
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte (seeds' name)."""
+        return self.intensity_flop_per_byte
+
+    @property
+    def critical_ai(self) -> float:
+        """FLOP/byte at the ridge (seeds' name)."""
+        return self.critical_intensity_flop_per_byte
+
+
+@dataclass(frozen=True, slots=True)
+class DualRooflinePoint:
+    """A predicted and a measured point of one case, side by side (seeds' name)."""
+
+    label: str
+    precision: str
+    prediction: Prediction
+    measured_time_s: float | None = None
+
+    @property
+    def predicted_time_us(self) -> float:
+        """Predicted time in µs."""
+        return self.prediction.time_s * 1e6
+
+    @property
+    def measured_time_us(self) -> float | None:
+        """Measured time in µs, or None when nothing was measured."""
+        return None if self.measured_time_s is None else self.measured_time_s * 1e6
+
+    @property
+    def error_ratio(self) -> float | None:
+        """(predicted − measured) / measured; negative: the prediction was too fast."""
+        return error_ratio(self.prediction.time_s, self.measured_time_s)
+
+    @property
+    def error_pct(self) -> float | None:
+        """`error_ratio` in percent (seeds' name)."""
+        return None if self.error_ratio is None else self.error_ratio * 100
+
+
+def error_ratio(predicted_s: float | None, measured_s: float | None) -> float | None:
+    """Return (predicted − measured) / measured, or None when either is missing."""
+    if predicted_s is None or not measured_s:
+        return None
+    return (predicted_s - measured_s) / measured_s
+
+
+def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "cold") -> Prediction:
+    """Return the ideal prediction of `work` on a chip.
+
+    `cache="warm"` uses the last-level cache's bandwidth when the operands fit in it and that bandwidth is known;
+    where it is not known the DRAM roof stands and a note says that the case may run faster.
+    Raises `UnsupportedError` when the chip cannot compute in the format, `InvalidValueError` for FLOPs without a format.
+    """
+    device = get_hardware(hardware)
+    cost = work.cost if isinstance(work, Operator) else work
+    paths = _paths(cost, device)
+    compute_time_s = math.fsum(count / path.dense.value for count, path in paths)
+    bandwidth, level, notes = _memory(cost, device, cache)
+    memory_time_s = cost.total_bytes / bandwidth.value
+    time_s = max(memory_time_s, compute_time_s)
+    if time_s <= 0:
+        raise InvalidValueError("the work has neither FLOPs nor bytes: there is nothing to predict")
+    flops = cost.total_flops
+    notes += list(dict.fromkeys(path.reason for _, path in paths if path.reason and path.kind != "native"))
+    notes += _widening_notes(work)
+    kinds = [path.kind for _, path in paths]
+    if isinstance(work, Operator) and _is_weight_only(work) and "native" in kinds:
+        kinds = ["dequantize"]
+    return Prediction(
+        hardware=device.key,
+        time_s=time_s,
+        memory_time_s=memory_time_s,
+        compute_time_s=compute_time_s,
+        bound="compute" if compute_time_s > memory_time_s else "memory",
+        flops=flops,
+        read_bytes=cost.total_read_bytes,
+        write_bytes=cost.total_write_bytes,
+        bandwidth_bytes_per_s=bandwidth.value,
+        peak_flops_per_s=flops / compute_time_s if compute_time_s else _default_peak(device),
+        compute_format="+".join(dict.fromkeys(path.compute_format for _, path in paths)),
+        path=next((kind for kind in ("emulated", "dequantize") if kind in kinds), "native"),
+        memory_level=level,
+        provenance=_weakest([bandwidth, *(path.dense for _, path in paths)]),
+        notes=tuple(notes),
+    )
+
+
+def predict_gemm(
+    hardware: Device | str, M: int, N: int, K: int, precision: str | NumberFormat = "FP16", *,
+    weight_precision: str | NumberFormat | None = None, output_precision: str | NumberFormat | None = None,
+) -> Prediction:  # fmt: skip
+    """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N), both operands in `precision` unless told otherwise."""
+    return predict(gemm(M, N, K, a=precision, b=weight_precision, c=output_precision), hardware)
+
+
+def predict_gemv(
+    hardware: Device | str, N: int, K: int, precision: str | NumberFormat = "FP16", *, M: int = 1,
+    weight_precision: str | NumberFormat | None = None, output_precision: str | NumberFormat | None = None,
+) -> Prediction:  # fmt: skip
+    """Return the ideal prediction of y(M×N) = x(M×K)·W(K×N), the product of a decode step."""
+    return predict(gemv(N, K, M=M, a=precision, b=weight_precision, c=output_precision), hardware)
+
+
+def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
+    found = []
+    for format_name, count in cost.flops:
+        if count and not format_name:
+            raise InvalidValueError("these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used")
+        if count:
+            found.append((count, device.path(format_name)))
+    return found
+
+
+def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, list[str]]:
+    last = device.last_level_cache
+    if cache != "warm" or last is None or cost.total_bytes > last.capacity_bytes:
+        return device.bandwidth, "DRAM", []
+    if last.bandwidth is None:
+        return device.bandwidth, "DRAM", [f"operands fit in {last.name}, whose bandwidth is not known: may run faster than this roof"]
+    return last.bandwidth, last.name, []
+
+
+def _is_weight_only(work: Operator) -> bool:
+    formats = dict(work.formats)
+    if "a" not in formats or "b" not in formats:
+        return False
+    return get_format(formats["b"]).element_bits < get_format(formats["a"]).element_bits
+
+
+def _widening_notes(work: Operator | OpCost) -> list[str]:
+    if not isinstance(work, Operator) or not _is_weight_only(work):
+        return []
+    formats = dict(work.formats)
+    return [f"{formats['b']} weights are widened to {formats['a']} before the product"]
+
+
+def _weakest(quantities: list[Quantity]) -> str:
+    """Return the least trustworthy status among the numbers that made a prediction."""
+    order = ("measured-here", "datasheet", "measured", "derived", "declared", "secondary", "unconfirmed", "placeholder")
+    return max((quantity.status for quantity in quantities), key=order.index)
+
+
+def _default_peak(device: Device) -> float:
+    """Return a peak for the ridge of a pure copy: the widest native rate the chip has."""
+    return max(path.dense.value for path in device.paths.values())

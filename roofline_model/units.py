@@ -1,0 +1,73 @@
+"""SI base units inside, prefixes only when printing: the one table of prefixes and the formatters that use it."""
+
+from __future__ import annotations
+
+KILO = 1e3
+MEGA = 1e6
+GIGA = 1e9
+TERA = 1e12
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+DECIMAL_PREFIXES: dict[str, float] = {
+    "p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3,
+    "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+}  # fmt: skip
+
+
+def _scaled(value: float, unit: str, digits: int, smallest: str, largest: str) -> str:
+    names = list(DECIMAL_PREFIXES)
+    names = names[names.index(smallest) : names.index(largest) + 1]
+    magnitude = abs(value)
+    chosen = names[0]
+    for name in names:
+        # The half-unit-in-the-last-place keeps 999.96 µs from printing as "1000 µs".
+        if magnitude >= DECIMAL_PREFIXES[name] * (1 - 0.5 * 10.0**-digits):
+            chosen = name
+    text = f"{value / DECIMAL_PREFIXES[chosen]:.{digits}g}"
+    if "e" in text:
+        text = f"{float(text):.0f}"
+    return f"{text} {chosen}{unit}"
+
+
+def format_time(time_s: float | None, digits: int = 4) -> str:
+    """Print seconds with the prefix that reads best: `3.357e-05` → `33.57 µs`; missing → `–`.
+
+    Examples: 0.9999995 → "1 s", 999e-9 → "999 ns", 0 → "0 s".
+    """
+    if time_s is None:
+        return "–"
+    return "0 s" if time_s == 0 else _scaled(time_s, "s", digits, "p", "")
+
+
+def format_bytes(size_bytes: float | None, digits: int = 3) -> str:
+    """Print a capacity in binary units (KiB, MiB, GiB), as caches and memories are sold; missing → `–`."""
+    if size_bytes is None:
+        return "–"
+    for unit, scale in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if abs(size_bytes) >= scale:
+            return f"{float(f'{size_bytes / scale:.{digits}g}'):g} {unit}"
+    return f"{size_bytes:g} B"
+
+
+def format_bandwidth(bandwidth_bytes_per_s: float | None, digits: int = 4) -> str:
+    """Print a rate in decimal GB/s or TB/s (1 GB/s = 1e9 bytes/s); missing → `–`."""
+    if bandwidth_bytes_per_s is None:
+        return "–"
+    return _scaled(bandwidth_bytes_per_s, "B/s", digits, "", "P")
+
+
+def format_flops(rate_flops_per_s: float | None, digits: int = 4) -> str:
+    """Print a rate in decimal GFLOP/s or TFLOP/s; missing → `–`."""
+    if rate_flops_per_s is None:
+        return "–"
+    return _scaled(rate_flops_per_s, "FLOP/s", digits, "", "P")
+
+
+def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -> str:
+    """Print a stored ratio as percent; missing → `–`."""
+    if ratio is None:
+        return "–"
+    return f"{ratio * 100:{'+' if signed else ''}.{digits}f} %"
