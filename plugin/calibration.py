@@ -1,0 +1,113 @@
+"""This machine's CPU as a `Device`: measured ceilings, cached by a fingerprint of everything that moves them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from plugin.ceilings import Ceilings, measure_cpu_ceilings
+from plugin.machine import Machine
+from roofline_model.case import short_hash
+from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
+
+CEILINGS_VERSION = 1
+"""Changes whenever the micro-kernels would measure something else."""
+
+# What a CPU does with formats it has no kernels for; torch widens them first.
+_WIDENED = {
+    "dequantize": ("INT4", "INT2", "NF4", "NVFP4", "MXFP4", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP8_E4M3", "MXFP8_E5M2", "MXINT8"),
+    "emulated": ("FP8_E4M3", "FP8_E5M2"),
+}  # fmt: skip
+
+
+def cpu_device(machine: Machine, report: Callable[[str], None], *, refresh: bool = False) -> Device:
+    """Return this CPU's profile from the cache, or measure it now (about 12 s) and cache it."""
+    cached = None if refresh else cached_cpu_device(machine)
+    if cached is not None:
+        return cached
+    report("measuring this CPU's ceilings, once (about 12 s)")
+    ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
+    _write_cache(machine, ceilings)
+    return build_device(machine, ceilings)
+
+
+def cached_cpu_device(machine: Machine) -> Device | None:
+    """Return this CPU's profile if its ceilings were measured before, else None. Never measures, never imports torch."""
+    try:
+        stored = json.loads(_cache_file(machine).read_text())
+        return build_device(machine, Ceilings(**stored["ceilings"]))
+    except (OSError, ValueError, KeyError, TypeError):  # absent, or written by another version: measure again
+        return None
+
+
+def build_device(machine: Machine, ceilings: Ceilings) -> Device:
+    """Return the `Device` of measured ceilings."""
+    source = f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, {machine.cpu_count} threads"
+
+    def measured(value: float, unit: str, note: str = "") -> Quantity:
+        return Quantity(value, unit, "measured-here", source, note=note)
+
+    paths = {
+        key: ComputePath(key, "native", key, measured(rate, "FLOP/s", "best square matrix product"))
+        for key, rate in ceilings.flops_per_s.items()
+    }
+    for kind, keys in _WIDENED.items():
+        wide = "FP32" if kind == "emulated" else "BF16" if "BF16" in paths else "FP32"
+        for key in keys:
+            reason = f"no CPU unit for {key}: computed in {wide}"
+            paths[key] = ComputePath(key, kind, wide, paths[wide].dense, reason=reason)  # type: ignore[arg-type]
+    levels = ()
+    if ceilings.cache_capacity_bytes:
+        bandwidth = None if ceilings.cache_bytes_per_s is None else measured(ceilings.cache_bytes_per_s, "B/s")
+        levels = (MemoryLevel("LLC", ceilings.cache_capacity_bytes, bandwidth),)
+    return Device(
+        key=f"cpu-{re.sub(r'[^a-z0-9.]+', '-', machine.cpu_name.lower()).strip('-')[:40] or 'unknown'}-{machine.cpu_count}t",
+        name=f"{machine.cpu_name}, {machine.cpu_count} threads",
+        kind="cpu",
+        bandwidth=measured(
+            ceilings.dram_bytes_per_s,
+            "B/s",
+            f"best of copy, triad, dot, sum and matrix-vector: {ceilings.dram_kernel}",
+        ),
+        paths=paths,
+        capacity=None
+        if machine.memory_bytes is None
+        else Quantity(machine.memory_bytes, "B", "measured-here", "/proc/meminfo"),
+        levels=levels,
+        chip={"core_count": Quantity(machine.cpu_count, "", "measured-here", "CPUs usable by this process")},
+        notes=("Ceilings were measured on this machine; another machine of the same model may differ.",),
+    )
+
+
+def _cache_file(machine: Machine) -> Path:
+    base = os.environ.get("ROOFLINE_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "roofline-bench"
+    )
+    fingerprint = short_hash(
+        [
+            CEILINGS_VERSION,
+            machine.cpu_name,
+            machine.cpu_count,
+            machine.cache_bytes,
+            machine.memory_bytes,
+            machine.torch_version,
+            os.environ.get("OMP_NUM_THREADS"),
+        ]
+    )
+    return Path(base) / f"cpu-{fingerprint}.json"
+
+
+def _write_cache(machine: Machine, ceilings: Ceilings) -> None:
+    """Keep the ceilings for the next run; a machine without a writable home measures again each time."""
+    file = _cache_file(machine)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(f".{os.getpid()}.tmp")
+        partial.write_text(json.dumps({"cpu": machine.cpu_name, "ceilings": asdict(ceilings)}, indent=1))
+        partial.replace(file)  # two runs at once: the last one wins, neither reads a half-written file
+    except OSError:
+        return

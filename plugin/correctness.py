@@ -1,0 +1,93 @@
+"""Is the kernel right? Nothing is timed that was not compared with a reference first, and again after.
+
+The measure is norm-wise: ‖output − reference‖ / ‖reference‖ in float64. NaN and Inf never pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline_model.errors import InvalidValueError
+
+Check = Callable[[Any], float]
+
+
+class WrongResultError(AssertionError):
+    """A kernel's output is not what it must be: a failed test, never a timing."""
+
+
+@dataclass(slots=True)
+class Verifier:
+    """Checks the outputs of one kernel and remembers the largest error seen."""
+
+    check: Check
+    tolerance: float
+    max_error: float = 0.0
+
+    def verify(self, output: Any, when: str) -> None:
+        """Raise `WrongResultError` unless the output is within the tolerance."""
+        __tracebackhide__ = True
+        error = float(self.check(output))
+        if math.isnan(error) or math.isinf(error):
+            raise WrongResultError(f"{when}: the output holds NaN or Inf, or has the wrong shape")
+        self.max_error = max(self.max_error, error)
+        if error > self.tolerance:
+            raise WrongResultError(f"{when}: relative error {error:.3g} exceeds the tolerance {self.tolerance:.3g}")
+
+
+def make_verifier(
+    reference: Any, check: Check | None, tolerance: float | None, arguments: Sequence[Any]
+) -> Verifier | None:
+    """Return the verifier for what the user gave, or None when there is nothing to compare with.
+
+    `reference` is the expected output, or a callable that computes it from the same arguments; it is evaluated once,
+    before anything is timed. Default tolerance: 1e-2, right for 16-bit outputs.
+    """
+    if check is not None and reference is not None:
+        raise InvalidValueError("give either reference= or check=, not both")
+    if tolerance is not None and not tolerance >= 0:
+        raise InvalidValueError(f"tolerance must be ≥ 0, got {tolerance!r}")
+    allowed = 1e-2 if tolerance is None else tolerance
+    if check is not None:
+        return Verifier(check, allowed)
+    if reference is None:
+        return None
+    expected = _snapshot(reference(*arguments) if callable(reference) else reference)
+    return Verifier(lambda output: relative_error(output, expected), allowed)
+
+
+def relative_error(output: Any, expected: Any) -> float:
+    """Return ‖output − expected‖ / ‖expected‖ over all arrays of the two structures; NaN when they cannot be compared."""
+    import numpy as np
+
+    outputs, references = list(_arrays(output)), list(_arrays(expected))
+    if len(outputs) != len(references) or any(a.shape != b.shape for a, b in zip(outputs, references, strict=True)):
+        return math.nan
+    difference = math.fsum(float(np.sum(np.square(a - b))) for a, b in zip(outputs, references, strict=True))
+    scale = math.fsum(float(np.sum(np.square(b))) for b in references)
+    if scale == 0:
+        return 0.0 if difference == 0 else math.inf
+    return math.sqrt(difference / scale)
+
+
+def _snapshot(value: Any) -> Any:
+    """Return the arrays of a reference as float64 copies, so that a kernel writing in place cannot change them."""
+    return [array.copy() for array in _arrays(value)]
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    import numpy as np
+
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield from _arrays(value[key])
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif value is not None:
+        if hasattr(value, "detach"):  # a torch tensor, without importing torch
+            value = value.detach().double().cpu().numpy()
+        yield np.asarray(value, dtype=np.float64)

@@ -1,0 +1,377 @@
+"""The `roofline` fixture: declare what is measured, measure it, compare kernels. One instance per test."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from plugin import benchmark_bridge
+from plugin.correctness import Check
+from plugin.load import LoadWatch
+from plugin.runner import CaseTiming, KernelCall, run_case, run_interleaved
+from plugin.session import BenchSession, utc_now
+from plugin.telemetry import MIN_POWER_WINDOW_S, PowerReading, Telemetry, median_of
+from plugin.timers import Timer
+from results.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.case import Case
+from roofline_model.cost import OpCost
+from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.hardware import Device
+from roofline_model.operators import Operator
+from roofline_model.roofline import Prediction, predict
+
+_MARKER_KEYS = ("work", "name", "tolerance")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `measure` returns: the record's measurement and prediction, for a test's own assertions."""
+
+    measurement: Measurement
+    prediction: Prediction | None
+
+    @property
+    def median_s(self) -> float:
+        """Median seconds per call."""
+        return self.measurement.median_s
+
+    @property
+    def error_ratio(self) -> float | None:
+        """(predicted − measured) / measured, or None without a prediction."""
+        if self.prediction is None:
+            return None
+        return (self.prediction.time_s - self.median_s) / self.median_s
+
+    @property
+    def roof_ratio(self) -> float | None:
+        """Share of the roof reached: ideal time over measured time."""
+        return None if self.prediction is None else self.prediction.time_s / self.median_s
+
+
+@dataclass(slots=True)
+class Pending:
+    """One case of this test on its way into the store."""
+
+    case: Case
+    prediction: Prediction | None
+    status: str = ""
+    reason: str = ""
+    measurement: Measurement | None = None
+    method: Method | None = None
+    telemetry: tuple[TelemetrySample, ...] = field(default=())
+
+
+class RooflineFixture:
+    """See `measure`; `declare` first when a case may have to be skipped, so that its prediction is stored all the same."""
+
+    def __init__(self, session: BenchSession, request: pytest.FixtureRequest, benchmark: Any) -> None:
+        self._session = session
+        self._request = request
+        self._benchmark = benchmark
+        self._defaults = _marker_defaults(request.node)
+        self.pending: list[Pending] = []
+
+    @property
+    def hardware(self) -> Device:
+        """The chip that predictions are for."""
+        return self._session.target.hardware
+
+    @property
+    def torch_device(self) -> str:
+        """Where kernels of this session run: `cpu` or `cuda`."""
+        return self._session.target.device
+
+    @property
+    def may_measure(self) -> bool:
+        """Whether this machine measures in this session, or only predicts."""
+        return self._session.target.can_measure and not self._session.options.predict_only
+
+    def declare(self, case: Case, work: Operator | OpCost | None = None) -> Prediction | None:
+        """Name the case and its work before anything is built; returns the prediction.
+
+        Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
+        """
+        pending = Pending(case, None)
+        self.pending.append(pending)
+        with _skipping(pending):
+            pending.prediction = self._predict(work, case)
+        if not self.may_measure:
+            pending.status = "predicted"
+            pending.reason = (
+                "--roofline-predict-only" if self._session.options.predict_only else self._session.target.reason
+            )
+            pytest.skip(f"predicted only: {pending.reason}")
+        return pending.prediction
+
+    def measure(
+        self,
+        fn: Callable[..., Any],
+        *,
+        args: Sequence[Any] | None = None,
+        make_args: Callable[[int], Sequence[Any]] | None = None,
+        work: Operator | OpCost | None = None,
+        reference: Any = None,
+        check: Check | None = None,
+        tolerance: float | None = None,
+        mutates: Sequence[int] = (),
+        setup: Callable[[], Any] | None = None,
+        name: str | None = None,
+    ) -> Outcome:
+        """Check `fn`, time it, and store the result beside its prediction.
+
+        `make_args(i)` returns the arguments of operand set i (equal data in distinct memory): with it the case is cold,
+        because the sets are rotated past the cache. `args` (or nothing) gives one set: the case is warm, and says so.
+        `work` is an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted. `reference` is the
+        expected output or a callable that computes it from the same arguments; `check(output)` returns the relative error
+        instead. `mutates` lists the positions of arguments that `fn` overwrites. The first call is timed apart
+        (`first_call_s`): compilation and autotuning never reach the samples.
+        Raises `WrongResultError` when the result is wrong, `InvalidValueError` for arguments that contradict each other.
+        """
+        __tracebackhide__ = True
+        pending = self._current(work, name, make_args is not None)
+        call = self._call(fn, args, make_args, reference, check, tolerance, mutates, setup)
+        with _skipping(pending):
+            timer = self._timer(pending)
+        cold = pending.case.cache == "cold"
+        with _skipping(pending), Telemetry(self._session.nvml) as telemetry, LoadWatch() as load:
+            timing = run_case(
+                call,
+                timer,
+                self._session.make_rule(),
+                cold=cold,
+                cache_bytes=self._session.cache_bytes(),
+                free_bytes=self._session.free_bytes(),
+            )
+        window = self._power_window(call, timer, timing)
+        self._finish(pending, timing, timer, telemetry.samples, window, load.flags())
+        benchmark_bridge.feed(self._benchmark, self._request.node, timing.samples_s)
+        assert pending.measurement is not None
+        return Outcome(pending.measurement, pending.prediction)
+
+    def compare(
+        self,
+        kernels: Mapping[str, Callable[..., Any]],
+        *,
+        args: Sequence[Any] | None = None,
+        make_args: Callable[[int], Sequence[Any]] | None = None,
+        work: Operator | OpCost | None = None,
+        reference: Any = None,
+        check: Check | None = None,
+        tolerance: float | None = None,
+        mutates: Sequence[int] = (),
+        name: str | None = None,
+    ) -> dict[str, Outcome]:
+        """Measure several kernels on the same work, sample by sample in turn, each stored as a case of its own.
+
+        The keys name the kernels. Each is checked like in `measure`; the first wrong one fails the test.
+        """
+        __tracebackhide__ = True
+        if len(kernels) < 2:
+            raise InvalidValueError(f"compare needs at least two kernels, got {len(kernels)}; use measure for one")
+        prefix = f"{name}." if name else ""
+        entries = {
+            label: self._current(work, f"{prefix}{label}", make_args is not None, last=False) for label in kernels
+        }
+        self._stop_unless_measuring(list(entries.values()))
+        timers = {label: self._timer(entry) for label, entry in entries.items()}
+        calls = {
+            label: self._call(fn, args, make_args, reference, check, tolerance, mutates, None)
+            for label, fn in kernels.items()
+        }
+        with Telemetry(self._session.nvml) as telemetry, LoadWatch() as load:
+            timings = run_interleaved(
+                {label: (calls[label], timers[label], self._session.make_rule()) for label in kernels},
+                cold=make_args is not None,
+                cache_bytes=self._session.cache_bytes(),
+                free_bytes=self._session.free_bytes(),
+            )
+        for label, entry in entries.items():
+            self._finish(entry, timings[label], timers[label], telemetry.samples, None, load.flags())
+        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(timings.values())).samples_s)
+        return {label: Outcome(_present(entry.measurement), entry.prediction) for label, entry in entries.items()}
+
+    # Steps ---------------------------------------------------------------------------------------------------
+
+    def _current(
+        self, work: Operator | OpCost | None, name: str | None, can_rotate: bool, last: bool = True
+    ) -> Pending:
+        """Return the case to measure: the one declared, or one made from the work and the test's name."""
+        if last and self.pending and not self.pending[-1].status and work is None and name is None:
+            return self.pending[-1]
+        work = work if work is not None else self._defaults.get("work")
+        label = name or self._defaults.get("name") or self._request.node.name
+        kernel = re.sub(r"[^A-Za-z0-9._]+", "_", str(label)).strip("_")[:120] or "kernel"
+        cache = "cold" if can_rotate and self._session.options.cache != "warm" else "warm"
+        is_operator = isinstance(work, Operator)
+        case = work.case(kernel, cache=cache) if is_operator else Case("custom", (), (), kernel, cache)
+        if any(entry.case.case_key == case.case_key for entry in self.pending):
+            raise InvalidValueError(
+                f"{case.kernel!r} was measured in this test already; give each measurement its own name="
+            )
+        if last:
+            self.declare(case, work)
+            return self.pending[-1]
+        entry = Pending(case, self._predict(work, case))
+        self.pending.append(entry)
+        return entry
+
+    def _stop_unless_measuring(self, entries: Sequence[Pending]) -> None:
+        if self.may_measure:
+            return
+        reason = "--roofline-predict-only" if self._session.options.predict_only else self._session.target.reason
+        for entry in entries:
+            entry.status, entry.reason = "predicted", reason
+        pytest.skip(f"predicted only: {reason}")
+
+    def _predict(self, work: Operator | OpCost | None, case: Case) -> Prediction | None:
+        return None if work is None else predict(work, self._session.target.hardware, cache=case.cache)
+
+    def _timer(self, pending: Pending) -> Timer:
+        timer = self._session.make_timer()
+        timer.begin_case(pending.case.case_key, pending.prediction.time_s if pending.prediction else None)
+        return timer
+
+    def _call(
+        self, fn: Callable[..., Any], args: Sequence[Any] | None, make_args: Callable[[int], Sequence[Any]] | None,
+        reference: Any, check: Check | None, tolerance: float | None, mutates: Sequence[int], setup: Callable[[], Any] | None,
+    ) -> KernelCall:  # fmt: skip
+        if args is not None and make_args is not None:
+            raise InvalidValueError("give either args= (one set, warm) or make_args= (rotated, cold), not both")
+        if not callable(fn):
+            raise InvalidValueError(f"the kernel must be callable, got {type(fn).__name__}")
+        fixed = tuple(args or ())
+        return KernelCall(
+            kernel=fn,
+            make_args=(lambda index: tuple(make_args(index))) if make_args is not None else (lambda index: fixed),
+            can_rotate=make_args is not None,
+            reference=reference,
+            check=check,
+            tolerance=tolerance if tolerance is not None else self._defaults.get("tolerance"),
+            mutates=tuple(mutates),
+            setup=setup,
+        )
+
+    def _power_window(self, call: KernelCall, timer: Timer, timing: CaseTiming) -> PowerReading | None:
+        """Repeat the kernel alone for long enough that its power means something."""
+        if not self._session.options.power or self._session.nvml is None or not timer.runs_kernel:
+            return None
+        calls = max(1, int(0.2 / timing.stats.median_s))
+        schedule = timing.rotation.schedule(0, min(calls, 20_000))
+        with Telemetry(self._session.nvml) as telemetry:
+            deadline = time.perf_counter() + MIN_POWER_WINDOW_S + 0.2
+            while time.perf_counter() < deadline:
+                timer.sample(call.kernel, schedule)
+        return telemetry.power()
+
+    def _finish(
+        self,
+        pending: Pending,
+        timing: CaseTiming,
+        timer: Timer,
+        telemetry: tuple[TelemetrySample, ...],
+        window: PowerReading | None,
+        load_flags: tuple[str, ...],
+    ) -> None:
+        stats = timing.stats
+        flags = timing.flags
+        flags += load_flags if timer.runs_kernel and self.torch_device == "cpu" else ()
+        flags += ("simulated",) if not timer.runs_kernel else ()
+        flags += ("forced",) if self._session.target.is_forced else ()
+        pending.measurement = Measurement(
+            samples_s=timing.samples_s,
+            calls_per_sample=timing.calls_per_sample,
+            median_s=stats.median_s,
+            min_s=stats.min_s,
+            max_s=stats.max_s,
+            mean_s=stats.mean_s,
+            std_s=stats.std_s,
+            q1_s=stats.q1_s,
+            q3_s=stats.q3_s,
+            sample_count=stats.count,
+            ci_low_s=stats.ci_low_s,
+            ci_high_s=stats.ci_high_s,
+            stop_reason=timing.stop_reason,
+            first_call_s=timing.first_call_s,
+            warmup_calls=timing.warmup_calls,
+            wall_s=timing.wall_s,
+            rotation_count=len(timing.rotation.sets),
+            working_set_bytes=timing.rotation.working_set_bytes,
+            max_error=timing.max_error,
+            tolerance=timing.tolerance,
+            power_w=None if window is None else window.power_w,
+            energy_j=None if window is None else window.power_w * stats.median_s,
+            power_source=None if window is None else window.source,
+            sm_clock_hz=median_of(telemetry, "sm_clock_hz"),
+            temperature_c=median_of(telemetry, "temperature_c"),
+            flags=flags,
+        )
+        pending.telemetry = telemetry
+        pending.method = self._session.method(timer, pending.case.cache == "cold")
+        pending.status = "measured"
+
+    def records(self, test_id: str, failure: tuple[str, str] | None) -> list[Record]:
+        """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
+        assert self._session.run is not None
+        found = []
+        for entry in self.pending:
+            if not entry.status and failure is None:
+                continue  # declared, then nothing: the test chose not to measure
+            status, reason = (entry.status, entry.reason) if entry.status else failure or ("", "")
+            measured_s = entry.measurement.median_s if entry.measurement else None
+            predictions: tuple[PredictionRecord, ...] = ()
+            if entry.prediction is not None:
+                predictions = (
+                    PredictionRecord.from_prediction(entry.prediction, self._session.profile_hash, measured_s),
+                )
+            found.append(
+                Record(
+                    record_id=uuid.uuid4().hex,
+                    run_id=self._session.run.run_id,
+                    case=entry.case,
+                    status=status,  # type: ignore[arg-type]
+                    reason=reason,
+                    test_id=test_id,
+                    created_at=utc_now(),
+                    process=self._session.process,
+                    method=entry.method,
+                    measurement=entry.measurement,
+                    predictions=predictions,
+                    telemetry=entry.telemetry,
+                    extra={"test_failure": failure[1]} if failure and entry.measurement else {},
+                )
+            )
+        return found
+
+
+@contextlib.contextmanager
+def _skipping(pending: Pending) -> Iterator[None]:
+    """Turn what this machine or chip cannot do into a skipped case with its reason."""
+    try:
+        yield
+    except UnsupportedError as error:
+        pending.status, pending.reason = "skipped", str(error)
+        pytest.skip(str(error))
+
+
+def _marker_defaults(node: pytest.Item) -> dict[str, Any]:
+    marker = node.get_closest_marker("roofline")
+    if marker is None:
+        return {}
+    if marker.args:
+        raise InvalidValueError("the roofline marker takes keyword arguments only: work=, name=, tolerance=")
+    for key in marker.kwargs:
+        if key not in _MARKER_KEYS:
+            raise InvalidValueError(f"the roofline marker has no argument {key!r}; known: {', '.join(_MARKER_KEYS)}")
+    return dict(marker.kwargs)
+
+
+def _present(measurement: Measurement | None) -> Measurement:
+    assert measurement is not None
+    return measurement

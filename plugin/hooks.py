@@ -1,0 +1,227 @@
+"""pytest's hooks, wired to the session: attach, measure, store, show. No arithmetic here."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugin import benchmark_bridge, terminal
+from plugin.fixtures import RooflineFixture
+from plugin.options import BenchOptions
+from plugin.progress import Progress
+from plugin.session import BenchSession
+from plugin.target import Target
+from roofline_model.errors import RooflineError
+
+_fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
+
+
+class RooflineHooks:
+    """One per pytest session that uses us; registered by `roofline_pytest.load`."""
+
+    def __init__(self, config: pytest.Config, usage_error: type[Exception]) -> None:
+        self.config = config
+        self.usage_error = usage_error
+        self._options: BenchOptions | None = None
+        self._session: BenchSession | None = None
+        self._progress: Progress | None = None
+        self._deselected: list[str] = []
+
+    @property
+    def options(self) -> BenchOptions:
+        """The parsed options; raises a `RooflineError` for a bad one."""
+        if self._options is None:
+            self._options = BenchOptions.from_pytest_config(self.config)
+        return self._options
+
+    @property
+    def session(self) -> BenchSession:
+        """The session, made on first use; no database is opened and nothing measured by making it."""
+        if self._session is None:
+            folder = Path(str(self.config.invocation_params.dir))
+            self._session = BenchSession(self.options, folder, self._report)
+        return self._session
+
+    @property
+    def target(self) -> Target:
+        """Which chip, which device, may it measure."""
+        return self.session.target
+
+    def fixture(self, request: pytest.FixtureRequest, benchmark: Any) -> Iterator[RooflineFixture]:
+        """Give a test its fixture object and keep it for the report."""
+        self.session.open()
+        fixture = RooflineFixture(self.session, request, benchmark)
+        request.node.stash[_fixture_key] = fixture
+        yield fixture
+
+    # Before the tests ----------------------------------------------------------------------------------------
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Remember what -k left out, to name the nearest when nothing is left."""
+        self._deselected += [item.name for item in items if _is_ours(item)]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Open the run before the first test, so that calibration is shown and is nobody's set-up time."""
+        ours = [item for item in session.items if _is_ours(item)]
+        if not ours or session.config.option.collectonly or self.config.pluginmanager.hasplugin("dsession"):
+            return
+        try:
+            run = self.session.open()
+        except RooflineError as error:
+            raise self.usage_error(str(error)) from None
+        chip = self.target.hardware
+        facts = run.environment.facts
+        software = f"torch {facts['torch']}" if facts.get("torch") else "no torch"
+        driver = f" · driver {facts['driver']}" if facts.get("driver") else ""
+        self._report(
+            f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
+        )
+        if not self.target.can_measure:
+            self._report(f"predictions only: {self.target.reason}")
+        if self.config.pluginmanager.hasplugin("benchmark") and all(
+            _is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
+        ):
+            benchmark_bridge.show_few_columns(self.config)
+        self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Give pytest-benchmark its replaying timer before its fixture is made; show the live line."""
+        if not _is_ours(item):
+            return
+        benchmark_bridge.attach_timer(item)
+        reporter = self._live_reporter()
+        if reporter is not None and self._progress is not None:
+            reporter.rewrite(self._progress.line(item.name, reporter._tw.fullwidth), erase=True)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Any:
+        """Let one case measure at a time when xdist runs several workers."""
+        if _is_ours(item) and "PYTEST_XDIST_WORKER" in os.environ:
+            with _one_at_a_time(Path(str(self.config.invocation_params.dir))):
+                return (yield)
+        return (yield)
+
+    # After each test -----------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Commit the records of a test as soon as its call phase is over."""
+        report = yield
+        if call.when != "call" or _fixture_key not in item.stash:
+            return report
+        fixture = item.stash[_fixture_key]
+        for record in fixture.records(item.nodeid, _failure(report, call)):
+            self.session.add(record)
+        if self._progress is not None:
+            self._progress.finished_one()
+        return report
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Close the run, and fail a night that measured too little."""
+        if self._session is None or self.config.pluginmanager.hasplugin("dsession"):
+            return
+        needed = self.options.require_measured
+        measured = sum(record.status == "measured" for record in self._session.records)
+        if (
+            needed is not None
+            and measured < needed
+            and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        ):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._session.close(int(session.exitstatus))
+
+    # The summary ---------------------------------------------------------------------------------------------
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the table, the verdicts and what to do next."""
+        if self._session is None or not self._session.is_open:
+            self._explain_nothing(terminalreporter)
+            return
+        records = self._session.records
+        run = self._session.run
+        terminalreporter.section("roofline")
+        for line in [*terminal.summary_lines(records), *terminal.flag_lines(records)]:
+            terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
+        assert run is not None
+        terminalreporter.write_line(
+            f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({_clean(run.label)})' if run.label else ''} → {self._session.database}"
+        )
+        needed = self.options.require_measured
+        measured = sum(record.status == "measured" for record in records)
+        if needed is not None and measured < needed:
+            terminalreporter.write_line(
+                f"ERROR: --roofline-require-measured={needed}: only {measured} measured", red=True
+            )
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            terminalreporter.write_line(
+                "under xdist each worker keeps a run of its own and cases are measured one at a time"
+            )
+
+    def _explain_nothing(self, reporter: Any) -> None:
+        wanted = self.config.option.keyword
+        if not self._deselected or not wanted or self.config.option.collectonly:
+            return
+        nearest = difflib.get_close_matches(wanted, self._deselected, n=3, cutoff=0.1)
+        reporter.write_line(
+            f"-k {wanted!r} selects none of {len(self._deselected)} cases; nearest: {', '.join(nearest) or self._deselected[0]}",
+            yellow=True,
+        )
+
+    def _report(self, text: str) -> None:
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None:
+            return
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(f"roofline: {text}")
+
+    def _live_reporter(self) -> Any:
+        """Return pytest's reporter when a live line makes sense: a terminal, and neither -v nor -q."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or self.config.option.verbose != 0 or not sys.__stdout__ or not sys.__stdout__.isatty():
+            return None
+        return reporter
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return "roofline" in getattr(item, "fixturenames", ())
+
+
+def _failure(report: Any, call: pytest.CallInfo[None]) -> tuple[str, str] | None:
+    """Return (status, one-line reason) of a test that ended without success, else None."""
+    if call.excinfo is None:
+        return None
+    if report.skipped:
+        return "skipped", _clean(str(getattr(call.excinfo.value, "msg", call.excinfo.value)))
+    text = str(call.excinfo.value).strip()
+    kind = call.excinfo.typename
+    if isinstance(call.excinfo.value, MemoryError) or kind == "OutOfMemoryError":
+        return "failed", _clean(f"out of memory: {text}")
+    return "failed", _clean(text if kind == "WrongResultError" else f"{kind}: {text}")
+
+
+def _clean(text: str) -> str:
+    """Return the first line of a text, printable and short enough to store and show."""
+    first = text.strip().splitlines()[0] if text.strip() else ""
+    return "".join(ch if ch.isprintable() else "?" for ch in first)[:300]
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Hold a lock shared by the workers of this folder; two kernels at once would both be timed wrong."""
+    import fcntl
+
+    (folder / ".roofline").mkdir(exist_ok=True)
+    with (folder / ".roofline" / "measure.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

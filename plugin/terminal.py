@@ -1,0 +1,174 @@
+"""What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from results.records import Record
+from results.verdict import GroupKey, groups, shape_verdicts
+from roofline_model.units import format_percent, format_time
+
+MAX_WIDTH = 100
+GOOD_ROOF_RATIO = 0.7
+POOR_ROOF_RATIO = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line to print, with the colour it gets on a terminal."""
+
+    text: str
+    colour: str = ""
+
+
+def summary_lines(records: Sequence[Record], failed_reasons: bool = True) -> list[Line]:
+    """Return the whole summary: one block per shape, then the reasons of what was not measured."""
+    verdicts = {(v.op, v.baseline.case.shape, v.cache, v.baseline.case.mode): v for v in shape_verdicts(records)}
+    lines: list[Line] = []
+    for key, members in groups(records).items():
+        shown = [
+            record
+            for record in members
+            if record.status in ("measured", "predicted") and (record.ideal or record.measurement)
+        ]
+        if shown:
+            lines += _block(key, shown)
+            if key in verdicts:
+                lines.append(Line(f"  → {verdicts[key].sentence}", "bold"))
+            lines.append(Line(""))
+    if failed_reasons:
+        lines += _reasons(records)
+    return lines
+
+
+def count_line(records: Iterable[Record]) -> str:
+    """Return the counts by status, e.g. `12 measured, 1 skipped`; `nothing measured` for none."""
+    counts = Counter(record.status for record in records)
+    parts = [
+        f"{counts[status]} {status}" for status in ("measured", "predicted", "skipped", "failed") if counts[status]
+    ]
+    return ", ".join(parts) or "nothing measured"
+
+
+_HEADERS = ("weight.act", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound")
+
+
+def _block(key: GroupKey, members: Sequence[Record]) -> list[Line]:
+    op, _, cache, mode = key
+    where = {"cold": "operands from memory", "warm": "operands may stay in cache", "none": ""}[cache]
+    title = (
+        f"{op} {members[0].case.shape_label}".rstrip()
+        + (f" · {cache}" if cache != "none" else "")
+        + (f" · {mode}" if mode != "eager" else "")
+    )
+    has_power = any(record.measurement and record.measurement.power_w is not None for record in members)
+    rows = [_row(record, has_power) for record in members]
+    headers = (*_HEADERS, "W") if has_power else _HEADERS
+    widths = [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
+    widths = _fitted(widths)
+    lines = [
+        Line(f"{title}  ({where})" if where else title, "bold"),
+        Line("  " + _join(headers, widths), "light"),
+    ]
+    for record, row in zip(members, rows, strict=True):
+        lines.append(Line("  " + _join(row, widths), _colour(record)))
+    return lines
+
+
+def _row(record: Record, has_power: bool) -> tuple[str, ...]:
+    measured, ideal = record.measurement, record.ideal
+    width = measured.ci_half_width_ratio if measured else None
+    cells = (
+        record.case.format_label or "–",
+        record.case.kernel,
+        format_time(measured.median_s if measured else None),
+        "–" if width is None else f"{width * 100:.1f} %",
+        format_time(ideal.time_s if ideal else None),
+        format_percent(ideal.error_ratio if ideal else None, 0, signed=True),
+        _rate(record),
+        format_percent(ideal.time_s / measured.median_s if ideal and measured else None, 0),
+        ideal.bound if ideal else "–",
+    )
+    return (
+        (*cells, "–" if not measured or measured.power_w is None else f"{measured.power_w:.0f}") if has_power else cells
+    )
+
+
+def _rate(record: Record) -> str:
+    """Return the rate the bound is about: GB/s of compulsory traffic, or TFLOP/s."""
+    ideal = record.ideal
+    if ideal is None:
+        return "–"
+    time_s = record.measurement.median_s if record.measurement else ideal.time_s
+    if ideal.bound == "memory":
+        return f"{ideal.total_bytes / time_s / 1e9:.4g} GB/s"
+    rate = ideal.flops / time_s
+    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
+
+
+def _fitted(widths: list[int]) -> list[int]:
+    """Shorten the two text columns until the table fits into `MAX_WIDTH`."""
+    fitted = list(widths)
+    for column in (1, 0):
+        excess = sum(fitted) + 2 * len(fitted) - MAX_WIDTH
+        if excess > 0:
+            fitted[column] = max(10, fitted[column] - excess)
+    return fitted
+
+
+def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
+    texts = []
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        text = cell if len(cell) <= width else cell[: width - 1] + "…"
+        texts.append(text.ljust(width) if i in (0, 1, 8) else text.rjust(width))
+    return "  ".join(texts).rstrip()
+
+
+def _colour(record: Record) -> str:
+    if record.measurement is None or record.ideal is None:
+        return ""
+    share = record.ideal.time_s / record.measurement.median_s
+    return "green" if share >= GOOD_ROOF_RATIO else "red" if share < POOR_ROOF_RATIO else ""
+
+
+def _reasons(records: Sequence[Record]) -> list[Line]:
+    """Return why cases were not measured, each reason once with its count."""
+    counts: Counter[tuple[str, str]] = Counter()
+    example: dict[tuple[str, str], str] = {}
+    for record in records:
+        if record.status != "measured":
+            key = (record.status, record.reason)
+            counts[key] += 1
+            example.setdefault(key, f"{record.case.op} {record.case.id}")
+    lines = []
+    for (status, reason), count in counts.items():
+        what = example[status, reason] if count == 1 else f"{count} cases"
+        lines.append(
+            Line(
+                f"{status}: {what}: {reason}",
+                "red" if status == "failed" else "yellow" if status == "skipped" else "",
+            )
+        )
+    return lines
+
+
+def flag_lines(records: Sequence[Record]) -> list[Line]:
+    """Return one line per warning flag that occurred, with how many cases carry it."""
+    explained = {
+        "noisy": "the median's interval is wider than ±5 %",
+        "drift": "the last third of the samples differs from the first by more than 5 %",
+        "unchecked": "no reference was given: the result was not checked",
+        "contended": "other processes used more than 10 % of the CPUs: times are too long, measure on a quiet machine",
+        "stolen": "the hypervisor gave more than 2 % of the CPUs to other machines: times are too long",
+        "cold-unproven": "the last-level cache's size is unknown: operands may have come from cache",
+        "simulated": "times come from the simulated or replayed timer, not from this machine",
+        "forced": "measured with --roofline-force-measure on a machine that is not this chip",
+    }
+    counts = Counter(flag for record in records if record.measurement for flag in record.measurement.flags)
+    return [
+        Line(f"{flag}: {counts[flag]} case{'s' if counts[flag] > 1 else ''}: {text}", "yellow")
+        for flag, text in explained.items()
+        if counts[flag]
+    ]

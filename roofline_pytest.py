@@ -1,0 +1,154 @@
+"""The pytest plugin's entry: options, the `roofline` fixture and marker. Standard library and pytest only.
+
+Everything else (`plugin`, `results`, numpy, a database) is imported on first use of the fixture, the marker or an
+option, so a suite that does not use us is untouched, even one with packages of its own called `plugin` or `results`.
+The entry-point name in pyproject.toml must stay this module's name (docs/decisions/0001).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Any
+
+import pytest
+
+_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--roofline-hw", {"metavar": "NAME|FILE|auto", "dest": "roofline_hw", "help": "Chip to predict for: a name of `roofline hardware list`, a TOML file, or auto = this machine (default). Short form: --hw."}),
+    ("--roofline-device", {"metavar": "cpu|cuda", "help": "Where kernels run. Default: cuda when an NVIDIA device is present, else cpu."}),
+    ("--roofline-db", {"metavar": "URL|PATH", "help": "Results database. Default: $ROOFLINE_DB, else .roofline/results.db in the current folder."}),
+    ("--roofline-run", {"metavar": "LABEL", "help": "Label of this run, for `roofline show LABEL`."}),
+    ("--roofline-predict-only", {"action": "store_true", "default": None, "help": "Store and show predictions; measure nothing."}),
+    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases whose weight or activation format is listed (keys or aliases of `roofline formats`)."}),
+    ("--roofline-shapes", {"metavar": "SET", "help": "quick (default) | standard | full | llm:NAME | MxNxK,… | FILE.csv"}),
+    ("--roofline-cache", {"metavar": "cold|warm|both", "help": "Operands from memory (cold, default), left in cache (warm), or both as separate cases."}),
+    ("--roofline-target-ci", {"metavar": "PERCENT", "help": "Stop sampling when the 95 %% interval of the median is within ± this (default 1)."}),
+    ("--roofline-max-seconds", {"metavar": "SECONDS", "help": "Sampling budget of one case (default 0.7)."}),
+    ("--roofline-timer", {"metavar": "TIMER", "help": "auto (default) | monotonic | cuda-event | simulated[:k=v,…] | replay:RUN.json"}),
+    ("--roofline-power", {"action": "store_true", "dest": "roofline_power", "default": None, "help": "Add a window of 2 s per case to measure power and energy (NVML)."}),
+    ("--roofline-no-power", {"action": "store_false", "dest": "roofline_power", "default": None, "help": "Read no power sensor at all."}),
+    ("--roofline-json", {"metavar": "FILE", "help": "Export this run to FILE when it ends."}),
+    ("--roofline-require-measured", {"metavar": "N", "nargs": "?", "const": "1", "help": "Exit 1 when fewer than N cases (default 1) were measured; write it last or as =N."}),
+    ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
+)  # fmt: skip
+
+_state: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+
+
+class RooflineUsageError(pytest.UsageError):
+    """Bad input to one of our options: one line, exit code 2."""
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    group = parser.getgroup("roofline", "roofline: predict, measure and compare kernels")
+    for flag, attributes in _OPTIONS:
+        group.addoption(flag, **{"default": None, **attributes})
+    # Loaded by a conftest.py (a checkout that is not installed): the hook below has passed already.
+    if any(getattr(plugin, "__name__", "").rpartition(".")[2] == "conftest" for plugin in pluginmanager.get_plugins()):
+        _add_short_form(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Any:
+    result = yield
+    _add_short_form(parser)  # after the conftest files, so that a suite's own --hw wins
+    return result
+
+
+def _add_short_form(parser: pytest.Parser) -> None:
+    taken = any("--hw" in option.names() for group in parser._groups for option in group.options)
+    if not taken:
+        attributes = {**dict(_OPTIONS)["--roofline-hw"], "default": None, "help": "Short form of --roofline-hw."}
+        parser.getgroup("roofline").addoption("--hw", **attributes)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "roofline(work=…, name=…, tolerance=…): defaults of the test's roofline.measure")
+    fixtures = _WithBenchmark if config.pluginmanager.hasplugin("benchmark") else _WithoutBenchmark
+    config.pluginmanager.register(fixtures(), "roofline_fixture")
+
+
+class _WithBenchmark:
+    """The fixture where pytest-benchmark is active: requesting `benchmark` lets its own options see our tests."""
+
+    @pytest.fixture
+    def roofline(self, request: pytest.FixtureRequest, benchmark: Any) -> Any:
+        """Measure a kernel and store it beside its roofline prediction; see `plugin.fixtures.RooflineFixture`."""
+        yield from load(request.config).fixture(request, benchmark)
+
+
+class _WithoutBenchmark:
+    """The fixture where pytest-benchmark is absent or switched off."""
+
+    @pytest.fixture
+    def roofline(self, request: pytest.FixtureRequest) -> Any:
+        """Measure a kernel and store it beside its roofline prediction; see `plugin.fixtures.RooflineFixture`."""
+        yield from load(request.config).fixture(request, None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Any:
+    try:
+        return (yield)
+    except RooflineUsageError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 2
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> Any:
+    dests = {attributes.get("dest", flag[2:].replace("-", "_")) for flag, attributes in _OPTIONS}
+    try:
+        if any(getattr(session.config.option, dest, None) is not None for dest in dests):
+            load(session.config).target  # noqa: B018 - a bad option is said before anything is collected
+        return (yield)
+    except Exception as error:
+        raise _as_usage_error(error) from None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Any:
+    try:
+        if any("roofline" in getattr(i, "fixturenames", ()) or i.get_closest_marker("roofline") for i in items):
+            load(config)
+        return (yield)
+    except Exception as error:
+        raise _as_usage_error(error) from None
+
+
+def load(config: pytest.Config) -> Any:
+    """Return the hooks object of this session, importing and registering it on first use."""
+    state = config.stash.setdefault(_state, {})
+    if "hooks" not in state:
+        state["hooks"] = _own("plugin.hooks").RooflineHooks(config, RooflineUsageError)
+        config.pluginmanager.register(state["hooks"], "roofline_hooks")
+    return state["hooks"]
+
+
+def options(config: pytest.Config) -> Any:
+    """Return the parsed `plugin.options.BenchOptions` of this session."""
+    return load(config).options
+
+
+def target(config: pytest.Config) -> Any:
+    """Return the `plugin.target.Target` of this session: which chip, which device, may it measure."""
+    return load(config).target
+
+
+def _as_usage_error(error: Exception) -> Exception:
+    errors = sys.modules.get("roofline_model.errors")
+    return RooflineUsageError(str(error)) if errors and isinstance(error, errors.RooflineError) else error
+
+
+def _own(name: str) -> Any:
+    """Import one of our modules, or say in one line what shadows it."""
+    for package in ("roofline_model", "results", "plugin"):
+        spec = importlib.util.find_spec(package)
+        found = importlib.import_module(package) if spec else None
+        if getattr(found, "__roofline_bench__", None) is not True:
+            where = getattr(found, "__file__", None) or getattr(spec, "origin", None) or "nothing"
+            raise RooflineUsageError(
+                f"roofline needs its own package {package!r}, but {where} is found first: rename that one"
+            )
+    return importlib.import_module(name)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from plugin import calibration
+from plugin.calibration import build_device, cached_cpu_device, cpu_device
+from plugin.ceilings import Ceilings
+from plugin.machine import Machine
+from roofline_model.device_file import check_device
+from roofline_model.formats import FORMATS
+from roofline_model.operators import gemm
+from roofline_model.roofline import predict
+
+MACHINE = Machine("cpu", "", "AMD EPYC 9R14", 2, 32 << 20, 24 << 30, torch_version="2.13.0+cpu")
+CEILINGS = Ceilings(60e9, "sum", 180e9, 32.0 * 2**20, {"FP32": 200e9, "BF16": 440e9, "FP16": 45e9, "INT8": 870e9}, 8.0)
+
+
+@pytest.fixture
+def cache_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_measured_profile_is_sane_and_says_where_it_comes_from():
+    device = build_device(MACHINE, CEILINGS)
+    assert [finding for finding in check_device(device) if finding.severity == "error"] == []
+    assert device.key == "cpu-amd-epyc-9r14-2t"
+    assert device.bandwidth.status == "measured-here"
+    assert device.peak_flops_per_s("BF16") == 440e9
+    assert device.path("FP8").kind == "emulated"
+    assert device.path("INT4").compute_format == "BF16"
+
+
+def test_every_narrow_format_has_a_path():
+    device = build_device(MACHINE, CEILINGS)
+    for key, fmt in FORMATS.items():
+        if fmt.nominal_bits < 16:
+            assert device.path(key).dense.value > 0, key
+
+
+def test_warm_operands_are_predicted_with_the_cache():
+    device = build_device(MACHINE, CEILINGS)
+    work = gemm(1, 1024, 1024, a="BF16")
+    warm, cold = predict(work, device, cache="warm"), predict(work, device)
+    assert (warm.memory_level, cold.memory_level) == ("LLC", "DRAM")
+    assert cold.time_s / warm.time_s == pytest.approx(3.0)
+
+
+def test_a_machine_without_bf16_computes_narrow_formats_in_fp32():
+    device = build_device(MACHINE, replace(CEILINGS, flops_per_s={"FP32": 100e9}))
+    assert device.path("INT4").compute_format == "FP32"
+
+
+def test_ceilings_are_measured_once_and_then_read(cache_folder, monkeypatch):
+    calls = []
+    monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: calls.append(size) or CEILINGS)
+    said = []
+    first = cpu_device(MACHINE, said.append)
+    second = cpu_device(MACHINE, said.append)
+    assert first == second
+    assert len(calls) == 1
+    assert "once" in said[0]
+    cpu_device(MACHINE, said.append, refresh=True)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("change", [{"cpu_count": 4}, {"torch_version": "2.14"}, {"cpu_name": "other"}])
+def test_another_machine_or_torch_is_measured_again(cache_folder, monkeypatch, change):
+    monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: CEILINGS)
+    cpu_device(MACHINE, lambda text: None)
+    assert cached_cpu_device(MACHINE) is not None
+    assert cached_cpu_device(replace(MACHINE, **change)) is None
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"ceilings": {"speed": 1}})])
+def test_broken_cache_is_measured_again(cache_folder, monkeypatch, content):
+    monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: CEILINGS)
+    cpu_device(MACHINE, lambda text: None)
+    (file,) = cache_folder.iterdir()
+    assert json.loads(file.read_text())["ceilings"] == json.loads(json.dumps(asdict(CEILINGS)))
+    file.write_text(content)
+    assert cached_cpu_device(MACHINE) is None
+    assert cpu_device(MACHINE, lambda text: None).bandwidth.value == 60e9
+
+
+def test_unwritable_home_costs_only_the_cache(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ROOFLINE_CACHE", str(blocked / "below"))
+    monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: CEILINGS)
+    assert cpu_device(MACHINE, lambda text: None).bandwidth.value == 60e9

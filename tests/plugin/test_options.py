@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from plugin.options import BenchOptions
+from roofline_model.errors import RooflineError
+
+NAMES = (
+    "hw device db run predict_only formats shapes cache target_ci max_seconds timer power json require_measured force_measure"
+).split()
+
+
+def parse(tmp_path, **given):
+    values = {f"roofline_{name}": None for name in NAMES}
+    values.update({f"roofline_{name}": value for name, value in given.items()})
+    config = SimpleNamespace(option=SimpleNamespace(**values), invocation_params=SimpleNamespace(dir=tmp_path))
+    return BenchOptions.from_pytest_config(config)
+
+
+def test_defaults(tmp_path, monkeypatch):
+    monkeypatch.delenv("ROOFLINE_DB", raising=False)
+    options = parse(tmp_path)
+    assert options == BenchOptions(db=str(tmp_path / ".roofline" / "results.db"))
+
+
+def test_everything_given(tmp_path):
+    options = parse(
+        tmp_path, hw="gb10", device="cuda", db="x.db", run="nightly", predict_only=True, formats="bf16, fp8", shapes="1x2x3",
+        cache="both", target_ci="0.5", max_seconds="2", timer="simulated", power=True, json="out.json", require_measured="3", force_measure=True,
+    )  # fmt: skip
+    assert options.formats == ("BF16", "FP8_E4M3")
+    assert options.target_ci_ratio == 0.005
+    assert options.db == str(tmp_path / "x.db")
+    assert options.json_path == tmp_path / "out.json"
+    assert (options.require_measured, options.power, options.force_measure) == (3, True, True)
+
+
+def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROOFLINE_DB", "postgresql+psycopg://host/db")
+    assert parse(tmp_path).db == "postgresql+psycopg://host/db"
+    assert parse(tmp_path, db="mine.db").db == str(Path(tmp_path) / "mine.db")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("formats", "bf17", "Did you mean"),
+        ("formats", " , ", "--roofline-formats is empty"),
+        ("device", "tpu", "cpu or cuda"),
+        ("cache", "hot", "cold or warm or both"),
+        ("target_ci", "0", "above 0"),
+        ("target_ci", "abc", "number of percent"),
+        ("max_seconds", "-1", "above 0"),
+        ("max_seconds", "nan", "above 0"),
+        ("require_measured", "0", "=N"),
+        ("require_measured", "bench_cases", "=N"),
+        ("db", "  ", "--roofline-db is empty"),
+        ("shapes", "", "--roofline-shapes is empty"),
+    ],
+)
+def test_bad_values_say_what_to_write(tmp_path, option, value, said):
+    with pytest.raises(RooflineError, match=said):
+        parse(tmp_path, **{option: value})

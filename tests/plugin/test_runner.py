@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from plugin.correctness import WrongResultError
+from plugin.runner import KernelCall, run_case, run_interleaved
+from plugin.stopping import MedianInterval
+from plugin.timers import SimulatedTimer
+from roofline_model.errors import InvalidValueError, UnsupportedError
+
+
+def call(kernel, make_args=lambda i: (), can_rotate=False, **more):
+    return KernelCall(kernel, make_args, can_rotate, **more)
+
+
+def run(kernel_call, timer, cold=False, cache_bytes=None, **rule):
+    return run_case(
+        kernel_call, timer, MedianInterval(**{"max_seconds": 5.0, **rule}), cold=cold, cache_bytes=cache_bytes
+    )
+
+
+def test_set_up_is_never_timed_and_the_first_call_is_apart(fake_timer):
+    calls = {"n": 0}
+
+    def kernel():
+        calls["n"] += 1
+        fake_timer.spend(100.0 if calls["n"] == 1 else 2.0)
+
+    timing = run(call(kernel, setup=lambda: fake_timer.spend(1000.0)), fake_timer, max_seconds=60)
+    assert set(timing.samples_s) == {2.0}
+    assert timing.warmup_calls >= 3
+    assert timing.stop_reason == "converged"
+
+
+def test_warm_up_is_not_among_the_samples(fake_timer):
+    calls = {"n": 0}
+
+    def kernel():
+        calls["n"] += 1
+        fake_timer.spend(50.0 if calls["n"] <= 4 else 1.0)
+
+    timing = run(call(kernel), fake_timer, max_seconds=20)
+    assert set(timing.samples_s) == {1.0}
+
+
+def test_wrong_result_is_never_timed(fake_timer):
+    with pytest.raises(WrongResultError, match="before timing: relative error"):
+        run(call(lambda: np.array([1.0, 2.0]), reference=np.array([1.0, 3.0])), fake_timer)
+    assert not [event for event in fake_timer.events if isinstance(event, tuple)]
+
+
+def test_kernel_that_becomes_wrong_while_timed_is_caught(fake_timer):
+    calls = {"n": 0}
+
+    def kernel():
+        calls["n"] += 1
+        fake_timer.spend(1.0)
+        return np.array([1.0 if calls["n"] < 5 else 7.0])
+
+    with pytest.raises(WrongResultError, match="after timing"):
+        run(call(kernel, reference=np.array([1.0])), fake_timer, max_seconds=8)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nan_and_inf_never_pass(fake_timer, bad):
+    with pytest.raises(WrongResultError, match="NaN or Inf"):
+        run(call(lambda: np.array([bad]), check=lambda out: float(out[0])), fake_timer)
+
+
+def test_mutated_argument_is_restored_for_every_check(fake_timer):
+    accumulator = np.zeros(2)
+
+    def kernel(out):
+        fake_timer.spend(1.0)
+        out += 1.0
+        return out
+
+    with pytest.raises(WrongResultError, match="after timing"):
+        run(call(kernel, lambda i: (accumulator,), reference=np.ones(2)), fake_timer, max_seconds=5)
+    accumulator[:] = 0.0
+    timing = run(call(kernel, lambda i: (accumulator,), reference=np.ones(2), mutates=(0,)), fake_timer, max_seconds=5)
+    assert timing.max_error == 0.0
+    assert accumulator.tolist() == [0.0, 0.0]
+
+
+def test_set_up_resets_what_a_kernel_changes(fake_timer):
+    accumulator = np.zeros(2)
+
+    def kernel(out):
+        fake_timer.spend(1.0)
+        out += 1.0
+        return out
+
+    timing = run(
+        call(kernel, lambda i: (accumulator,), reference=np.ones(2), mutates=(0,), setup=lambda: accumulator.fill(0.0)),
+        fake_timer,
+        max_seconds=5,
+    )
+    assert timing.max_error == 0.0
+
+
+def test_mutates_outside_the_arguments_is_named(fake_timer):
+    with pytest.raises(InvalidValueError, match="argument 3"):
+        run(call(lambda x: x, lambda i: (np.zeros(1),), mutates=(3,)), fake_timer)
+
+
+def test_cold_goes_round_enough_sets(fake_timer):
+    seen = []
+
+    def kernel(array):
+        seen.append(array[0])
+        fake_timer.spend(1.0)
+
+    def make_args(index):
+        return (np.full(128, float(index)),)  # 1 KiB each
+
+    timing = run(call(kernel, make_args, can_rotate=True), fake_timer, cold=True, cache_bytes=5 * 1024, max_seconds=30)
+    assert len(timing.rotation.sets) == 10  # 2 × 5 KiB / 1 KiB
+    assert timing.rotation.defeats(5 * 1024)
+    assert "cold-unproven" not in timing.flags
+    body = seen[1:]  # after the first, checked call
+    assert [int(value) for value in body[:20]] == [i % 10 for i in range(20)]
+
+
+def test_fixed_arguments_are_never_called_cold(fake_timer):
+    timing = run(call(lambda: fake_timer.spend(1.0)), fake_timer, cold=True, cache_bytes=1024, max_seconds=20)
+    assert "cold-unproven" in timing.flags
+
+
+def test_short_kernels_share_a_sample(fake_timer):
+    fake_timer.min_sample_s = 1.0
+    timing = run(call(lambda: fake_timer.spend(1 / 128)), fake_timer, max_seconds=30)
+    assert timing.calls_per_sample == 128
+    assert timing.stats.median_s == pytest.approx(1 / 128)
+
+
+def test_backwards_clock_gives_a_clear_error_and_ends(fake_timer):
+    with pytest.raises(UnsupportedError, match="negative or infinite"):
+        run(call(lambda: fake_timer.spend(-1.0)), fake_timer)
+
+
+def test_clock_that_stands_still_ends_too(fake_timer):
+    timing = run(call(lambda: None), fake_timer, target_ratio=0.01, max_samples=50)
+    assert timing.stats.median_s == 0.0
+    assert timing.stop_reason == "max-samples"
+
+
+def test_slow_kernel_gets_three_samples(fake_timer):
+    timing = run(call(lambda: fake_timer.spend(30.0)), fake_timer, max_seconds=1.0)
+    assert (timing.stats.count, timing.stop_reason) == (3, "budget")
+    assert timing.stats.ci_low_s is None
+    assert "noisy" in timing.flags
+
+
+def test_simulated_device_runs_the_kernel_only_to_check_it():
+    calls = {"n": 0}
+
+    def kernel():
+        calls["n"] += 1
+        return np.array([1.0])
+
+    timer = SimulatedTimer.from_text("true_s=0.001,noise=0.005")
+    timer.begin_case("k", None)
+    timing = run(call(kernel, reference=np.array([1.0])), timer)
+    assert calls["n"] == 2
+    assert timing.stats.median_s == pytest.approx(0.001, rel=0.01)
+
+
+def test_interleaved_kernels_take_turns(fake_timer):
+    order = []
+
+    def make(name, seconds):
+        def kernel():
+            order.append(name)
+            fake_timer.spend(seconds)
+
+        return kernel
+
+    rule = lambda: MedianInterval(max_seconds=1e9)  # noqa: E731
+    found = run_interleaved(
+        {"a": (call(make("a", 1.0)), fake_timer, rule()), "b": (call(make("b", 3.0)), fake_timer, rule())},
+        cold=False,
+        cache_bytes=None,
+    )
+    assert found["b"].stats.median_s / found["a"].stats.median_s == pytest.approx(3.0)
+    assert order[-24:] == ["a", "b"] * 12  # twelve samples of each, in turn
