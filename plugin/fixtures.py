@@ -65,7 +65,8 @@ class Pending:
     reason: str = ""
     measurement: Measurement | None = None
     method: Method | None = None
-    telemetry: tuple[TelemetrySample, ...] = field(default=())
+    telemetry: tuple[TelemetrySample, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class RooflineFixture:
@@ -93,12 +94,16 @@ class RooflineFixture:
         """Whether this machine measures in this session, or only predicts."""
         return self._session.target.can_measure and not self._session.options.predict_only
 
-    def declare(self, case: Case, work: Operator | OpCost | None = None) -> Prediction | None:
+    def declare(
+        self, case: Case, work: Operator | OpCost | None = None, *, extra: Mapping[str, Any] | None = None
+    ) -> Prediction | None:
         """Name the case and its work before anything is built; returns the prediction.
+
+        `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
 
         Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
         """
-        pending = Pending(case, None)
+        pending = Pending(case, None, extra=dict(extra or {}))
         self.pending.append(pending)
         with _skipping(pending):
             pending.prediction = self._predict(work, case)
@@ -344,7 +349,7 @@ class RooflineFixture:
                     measurement=entry.measurement,
                     predictions=predictions,
                     telemetry=entry.telemetry,
-                    extra={"test_failure": failure[1]} if failure and entry.measurement else {},
+                    extra=entry.extra | ({"test_failure": failure[1]} if failure and entry.measurement else {}),
                 )
             )
         return found

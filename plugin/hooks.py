@@ -67,6 +67,12 @@ class RooflineHooks:
         """Remember what -k left out, to name the nearest when nothing is left."""
         self._deselected += [item.name for item in items if _is_ours(item)]
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Give pytest-benchmark its replaying timer before it makes its fixtures."""
+        for item in session.items:
+            if _is_ours(item):
+                benchmark_bridge.attach_timer(item)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the run before the first test, so that calibration is shown and is nobody's set-up time."""
@@ -94,10 +100,9 @@ class RooflineHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Give pytest-benchmark its replaying timer before its fixture is made; show the live line."""
+        """Show the live line."""
         if not _is_ours(item):
             return
-        benchmark_bridge.attach_timer(item)
         reporter = self._live_reporter()
         if reporter is not None and self._progress is not None:
             reporter.rewrite(self._progress.line(item.name, reporter._tw.fullwidth), erase=True)

@@ -78,7 +78,10 @@ class LoadWatch:
         if before is None or after is None or not self._cpus or after.wall_s - before.wall_s < _MIN_WINDOW_S:
             return None
         return CpuTimes(
-            after.wall_s - before.wall_s, after.busy_s - before.busy_s, after.stolen_s - before.stolen_s, after.own_s - before.own_s
+            after.wall_s - before.wall_s,
+            after.busy_s - before.busy_s,
+            after.stolen_s - before.stolen_s,
+            after.own_s - before.own_s,
         )
 
     def _share(self, seconds: float) -> float:

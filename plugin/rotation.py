@@ -18,7 +18,7 @@ Arguments = tuple[Any, ...]
 MakeArgs = Callable[[int], Arguments]
 
 CACHE_MULTIPLE = 2
-MAX_SETS = 4096
+MAX_SETS = 20_000
 
 
 @dataclass(frozen=True, slots=True)

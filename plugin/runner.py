@@ -85,10 +85,9 @@ def run_interleaved(
 ) -> dict[str, CaseTiming]:
     """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all."""
     __tracebackhide__ = True
-    series = {
-        name: _prepare(call, timer, rule, cold, cache_bytes, free_bytes)
-        for name, (call, timer, rule) in contestants.items()
-    }
+    series = {}
+    for name, (call, timer, rule) in contestants.items():  # a comprehension would show up in tracebacks
+        series[name] = _prepare(call, timer, rule, cold, cache_bytes, free_bytes)
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from roofline_model.units import format_percent, format_time
 MAX_WIDTH = 100
 GOOD_ROOF_RATIO = 0.7
 POOR_ROOF_RATIO = 0.3
+DOUBTFUL_FLAGS = frozenset({"noisy", "drift", "contended", "stolen", "cold-unproven"})
+"""Flags that put a time in doubt; its row is marked with an exclamation mark."""
+
+_STATUS_COLOURS = {"failed": "red", "skipped": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ def _row(record: Record, has_power: bool) -> tuple[str, ...]:
         format_percent(ideal.error_ratio if ideal else None, 0, signed=True),
         _rate(record),
         format_percent(ideal.time_s / measured.median_s if ideal and measured else None, 0),
-        ideal.bound if ideal else "–",
+        (ideal.bound if ideal else "–") + (" !" if measured and DOUBTFUL_FLAGS.intersection(measured.flags) else ""),
     )
     return (
         (*cells, "–" if not measured or measured.power_w is None else f"{measured.power_w:.0f}") if has_power else cells
@@ -145,12 +150,7 @@ def _reasons(records: Sequence[Record]) -> list[Line]:
     lines = []
     for (status, reason), count in counts.items():
         what = example[status, reason] if count == 1 else f"{count} cases"
-        lines.append(
-            Line(
-                f"{status}: {what}: {reason}",
-                "red" if status == "failed" else "yellow" if status == "skipped" else "",
-            )
-        )
+        lines += _wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""))
     return lines
 
 
@@ -167,8 +167,15 @@ def flag_lines(records: Sequence[Record]) -> list[Line]:
         "forced": "measured with --roofline-force-measure on a machine that is not this chip",
     }
     counts = Counter(flag for record in records if record.measurement for flag in record.measurement.flags)
+    lines: list[Line] = []
+    for flag, text in explained.items():
+        if counts[flag]:
+            mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
+            lines += _wrapped(f"{flag}{mark}: {counts[flag]} case{'s' if counts[flag] > 1 else ''}: {text}", "yellow")
+    return lines
+
+
+def _wrapped(text: str, colour: str) -> list[Line]:
     return [
-        Line(f"{flag}: {counts[flag]} case{'s' if counts[flag] > 1 else ''}: {text}", "yellow")
-        for flag, text in explained.items()
-        if counts[flag]
+        Line(part, colour) for part in textwrap.wrap(text, MAX_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     ]

@@ -6,7 +6,6 @@ schedule is the only Python inside the timed region.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.errors import InvalidValueError, StoreError, UnsupportedError
 
 Kernel = Callable[..., Any]
 Schedule = Sequence[tuple[Any, ...]]
@@ -161,19 +160,18 @@ class ReplayTimer:
 
     @classmethod
     def from_file(cls, path: Path) -> ReplayTimer:
-        """Read a file written by `roofline export --format json` or `--roofline-json`."""
+        """Read a file written by `roofline export --format json` or `--roofline-json`; raises `InvalidValueError` for another."""
+        from results.load import read_export
+
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            records = document["records"]
-            samples = {
-                record["case_key"]: record["measurement"]["samples_s"]
-                for record in records
-                if record.get("measurement") and record["measurement"].get("samples_s")
-            }
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InvalidValueError(
-                f"--roofline-timer replay: {path} is not an exported run ({type(error).__name__}); make one with `roofline export RUN --format json -o FILE`"
-            ) from None
+            records = read_export(path).records
+        except StoreError as error:
+            raise InvalidValueError(f"--roofline-timer replay: {error}") from None
+        samples = {
+            record.case.case_key: record.measurement.samples_s
+            for record in records
+            if record.measurement and record.measurement.samples_s
+        }
         return cls(samples, str(path))
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+__roofline_bench__ = True  # tells our package from another one of this common name
+
 # Public name → module. Resolved on first use, so that `import roofline_model` costs next to nothing.
 _PUBLIC = {
     "BLACKWELL_B10": "hardware",

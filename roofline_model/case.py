@@ -52,8 +52,8 @@ class Case:
 
     @property
     def shape_label(self) -> str:
-        """Sizes joined by x in canonical order: `1x4096x4096`."""
-        return "x".join(str(size) for _, size in self.shape) or "scalar"
+        """Sizes joined by x in canonical order: `1x4096x4096`; empty when the case has no dimensions."""
+        return "x".join(str(size) for _, size in self.shape)
 
     @property
     def width_label(self) -> str:

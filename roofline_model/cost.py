@@ -71,12 +71,16 @@ class OpCost:
         if not isinstance(other, OpCost):
             return NotImplemented
         return OpCost(
-            _merged(self.flops, other.flops), _merged(self.read_bytes, other.read_bytes), _merged(self.write_bytes, other.write_bytes)
+            _merged(self.flops, other.flops),
+            _merged(self.read_bytes, other.read_bytes),
+            _merged(self.write_bytes, other.write_bytes),
         )
 
     def __mul__(self, times: float) -> OpCost:
         """Return the cost of `times` calls."""
-        return OpCost(*(tuple((n, v * times) for n, v in part) for part in (self.flops, self.read_bytes, self.write_bytes)))
+        return OpCost(
+            *(tuple((n, v * times) for n, v in part) for part in (self.flops, self.read_bytes, self.write_bytes))
+        )
 
     __rmul__ = __mul__
 
@@ -96,7 +100,9 @@ def _amounts(name: str, given: float | Mapping[str, float] | Amounts, label: str
     checked = []
     for key, value in pairs:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise InvalidValueError(f"OpCost {name}{f'[{key}]' if key else ''} must be a finite number ≥ 0, got {value!r}")
+            raise InvalidValueError(
+                f"OpCost {name}{f'[{key}]' if key else ''} must be a finite number ≥ 0, got {value!r}"
+            )
         checked.append((str(key), value))
     return tuple(sorted(checked))
 

@@ -30,6 +30,7 @@ The layout (schema 1)::
 
     [chip]                             # counts and limits: sm_count, clock, tdp, shared_memory_per_sm, …
     sm_count = {value = 48, unit = "", …}
+    headline = {…}                     # the rate the vendor advertises, with its meaning in `note`; never used to predict
 
     [[peak]]                           # native compute rates
     formats = ["BF16", "FP16"]
@@ -46,17 +47,18 @@ The layout (schema 1)::
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from roofline_model.device_check import Finding, check_device
 from roofline_model.errors import DefinitionError, UnknownNameError
-from roofline_model.formats import FORMATS, get_format
+from roofline_model.formats import get_format
 from roofline_model.hardware import STATUSES, ComputePath, Device, MatchRule, MemoryLevel, Quantity
+
+__all__ = ["Finding", "check_device", "read_device_file", "read_device_text"]
 
 _UNITS: dict[str, tuple[float, str]] = {
     "B/s": (1, "B/s"), "MB/s": (1e6, "B/s"), "GB/s": (1e9, "B/s"), "TB/s": (1e12, "B/s"),
@@ -67,29 +69,15 @@ _UNITS: dict[str, tuple[float, str]] = {
     "Hz": (1, "Hz"), "MHz": (1e6, "Hz"), "GHz": (1e9, "Hz"), "W": (1, "W"), "": (1, ""),
 }  # fmt: skip
 
-# Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.
-_RANGES: dict[str, tuple[float, float]] = {"B/s": (1e9, 1e15), "FLOP/s": (1e9, 1e18), "B": (1e3, 1e14), "Hz": (1e7, 1e11), "W": (0.5, 1e5)}  # fmt: skip
-_RIDGE_RANGE = (0.05, 50_000.0)
-
 _TOP_FIELDS = {"schema", "key", "name", "kind", "vendor", "architecture", "aliases", "placeholder", "notes",
                "match", "memory", "level", "chip", "peak", "path"}  # fmt: skip
 _QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
 _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
     "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "tdp": "W",
-    "shared_memory_per_sm": "B", "shared_memory_per_block": "B",
+    "shared_memory_per_sm": "B", "shared_memory_per_block": "B", "shared_memory_reserved_per_block": "B",
+    "registers_per_thread": "", "interconnect": "B/s", "headline": "FLOP/s",
 }  # fmt: skip
-# Rates that may not fall when a format narrows, within one family.
-_MONOTONE = (("FP64", "FP32"), ("FP32", "TF32"), ("TF32", "BF16"), ("BF16", "FP8_E4M3"), ("BF16", "INT8"), ("FP8_E4M3", "NVFP4"),
-             ("FP8_E4M3", "MXFP4"), ("INT8", "INT4"))  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One result of the self-check of a chip file."""
-
-    severity: Literal["error", "warning"]
-    message: str
 
 
 def read_device_file(path: Path) -> Device:
@@ -99,7 +87,9 @@ def read_device_file(path: Path) -> Device:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DefinitionError(f"chip file {path} does not exist; `roofline hardware show gb10 --toml` prints one to start from") from None
+        raise DefinitionError(
+            f"chip file {path} does not exist; `roofline hardware show gb10 --toml` prints one to start from"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"chip file {path} cannot be read: {error}") from None
     return read_device_text(text, str(path))
@@ -109,7 +99,7 @@ def read_device_text(text: str, where: str) -> Device:
     """Parse and check the text of a chip file; `where` names it in errors."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or the digit limit of int()
         raise DefinitionError(f"{where}: not valid TOML: {error}") from None
     device = _Reader(where, data).device()
     errors = [finding.message for finding in check_device(device) if finding.severity == "error"]
@@ -131,13 +121,18 @@ class _Reader:
     def device(self) -> Device:
         self._only_known("the top level", self.data, _TOP_FIELDS)
         if self.data.get("schema") != 1:
-            raise self.fail(f"schema must be 1, got {self.data.get('schema')!r} (a newer file needs a newer roofline-bench)")
+            raise self.fail(
+                f"schema must be 1, got {self.data.get('schema')!r} (a newer file needs a newer roofline-bench)"
+            )
         key = self._text("key")
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", key):
             raise self.fail(f"key must be lower-case letters, digits, dots and dashes, got {key!r}")
         kind = self._text("kind")
         if kind not in ("gpu", "cpu", "custom"):
             raise self.fail(f"kind must be gpu, cpu or custom, got {kind!r}")
+        placeholder = self.data.get("placeholder", False)
+        if not isinstance(placeholder, bool):
+            raise self.fail(f"placeholder must be true or false, got {placeholder!r}")
         memory = self._table("memory", required=True)
         self._only_known("[memory]", memory, {"bandwidth", "bandwidth_achieved", "capacity"})
         if "bandwidth" not in memory:
@@ -150,10 +145,10 @@ class _Reader:
             key=key,
             name=self._text("name"),
             kind=kind,  # type: ignore[arg-type]  # checked above
-            vendor=self.data.get("vendor", ""),
-            architecture=self.data.get("architecture", ""),
+            vendor=self._optional_text("vendor", self.data.get("vendor", "")),
+            architecture=self._optional_text("architecture", self.data.get("architecture", "")),
             aliases=tuple(alias.lower() for alias in self._strings("aliases", self.data)),
-            is_placeholder=bool(self.data.get("placeholder", False)),
+            is_placeholder=placeholder,
             notes=tuple(self._strings("notes", self.data)),
             bandwidth=self._quantity("[memory] bandwidth", memory["bandwidth"], "B/s"),
             bandwidth_achieved=self._optional("[memory] bandwidth_achieved", memory.get("bandwidth_achieved"), "B/s"),
@@ -174,10 +169,11 @@ class _Reader:
             dense = self._quantity(f"{where} dense", table["dense"], "FLOP/s")
             sparse = self._optional(f"{where} sparse", table.get("sparse"), "FLOP/s")
             achieved = self._optional(f"{where} achieved", table.get("achieved"), "FLOP/s")
+            reason = self._optional_text(f"{where} reason", table.get("reason", ""))
             for key in self._formats(where, table):
                 if key in paths:
                     raise self.fail(f"{where}: {key} is given twice")
-                paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, str(table.get("reason", "")))
+                paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, reason)
         if not paths:
             raise self.fail("no [[peak]]: give at least one native compute rate")
         return paths
@@ -189,14 +185,17 @@ class _Reader:
             self._only_known(where, table, {"formats", "kind", "compute", "reason"})
             kind = table.get("kind")
             if kind not in ("emulated", "dequantize"):
-                raise self.fail(f"{where}: kind must be emulated or dequantize, got {kind!r} (native rates go into [[peak]])")
+                raise self.fail(
+                    f"{where}: kind must be emulated or dequantize, got {kind!r} (native rates go into [[peak]])"
+                )
+            reason = self._optional_text(f"{where} reason", table.get("reason", ""))
             compute = self._format(where, table.get("compute", ""))
             if compute not in native:
                 raise self.fail(f"{where}: compute = {compute} has no [[peak]] in this file")
             for key in self._formats(where, table):
                 if key in native or key in paths:
                     raise self.fail(f"{where}: {key} is given twice")
-                paths[key] = ComputePath(key, kind, compute, native[compute].dense, reason=str(table.get("reason", "")))
+                paths[key] = ComputePath(key, kind, compute, native[compute].dense, reason=reason)
         return paths
 
     def _level(self, index: int, table: dict[str, Any]) -> MemoryLevel:
@@ -205,7 +204,9 @@ class _Reader:
         if "capacity" not in table or not isinstance(table.get("name"), str):
             raise self.fail(f"{where}: name and capacity are required")
         capacity = self._quantity(f"{where} capacity", table["capacity"], "B")
-        return MemoryLevel(table["name"], capacity.value, self._optional(f"{where} bandwidth", table.get("bandwidth"), "B/s"))
+        return MemoryLevel(
+            table["name"], capacity.value, self._optional(f"{where} bandwidth", table.get("bandwidth"), "B/s")
+        )
 
     def _match(self) -> MatchRule:
         table = self._table("match")
@@ -216,15 +217,20 @@ class _Reader:
                 re.compile(pattern)
             except re.error as error:
                 raise self.fail(f"[match] device_names: {pattern!r} is not a regular expression: {error}") from None
+            if re.search(pattern, "") is not None:
+                raise self.fail(f"[match] device_names: {pattern!r} matches every name, even an empty one")
         memory = table.get("memory_gb")
-        if memory is not None and not (isinstance(memory, list) and len(memory) == 2 and all(isinstance(n, int | float) for n in memory)):
-            raise self.fail(f"[match] memory_gb must be [smallest, largest], got {memory!r}")
+        numbers = isinstance(memory, list) and len(memory) == 2 and all(isinstance(n, int | float) for n in memory)
+        if memory is not None and not (numbers and 0 <= memory[0] <= memory[1] < 1e6):
+            raise self.fail(f"[match] memory_gb must be [smallest, largest] in GB, got {_short(memory)}")
         capability, sm_count = table.get("compute_capability"), table.get("sm_count")
         if capability is not None and not isinstance(capability, str):
             raise self.fail(f'[match] compute_capability must be text such as "9.0", got {capability!r}')
-        if sm_count is not None and not isinstance(sm_count, int):
+        if sm_count is not None and (isinstance(sm_count, bool) or not isinstance(sm_count, int)):
             raise self.fail(f"[match] sm_count must be a whole number, got {sm_count!r}")
-        return MatchRule(tuple(names), capability, sm_count, None if memory is None else (float(memory[0]), float(memory[1])))
+        return MatchRule(
+            tuple(names), capability, sm_count, None if memory is None else (float(memory[0]), float(memory[1]))
+        )
 
     def _quantity(self, where: str, table: Any, unit: str) -> Quantity:
         if not isinstance(table, dict):
@@ -236,8 +242,8 @@ class _Reader:
         value = table["value"]
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.fail(f"{where}: value must be a number, got {value!r}")
-        if not math.isfinite(value) or value <= 0:
-            raise self.fail(f"{where}: value must be positive, got {value!r}")
+        if not 0 < value < 1e30:
+            raise self.fail(f"{where}: value must be positive and finite, got {_short(value)}")
         scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
         if si_unit != unit:
             known = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
@@ -247,9 +253,12 @@ class _Reader:
         if not isinstance(table["source"], str) or not table["source"].strip():
             raise self.fail(f"{where}: source must say where the number comes from")
         clock = table.get("clock_mhz")
-        if clock is not None and (isinstance(clock, bool) or not isinstance(clock, int | float) or clock <= 0):
-            raise self.fail(f"{where}: clock_mhz must be a positive number, got {clock!r}")
-        return Quantity(value * scale, unit, table["status"], table["source"], None if clock is None else clock * 1e6, str(table.get("note", "")))
+        if clock is not None and (isinstance(clock, bool) or not isinstance(clock, int | float) or not 0 < clock < 1e6):
+            raise self.fail(f"{where}: clock_mhz must be a positive number of MHz, got {_short(clock)}")
+        note = self._optional_text(f"{where} note", table.get("note", ""))
+        return Quantity(
+            value * scale, unit, table["status"], table["source"], None if clock is None else clock * 1e6, note
+        )
 
     def _optional(self, where: str, table: Any, unit: str) -> Quantity | None:
         return None if table is None else self._quantity(where, table, unit)
@@ -270,6 +279,11 @@ class _Reader:
         value = self.data.get(name)
         if not isinstance(value, str) or not value.strip():
             raise self.fail(f"{name} is missing or not text")
+        return value
+
+    def _optional_text(self, where: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self.fail(f"{where} must be text, got {_short(value)}")
         return value
 
     def _strings(self, name: str, table: dict[str, Any]) -> list[str]:
@@ -298,63 +312,10 @@ class _Reader:
                 raise self.fail(f"{where}: unknown field {name!r}. Known: {', '.join(sorted(known))}.")
 
 
-def check_device(device: Device) -> list[Finding]:
-    """Check one chip for slips of unit, order and sense: ranges, monotone rates, ridge points, sparse = 2 × dense.
-
-    Errors make a file unusable; warnings are shown by `roofline hardware check`.
-    """
-    findings: list[Finding] = []
-    quantities: dict[str, Quantity] = {"memory bandwidth": device.bandwidth}
-    for name, quantity in (("achieved bandwidth", device.bandwidth_achieved), ("memory capacity", device.capacity)):
-        if quantity is not None:
-            quantities[name] = quantity
-    quantities.update({f"peak of {key}": path.dense for key, path in device.paths.items() if path.kind == "native"})
-    quantities.update(device.chip)
-    for name, quantity in quantities.items():
-        low, high = _RANGES.get(quantity.unit, (1, 1e9))
-        if not low <= quantity.value <= high:
-            findings.append(Finding("error", f"{name} = {quantity.value:g} {quantity.unit} is outside {low:g}…{high:g}: a slip of unit?"))
-    findings += _check_paths(device)
-    findings += _check_memory(device)
-    if device.kind == "gpu":
-        missing = [key for key in FORMATS if key not in device.paths]
-        if missing:
-            findings.append(Finding("warning", f"no peak or path for {', '.join(missing)}"))
-        if not device.match.device_names and not device.is_placeholder:
-            findings.append(Finding("warning", "no [match] device_names: `auto` can never find this chip"))
-    return findings
-
-
-def _check_paths(device: Device) -> list[Finding]:
-    findings: list[Finding] = []
-    native = {key: path for key, path in device.paths.items() if path.kind == "native"}
-    for key, path in native.items():
-        ridge = path.dense.value / device.bandwidth.value
-        if not _RIDGE_RANGE[0] <= ridge <= _RIDGE_RANGE[1]:
-            findings.append(Finding("error", f"ridge point of {key} is {ridge:.3g} FLOP/byte: bandwidth or peak has a wrong unit"))
-        if path.sparse is not None and not math.isclose(path.sparse.value, 2 * path.dense.value, rel_tol=0.02):
-            findings.append(Finding("error", f"{key}: sparse peak must be 2 × dense (2:4), got {path.sparse.value / path.dense.value:.2f} ×"))
-        if path.achieved is not None and path.achieved.value > 1.25 * path.dense.value:
-            findings.append(Finding("warning", f"{key}: achieved {path.achieved.value / 1e12:.1f} TFLOP/s exceeds the peak by more than 25 %"))
-        if device.kind == "gpu" and path.dense.clock_hz is None and not device.is_placeholder:
-            findings.append(Finding("warning", f"{key}: peak without clock_mhz"))
-    for wide, narrow in _MONOTONE:
-        if wide in native and narrow in native and native[narrow].dense.value < 0.99 * native[wide].dense.value:
-            explained = native[narrow].reason or any(wide in note and narrow in note for note in device.notes)
-            # A CPU's narrow formats really are slower where it lacks the instructions; a GPU's are not.
-            if not explained and device.kind == "gpu":
-                findings.append(Finding("error", f"{narrow} peak is below {wide}: a slip, or state the reason in the file"))
-    return findings
-
-
-def _check_memory(device: Device) -> list[Finding]:
-    findings: list[Finding] = []
-    achieved = device.bandwidth_achieved
-    if achieved is not None and not 0.3 <= achieved.value / device.bandwidth.value <= 1.02:
-        findings.append(Finding("error", f"achieved bandwidth is {achieved.value / device.bandwidth.value:.2f} of the peak: one of them is wrong"))
-    for level in device.levels:
-        if level.bandwidth is not None and level.bandwidth.value < device.bandwidth.value:
-            findings.append(Finding("error", f"{level.name} bandwidth is below DRAM bandwidth"))
-        if device.capacity is not None and level.capacity_bytes >= device.capacity.value:
-            findings.append(Finding("error", f"{level.name} is not smaller than the memory behind it"))
-    return findings
+def _short(value: Any) -> str:
+    """Print a refused value on one short line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int beyond the digit limit of str()
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -40,8 +40,9 @@ class ScaleLevel:
     def __post_init__(self) -> None:
         if not 0 < self.bits <= 1024:
             raise InvalidValueError(f"scale bits must be in (0, 1024], got {self.bits}")
-        if self.block_elems is not None and self.block_elems < 1:
-            raise InvalidValueError(f"block_elems must be at least 1, got {self.block_elems}")
+        for name, count in (("block_elems", self.block_elems), ("nominal_share_elems", self.nominal_share_elems)):
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+                raise InvalidValueError(f"{name} must be a whole number of at least 1, got {count!r}")
 
     @property
     def bits_per_element(self) -> float:
@@ -139,7 +140,9 @@ class NumberFormat:
         return replace(self, scales=(*self.scales, level))
 
 
-def _mx(key: str, bits: int, dtype: str, exponent: int | None, mantissa: int | None, largest: float, **more: Any) -> NumberFormat:
+def _mx(
+    key: str, bits: int, dtype: str, exponent: int | None, mantissa: int | None, largest: float, **more: Any
+) -> NumberFormat:
     return NumberFormat(
         key, "int" if dtype == "int8" else "float", bits, dtype, exponent, mantissa, largest,
         scales=(ScaleLevel(8, 32, "float8_e8m0fnu"),),
@@ -179,20 +182,29 @@ FORMATS: dict[str, NumberFormat] = {fmt.key: fmt for fmt in _CATALOG}
 _USER_FORMATS: dict[str, NumberFormat] = {}
 
 
-def _by_name() -> dict[str, NumberFormat]:
-    known = {**FORMATS, **_USER_FORMATS}
-    return {alias.upper(): fmt for fmt in known.values() for alias in (fmt.key, *fmt.aliases)}
+def _names(formats: Iterable[NumberFormat]) -> dict[str, NumberFormat]:
+    return {name.upper(): fmt for fmt in formats for name in (fmt.key, *fmt.aliases)}
+
+
+# Built once: a prediction looks up about seven names.
+_BUILT_IN_NAMES = _names(_CATALOG)
 
 
 def get_format(name: str | NumberFormat) -> NumberFormat:
     """Return the format called `name`: key or alias, any case; a `NumberFormat` is returned as it is."""
     if isinstance(name, NumberFormat):
         return name
-    found = _by_name().get(str(name).strip().upper().replace("-", "_"))
+    wanted = str(name).strip().upper().replace("-", "_")
+    found = _BUILT_IN_NAMES.get(wanted)
+    if found is None and _USER_FORMATS:
+        found = _names(_USER_FORMATS.values()).get(wanted)
     if found is None:
         known = {**FORMATS, **_USER_FORMATS}
         raise UnknownNameError(
-            "format", str(name), known, fix="`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours."
+            "format",
+            str(name),
+            known,
+            fix="`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
         )
     return found
 
@@ -203,15 +215,31 @@ def bytes_per_element(name: str | NumberFormat) -> float:
 
 
 def register_format(fmt: NumberFormat) -> NumberFormat:
-    """Add a user's format for this process. A built-in key or alias cannot be taken over."""
-    taken = {alias.upper() for known in FORMATS.values() for alias in (known.key, *known.aliases)}
-    for name in (fmt.key, *fmt.aliases):
-        if name.upper() in taken:
-            raise DefinitionError(f"format name {name!r} is taken by the built-in catalog; choose another name")
-        if not name or not all(ch.isascii() and (ch.isalnum() or ch in "._") for ch in name):
-            raise DefinitionError(f"format name {name!r}: use letters, digits, dots and underscores only (it becomes part of test ids)")
+    """Add a user's format for this process, replacing an earlier one of the same key.
+
+    A built-in key or alias, or a name of another user format, cannot be taken over.
+    """
+    _check_names([fmt])
     _USER_FORMATS[fmt.key] = fmt
     return fmt
+
+
+def _check_names(formats: Sequence[NumberFormat]) -> None:
+    """Raise `DefinitionError` unless all names are printable in test ids, free, and different from each other."""
+    replaced = {fmt.key for fmt in formats}
+    others = [known for known in _USER_FORMATS.values() if known.key not in replaced]
+    taken = set(_names(others))
+    for fmt in formats:
+        for name in (fmt.key, *fmt.aliases):
+            if not name or not all(ch.isascii() and (ch.isalnum() or ch in "._") for ch in name):
+                raise DefinitionError(
+                    f"format name {name!r}: use letters, digits, dots and underscores only (it becomes part of test ids)"
+                )
+            if name.upper() in _BUILT_IN_NAMES:
+                raise DefinitionError(f"format name {name!r} is taken by the built-in catalog; choose another name")
+            if name.upper() in taken:
+                raise DefinitionError(f"format name {name!r} is given twice; choose another name")
+            taken.add(name.upper())
 
 
 def load_formats(path: str | Path) -> list[NumberFormat]:
@@ -228,13 +256,16 @@ def load_formats(path: str | Path) -> list[NumberFormat]:
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DefinitionError(f"format file {file} does not exist; give the path of a TOML file with one table per format") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DefinitionError(
+            f"format file {file} does not exist; give the path of a TOML file with one table per format"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, not TOML, or a number beyond the digit limit
         raise DefinitionError(f"format file {file} cannot be read as TOML: {error}") from None
     # All tables are checked before the first is registered, so that a bad file changes nothing.
     parsed = [_format_from_table(file, key, table) for key, table in tables.items()]
     if not parsed:
         raise DefinitionError(f"format file {file} holds no format; write one table per format, e.g. [Q4_K]")
+    _check_names(parsed)
     return [register_format(fmt) for fmt in parsed]
 
 
@@ -255,11 +286,20 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
     for name in ("element_bits", "exponent_bits", "mantissa_bits", "container_bits"):
         if name in values and (not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 0):
             raise DefinitionError(f"{where}: {name} must be a whole number of bits, got {values[name]!r}")
+    for name in ("element_dtype", "description"):
+        if not isinstance(values.get(name, ""), str):
+            raise DefinitionError(f"{where}: {name} must be text, got {values[name]!r}")
+    largest = values.get("max_value", 1.0)
+    if isinstance(largest, bool) or not isinstance(largest, int | float) or not largest > 0:
+        raise DefinitionError(f"{where}: max_value must be a positive number, got {largest!r}")
+    aliases = values.pop("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise DefinitionError(f"{where}: aliases must be a list of texts, got {aliases!r}")
     levels = values.pop("scales", [])
     if not isinstance(levels, list):
         raise DefinitionError(f"{where}: scales must be a list such as [{{bits = 8, block_elems = 32}}]")
     try:
         scales = tuple(ScaleLevel(**{"block_elems": None, **level}) for level in levels)
-        return NumberFormat(key=key, scales=scales, aliases=tuple(values.pop("aliases", ())), **values)
+        return NumberFormat(key=key, scales=scales, aliases=tuple(aliases), **values)
     except (TypeError, InvalidValueError) as error:
         raise DefinitionError(f"{where}: {error}") from None

@@ -21,7 +21,9 @@ from typing import Any, Literal
 from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats import get_format
 
-Status = Literal["datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here"]
+Status = Literal[
+    "datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here"
+]
 STATUSES: tuple[str, ...] = ("datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here")  # fmt: skip
 """datasheet: vendor document or source; measured: by someone on the device; derived: arithmetic from such numbers;
 secondary: a page that repeats it; unconfirmed: do not rely on it; placeholder: invented for examples;
@@ -128,7 +130,7 @@ class Device:
                 return ComputePath(fmt.key, "dequantize", wide, self.paths[wide].dense, reason=reason)
         raise UnsupportedError(
             f"{self.key} has no rate for {fmt.key}. Declared: {', '.join(sorted(self.paths)) or 'none'}. "
-            f"Add a [[peak]] with formats = [\"{fmt.key}\"] to its file, or choose a declared format."
+            f'Add a [[peak]] with formats = ["{fmt.key}"] to its file, or choose a declared format.'
         )
 
     def peak_flops_per_s(self, format_name: str) -> float:
@@ -183,16 +185,25 @@ class Device:
 
 
 @cache
-def _registry() -> Mapping[str, Device]:
+def _built_in(key: str) -> Device | None:
+    """Read one chip of the registry; None when there is no such file. One file costs milliseconds, all of them more."""
     from roofline_model.device_file import read_device_text
 
-    devices: dict[str, Device] = {}
+    # The name may come from a command line: only what can be a key reaches the file system.
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,60}", key):
+        return None
+    entry = resources.files("roofline_model").joinpath("devices", f"{key}.toml")
+    if not entry.is_file():
+        return None
+    return read_device_text(entry.read_text(encoding="utf-8"), f"devices/{key}.toml")
+
+
+@cache
+def _registry() -> Mapping[str, Device]:
+    """Read every chip. The name of a file is the key of its chip (tested)."""
     folder = resources.files("roofline_model").joinpath("devices")
-    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
-        if entry.name.endswith(".toml"):
-            device = read_device_text(entry.read_text(encoding="utf-8"), f"devices/{entry.name}")
-            devices[device.key] = device
-    return MappingProxyType(devices)
+    keys = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return MappingProxyType({key: device for key in keys if (device := _built_in(key)) is not None})
 
 
 def list_hardware() -> list[Device]:
@@ -213,12 +224,17 @@ def get_hardware(name: str | Device | Path) -> Device:
 
         return read_device_file(Path(text))
     wanted = text.lower().replace("_", "-")
+    if (found := _built_in(wanted)) is not None:
+        return found
     for device in _registry().values():
-        if wanted == device.key or wanted in device.aliases:
+        if wanted in device.aliases:
             return device
     known = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
     raise UnknownNameError(
-        "hardware", text, known, fix="`roofline hardware list` shows them; a path to a TOML file describes your own chip; auto = this machine."
+        "hardware",
+        text,
+        known,
+        fix="`roofline hardware list` shows them; a path to a TOML file describes your own chip; auto = this machine.",
     )
 
 
@@ -233,7 +249,10 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
         if score:
             scored.append((score, device))
     if not scored:
-        return None, f"no chip of the registry matches {facts.name!r} (compute capability {facts.compute_capability or 'unknown'})"
+        return (
+            None,
+            f"no chip of the registry matches {facts.name!r} (compute capability {facts.compute_capability or 'unknown'})",
+        )
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
     if len(winners) > 1:
@@ -272,9 +291,11 @@ def create_custom_asic(
     source = "create_custom_asic"
     if not flops_by_precision:
         raise InvalidValueError(f"{name}: flops_by_precision is empty; give at least one rate, e.g. {{'FP16': 50.0}}")
-    paths = {}
+    paths: dict[str, ComputePath] = {}
     for format_name, tflops in flops_by_precision.items():
         key = get_format(format_name).key
+        if key in paths:
+            raise InvalidValueError(f"{name}: {key} is given twice ({format_name} is a name for it); keep one rate")
         dense = Quantity(_positive(f"{name}: rate of {format_name}", tflops) * 1e12, "FLOP/s", "declared", source)
         paths[key] = ComputePath(key, "native", key, dense)
     slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") or "custom"
@@ -284,7 +305,9 @@ def create_custom_asic(
         kind="custom",
         bandwidth=Quantity(_positive(f"{name}: bandwidth_gb_s", bandwidth_gb_s) * 1e9, "B/s", "declared", source),
         paths=paths,
-        capacity=None if memory_gb is None else Quantity(_positive(f"{name}: memory_gb", memory_gb) * 1e9, "B", "declared", source),
+        capacity=None
+        if memory_gb is None
+        else Quantity(_positive(f"{name}: memory_gb", memory_gb) * 1e9, "B", "declared", source),
     )
     problems = [finding for finding in check_device(device) if finding.severity == "error"]
     if problems:
@@ -293,8 +316,10 @@ def create_custom_asic(
 
 
 def _positive(what: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise InvalidValueError(f"{what} must be a positive number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
+        raise InvalidValueError(
+            f"{what} must be a positive number, got {value if isinstance(value, float) else repr(value)[:40]}"
+        )
     return float(value)
 
 

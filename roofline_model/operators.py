@@ -36,7 +36,9 @@ class Operator:
         return Case(self.op, self.shape, self.formats, kernel, cache, mode)
 
 
-def gemm(M: int, N: int, K: int, *, a: FormatLike = "FP16", b: FormatLike | None = None, c: FormatLike | None = None) -> Operator:
+def gemm(
+    M: int, N: int, K: int, *, a: FormatLike = "FP16", b: FormatLike | None = None, c: FormatLike | None = None
+) -> Operator:
     """Return the product C(M×N) = A(M×K)·B(K×N).
 
     Counts: 2·M·N·K FLOPs; A and B read once, C written once, each at its own format with its scales.
@@ -56,21 +58,38 @@ def gemm(M: int, N: int, K: int, *, a: FormatLike = "FP16", b: FormatLike | None
     return Operator(name, (("M", M), ("N", N), ("K", K)), (("a", fa.key), ("b", fb.key), ("c", fc.key)), cost)
 
 
-def gemv(N: int, K: int, *, M: int = 1, a: FormatLike = "FP16", b: FormatLike | None = None, c: FormatLike | None = None) -> Operator:
+def gemv(
+    N: int, K: int, *, M: int = 1, a: FormatLike = "FP16", b: FormatLike | None = None, c: FormatLike | None = None
+) -> Operator:
     """Return the matrix-vector product of decode, y(M×N) = x(M×K)·W(K×N) with M from 1 to 16: `gemm` at small M."""
     if isinstance(M, int) and M > GEMV_MAX_ROWS:
         raise InvalidValueError(f"gemv takes M from 1 to {GEMV_MAX_ROWS}, got {M}; use gemm")
     return gemm(M, N, K, a=a, b=b, c=c)
 
 
-def batched_gemm(batch: int, M: int, N: int, K: int, *, a: FormatLike = "FP16", b: FormatLike | None = None, c: FormatLike | None = None) -> Operator:
+def batched_gemm(
+    batch: int,
+    M: int,
+    N: int,
+    K: int,
+    *,
+    a: FormatLike = "FP16",
+    b: FormatLike | None = None,
+    c: FormatLike | None = None,
+) -> Operator:
     """Return `batch` independent products of one shape, each with its own A, B and C."""
     check_dimension("batch", batch)
     one = gemm(M, N, K, a=a, b=b, c=c)
     return Operator("batched_gemm", (("batch", batch), *one.shape), one.formats, one.cost * batch)
 
 
-def grouped_gemm(groups: Sequence[tuple[int, int, int]], *, a: FormatLike = "FP16", b: FormatLike | None = None, c: FormatLike | None = None) -> Operator:
+def grouped_gemm(
+    groups: Sequence[tuple[int, int, int]],
+    *,
+    a: FormatLike = "FP16",
+    b: FormatLike | None = None,
+    c: FormatLike | None = None,
+) -> Operator:
     """Return independent products of different (M, N, K) in one call, as the experts of a mixture use them.
 
     A group with M = 0 (an expert without tokens) reads no weight and costs nothing.
@@ -80,7 +99,12 @@ def grouped_gemm(groups: Sequence[tuple[int, int, int]], *, a: FormatLike = "FP1
     busy = [gemm(*group, a=a, b=b, c=c) for group in groups if group[0] != 0]
     if not busy:
         raise InvalidValueError("grouped_gemm: every group has M = 0, there is nothing to compute")
-    shape = (("groups", len(groups)), ("M", sum(g[0] for g in groups)), ("N", max(g[1] for g in groups)), ("K", max(g[2] for g in groups)))
+    shape = (
+        ("groups", len(groups)),
+        ("M", sum(g[0] for g in groups)),
+        ("N", max(g[1] for g in groups)),
+        ("K", max(g[2] for g in groups)),
+    )
     return Operator("grouped_gemm", shape, busy[0].formats, total_cost(one.cost for one in busy))
 
 

@@ -188,7 +188,9 @@ def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
     found = []
     for format_name, count in cost.flops:
         if count and not format_name:
-            raise InvalidValueError("these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used")
+            raise InvalidValueError(
+                "these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used"
+            )
         if count:
             found.append((count, device.path(format_name)))
     return found
@@ -199,7 +201,11 @@ def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, li
     if cache != "warm" or last is None or cost.total_bytes > last.capacity_bytes:
         return device.bandwidth, "DRAM", []
     if last.bandwidth is None:
-        return device.bandwidth, "DRAM", [f"operands fit in {last.name}, whose bandwidth is not known: may run faster than this roof"]
+        return (
+            device.bandwidth,
+            "DRAM",
+            [f"operands fit in {last.name}, whose bandwidth is not known: may run faster than this roof"],
+        )
     return last.bandwidth, last.name, []
 
 

@@ -20,7 +20,7 @@ class FakeCuda:
     def _sleep(self, cycles):
         self.log.append(("block", cycles))
 
-    def Event(self, enable_timing):  # noqa: N802 - torch's name
+    def Event(self, enable_timing):
         assert enable_timing
         cuda = self
 

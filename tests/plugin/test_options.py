@@ -8,9 +8,7 @@ import pytest
 from plugin.options import BenchOptions
 from roofline_model.errors import RooflineError
 
-NAMES = (
-    "hw device db run predict_only formats shapes cache target_ci max_seconds timer power json require_measured force_measure"
-).split()
+NAMES = ["hw", "device", "db", "run", "predict_only", "formats", "shapes", "cache", "target_ci", "max_seconds", "timer", "power", "json", "require_measured", "force_measure"]
 
 
 def parse(tmp_path, **given):

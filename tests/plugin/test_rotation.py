@@ -38,4 +38,4 @@ def test_too_much_memory_or_too_many_sets_is_refused_with_the_amount():
     with pytest.raises(UnsupportedError, match=r"8 KiB = 80 KiB, more than half of the 100 KiB free"):
         build_rotation(lambda i: (array,), (array,), 10, 100 * 1024)
     with pytest.raises(UnsupportedError, match="measure it warm"):
-        build_rotation(lambda i: (array,), (array,), 5000, None)
+        build_rotation(lambda i: (array,), (array,), 50_000, None)

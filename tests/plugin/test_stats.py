@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -65,7 +66,7 @@ def test_quantiles_are_ordered_and_inside_the_range(values):
     marks = [quantile(ordered, share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     assert marks[0] == ordered[0]
     assert marks[-1] == ordered[-1]
-    assert all(a <= b * (1 + 1e-12) for a, b in zip(marks, marks[1:], strict=False))
+    assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(marks))
 
 
 def test_drift_is_the_change_of_the_median_from_first_to_last_third():

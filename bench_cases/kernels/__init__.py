@@ -1,0 +1,1 @@
+"""One kernel per weight format, activation format and device. `catalog.py` names them without importing torch."""

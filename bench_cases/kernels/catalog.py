@@ -1,0 +1,139 @@
+"""The table of kernels, and the cases it gives for a device, shapes, formats and cache states.
+
+A static table: neither this module nor anything it imports needs torch or numpy, so that collecting thousands of
+tests costs a second. What a machine can run is decided later, per case, in `guards.py`.
+
+INT32, the output of the integer kernels, is no storage format of the model's catalog: their C is counted as FP32,
+which has the same four bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench_cases.kernels.shape_rules import emulated_small, more_rows_than, multiple_of
+from bench_cases.kernels.spec import CaseSpec, KernelSpec
+from bench_cases.shapes import Shape
+from roofline_model.errors import InvalidValueError
+from roofline_model.formats import get_format
+
+CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "both": ("cold", "warm")}
+
+_SCALED_MM = "torch.nn.functional.scaled_mm|torch._scaled_mm"
+_BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleType", "torch.float8_e8m0fnu")
+_FP4 = (*_BLOCK_SCALED, "torch.float4_e2m1fn_x2")
+_DENSE = "bench_cases.kernels.dense:matmul"
+_DEQUANTIZE = "bench_cases.kernels.dequantize:dequant_matmul"
+_N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
+
+_CPU = (
+    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE),
+    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE),
+    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE),
+    KernelSpec("int_mm", "cpu", "INT8", "INT8", "FP32", "bench_cases.kernels.int8:int_mm", ("torch._int_mm",),
+               note="INT32 result, before the scales are applied"),
+    KernelSpec("int8pack", "cpu", "INT8", "BF16", "BF16", "bench_cases.kernels.int8:int8pack", ("torch._weight_int8pack_mm",),
+               shape_rules=(multiple_of("K", 16),), note="weight only, one BF16 scale per output channel"),
+    KernelSpec("int4pack", "cpu", "INT4", "BF16", "BF16", "bench_cases.kernels.int4:int4pack_cpu",
+               ("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
+               shape_rules=(multiple_of("N", 16), multiple_of("K", 128)), group_size=128, zero_bits=16,
+               note="weight only, BF16 scale and zero point per 128 weights"),
+    KernelSpec("scaled_mm_emulated", "cpu", "FP8_E4M3", "FP8_E4M3", "BF16", "bench_cases.kernels.fp8:scaled_mm_tensorwise", (_SCALED_MM,),
+               shape_rules=(emulated_small,), note="decoded in software: a CPU has no FP8 unit"),
+)  # fmt: skip
+
+_CUDA_PLAIN = (
+    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off"),
+    KernelSpec("matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=(8, 0)),
+    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE),
+    KernelSpec("matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=(8, 0)),
+    KernelSpec("scaled_mm", "cuda", "FP8_E4M3", "FP8_E4M3", "BF16", "bench_cases.kernels.fp8:scaled_mm_tensorwise", (_SCALED_MM,),
+               min_capability=(8, 9), shape_rules=_N16_K16, note="one scale per tensor"),
+    KernelSpec("scaled_mm_rowwise", "cuda", "FP8_E4M3", "FP8_E4M3", "BF16", "bench_cases.kernels.fp8:scaled_mm_rowwise", (_SCALED_MM,),
+               min_capability=(8, 9), shape_rules=_N16_K16, note="one scale per row of A and column of B"),
+    KernelSpec("int_mm", "cuda", "INT8", "INT8", "FP32", "bench_cases.kernels.int8:int_mm", ("torch._int_mm",), ops=("gemm",),
+               min_capability=(7, 5), shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
+               note="INT32 result, before the scales are applied"),
+    KernelSpec("int_mm_padded", "cuda", "INT8", "INT8", "FP32", "bench_cases.kernels.int8:int_mm_padded", ("torch._int_mm",), ops=("gemv",),
+               min_capability=(7, 5), shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
+               note="torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call"),
+    KernelSpec("int8pack", "cuda", "INT8", "BF16", "BF16", "bench_cases.kernels.int8:int8pack", ("torch._weight_int8pack_mm",),
+               note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)"),
+    KernelSpec("tinygemm", "cuda", "INT4", "BF16", "BF16", "bench_cases.kernels.int4:tinygemm",
+               ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"), min_capability=(8, 0),
+               shape_rules=(multiple_of("N", 8), multiple_of("K", 128)), group_size=128, zero_bits=16,
+               note="weight only, BF16 scale and zero point per 128 weights"),
+)  # fmt: skip
+
+_CUDA_BLOCK_SCALED = (
+    KernelSpec("scaled_mm_block", "cuda", "MXFP8_E4M3", "MXFP8_E4M3", "BF16", "bench_cases.kernels.block_scaled:mxfp8", _BLOCK_SCALED,
+               min_capability=(10, 0), shape_rules=(multiple_of("N", 16), multiple_of("K", 32))),
+    KernelSpec("scaled_mm_block", "cuda", "MXFP4", "MXFP4", "BF16", "bench_cases.kernels.block_scaled:mxfp4", _FP4,
+               min_capability=(10, 0), max_capability=(10, 9), shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+               note="torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only"),
+    KernelSpec("scaled_mm_block", "cuda", "NVFP4", "NVFP4", "BF16", "bench_cases.kernels.block_scaled:nvfp4", _FP4,
+               min_capability=(10, 0), shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+               note="block scales and one FP32 scale per tensor"),
+)  # fmt: skip
+
+_DEQUANT_NAME = "dequant_emulated"
+_DEQUANT_NOTE = "weights are decoded to BF16 and then multiplied, both inside the timed call"
+
+
+def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bits: int = 0) -> KernelSpec:
+    return KernelSpec(
+        _DEQUANT_NAME, "cuda", weight, "BF16", "BF16", _DEQUANTIZE, min_capability=(8, 0), shape_rules=(multiple_of("K", block),),
+        group_size=group_size, zero_bits=zero_bits, decoded="BF16", note=_DEQUANT_NOTE,
+    )  # fmt: skip
+
+
+_CUDA_DEQUANTIZE = (
+    _dequant("INT8", 4),
+    _dequant("NVFP4", 16),
+    _dequant("MXFP4", 32),
+    _dequant("NF4", 64),
+    _dequant("MXFP6_E3M2", 32),
+    _dequant("INT2", 64, group_size=64, zero_bits=16),
+)
+
+KERNELS: tuple[KernelSpec, ...] = (*_CPU, *_CUDA_PLAIN, *_CUDA_BLOCK_SCALED, *_CUDA_DEQUANTIZE)
+
+
+def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[KernelSpec, ...]:
+    """Return the kernels of a device whose weight or activation format is among `formats` (None: all).
+
+    Raises `UnknownNameError` for a format nobody knows and `InvalidValueError` when no kernel is left.
+    """
+    available = [kernel for kernel in KERNELS if kernel.device == device]
+    if formats is None:
+        return tuple(available)
+    wanted = {get_format(name).key for name in formats}
+    chosen = tuple(kernel for kernel in available if wanted & {kernel.weight, kernel.activation})
+    if not chosen:
+        known = sorted({name for kernel in available for name in (kernel.weight, kernel.activation)})
+        raise InvalidValueError(
+            f"no {device} kernel uses {', '.join(sorted(wanted))}. Formats with {device} kernels: {', '.join(known)}."
+        )
+    return chosen
+
+
+def cases_for(
+    device: str, shapes: Iterable[Shape], formats: Sequence[str] | None = None, cache: str = "cold"
+) -> list[CaseSpec]:
+    """Return the cases of every shape with every kernel of `device`, in the order of the shapes.
+
+    `cache`: cold, warm or both; cold and warm are different cases. Ids are unique.
+    """
+    if cache not in CACHE_AXIS:
+        raise InvalidValueError(f"cache must be one of {', '.join(CACHE_AXIS)}, got {cache!r}")
+    chosen = kernels_for(device, formats)
+    cases = []
+    for shape in shapes:
+        for kernel in chosen:
+            work = kernel.work(*shape.size)
+            if work.op in kernel.ops:
+                cases += [
+                    CaseSpec(work.case(kernel.name, cache=state), work, kernel, shape.origin)
+                    for state in CACHE_AXIS[cache]
+                ]
+    return cases

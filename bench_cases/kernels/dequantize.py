@@ -1,0 +1,67 @@
+"""Weights in a format without a kernel of its own: decode to BF16, then multiply. Both steps are in the timed call.
+
+Eager torch on packed weights: honest about what such a format costs without a fused kernel, and labelled *emulated*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bench_cases.held import HeldMatrix
+from bench_cases.kernels import packing
+from bench_cases.kernels.prepare import Built
+from bench_cases.kernels.spec import KernelSpec
+from bench_cases.quantizers import affine_groups, int8_rows, mx_blocks, nf4_blocks, nvfp4_blocks
+
+Rearrange = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """How a format is quantised, packed and unpacked."""
+
+    quantize: Callable[[Tensor], HeldMatrix]
+    pack: Rearrange
+    unpack: Rearrange
+
+
+def _same(codes: Tensor) -> Tensor:
+    return codes
+
+
+_STORAGE = {
+    "INT8": _Storage(int8_rows, _same, _same),
+    "NVFP4": _Storage(nvfp4_blocks, packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first),
+    "MXFP4": _Storage(
+        lambda w: mx_blocks(w, "float4_e2m1fn"), packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first
+    ),
+    "NF4": _Storage(nf4_blocks, packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first),
+    "MXFP6_E3M2": _Storage(lambda w: mx_blocks(w, "float6_e3m2fn"), packing.pack_6bit, packing.unpack_6bit),
+    "INT2": _Storage(lambda w: affine_groups(w, 2, 64, centred=False), packing.pack_2bit, packing.unpack_2bit),
+}
+
+
+def dequant_matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
+    """Build decode-then-multiply for the weight format of `kernel`."""
+    storage = _STORAGE[kernel.weight]
+    a, held = activation.to(torch.bfloat16), storage.quantize(weight)
+    assert held.scales is not None
+    table = None if held.table is None else held.table.to(a.device, torch.bfloat16)
+    tensor_scale, unpack = held.tensor_scale, storage.unpack
+
+    def multiply(a: Tensor, packed: Tensor, scales: Tensor, *offsets: Tensor) -> Tensor:
+        codes = unpack(packed)
+        values = codes.to(torch.bfloat16) if table is None else table[codes.int()]
+        blocks = values.unflatten(1, (scales.shape[1], -1))
+        # The scale is applied in FP32 and the weight rounded once, as a fused kernel would.
+        decoded = blocks * (scales.float() * tensor_scale).unsqueeze(2)
+        if offsets:
+            decoded = decoded + offsets[0].float().unsqueeze(2)
+        return torch.nn.functional.linear(a, decoded.to(torch.bfloat16).flatten(1))
+
+    offsets = () if held.offsets is None else (held.offsets,)
+    return Built(multiply, (a, storage.pack(held.codes), held.scales, *offsets), HeldMatrix(a), held)

@@ -1,0 +1,122 @@
+"""May this machine run this case? Every "no" is a reason that is stored with the skipped case.
+
+Decided in order: shape rule, compute capability, functions of the installed torch, memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench_cases.kernels.spec import CaseSpec, KernelSpec
+from roofline_model.units import format_bytes
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+MEMORY_SHARE = 0.8
+"""Share of the free memory that a case may plan to use."""
+SOURCE_BYTES_PER_ELEMENT = 4
+QUANTIZE_BYTES_PER_ELEMENT = 28
+"""Most bytes per weight while it is quantised: FP32 source, scaled copy, absolute value, int32 codes twice, rounding.
+(The peak of every quantiser is tested against it.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """What decides which kernels run."""
+
+    device: str
+    torch_version: str
+    has: Callable[[str], bool]
+    """Whether torch has a function, by dotted name."""
+    capability: tuple[int, int] | None = None
+    """Compute capability of the CUDA device."""
+    free_bytes: int | None = None
+
+
+def skip_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
+    """Return why the case cannot run here, or None."""
+    M, N, K = spec.size
+    return (
+        spec.kernel.shape_reason(M, N, K)
+        or capability_reason(spec.kernel, facts)
+        or torch_reason(spec.kernel, facts)
+        or memory_reason(spec, facts)
+    )
+
+
+def capability_reason(kernel: KernelSpec, facts: MachineFacts) -> str | None:
+    """Return why the device's compute capability rules the kernel out, or None."""
+    if facts.capability is None:
+        return None
+    here = f"{facts.capability[0]}.{facts.capability[1]}"
+    if kernel.min_capability is not None and facts.capability < kernel.min_capability:
+        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, this device has {here}"
+    if kernel.max_capability is not None and facts.capability > kernel.max_capability:
+        return f"{kernel.name} with {kernel.weight} exists for compute capability {kernel.max_capability[0]}.x only, this device has {here}"
+    return None
+
+
+def torch_reason(kernel: KernelSpec, facts: MachineFacts) -> str | None:
+    """Return which function the installed torch lacks, or None."""
+    for need in kernel.needs:
+        if not any(facts.has(name) for name in need.split("|")):
+            return f"{kernel.name} needs {need.replace('|', ' or ')}, which torch {facts.torch_version} does not have"
+    return None
+
+
+def memory_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
+    """Return the arithmetic when preparing the case and holding two operand sets cannot fit, or None.
+
+    How many more sets a cold case rotates through depends on the cache, and is checked where they are made.
+    """
+    if facts.free_bytes is None:
+        return None
+    M, N, K = spec.size
+    is_plain = spec.kernel.weight_format.element_bits >= 16
+    preparing = (SOURCE_BYTES_PER_ELEMENT if is_plain else QUANTIZE_BYTES_PER_ELEMENT) * (N * K + M * K)
+    operands = 2 * (spec.work.cost.total_read_bytes + spec.work.cost.total_write_bytes)
+    needed = preparing + operands
+    if needed <= MEMORY_SHARE * facts.free_bytes:
+        return None
+    return (
+        f"needs about {format_bytes(needed)} ({format_bytes(preparing)} to prepare, {format_bytes(operands)} for two operand sets), "
+        f"{format_bytes(MEMORY_SHARE * facts.free_bytes)} of {format_bytes(facts.free_bytes)} free memory may be used"
+    )
+
+
+def read_machine_facts(device: str) -> MachineFacts:
+    """Ask torch and the system. Raises nothing: what cannot be read is None."""
+    import torch
+
+    if device != "cuda":
+        return MachineFacts(device, torch.__version__, _has(torch), None, _free_system_bytes())
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    free, _ = torch.cuda.mem_get_info()
+    if getattr(properties, "is_integrated", False):
+        # Memory shared with the CPU (GB10): the driver counts the page cache as used, the system knows better.
+        free = max(free, _free_system_bytes())
+    return MachineFacts(device, torch.__version__, _has(torch), (properties.major, properties.minor), free)
+
+
+def _has(torch: object) -> Callable[[str], bool]:
+    def has(name: str) -> bool:
+        found = torch
+        for part in name.split(".")[1:]:
+            found = getattr(found, part, None)
+        return found is not None
+
+    return has
+
+
+def _free_system_bytes() -> int:
+    """Return the free memory of the machine, or of the container when that is less."""
+    import psutil  # type: ignore[import-untyped]
+
+    free = int(psutil.virtual_memory().available)
+    try:
+        limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
+    except OSError:  # no cgroup v2 here
+        return free
+    return free if limit == "max" else min(free, max(0, int(limit) - int(used)))

@@ -1,0 +1,12 @@
+"""Matrix-vector products of decode: one to sixteen tokens against a weight matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench_cases.kernels.spec import CaseSpec
+from bench_cases.measure_case import measure_case
+
+
+def test_gemv(roofline: Any, spec: CaseSpec) -> None:
+    measure_case(roofline, spec)

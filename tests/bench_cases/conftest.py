@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_torch_thread():
+    """Small products gain nothing from threads, and on a busy machine they wait for each other at every barrier."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

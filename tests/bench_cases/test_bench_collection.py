@@ -1,0 +1,177 @@
+"""The pytest files themselves: collection, bad options, and the path of one case through a fixture that records."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import bench_cases
+from bench_cases.kernels.catalog import cases_for
+from bench_cases.shapes import Shape
+
+ROOT = Path(bench_cases.__file__).parents[1]
+
+
+def run_pytest(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on bench_cases in a fresh process; prints which heavy modules it had imported."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent("""
+        import sys, pytest
+        status = pytest.main(sys.argv[1:])
+        print("HEAVY", sorted({"torch", "torchao", "numpy", "pandas"} & set(sys.modules)))
+        sys.exit(int(status))
+        """)
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": str(tmp_path / "results.db")}
+    command = [
+        sys.executable,
+        str(script),
+        str(ROOT / "bench_cases"),
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(ROOT),
+        *args,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120)
+
+
+def test_collecting_the_full_set_gives_thousands_of_cases_without_torch(tmp_path):
+    done = run_pytest(tmp_path, "--collect-only", "--roofline-shapes", "full", "--roofline-device", "cpu")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    ids = [line for line in done.stdout.splitlines() if "::test_ge" in line]
+    assert len(ids) == len(set(ids)) > 4000
+    assert "HEAVY []" in done.stdout
+
+
+def test_operators_without_cases_leave_no_placeholder(tmp_path):
+    done = run_pytest(
+        tmp_path,
+        "--collect-only",
+        "--roofline-shapes",
+        "512x64x128",
+        "--roofline-formats",
+        "bf16",
+        "--roofline-device",
+        "cpu",
+    )
+    ids = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::test_" in line]
+    assert ids == [
+        f"test_gemm[512x64x128-{rest}-cold]"
+        for rest in ("w16a16-BF16.BF16-matmul", "w8a16-INT8.BF16-int8pack", "w4a16-INT4.BF16-int4pack")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [(["--roofline-shapes", "quik"], "unknown shape set 'quik'. Did you mean quick?"), (["--roofline-shapes", "1x0x1"], "N must be a whole number"),
+     (["--roofline-formats", "NF4"], "no cpu kernel uses NF4"), (["--roofline-formats", "FP9"], "unknown format 'FP9'")],
+)  # fmt: skip
+def test_bad_options_are_one_line_with_exit_code_2(tmp_path, args, message):
+    done = run_pytest(tmp_path, "--roofline-device", "cpu", *args)
+    assert done.returncode == 2
+    errors = [line for line in (done.stdout + done.stderr).splitlines() if message in line]
+    assert len(errors) == 1
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+class RecordingFixture:
+    """Stands in for the `roofline` fixture: checks the order of calls and runs the kernel as a runner would."""
+
+    torch_device = "cpu"
+
+    def __init__(self, may_measure: bool = True):
+        self.may_measure, self.declared, self.errors = may_measure, [], []
+
+    def declare(self, case, work, *, extra=None):
+        self.declared.append((case, work, extra))
+        if not self.may_measure:
+            pytest.skip("this machine is another chip")
+
+    def measure(self, fn, *, make_args, check, tolerance):
+        assert self.declared, "a case is declared before it is measured"
+        self.errors = [check(fn(*make_args(index))) for index in (0, 1)]
+        assert max(self.errors) <= tolerance
+
+
+def spec_of(size, name):
+    [spec] = [spec for spec in cases_for("cpu", [Shape(*size, origin="test")]) if spec.kernel.name == name]
+    return spec
+
+
+@pytest.mark.parametrize("name", ["int_mm", "int8pack", "int4pack", "scaled_mm_emulated"])
+def test_a_case_is_declared_prepared_and_measured(name):
+    pytest.importorskip("torch")
+    from bench_cases.measure_case import measure_case
+
+    fixture, spec = RecordingFixture(), spec_of((4, 64, 128), name)
+    measure_case(fixture, spec)
+    assert fixture.declared == [(spec.case, spec.work, {"origin": "test"})]
+    assert len(fixture.errors) == 2
+
+
+def test_a_case_that_cannot_run_is_declared_and_skipped_with_the_reason():
+    pytest.importorskip("torch")
+    from bench_cases.measure_case import measure_case
+
+    fixture = RecordingFixture()
+    with pytest.raises(pytest.skip.Exception, match="small shapes only"):
+        measure_case(fixture, spec_of((1, 4096, 4096), "scaled_mm_emulated"))
+    assert len(fixture.declared) == 1
+    assert fixture.errors == []
+
+
+def test_a_prediction_needs_no_torch(tmp_path):
+    """`declare` skips on a machine that must not measure, before anything of torch is imported."""
+    code = textwrap.dedent("""
+        import sys
+        import pytest
+        from bench_cases.kernels.catalog import cases_for
+        from bench_cases.measure_case import measure_case
+        from bench_cases.shapes import Shape
+
+        class Fixture:
+            def declare(self, case, work, *, extra=None):
+                pytest.skip("another chip")
+
+        try:
+            measure_case(Fixture(), cases_for("cuda", [Shape(1, 4096, 4096, "")])[0])
+        except pytest.skip.Exception:
+            print("skipped", sorted({"torch", "numpy"} & set(sys.modules)))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.stdout.strip() == "skipped []", done.stderr
+
+
+def test_the_installed_package_can_be_run_from_anywhere(tmp_path):
+    def collect(*args):
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "roofline_pytest",
+            "--pyargs",
+            "bench_cases",
+            "--collect-only",
+            "-q",
+        ]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        options = ["-p", "no:cacheprovider", "--roofline-device", "cpu", *args]
+        return subprocess.run([*command, *options], capture_output=True, text=True, env=environment, cwd=tmp_path)
+
+    assert "::test_gemv[1x4096x4096-w32a32-FP32.FP32-matmul-cold]" in collect().stdout
+    wrong = collect("--roofline-shapes", "quik")
+    assert wrong.returncode == 2
+    assert "unknown shape set 'quik'. Did you mean quick?" in wrong.stdout
+    assert "Traceback" not in wrong.stdout
+    assert "conftest.py:" not in wrong.stdout

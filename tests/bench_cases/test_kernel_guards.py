@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections import Counter
+
+import pytest
+
+from bench_cases.kernels.catalog import KERNELS, cases_for
+from bench_cases.kernels.guards import MachineFacts, read_machine_facts, skip_reason
+from bench_cases.shapes import Shape
+
+NEW_TORCH = MachineFacts("cuda", "2.13.0", lambda name: True, free_bytes=10**12)
+
+
+def runs_on(capability: tuple[int, int], M: int = 512) -> set[tuple[str, str]]:
+    """Weight and activation formats that a device of that capability runs."""
+    facts = dataclasses.replace(NEW_TORCH, capability=capability)
+    return {
+        (spec.kernel.weight, spec.kernel.activation)
+        for spec in cases_for("cuda", [Shape(M, 4096, 4096, "")])
+        if skip_reason(spec, facts) is None
+    }
+
+
+EVERYWHERE = {
+    ("FP32", "FP32"), ("FP16", "FP16"), ("TF32", "TF32"), ("BF16", "BF16"), ("INT8", "INT8"), ("INT8", "BF16"), ("INT4", "BF16"),
+    ("NF4", "BF16"), ("INT2", "BF16"), ("MXFP6_E3M2", "BF16"), ("NVFP4", "BF16"), ("MXFP4", "BF16"),
+}  # fmt: skip
+FP8 = {("FP8_E4M3", "FP8_E4M3")}
+
+
+@pytest.mark.parametrize("M", [1, 512])
+@pytest.mark.parametrize(
+    ("capability", "more"),
+    [((8, 0), set()), ((8, 7), set()), ((8, 9), FP8), ((9, 0), FP8),
+     ((10, 0), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4")}),
+     ((10, 3), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4")}),
+     ((12, 1), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("NVFP4", "NVFP4")})],
+)  # fmt: skip
+def test_what_simulated_devices_run(capability, more, M):
+    assert runs_on(capability, M) == EVERYWHERE | more
+
+
+def test_capability_reasons_name_both_numbers():
+    facts = dataclasses.replace(NEW_TORCH, capability=(9, 0))
+    [spec] = [spec for spec in cases_for("cuda", [Shape(1, 4096, 4096, "")]) if spec.kernel.activation == "NVFP4"]
+    assert skip_reason(spec, facts) == "scaled_mm_block needs compute capability ≥ 10.0, this device has 9.0"
+    [spec] = [spec for spec in cases_for("cuda", [Shape(1, 4096, 4096, "")]) if spec.kernel.activation == "MXFP4"]
+    reason = skip_reason(spec, dataclasses.replace(NEW_TORCH, capability=(12, 1)))
+    assert reason == "scaled_mm_block with MXFP4 exists for compute capability 10.x only, this device has 12.1"
+
+
+def test_an_older_torch_is_a_reason_and_either_name_will_do():
+    old = MachineFacts("cpu", "2.4.0", lambda name: name == "torch._scaled_mm")
+    cases = {spec.kernel.name: spec for spec in cases_for("cpu", [Shape(1, 1024, 1024, "")])}
+    assert skip_reason(cases["int_mm"], old) == "int_mm needs torch._int_mm, which torch 2.4.0 does not have"
+    assert skip_reason(cases["scaled_mm_emulated"], old) is None
+    assert skip_reason(cases["matmul"], old) is None
+
+
+def test_memory_arithmetic_is_a_reason_with_its_numbers():
+    spec = cases_for("cpu", [Shape(1, 128256, 8192, "")], ["FP32"])[0]
+    small = MachineFacts("cpu", "2.13.0", lambda name: True, free_bytes=8 * 10**9)
+    reason = skip_reason(spec, small)
+    assert reason is not None
+    assert "GiB" in reason
+    assert "two operand sets" in reason
+    assert skip_reason(spec, dataclasses.replace(small, free_bytes=10**12)) is None
+
+
+def peak_live_bytes(build) -> int:
+    """Run `build` and return the most bytes that tensors made by it held at one time."""
+    torch = pytest.importorskip("torch")
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Meter(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.users, self.live, self.peak = Counter(), 0, 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            known = {leaf.untyped_storage().data_ptr() for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)}
+            for leaf in tree_leaves(result):
+                if isinstance(leaf, torch.Tensor):
+                    self.add(leaf, leaf.untyped_storage().data_ptr(), leaf.untyped_storage().nbytes(), known)
+            return result
+
+        def add(self, tensor, address, size, known):
+            if address in known and not self.users[address]:
+                return  # a view of something that existed before
+            self.live += 0 if self.users[address] else size
+            self.users[address] += 1
+            self.peak = max(self.peak, self.live)
+            weakref.finalize(tensor, self.drop, address, size)
+
+        def drop(self, address, size):
+            self.users[address] -= 1
+            self.live -= 0 if self.users[address] else size
+
+    with Meter() as meter:
+        built = build()
+    assert built.args
+    return meter.peak
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k.name != "tinygemm"], ids=lambda kernel: kernel.key)
+def test_the_memory_estimate_covers_what_building_a_kernel_takes(kernel):
+    pytest.importorskip("torch")
+    from bench_cases.inputs import activation_source, weight_source
+    from bench_cases.kernels.guards import QUANTIZE_BYTES_PER_ELEMENT
+    from bench_cases.kernels.prepare import load_implementation
+
+    rows, columns = 512, 1024
+    source, activation = weight_source(rows, columns, "cpu"), activation_source(1, columns, "cpu")
+    peak = peak_live_bytes(lambda: load_implementation(kernel)(kernel, activation, source))
+    held = kernel.weight_format.storage_bytes((rows, columns))
+    assert peak >= held  # the meter meters
+    assert peak + source.nbytes <= QUANTIZE_BYTES_PER_ELEMENT * rows * columns * 1.02
+
+
+def test_facts_of_this_machine():
+    pytest.importorskip("torch")
+    facts = read_machine_facts("cpu")
+    assert facts.capability is None
+    assert facts.free_bytes is not None
+    assert facts.free_bytes > 10**8
+    assert facts.has("torch.nn.functional.linear")
+    assert not facts.has("torch.nn.functional.no_such_thing")
+    assert not facts.has("torch.no_such.thing")
