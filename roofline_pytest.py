@@ -1,8 +1,7 @@
 """The pytest plugin's entry: options, the `roofline` fixture and marker. Standard library and pytest only.
 
-Everything else (`plugin`, `results`, numpy, a database) is imported on first use of the fixture, the marker or an
-option, so a suite that does not use us is untouched, even one with packages of its own called `plugin` or `results`.
-The entry-point name in pyproject.toml must stay this module's name (docs/decisions/0001).
+Everything else (`plugin`, `results`, numpy) is imported on first use of the fixture, the marker or an option: a suite
+that does not use us is untouched, even one with its own `plugin` or `results`. Names: docs/decisions/0001.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-db", {"metavar": "URL|PATH", "help": "Results database. Default: $ROOFLINE_DB, else .roofline/results.db in the current folder."}),
     ("--roofline-run", {"metavar": "LABEL", "help": "Label of this run, for `roofline show LABEL`."}),
     ("--roofline-predict-only", {"action": "store_true", "default": None, "help": "Store and show predictions; measure nothing."}),
-    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases whose weight or activation format is listed (keys or aliases of `roofline formats`)."}),
+    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases whose weight format is listed (keys or aliases of `roofline formats`)."}),
     ("--roofline-shapes", {"metavar": "SET", "help": "quick (default) | standard | full | llm:NAME | MxNxK,… | FILE.csv"}),
     ("--roofline-cache", {"metavar": "cold|warm|both", "help": "Operands from memory (cold, default), left in cache (warm), or both as separate cases."}),
     ("--roofline-target-ci", {"metavar": "PERCENT", "help": "Stop sampling when the 95 %% interval of the median is within ± this (default 1)."}),
@@ -33,7 +32,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
 )  # fmt: skip
 
-_state: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+_hooks: pytest.StashKey[Any] = pytest.StashKey()
 
 
 class RooflineUsageError(pytest.UsageError):
@@ -45,20 +44,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     for flag, attributes in _OPTIONS:
         group.addoption(flag, **{"default": None, **attributes})
     # Loaded by a conftest.py (a checkout that is not installed): the hook below has passed already.
-    if any(getattr(plugin, "__name__", "").rpartition(".")[2] == "conftest" for plugin in pluginmanager.get_plugins()):
+    if any(getattr(p, "__name__", "").rpartition(".")[2] == "conftest" for p in pluginmanager.get_plugins()):
         _add_short_form(parser)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Any:
-    result = yield
-    _add_short_form(parser)  # after the conftest files, so that a suite's own --hw wins
-    return result
+    try:
+        return (yield)
+    finally:
+        _add_short_form(parser)  # after the conftest files, so that a suite's own --hw wins
 
 
 def _add_short_form(parser: pytest.Parser) -> None:
-    taken = any("--hw" in option.names() for group in parser._groups for option in group.options)
-    if not taken:
+    if not any("--hw" in option.names() for group in parser._groups for option in group.options):
         attributes = {**dict(_OPTIONS)["--roofline-hw"], "default": None, "help": "Short form of --roofline-hw."}
         parser.getgroup("roofline").addoption("--hw", **attributes)
 
@@ -98,9 +97,8 @@ def pytest_cmdline_main(config: pytest.Config) -> Any:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Any:
-    dests = {attributes.get("dest", flag[2:].replace("-", "_")) for flag, attributes in _OPTIONS}
     try:
-        if any(getattr(session.config.option, dest, None) is not None for dest in dests):
+        if any(n.startswith("roofline_") and v is not None for n, v in vars(session.config.option).items()):
             load(session.config).target  # noqa: B018 - a bad option is said before anything is collected
         return (yield)
     except Exception as error:
@@ -119,20 +117,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def load(config: pytest.Config) -> Any:
     """Return the hooks object of this session, importing and registering it on first use."""
-    state = config.stash.setdefault(_state, {})
-    if "hooks" not in state:
-        state["hooks"] = _own("plugin.hooks").RooflineHooks(config, RooflineUsageError)
-        config.pluginmanager.register(state["hooks"], "roofline_hooks")
-    return state["hooks"]
+    if _hooks not in config.stash:
+        config.stash[_hooks] = _own("plugin.hooks").RooflineHooks(config, RooflineUsageError)
+        config.pluginmanager.register(config.stash[_hooks], "roofline_hooks")
+    return config.stash[_hooks]
 
 
 def options(config: pytest.Config) -> Any:
-    """Return the parsed `plugin.options.BenchOptions` of this session."""
+    """Return this session's `plugin.options.BenchOptions`."""
     return load(config).options
 
 
 def target(config: pytest.Config) -> Any:
-    """Return the `plugin.target.Target` of this session: which chip, which device, may it measure."""
+    """Return this session's `plugin.target.Target`: which chip, which device, may it measure."""
     return load(config).target
 
 
@@ -144,10 +141,9 @@ def _as_usage_error(error: Exception) -> Exception:
 def _own(name: str) -> Any:
     """Import one of our modules, or say in one line what shadows it."""
     for package in ("roofline_model", "results", "plugin"):
-        spec = importlib.util.find_spec(package)
-        found = importlib.import_module(package) if spec else None
+        found = importlib.import_module(package) if importlib.util.find_spec(package) else None
         if getattr(found, "__roofline_bench__", None) is not True:
-            where = getattr(found, "__file__", None) or getattr(spec, "origin", None) or "nothing"
+            where = getattr(found, "__file__", None) or "nothing"
             raise RooflineUsageError(
                 f"roofline needs its own package {package!r}, but {where} is found first: rename that one"
             )

@@ -60,7 +60,7 @@ def build_device(machine: Machine, ceilings: Ceilings) -> Device:
         for key in keys:
             reason = f"no CPU unit for {key}: computed in {wide}"
             paths[key] = ComputePath(key, kind, wide, paths[wide].dense, reason=reason)  # type: ignore[arg-type]
-    levels = ()
+    levels: tuple[MemoryLevel, ...] = ()
     if ceilings.cache_capacity_bytes:
         bandwidth = None if ceilings.cache_bytes_per_s is None else measured(ceilings.cache_bytes_per_s, "B/s")
         levels = (MemoryLevel("LLC", ceilings.cache_capacity_bytes, bandwidth),)

@@ -214,8 +214,8 @@ class RooflineFixture:
         label = name or self._defaults.get("name") or self._request.node.name
         kernel = re.sub(r"[^A-Za-z0-9._]+", "_", str(label)).strip("_")[:120] or "kernel"
         cache = "cold" if can_rotate and self._session.options.cache != "warm" else "warm"
-        is_operator = isinstance(work, Operator)
-        case = work.case(kernel, cache=cache) if is_operator else Case("custom", (), (), kernel, cache)
+        custom = Case("custom", (), (), kernel, cache)
+        case = work.case(kernel, cache=cache) if isinstance(work, Operator) else custom
         if any(entry.case.case_key == case.case_key for entry in self.pending):
             raise InvalidValueError(
                 f"{case.kernel!r} was measured in this test already; give each measurement its own name="

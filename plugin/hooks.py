@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ class RooflineHooks:
         self._session: BenchSession | None = None
         self._progress: Progress | None = None
         self._deselected: list[str] = []
+        self._our_ids: set[str] = set()
 
     @property
     def options(self) -> BenchOptions:
@@ -71,6 +71,7 @@ class RooflineHooks:
         """Give pytest-benchmark its replaying timer before it makes its fixtures."""
         for item in session.items:
             if _is_ours(item):
+                self._our_ids.add(item.nodeid)
                 benchmark_bridge.attach_timer(item)
 
     @pytest.hookimpl(tryfirst=True)
@@ -98,14 +99,22 @@ class RooflineHooks:
             benchmark_bridge.show_few_columns(self.config)
         self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Show the live line."""
-        if not _is_ours(item):
-            return
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Show the live line; outside the phases of a test, where pytest would capture it."""
         reporter = self._live_reporter()
-        if reporter is not None and self._progress is not None:
-            reporter.rewrite(self._progress.line(item.name, reporter._tw.fullwidth), erase=True)
+        if reporter is not None and self._progress is not None and nodeid in self._our_ids:
+            name = nodeid.rpartition("::")[2]
+            reporter.rewrite(self._progress.line(name, reporter._tw.fullwidth - 1), erase=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
+        """Leave no dot behind the live line; failures keep their letter."""
+        if report.nodeid not in self._our_ids or report.failed or self._live_reporter() is None:
+            return None
+        if report.skipped:
+            return "skipped", "", "SKIPPED"
+        return ("passed", "", "PASSED") if report.when == "call" else ("", "", "")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
@@ -193,7 +202,7 @@ class RooflineHooks:
     def _live_reporter(self) -> Any:
         """Return pytest's reporter when a live line makes sense: a terminal, and neither -v nor -q."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None or self.config.option.verbose != 0 or not sys.__stdout__ or not sys.__stdout__.isatty():
+        if reporter is None or self.config.option.verbose != 0 or not reporter.isatty:
             return None
         return reporter
 

@@ -82,7 +82,7 @@ def _find_gpu() -> tuple[DeviceFacts | None, str]:
             return DeviceFacts(found.group(1).strip()), f"found in the driver's files ({why_not})"
     model = _read(_DEVICE_TREE_MODEL)
     if model and "jetson" in model.lower():
-        return DeviceFacts(model), "found in the device tree"
+        return DeviceFacts(model, memory_bytes=_memory_bytes()), "found in the device tree"
     return None, why_not
 
 

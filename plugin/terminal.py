@@ -8,14 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from results.records import Record
-from results.verdict import GroupKey, groups, shape_verdicts
+from results.verdict import DOUBTFUL_FLAGS, GroupKey, groups, shape_verdicts
 from roofline_model.units import format_percent, format_time
 
 MAX_WIDTH = 100
 GOOD_ROOF_RATIO = 0.7
 POOR_ROOF_RATIO = 0.3
-DOUBTFUL_FLAGS = frozenset({"noisy", "drift", "contended", "stolen", "cold-unproven"})
-"""Flags that put a time in doubt; its row is marked with an exclamation mark."""
 
 _STATUS_COLOURS = {"failed": "red", "skipped": "yellow"}
 

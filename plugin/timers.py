@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,7 +118,7 @@ class SimulatedTimer:
                     f"--roofline-timer simulated: {part!r} is not a setting; write simulated:noise=0.02,seed=1 with {', '.join(known)}"
                 ) from None
         seed = int(settings.pop("seed", 0))
-        return cls(seed=seed, **settings)
+        return replace(cls(seed=seed), **settings)  # type: ignore[arg-type]  # names were checked above
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Seed the case so that its samples do not depend on the order of cases."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+__roofline_bench__ = True  # tells our package from another one of this common name
+
 _PUBLIC = {
     "EnvironmentInfo": "records",
     "HardwareProfile": "records",

@@ -75,7 +75,7 @@ class RunInfo:
     """One invocation of pytest (or an import of one)."""
 
     run_id: str
-    """32 hex digits, sortable by start time."""
+    """32 random hex digits; any unambiguous prefix names the run."""
     started_at: str
     """UTC, ISO 8601 with microseconds."""
     label: str = ""

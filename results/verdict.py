@@ -13,6 +13,9 @@ from results.records import Record
 BASELINE_FORMATS = ("BF16", "FP16", "FP32")
 """Formats a speed-up is counted from, first choice first: unquantised operands of the same format on both sides."""
 
+DOUBTFUL_FLAGS = frozenset({"noisy", "drift", "contended", "stolen", "cold-unproven"})
+"""Flags of a measurement that put its time in doubt."""
+
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
 
 
@@ -49,7 +52,14 @@ class ShapeVerdict:
             parts.append(
                 f"measured {self.measured_speedup:.1f}×" + ("" if self.predicted_speedup is not None else f" {base}")
             )
-        return parts[0] + " " + ", ".join(parts[1:])
+        doubts = f" (doubtful: {', '.join(self.doubts)})" if self.doubts else ""
+        return parts[0] + " " + ", ".join(parts[1:]) + doubts
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Flags that put the measured comparison in doubt, on either side."""
+        found = [record.measurement.flags for record in (self.baseline, self.best) if record.measurement is not None]
+        return tuple(sorted(DOUBTFUL_FLAGS.intersection(flag for flags in found for flag in flags)))
 
 
 def group_key(record: Record) -> GroupKey:

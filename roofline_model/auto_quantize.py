@@ -124,7 +124,10 @@ def _wanted(formats: Iterable[str]) -> list[NumberFormat]:
 
 
 def _baseline_format(device: Device, wanted: Sequence[NumberFormat]) -> NumberFormat:
-    """Return the 16-bit format of the comparison: one the caller names, else FP16, else BF16; native before others."""
+    """Return the 16-bit format of the comparison: one the caller names, else the faster native one, FP16 at a tie.
+
+    GPUs run both at one rate; a CPU may have instructions for one of them only, and then the other is no baseline.
+    """
     named = [fmt.key for fmt in wanted if fmt.key in ("FP16", "BF16")]
     order = [key for key in (*named, "FP16", "BF16") if device.declares(key)]
     if not order:
@@ -132,7 +135,8 @@ def _baseline_format(device: Device, wanted: Sequence[NumberFormat]) -> NumberFo
             f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 or BF16 to its description."
         )
     native = [key for key in order if device.path(key).kind == "native"]
-    return get_format(named[0] if named and named[0] in order else (native or order)[0])
+    fastest = max(native or order, key=device.peak_flops_per_s)  # max keeps the first of equals: FP16
+    return get_format(named[0] if named and named[0] in order else fastest)
 
 
 def _rivals(question: _Question, wanted: list[NumberFormat] | None) -> tuple[list[Candidate], list[tuple[str, str]]]:
@@ -203,8 +207,7 @@ def _memory_bytes(question: _Question, fmt: NumberFormat, operator: Operator) ->
 def _with_speedup(candidate: Candidate, baseline: Candidate) -> Candidate:
     if candidate.time_source == baseline.time_source:
         return replace(candidate, speedup=baseline.time_s / candidate.time_s)
-    said = f"; {candidate.time_source} time, but the speed-up is ideal against ideal because {baseline.precision} has its {baseline.time_source} time"
-    return replace(candidate, speedup=baseline.ideal_s / candidate.ideal_s, reason=candidate.reason + said)
+    return replace(candidate, speedup=baseline.ideal_s / candidate.ideal_s)
 
 
 def _reason(question: _Question, fmt: NumberFormat, both: bool, operator: Operator, prediction: Prediction) -> str:

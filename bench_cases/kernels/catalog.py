@@ -100,7 +100,9 @@ KERNELS: tuple[KernelSpec, ...] = (*_CPU, *_CUDA_PLAIN, *_CUDA_BLOCK_SCALED, *_C
 
 
 def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[KernelSpec, ...]:
-    """Return the kernels of a device whose weight or activation format is among `formats` (None: all).
+    """Return the kernels of a device whose weight format is among `formats` (None: all).
+
+    The weight decides: BF16 means the BF16 product, not every weight-only kernel that widens to BF16.
 
     Raises `UnknownNameError` for a format nobody knows and `InvalidValueError` when no kernel is left.
     """
@@ -108,11 +110,11 @@ def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[Kern
     if formats is None:
         return tuple(available)
     wanted = {get_format(name).key for name in formats}
-    chosen = tuple(kernel for kernel in available if wanted & {kernel.weight, kernel.activation})
+    chosen = tuple(kernel for kernel in available if kernel.weight in wanted)
     if not chosen:
-        known = sorted({name for kernel in available for name in (kernel.weight, kernel.activation)})
+        known = sorted({kernel.weight for kernel in available})
         raise InvalidValueError(
-            f"no {device} kernel uses {', '.join(sorted(wanted))}. Formats with {device} kernels: {', '.join(known)}."
+            f"no {device} kernel has {', '.join(sorted(wanted))} weights. Formats with {device} kernels: {', '.join(known)}."
         )
     return chosen
 

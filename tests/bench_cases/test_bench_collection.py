@@ -72,7 +72,7 @@ def test_operators_without_cases_leave_no_placeholder(tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [(["--roofline-shapes", "quik"], "unknown shape set 'quik'. Did you mean quick?"), (["--roofline-shapes", "1x0x1"], "N must be a whole number"),
-     (["--roofline-formats", "NF4"], "no cpu kernel uses NF4"), (["--roofline-formats", "FP9"], "unknown format 'FP9'")],
+     (["--roofline-formats", "NF4"], "no cpu kernel has NF4 weights"), (["--roofline-formats", "FP9"], "unknown format 'FP9'")],
 )  # fmt: skip
 def test_bad_options_are_one_line_with_exit_code_2(tmp_path, args, message):
     done = run_pytest(tmp_path, "--roofline-device", "cpu", *args)

@@ -8,7 +8,23 @@ import pytest
 from plugin.options import BenchOptions
 from roofline_model.errors import RooflineError
 
-NAMES = ["hw", "device", "db", "run", "predict_only", "formats", "shapes", "cache", "target_ci", "max_seconds", "timer", "power", "json", "require_measured", "force_measure"]
+NAMES = [
+    "hw",
+    "device",
+    "db",
+    "run",
+    "predict_only",
+    "formats",
+    "shapes",
+    "cache",
+    "target_ci",
+    "max_seconds",
+    "timer",
+    "power",
+    "json",
+    "require_measured",
+    "force_measure",
+]
 
 
 def parse(tmp_path, **given):

@@ -35,7 +35,23 @@ def test_row_by_hand():
     # 1×4096×4096 BF16 on 1000 GB/s: 33.57 µs ideal, 33.57 MB; measured 67.14 µs → −50 %, 500 GB/s, half the roof
     (_, header, row, *_) = summary_lines([record(median_s=67.1416e-6, half_width_s=0.67e-6)])
     assert header.text.split() == ["weight.act", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound"]
-    assert row.text.split() == ["BF16.BF16", "matmul", "67.14", "µs", "1.0", "%", "33.57", "µs", "-50", "%", "500", "GB/s", "50", "%", "memory"]
+    assert row.text.split() == [
+        "BF16.BF16",
+        "matmul",
+        "67.14",
+        "µs",
+        "1.0",
+        "%",
+        "33.57",
+        "µs",
+        "-50",
+        "%",
+        "500",
+        "GB/s",
+        "50",
+        "%",
+        "memory",
+    ]
     assert row.colour == ""
 
 

@@ -1,0 +1,84 @@
+"""Benchmarks of this software itself: `python benchmarks/run.py [--quick] [--json FILE] [--strict] [NAME…]`.
+
+Prints one table: aim, measured, rival, ratio, pass or miss. See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # run as a file: make this checkout importable
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.contention import Contention
+from benchmarks.rows import Row, table_lines
+
+BENCHMARKS = ("per_case", "collecting", "importing", "committing", "prediction", "opening")
+JSON_VERSION = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for and print it; returns 1 with --strict when an aim was missed."""
+    asked = _parser().parse_args(arguments)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="roofline-benchmarks-", dir=asked.folder) as folder:
+        for name in asked.names or BENCHMARKS:
+            rows += _measured(name, Path(folder) / name, asked.quick)
+    print()
+    for line in table_lines(rows):
+        print(line)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(_document(rows, asked.quick), indent=1) + "\n", encoding="utf-8")
+    return int(asked.strict and any(row.verdict == "MISS" for row in rows))
+
+
+def _measured(name: str, folder: Path, quick: bool) -> list[Row]:
+    """Run one benchmark in a folder of its own and say in its rows whether the machine was ours meanwhile."""
+    folder.mkdir()
+    measure: Callable[..., list[Row]] = import_module(f"benchmarks.{name}").measure
+    begin = time.perf_counter()
+    with Contention() as contention:
+        rows = measure(folder, quick=quick)
+    print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    return [replace(row, others_ratio=contention.others_ratio, is_contended=contention.is_contended) for row in rows]
+
+
+def _document(rows: Sequence[Row], is_quick: bool) -> dict[str, Any]:
+    from plugin.machine import cpu_name, usable_cpus
+
+    packages = ("pytest", "pytest-benchmark", "sqlalchemy")
+    return {
+        "version": JSON_VERSION,
+        "is_quick": is_quick,
+        "cpu": cpu_name(),
+        "cpu_count": usable_cpus(),
+        "python": platform.python_version(),
+        "packages": {package: metadata.version(package) for package in packages},
+        "rows": [row.to_dict() for row in rows],
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Time this software itself.")
+    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME", help=f"which; default all of {', '.join(BENCHMARKS)}")  # fmt: skip
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds: shows that everything works, not what it costs"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE as well")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when an aim is missed")
+    parser.add_argument("--folder", metavar="FOLDER", help="where databases and suites are made; default the system's temporary folder")  # fmt: skip
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

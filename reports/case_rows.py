@@ -1,0 +1,180 @@
+"""One row per stored record: the measured and the predicted time side by side, and what follows from the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reports.display_text import shown
+from results.records import Record
+from roofline_model.case import Case
+from roofline_model.errors import RooflineError
+from roofline_model.roofline import error_ratio
+
+SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
+"""What a speed-up is counted against, the formats models are published in; `results.verdict` decides likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """What a record says, ready for a table. SI units; missing is None."""
+
+    record_id: str
+    case_key: str
+    case_id: str
+    op: str
+    shape_label: str
+    precision: str
+    """Weight format with its widths: `BF16`, `INT8` (both operands), `INT4 W4A16` (weight only)."""
+    weight_format: str
+    activation_format: str
+    kernel: str
+    cache: str
+    mode: str
+    process: int
+    status: str
+    reason: str
+    hardware_key: str
+    profile_hash: str
+    measured_s: float | None
+    """Median; None unless the case was timed and correct."""
+    interval_ratio: float | None
+    """± half-width of the median's 95 % interval, as a share of the median."""
+    ideal_s: float | None
+    error_ratio: float | None
+    """(ideal − measured) / measured; negative: the prediction was too fast."""
+    expected_s: float | None
+    expected_error_ratio: float | None
+    achieved_bytes_per_s: float | None
+    """Compulsory bytes over the measured time; a kernel that re-reads moves more than this."""
+    achieved_flops_per_s: float | None
+    ideal_flops_per_s: float | None
+    roof_share_ratio: float | None
+    """ideal / measured: 1 is the roof itself; above 1 the case beat its roof."""
+    intensity_flop_per_byte: float | None
+    bandwidth_bytes_per_s: float | None
+    peak_flops_per_s: float | None
+    bound: str
+    path: str
+    compute_format: str
+    memory_level: str
+    provenance: str
+    power_w: float | None
+    energy_j: float | None
+    max_error: float | None
+    tolerance: float | None
+    flags: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
+        return f"{self.precision} ({self.kernel})"
+
+    @property
+    def is_sixteen_bit(self) -> bool:
+        """True when weight and activation are both BF16, or both FP16."""
+        return self.weight_format == self.activation_format and self.weight_format in SIXTEEN_BIT_FORMATS
+
+    @property
+    def is_full_precision(self) -> bool:
+        """True when weight and activation are both FP32: the baseline where no 16-bit kernel ran."""
+        return self.weight_format == self.activation_format == "FP32"
+
+    @property
+    def is_forced(self) -> bool:
+        """True when it was measured on a machine that is not the predicted chip."""
+        return "forced" in self.flags
+
+    @property
+    def is_faster_than_roof(self) -> bool:
+        """True when measured beat ideal by more than the interval explains: the ceiling or the cache state is wrong."""
+        margin = max(self.interval_ratio or 0.0, 0.02)
+        return self.roof_share_ratio is not None and self.roof_share_ratio > 1 + margin
+
+
+def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
+    """Return one row per record, in the order given; a forced run marks every measured row."""
+    return tuple(_row(record, is_forced) for record in records)
+
+
+def precision_label(case: Case) -> str:
+    """Return the case's precision as people write it, in the words of the terminal's verdict (`results.verdict`).
+
+    The weight's format, with both widths where the activation's differs; other operators list their formats.
+    """
+    formats = dict(case.formats)
+    if "a" not in formats or "b" not in formats:
+        return case.format_label.replace(".", "+") or "no format"
+    weight, activation = formats["b"], formats["a"]
+    try:
+        return weight if weight == activation else f"{weight} {case.width_label.upper()}"
+    except RooflineError:  # a user's format that this process has not loaded
+        return f"{weight}×{activation}"
+
+
+def _row(record: Record, is_forced: bool) -> CaseRow:
+    case, ideal, expected = record.case, record.ideal, record.expected
+    measurement = record.measurement if record.status == "measured" else None
+    measured_s = measurement.median_s if measurement is not None and measurement.median_s > 0 else None
+    formats = dict(case.formats)
+    flags = measurement.flags if measurement is not None else ()
+    if is_forced and measurement is not None and "forced" not in flags:
+        flags = (*flags, "forced")
+    return CaseRow(
+        record_id=record.record_id,
+        case_key=case.case_key,
+        case_id=_case_id(case),
+        op=shown(case.op, 60),
+        shape_label=shown(case.shape_label, 60),
+        precision=shown(precision_label(case), 60),
+        weight_format=formats.get("b", ""),
+        activation_format=formats.get("a", ""),
+        kernel=shown(case.kernel, 60),
+        cache=case.cache,
+        mode=shown(case.mode, 30),
+        process=record.process.ordinal,
+        status=record.status,
+        reason=shown(record.reason),
+        hardware_key=ideal.hardware_key if ideal else "",
+        profile_hash=ideal.profile_hash if ideal else "",
+        measured_s=measured_s,
+        interval_ratio=measurement.ci_half_width_ratio if measurement is not None else None,
+        ideal_s=ideal.time_s if ideal else None,
+        error_ratio=_error(ideal, measured_s),
+        expected_s=expected.time_s if expected else None,
+        expected_error_ratio=_error(expected, measured_s),
+        achieved_bytes_per_s=ideal.total_bytes / measured_s if ideal and measured_s and ideal.total_bytes else None,
+        achieved_flops_per_s=ideal.flops / measured_s if ideal and measured_s and ideal.flops else None,
+        ideal_flops_per_s=ideal.flops / ideal.time_s if ideal and ideal.flops and ideal.time_s > 0 else None,
+        roof_share_ratio=ideal.time_s / measured_s if ideal and measured_s else None,
+        intensity_flop_per_byte=ideal.intensity_flop_per_byte if ideal else None,
+        bandwidth_bytes_per_s=ideal.bandwidth_bytes_per_s if ideal else None,
+        peak_flops_per_s=ideal.peak_flops_per_s if ideal else None,
+        bound=shown(ideal.bound, 30) if ideal else "",
+        path=shown(ideal.path, 30) if ideal else "",
+        compute_format=shown(ideal.compute_format, 60) if ideal else "",
+        memory_level=shown(ideal.memory_level, 60) if ideal else "",
+        provenance=shown(ideal.provenance, 60) if ideal else "",
+        power_w=measurement.power_w if measurement is not None else None,
+        energy_j=measurement.energy_j if measurement is not None else None,
+        max_error=measurement.max_error if measurement is not None else None,
+        tolerance=measurement.tolerance if measurement is not None else None,
+        flags=tuple(shown(flag, 60) for flag in flags),
+        notes=tuple(shown(note) for note in ideal.notes) if ideal else (),
+    )  # fmt: skip
+
+
+def _error(prediction, measured_s: float | None) -> float | None:
+    """Return the stored error; computed only for records written before it was kept."""
+    if prediction is None or measured_s is None:
+        return None
+    stored = prediction.error_ratio
+    return stored if stored is not None else error_ratio(prediction.time_s, measured_s)
+
+
+def _case_id(case: Case) -> str:
+    try:
+        return shown(case.id, 160)
+    except RooflineError:  # a user's format that this process has not loaded: the id without its widths
+        return shown("-".join((case.shape_label, case.format_label, case.kernel, case.cache)), 160)

@@ -1,0 +1,181 @@
+"""Write a report: one self-contained HTML page and, beside it, the dual roofline as PNG and SVG.
+
+The page needs no network and runs no script (its own policy forbids both). Whatever a run holds is text: the template
+escapes it, and the plot draws it as text. Equal input gives equal files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from reports.case_rows import CaseRow
+from reports.display_text import counted, shown, times_faster
+from reports.plot_style import all_inks
+from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
+from reports.roofline_view import RooflineView
+from reports.views import ReportView, report_view, utc_minutes
+from results.records import HardwareProfile, Record, RunInfo
+from roofline_model.errors import RooflineError
+from roofline_model.units import format_bandwidth, format_flops, format_percent, format_time
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+
+class RecordSource(Protocol):
+    """What a report asks of a store."""
+
+    def records(self, run_id: str, *, with_samples: bool = True) -> list[Record]:
+        """Return the records of a run."""
+
+    def profile(self, profile_hash: str) -> HardwareProfile | None:
+        """Return a stored chip profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """The files of one report."""
+
+    html: Path
+    png: Path
+    svg: Path
+
+
+def write_report(store: RecordSource, run: RunInfo, output: Path) -> ReportFiles:
+    """Write the report of a run to `output` (a folder gets `report.html`) and the plot beside it.
+
+    `report.html` brings `roofline.png` and `roofline.svg`, any other `NAME.html` brings `NAME-roofline.png` and `.svg`.
+    Raises `RooflineError` when the place cannot be written.
+    """
+    page = output / "report.html" if output.is_dir() else output
+    stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
+    files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
+    records = store.records(run.run_id, with_samples=False)
+    view = report_view(run, records, stored_profiles(store, records))
+    first = draw_dual_roofline(view.chips[0].roofline)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        files.png.write_bytes(figure_png(first))
+        files.svg.write_text(figure_svg(first), encoding="utf-8")
+        files.html.write_text(render_page(view, first), encoding="utf-8")
+    except OSError as error:
+        raise RooflineError(
+            f"the report cannot be written to {page}: {error.strerror or error}; choose another place with -o"
+        ) from None
+    return files
+
+
+def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str, HardwareProfile]:
+    """Return the chip profiles that the records' predictions used, by hash; unknown hashes are left out."""
+    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
+    found = {one: store.profile(one) for one in hashes if one}
+    return {one: profile for one, profile in found.items() if profile is not None}
+
+
+def render_page(view: ReportView, first: Figure | None = None) -> str:
+    """Return the whole page of a view; `first` is the figure of its first chip, if that is drawn already."""
+    from markupsafe import Markup
+
+    figures = [draw_dual_roofline(chip.roofline) for chip in (view.chips[1:] if first is not None else view.chips)]
+    figures = figures if first is None else [first, *figures]
+    plots = [_inline_svg(figure_svg(one, text_as_paths=False), f"p{index}-") for index, one in enumerate(figures)]
+    # The evidence links of a recommendation lead to the row of its record; rows are numbered through, as in the table.
+    anchors = {row.record_id: f"case-{index}" for index, row in enumerate(view.rows, start=1)}
+    return _template().render(
+        view=view,
+        css=Markup(_css()),
+        plots=[Markup(plot) for plot in plots],
+        anchors=anchors,
+        facts=_facts(view),
+    )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
+    environment.filters.update(
+        time=format_time,
+        percent=format_percent,
+        signed_percent=lambda ratio: format_percent(ratio, signed=True),
+        bandwidth=format_bandwidth,
+        flops=format_flops,
+        speedup=lambda ratio: "–" if ratio is None else times_faster(ratio),
+        watts=lambda power_w: "–" if power_w is None else f"{power_w:.4g} W",
+        shown=shown,
+        unbroken=lambda text: text.replace(" %", "\u00a0%").replace(" µs", "\u00a0µs").replace(" ms", "\u00a0ms"),
+        remarks=_remarks,
+        plot_summary=_plot_summary,
+    )
+    return environment.from_string(_read("report.html.j2"))
+
+
+def _read(name: str) -> str:
+    return resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _css() -> str:
+    """Return the style sheet, with the plot's colours as variables for light and dark pages; print is always light."""
+    light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_inks())
+    dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_inks())
+    colours = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+    return colours + _read("report.css")
+
+
+def _inline_svg(svg: str, prefix: str) -> str:
+    """Turn matplotlib's file into a part of the page: no prolog, no namespaces, own ids, colours that follow the theme."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", body).replace("xlink:href=", "href=")
+    body = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", body, count=1)
+    body = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", body, count=1)
+    # Several plots share one page: ids are made their own, and a style for `*` may not reach the page's tables.
+    body = re.sub(r'\sid="([^"]+)"', rf' id="{prefix}\1"', body)
+    body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}\1"', body)
+    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}\1)", body)
+    body = body.replace("*{", ".plot svg *{")
+    variables = {ink.light: f"var({ink.variable})" for ink in all_inks()}
+    return re.sub(
+        r"((?:fill|stroke): )(#[0-9a-f]{6})", lambda found: found[1] + variables.get(found[2], found[2]), body
+    )
+
+
+def _remarks(row: CaseRow) -> str:
+    """Put a row's reason, flags and notes into one cell."""
+    return "; ".join([*([row.reason] if row.reason else []), *row.flags, *(["faster than its roof"] if row.is_faster_than_roof else []),
+                      *row.notes]) or "–"  # fmt: skip
+
+
+def _plot_summary(view: RooflineView) -> str:
+    """Describe a plot for those who do not see it."""
+    points = f"{counted(len(view.points), 'case')}, {view.measured_count} of them measured"
+    best = f" {'. '.join(view.highlight.lines)}." if view.highlight else ""
+    return (
+        f"{view.title}: {counted(len(view.roofs), 'roof')}, {points}.{best} The numbers are in the table of all cases."
+    )
+
+
+def _facts(view: ReportView) -> list[tuple[str, str]]:
+    run = view.run
+    dirty = " (with uncommitted changes)" if run.git_is_dirty else ""
+    facts = [
+        ("run", shown(run.run_id)),
+        ("label", shown(run.label) or "–"),
+        ("started", utc_minutes(run.started_at)),
+        ("finished", utc_minutes(run.finished_at)),
+        ("status", run.status if run.exit_code is None else f"{run.status}, exit code {run.exit_code}"),
+        ("hardware asked for", shown(run.hardware_key) or "–"),
+        ("command", shown(run.command) or "–"),
+        ("git", f"{shown(run.git_branch or '–', 80)} {shown(run.git_commit or '', 40)}{dirty}".strip()),
+        ("plugin version", shown(run.plugin_version) or "–"),
+        ("hardware profiles", ", ".join(f"{chip.hardware_name} ({chip.hardware_key})" for chip in view.chips)),
+    ]  # fmt: skip
+    return [*facts, *view.environment]

@@ -1,0 +1,162 @@
+"""The cases on the dual roofline: predicted and measured points, the gap between, the best configuration, the legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reports.display_text import shown
+from reports.label_layout import free_corner
+from reports.plot_geometry import Spot, between, fraction, fractions, thinned
+from reports.plot_style import ACCENT, INK, MUTED, PLAIN_TEXT, SURFACE, Ink, op_markers
+from reports.roofline_view import Point, RooflineView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class _Place(NamedTuple):
+    """A case's two points in the units of the axes."""
+
+    point: Point
+    predicted: Spot | None
+    measured: Spot | None
+
+
+def draw_points(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> list[Spot]:
+    """Draw predicted points hollow, measured ones filled, and the segment between; ring the best of each shape.
+
+    Returns the spots that labels must keep clear of.
+    """
+    from matplotlib.collections import LineCollection
+
+    unit, markers = view.unit_flops_per_s, op_markers(view.ops)
+    places = [_place(point, unit) for point in view.points]
+    pairs = [(one.predicted, one.measured, one.point) for one in places if one.predicted and one.measured]
+    colors = [inks[point.precision].light for _, _, point in pairs]
+    gaps = LineCollection(
+        [(a, b) for a, b, _ in pairs], colors=colors, linewidths=1.1, alpha=0.55, zorder=4, label="gap"
+    )
+    axes.add_collection(gaps, autolim=False)
+    groups: dict[tuple[str, str, str], list[_Place]] = {}
+    for one in places:
+        groups.setdefault((one.point.op, one.point.precision, one.point.cache), []).append(one)
+    for (op, precision, cache), members in groups.items():
+        ink, name = inks[precision].light, f"{op} {precision} {cache}"
+        hollow = {"markerfacecolor": SURFACE.light, "markeredgecolor": ink, "markeredgewidth": 1.4, "zorder": 6}
+        filled = {"color": ink, "markeredgecolor": SURFACE.light, "markeredgewidth": 0.9, "zorder": 7}
+        if cache == "warm":
+            filled |= {"fillstyle": "left", "markerfacecoloralt": SURFACE.light, "markeredgecolor": ink}
+        _scatter(axes, [one.predicted for one in members], markers[op], 7, f"predicted {name}", hollow)
+        _scatter(axes, [one.measured for one in members], markers[op], 7.5, f"measured {name}", filled)
+    chosen = view.highlight and (view.highlight.intensity_flop_per_byte, view.highlight.rate_flops_per_s / unit)
+    rings = [one.measured or one.predicted for one in places if one.point.is_best]
+    _scatter(axes, [spot for spot in rings if spot != chosen], "o", 14, "best of its shape", _ring(1.4))
+    covered = fractions(axes, [spot for one in places for spot in (one.predicted, one.measured) if spot])
+    starts, stops = fractions(axes, [a for a, _, _ in pairs]), fractions(axes, [b for _, b, _ in pairs])
+    for start, stop in zip(starts, stops, strict=True):
+        covered += between(start, stop, 8)
+    return thinned(covered)
+
+
+def annotate_best(axes: Axes, view: RooflineView, obstacles: list[Spot]) -> None:
+    """Write what the best configuration is into the emptiest place near it, with an arrow to its point."""
+    if view.highlight is None:
+        return
+    highlight = view.highlight
+    x, y = highlight.intensity_flop_per_byte, highlight.rate_flops_per_s / view.unit_flops_per_s
+    _scatter(axes, [(x, y)], "o", 15, "best configuration", _ring(2.6))
+    anchor = fraction(axes, x, y)
+    text = axes.text(0, 0, "\n".join(highlight.lines), fontsize=9.5, linespacing=1.35, **PLAIN_TEXT)
+    extent = text.get_window_extent(axes.figure.canvas.get_renderer())  # type: ignore[attr-defined]  # the Agg canvas has one
+    frame = axes.get_window_extent()
+    text.remove()
+    size = extent.width / frame.width + 0.03, extent.height / frame.height + 0.03
+    corner = free_corner(size, obstacles, anchor)
+    axes.annotate(
+        "\n".join(highlight.lines),
+        xy=(x, y),
+        xytext=(corner[0] + 0.015, corner[1] + size[1] / 2),
+        textcoords="axes fraction",
+        ha="left",
+        va="center",
+        fontsize=9.5,
+        linespacing=1.35,
+        color=ACCENT.light,
+        zorder=10,
+        bbox={"boxstyle": "round,pad=0.45", "facecolor": SURFACE.light, "edgecolor": ACCENT.light, "linewidth": 1.1},
+        arrowprops={"arrowstyle": "-|>", "color": ACCENT.light, "shrinkB": 9, "connectionstyle": "arc3,rad=0.12"},
+        **PLAIN_TEXT,
+    )
+
+
+def draw_legend(figure: Figure, view: RooflineView) -> None:
+    """Explain shapes, fill and rings under the axes; colours are explained by the roofs' names."""
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.lines import Line2D
+
+    ink, empty = MUTED.light, SURFACE.light
+    markers = op_markers(view.ops)
+
+    def entry(label: str, marker: str, **style: object) -> Line2D:
+        return Line2D([], [], linestyle="none", marker=marker, markersize=7.5, color=ink, label=label, **style)  # type: ignore[arg-type]
+
+    handles: list[Any] = [entry(shown(op, 20), marker) for op, marker in markers.items()]
+    first = next(iter(markers.values()), "o")
+    filled, hollow = (
+        entry("measured", first),
+        entry("predicted (ideal)", first, markerfacecolor=empty, markeredgewidth=1.4),
+    )
+    has_prediction = any(point.predicted_flops_per_s for point in view.points)
+    if view.measured_count and has_prediction:
+        handles.append((filled, hollow))
+    elif view.points:
+        handles.append(filled if view.measured_count else hollow)
+    if any(point.cache == "warm" and point.measured_flops_per_s for point in view.points):
+        handles.append(entry("half: measured, warm cache", first, fillstyle="left", markerfacecoloralt=empty))
+    if any(point.is_best for point in view.points):
+        handles.append(
+            Line2D([], [], linestyle="none", marker="o", markersize=12, label="best of its shape", **_ring(1.6))
+        )
+    if view.cache_roofs:
+        handles.append(Line2D([], [], color=ink, linewidth=1.4, linestyle=(0, (5, 3)), label="cache slope"))
+    if handles:
+        labels = [
+            "filled measured, hollow predicted (ideal)" if isinstance(one, tuple) else one.get_label()
+            for one in handles
+        ]  # type: ignore[attr-defined]
+        legend = figure.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(0.06, 0.042),
+            ncol=len(handles),
+            frameon=False,
+            fontsize=9 if len(handles) <= 7 else 7.5,
+            handletextpad=0.5,
+            columnspacing=1.5,
+            labelcolor=INK.light,
+            handler_map={tuple: HandlerTuple(ndivide=None, pad=0.6)},
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def _place(point: Point, unit_flops_per_s: float) -> _Place:
+    x, rates = point.intensity_flop_per_byte, (point.predicted_flops_per_s, point.measured_flops_per_s)
+    predicted, measured = ((x, rate / unit_flops_per_s) if rate else None for rate in rates)
+    return _Place(point, predicted, measured)
+
+
+def _scatter(
+    axes: Axes, spots: Iterable[Spot | None], marker: str, size: float, label: str, style: dict[str, Any]
+) -> None:
+    known = [spot for spot in spots if spot is not None]
+    if known:
+        xs, ys = zip(*known, strict=True)
+        axes.plot(xs, ys, linestyle="none", marker=marker, markersize=size, label=label, **style)
+
+
+def _ring(width: float) -> dict[str, Any]:
+    return {"markerfacecolor": "none", "markeredgecolor": ACCENT.light, "markeredgewidth": width, "zorder": 8}

@@ -1,0 +1,221 @@
+"""The dual roofline of one chip, ready to draw: roofs, ridge points, predicted and measured points, the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reports.case_rows import CaseRow
+from reports.display_text import shown, times_faster
+from reports.shape_results import ShapeResult, best_overall
+from roofline_model.hardware import Device
+from roofline_model.units import GIGA, TERA, format_time
+
+_TERA_FROM_FLOPS_PER_S = 10 * TERA
+"""Roofs from here on are printed in TFLOP/s, slower machines in GFLOP/s: few zeros either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """One format's roof: min(bandwidth × intensity, dense peak of the path it takes)."""
+
+    precision: str
+    compute_format: str
+    path: str
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float
+    provenance: str
+
+    @property
+    def critical_intensity_flop_per_byte(self) -> float:
+        """The ridge point."""
+        return self.peak_flops_per_s / self.bandwidth_bytes_per_s
+
+    def rate_flops_per_s(self, intensity_flop_per_byte: float) -> float:
+        """Return the roof's height at an intensity."""
+        return min(self.bandwidth_bytes_per_s * intensity_flop_per_byte, self.peak_flops_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRoof:
+    """The slope of a cache level, for cases whose operands stay in it."""
+
+    name: str
+    bandwidth_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One case on the plane: its predicted and its measured rate at its arithmetic intensity."""
+
+    case_id: str
+    op: str
+    precision: str
+    cache: str
+    intensity_flop_per_byte: float
+    predicted_flops_per_s: float | None
+    measured_flops_per_s: float | None
+    is_best: bool
+    """True for the best configuration of its shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """The best configuration of all, to be annotated."""
+
+    intensity_flop_per_byte: float
+    rate_flops_per_s: float
+    is_measured: bool
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineView:
+    """Everything `draw_dual_roofline` needs."""
+
+    hardware_key: str
+    title: str
+    subtitle: str
+    memory_bandwidth_bytes_per_s: float | None
+    memory_provenance: str
+    roofs: tuple[Roof, ...]
+    """Highest peak first."""
+    cache_roofs: tuple[CacheRoof, ...]
+    points: tuple[Point, ...]
+    highlight: Highlight | None
+    unit_flops_per_s: float
+    unit_label: str
+    missing: tuple[str, ...]
+    """What the plot cannot show, in words."""
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Operators in the order first met."""
+        return tuple(dict.fromkeys(point.op for point in self.points))
+
+    @property
+    def measured_count(self) -> int:
+        """Points with a measured rate."""
+        return sum(point.measured_flops_per_s is not None for point in self.points)
+
+
+def roofline_view(
+    rows: Iterable[CaseRow],
+    results: Iterable[ShapeResult],
+    *,
+    hardware_key: str,
+    title: str,
+    subtitle: str,
+    device: Device | None = None,
+) -> RooflineView:
+    """Return the dual roofline of the rows of one chip; `device` adds the cache levels that no case used."""
+    rows, results = tuple(rows), tuple(results)
+    roofs = _roofs(tuple(row for row in rows if row.status in ("measured", "predicted")), device)
+    best_keys = {result.best.case_key for result in results if result.best is not None and result.is_contest}
+    points = tuple(point for row in rows if (point := _point(row, best_keys)) is not None)
+    highest = max([roof.peak_flops_per_s for roof in roofs], default=0.0)
+    unit = (TERA, "TFLOP/s") if highest >= _TERA_FROM_FLOPS_PER_S else (GIGA, "GFLOP/s")
+    bandwidth, provenance = _memory(rows, device)
+    return RooflineView(
+        hardware_key=hardware_key,
+        title=title,
+        subtitle=subtitle,
+        memory_bandwidth_bytes_per_s=bandwidth,
+        memory_provenance=provenance,
+        roofs=roofs,
+        cache_roofs=_cache_roofs(rows, device),
+        points=points,
+        highlight=_highlight(best_overall(results)),
+        unit_flops_per_s=unit[0],
+        unit_label=unit[1],
+        missing=_missing(rows, roofs, points),
+    )
+
+
+def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
+    bandwidth, _ = _memory(rows, device)
+    found: dict[tuple[str, float, float], Roof] = {}
+    for row in rows:
+        # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
+        own = row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
+        if own and row.peak_flops_per_s:
+            key = (row.precision, own, row.peak_flops_per_s)
+            found.setdefault(
+                key, Roof(row.precision, row.compute_format, row.path, own, row.peak_flops_per_s, row.provenance)
+            )
+    return tuple(sorted(found.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
+
+
+def _memory(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[float | None, str]:
+    for row in rows:
+        if row.memory_level == "DRAM" and row.bandwidth_bytes_per_s:
+            status = device.bandwidth.status if device is not None else ""
+            return row.bandwidth_bytes_per_s, status
+    return (device.bandwidth.value, device.bandwidth.status) if device is not None and rows else (None, "")
+
+
+def _cache_roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[CacheRoof, ...]:
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.memory_level and row.memory_level != "DRAM" and row.bandwidth_bytes_per_s:
+            found.setdefault(shown(row.memory_level, 30), row.bandwidth_bytes_per_s)
+    if device is not None and rows:
+        for level in device.levels:
+            if level.bandwidth is not None:
+                found.setdefault(shown(level.name, 30), level.bandwidth.value)
+    return tuple(CacheRoof(name, bandwidth) for name, bandwidth in sorted(found.items(), key=lambda item: item[1]))
+
+
+def _point(row: CaseRow, best_keys: set[str]) -> Point | None:
+    if row.status in ("skipped", "failed") or not row.intensity_flop_per_byte:
+        return None
+    if row.ideal_flops_per_s is None and row.achieved_flops_per_s is None:
+        return None
+    return Point(
+        case_id=row.case_id,
+        op=row.op,
+        precision=row.precision,
+        cache=row.cache,
+        intensity_flop_per_byte=row.intensity_flop_per_byte,
+        predicted_flops_per_s=row.ideal_flops_per_s,
+        measured_flops_per_s=row.achieved_flops_per_s,
+        is_best=row.case_key in best_keys,
+    )
+
+
+def _highlight(result: ShapeResult | None) -> Highlight | None:
+    if result is None or result.best is None:
+        return None
+    best = result.best
+    row = min(best.rows, key=lambda one: abs((one.measured_s or 0.0) - (best.measured_s or 0.0)))
+    rate = row.achieved_flops_per_s if best.is_measured else row.ideal_flops_per_s
+    if not rate or not row.intensity_flop_per_byte:
+        return None
+    time_s = best.measured_s if best.is_measured else best.ideal_s
+    evidence = "measured" if best.is_measured else "predicted"
+    speedup = result.measured_speedup if best.is_measured else result.predicted_speedup
+    lines = [
+        f"{'Best' if result.is_contest else 'Only configuration'}: {best.label}",
+        f"{result.title}: {format_time(time_s, 3)} {evidence}",
+    ]
+    if not result.is_contest:
+        pass
+    elif result.baseline is best:
+        lines.append("the baseline itself is fastest")
+    elif speedup is not None and result.baseline is not None:
+        lines.append(f"{times_faster(speedup)} {result.baseline.precision}, {evidence}")
+    return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
+
+
+def _missing(rows: tuple[CaseRow, ...], roofs: tuple[Roof, ...], points: tuple[Point, ...]) -> tuple[str, ...]:
+    found = []
+    if not rows:
+        found.append("the run holds no cases")
+    elif not roofs:
+        found.append("no prediction was stored, so there is no roof to draw")
+    if rows and points and not any(point.measured_flops_per_s is not None for point in points):
+        found.append("nothing was measured: hollow points are predictions")
+    left_out = sum(row.status in ("measured", "predicted") for row in rows) - len(points)
+    if rows and left_out > 0:
+        found.append(f"{left_out} of {len(rows)} cases have no FLOPs or no prediction and are not in the plot")
+    return tuple(found)

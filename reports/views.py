@@ -1,0 +1,341 @@
+"""From stored records to everything a report shows: frozen views, all arithmetic done here and in the modules beside it.
+
+`report_view` is pure: the same run, records and profiles give the same view, on any machine, for ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.case_rows import CaseRow, case_rows
+from reports.chip_profile import device_from_profile
+from reports.display_text import counted, shown, times_faster
+from reports.error_summary import (
+    ErrorSummary,
+    ReasonCount,
+    comparable_rows,
+    error_summaries,
+    overall_error,
+    reason_counts,
+    status_counts,
+)
+from reports.recommend import ShapeRecommendation, recommend_from_run
+from reports.roofline_view import RooflineView, roofline_view
+from reports.shape_results import ShapeResult, best_overall, shape_results
+from results.records import HardwareProfile, Record, RunInfo
+from roofline_model.errors import DefinitionError
+from roofline_model.hardware import Device
+from roofline_model.units import format_percent
+
+__all__ = [
+    "CaseRow",
+    "ChipView",
+    "ReportView",
+    "RooflineView",
+    "ShapeResult",
+    "case_rows",
+    "report_view",
+    "roofline_view",
+    "shape_results",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChipView:
+    """What the run says about one chip profile. A run has one, unless records of several chips were put together."""
+
+    hardware_key: str
+    hardware_name: str
+    rows: tuple[CaseRow, ...]
+    shapes: tuple[ShapeResult, ...]
+    roofline: RooflineView
+    errors: tuple[ErrorSummary, ...]
+    overall: ErrorSummary | None
+    recommendations: tuple[ShapeRecommendation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportView:
+    """A whole report, page- and plot-ready."""
+
+    title: str
+    run: RunInfo
+    """As stored; label and command may hold anything and are escaped where shown."""
+    run_name: str
+    date: str
+    machine: str
+    headline: str
+    findings: tuple[str, ...]
+    """What a reader must know, most important first."""
+    warnings: tuple[str, ...]
+    chips: tuple[ChipView, ...]
+    """The chip with the most measured cases first."""
+    counts: Mapping[str, int]
+    reasons: tuple[ReasonCount, ...]
+    missing: tuple[str, ...]
+    """What this report cannot say, and why."""
+    environment: tuple[tuple[str, str], ...]
+    has_power: bool
+
+    @property
+    def rows(self) -> tuple[CaseRow, ...]:
+        """All rows, chip by chip."""
+        return tuple(row for chip in self.chips for row in chip.rows)
+
+
+def report_view(
+    run: RunInfo, records: Iterable[Record], profiles: Mapping[str, HardwareProfile] | None = None
+) -> ReportView:
+    """Return the view of one run. `profiles` (by profile hash) give chip names, cache levels and recommendations."""
+    records = tuple(records)
+    rows = case_rows(records, is_forced=run.is_forced)
+    warnings: list[str] = []
+    chips = _chips(run, records, rows, profiles or {}, warnings)
+    run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
+    counts = status_counts(rows)
+    has_power = any(row.power_w is not None for row in rows)
+    return ReportView(
+        title=f"Roofline report: {run_name}",
+        run=run,
+        run_name=run_name,
+        date=date,
+        machine=_machine(run),
+        headline=_headline(chips, counts),
+        findings=_findings(chips, rows, counts),
+        warnings=(*warnings, *_warnings(run, chips, rows)),
+        chips=chips,
+        counts=counts,
+        reasons=reason_counts(rows),
+        missing=_missing(chips, rows, counts, has_power),
+        environment=_environment(run),
+        has_power=has_power,
+    )
+
+
+def utc_minutes(timestamp: str | None) -> str:
+    """Print a stored UTC time to the minute: `2026-11-21 09:08 UTC`; what is no ISO time is shown as it is."""
+    from datetime import UTC, datetime
+
+    if not timestamp:
+        return "–"
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return shown(timestamp, 40)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _chips(
+    run: RunInfo,
+    records: tuple[Record, ...],
+    rows: tuple[CaseRow, ...],
+    profiles: Mapping[str, HardwareProfile],
+    warnings: list[str],
+) -> tuple[ChipView, ...]:
+    known = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
+    # A case that failed before its prediction belongs to the chip the run was about.
+    home = next((key for key, _ in known.most_common() if key[0] == run.hardware_key), None)
+    home = home or next((key for key, _ in known.most_common()), (run.hardware_key, ""))
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault((row.hardware_key, row.profile_hash) if row.hardware_key else home, []).append(index)
+    if not groups:
+        groups[home] = []
+    ordered = sorted(
+        groups.items(), key=lambda item: (-sum(rows[i].measured_s is not None for i in item[1]), -len(item[1]), item[0])
+    )
+    return tuple(
+        _chip(run, key, [records[i] for i in members], [rows[i] for i in members], profiles, warnings)
+        for key, members in ordered
+    )
+
+
+def _chip(
+    run: RunInfo,
+    key: tuple[str, str],
+    records: list[Record],
+    rows: list[CaseRow],
+    profiles: Mapping[str, HardwareProfile],
+    warnings: list[str],
+) -> ChipView:
+    hardware_key, profile_hash = key
+    profile = profiles.get(profile_hash)
+    device = _device(profile, warnings)
+    name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
+    results = shape_results(rows)
+    run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
+    subtitle = " · ".join(
+        part for part in (run_name, utc_minutes(run.started_at), "forced" if run.is_forced else "") if part
+    )
+    roofline = roofline_view(
+        rows,
+        results,
+        hardware_key=shown(hardware_key, 60),
+        title=f"Dual roofline of {name}",
+        subtitle=subtitle,
+        device=device,
+    )
+    return ChipView(
+        hardware_key=shown(hardware_key, 60),
+        hardware_name=name,
+        rows=tuple(rows),
+        shapes=results,
+        roofline=roofline,
+        errors=error_summaries(rows),
+        overall=overall_error(rows),
+        recommendations=tuple(recommend_from_run(records, device)),
+    )
+
+
+def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | None:
+    if profile is None:
+        return None
+    try:
+        return device_from_profile(profile.profile)
+    except DefinitionError as error:
+        warnings.append(f"{shown(error)}; cache levels and unmeasured formats are left out")
+        return None
+
+
+def _headline(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> str:
+    chip = chips[0]
+    if not sum(counts.values()):
+        return "The run holds no cases, so there is nothing to judge."
+    result = best_overall(chip.shapes)
+    if result is None:
+        return "No case was measured or predicted: see what failed or was skipped, and why, below."
+    best, baseline, where = result.best, result.baseline, f"On {chip.hardware_name}"
+    predicted, measured = result.predicted_speedup, result.measured_speedup
+    if best is not None and best is baseline and best.is_measured and result.is_contest:
+        return f"{where} no format beat {baseline.precision}. {result.verdict}."
+    if best is None or baseline is None or best is baseline or predicted is None:
+        return f"{where}: {result.verdict}."
+    gain = f"{best.label} at {result.title}: predicted {times_faster(predicted)} {baseline.precision}"
+    if measured is not None:
+        return f"{where} the largest gain is {gain}, measured {times_faster(measured)}."
+    return f"{where} the largest gain should be {gain}, not measured."
+
+
+def _findings(chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
+    if not rows:
+        return ()
+    parts = [f"{count} {status}" for status, count in counts.items() if count]
+    found = [f"{counted(len(rows), 'case')}: {', '.join(parts)}."]
+    for chip in chips:
+        where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
+        found += [f"{where}{line}" for line in _winners(chip)]
+        if chip.overall is not None:
+            one = chip.overall
+            found.append(
+                f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(one.median_abs_error_ratio, 0)} "
+                f"over {counted(one.case_count, 'case')}: kernels reached {format_percent(one.median_roof_share_ratio, 0)} of their roof "
+                f"in the median, {format_percent(one.best_roof_share_ratio, 0)} at best "
+                f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
+            )
+    return tuple(found)
+
+
+def _winners(chip: ChipView) -> list[str]:
+    """Say per operator which precision was fastest, and for how many shapes: only what was measured counts."""
+    lines = []
+    for op in dict.fromkeys(result.op for result in chip.shapes):
+        best = [
+            result.best for result in chip.shapes if result.op == op and result.best is not None and result.is_contest
+        ]
+        measured = [one for one in best if one.is_measured]
+        judged, verb = (measured, "fastest measured") if measured else (best, "fastest predicted")
+        if judged:
+            wins = Counter(one.precision for one in judged).most_common()
+            listed = ", ".join(f"{precision} {count}×" for precision, count in wins)
+            lines.append(f"{op}: {verb} precision over {counted(len(judged), 'shape')}: {listed}.")
+    return lines
+
+
+def _warnings(run: RunInfo, chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...]) -> list[str]:
+    found = []
+    if run.status != "complete":
+        found.append(f"The run is {run.status}: cases that were still to come are not here.")
+    forced = sum(row.is_forced for row in rows)
+    if forced:
+        found.append(
+            f"{counted(forced, 'case was', 'cases were')} measured with --roofline-force-measure on a machine that is not the predicted chip; "
+            "their errors are shown but count in no summary."
+        )
+    if len(chips) > 1:
+        names = ", ".join(chip.hardware_name for chip in chips)
+        found.append(
+            f"Records of {len(chips)} chip profiles are in this run ({names}); they are never compared with each other."
+        )
+    beaten = [row for row in comparable_rows(rows) if row.is_faster_than_roof]
+    if beaten:
+        found.append(
+            f"{counted(len(beaten), 'case')} ran faster than the roof ({', '.join(row.case_id for row in beaten[:3])}"
+            f"{', …' if len(beaten) > 3 else ''}): operands came from a cache, or the stored ceiling is too low."
+        )
+    wide = [row for row in rows if row.interval_ratio is not None and row.interval_ratio > 0.05]
+    if wide:
+        found.append(
+            f"{counted(len(wide), 'case has', 'cases have')} an interval wider than ±5 %: treat their ranking with care."
+        )
+    for flag, said in _DISTURBED.items():
+        count = sum(flag in row.flags for row in rows)
+        if count:
+            found.append(
+                f"{counted(count, 'case was', 'cases were')} measured while {said}: times are too long; run again on a quiet machine."
+            )
+    return found
+
+
+_DISTURBED = {
+    "contended": "other processes used more than 10 % of the CPUs",
+    "stolen": "the hypervisor gave more than 2 % of the CPUs to other machines",
+}
+
+
+def _missing(
+    chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Mapping[str, int], has_power: bool
+) -> tuple[str, ...]:
+    found = [
+        f"{chip.hardware_name}: {line}" if len(chips) > 1 else line for chip in chips for line in chip.roofline.missing
+    ]
+    measured = counts["measured"]
+    if measured and not has_power:
+        found.append(
+            "no power was stored: the device has no readable sensor, or every window was too short to mean something"
+        )
+    if measured and not any(result.baseline for chip in chips for result in chip.shapes):
+        found.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")
+    without = sum(row.measured_s is not None and row.ideal_s is None for row in rows)
+    if without:
+        found.append(
+            f"{counted(without, 'measured case has', 'measured cases have')} no stored prediction, so no error and no share of roof"
+        )
+    return tuple(found)
+
+
+def _machine(run: RunInfo) -> str:
+    facts = run.environment.facts
+    names = [facts.get(name) for name in ("device", "device_name", "gpu", "cpu", "cpu_model", "hostname")]
+    first = next((name for name in names if isinstance(name, str) and name.strip()), "")
+    return shown(first, 100)
+
+
+def _environment(run: RunInfo) -> tuple[tuple[str, str], ...]:
+    """Flatten the stored facts into sorted rows of name and value."""
+    pairs: list[tuple[str, str]] = []
+
+    def collect(prefix: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for name in sorted(value, key=str):
+                collect(f"{prefix}.{name}" if prefix else str(name), value[name])
+        elif isinstance(value, list | tuple):
+            pairs.append((shown(prefix, 80), shown(", ".join(str(item) for item in value), 400) or "–"))
+        else:
+            pairs.append((shown(prefix, 80), "–" if value is None else shown(value, 400)))
+
+    collect("", run.environment.facts)
+    return tuple(pairs)

@@ -1,0 +1,195 @@
+"""Connections to the database, and the translation of its errors into one line that names the fix."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import SQLAlchemyError, StatementError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from results.json_values import dumps, loads
+from results.target import DEFAULT_DATABASE, StoreTarget
+from roofline_model.errors import RooflineError, StoreError
+
+BUSY_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 10
+
+SqliteMode = Literal["ro", "rw", "rwc"]
+
+WRITING = "roofline_writing"
+"""Execution option: the transaction takes the write lock at its start, so that it never has to be promoted."""
+
+MAKE_A_RUN = "`pytest bench_cases -k gemv` makes a run"
+
+
+def make_engine(target: StoreTarget, *, mode: SqliteMode = "rw", foreign_keys: bool = True) -> Engine:
+    """Return an engine; nothing is opened yet. `foreign_keys=False` is for migrations only (see migrate.py)."""
+    if target.path is not None:
+        return _sqlite_engine(target.path, mode, foreign_keys)
+    try:
+        return create_engine(
+            target.url or "",
+            json_serializer=dumps,
+            json_deserializer=loads,
+            hide_parameters=True,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
+        )
+    except ModuleNotFoundError:
+        raise StoreError(f"{target.name} needs psycopg: pip install 'roofline-bench[postgres]'") from None
+    except (SQLAlchemyError, ValueError):
+        raise StoreError(
+            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+        ) from None
+
+
+def _sqlite_engine(path: Path, mode: SqliteMode, foreign_keys: bool) -> Engine:
+    absolute = path.absolute()
+
+    def connect() -> sqlite3.Connection:
+        uri = f"{absolute.as_uri()}?mode={mode}"
+        # A plain read-only connection leaves -shm and -wal files beside a database nobody is writing, and fails in a
+        # folder it cannot write. Without a -wal file there is nothing but the database itself, so it is read as it lies.
+        if mode == "ro" and not os.path.exists(f"{absolute}-wal"):
+            uri += "&immutable=1"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+            # WAL with NORMAL: a killed process loses nothing that was committed; a power cut may lose the last commits.
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # A reader opens anew for each look: whether somebody is writing can change in between.
+    pool = NullPool if mode == "ro" else QueuePool
+    engine = create_engine(
+        "sqlite://",
+        creator=connect,
+        poolclass=pool,
+        json_serializer=dumps,
+        json_deserializer=loads,
+        hide_parameters=True,
+    )
+
+    # The driver starts no transactions by itself (isolation_level=None): DDL belongs to ours and can be rolled back.
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        is_writing = connection.get_execution_options().get(WRITING, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+
+    return engine
+
+
+def prepare_place(target: StoreTarget, *, create: bool, writing: bool) -> None:
+    """Check (and with `create` make) the place of a SQLite file; PostgreSQL is checked by connecting.
+
+    Raises `StoreError` for a folder, a place that cannot be written, a missing file that must not be made.
+    The file itself is not opened: closing it would drop the locks of another connection of this process.
+    """
+    path = target.path
+    if path is None:
+        return
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        if not create:
+            raise StoreError(
+                f"there is no results database at {path}: {MAKE_A_RUN}, --db PATH or ROOFLINE_DB names another"
+            ) from None
+        _make_folder(path)
+        return
+    except (OSError, ValueError) as error:
+        raise _unusable(path, error) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise StoreError(f"{path} is a folder: name a file in it, e.g. {path / 'results.db'}")
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(f"{path} is not a file: name one, e.g. {DEFAULT_DATABASE}")
+    if writing and not (os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)):
+        raise StoreError(
+            f"{path} is read-only: choose another place with --roofline-db or ROOFLINE_DB, or change its permissions"
+        )
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"{path} cannot be read: change its permissions or name another file")
+
+
+def _make_folder(path: Path) -> None:
+    folder = path.absolute().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if folder.name == DEFAULT_DATABASE.parent.name and not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise _unusable(path, error) from None
+    if not os.access(folder, os.W_OK):
+        raise StoreError(f"{folder} cannot be written: choose another place with --roofline-db or ROOFLINE_DB")
+
+
+def _unusable(path: Path, error: OSError | ValueError) -> StoreError:
+    why = getattr(error, "strerror", None) or str(error)
+    shown = str(path) if len(str(path)) < 200 else f"{str(path)[:200]}…"
+    return StoreError(f"{shown} cannot be used ({why}): choose another place with --roofline-db or ROOFLINE_DB")
+
+
+@contextmanager
+def translated(target: StoreTarget, doing: str, *, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn an error of the database into a `StoreError`: one line, no SQL, no password. Errors in `but` pass through."""
+    try:
+        yield
+    except RooflineError:
+        raise
+    except but:
+        raise
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise StoreError(target.redact(_explain(target, doing, error))) from None
+    except (TypeError, ValueError, OverflowError, struct.error) as error:
+        raise StoreError(_not_storable(doing, error)) from error
+
+
+def _explain(target: StoreTarget, doing: str, error: Exception) -> str:
+    cause = error.orig if isinstance(error, StatementError) and error.orig is not None else error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    detail = (lines[0] if lines else type(cause).__name__)[:300]
+    if isinstance(cause, TypeError | ValueError | AttributeError | OverflowError):
+        return _not_storable(doing, cause)
+    for sign, meaning in _SQLITE_MEANINGS if target.path is not None else _POSTGRES_MEANINGS:
+        if re.search(sign, detail):
+            return f"{target.name} {meaning}"
+    return f"{doing} in {target.name} failed: {detail}"
+
+
+def _not_storable(doing: str, error: Exception) -> str:
+    return f"{doing}: {str(error)[:300]} (a record holds text, 64-bit numbers and JSON values only)"
+
+
+_SQLITE_MEANINGS = (
+    ("file is not a database", "is not a SQLite database: nothing was changed; name another file with --roofline-db or ROOFLINE_DB"),
+    ("malformed", "is damaged: move it away and `roofline import` an exported run, or restore a backup"),
+    ("unable to open", "cannot be opened: check that its folder exists and can be written"),
+    ("readonly database", "is read-only: choose another place with --roofline-db or ROOFLINE_DB, or change its permissions"),
+    ("database is locked", f"has been locked by another process for {BUSY_TIMEOUT_S:g} s: end it or try again"),
+    ("disk is full", "cannot grow, the disk is full: free some space, everything committed so far is safe"),
+)  # fmt: skip
+
+_POSTGRES_MEANINGS = (
+    ("password authentication failed", "refused the password: put the right one into PGPASSFILE (~/.pgpass) or PGPASSWORD, not into the URL"),
+    ("no password supplied", "wants a password: put it into PGPASSFILE (~/.pgpass) or PGPASSWORD, not into the URL"),
+    (r'(database|role) ".*" does not exist', "cannot be used: the database or role does not exist there; create it (createdb NAME) or correct the URL"),
+    ("[Cc]onnection refused", "does not answer (connection refused): start PostgreSQL or correct host and port"),
+    ("timeout", f"does not answer within {CONNECT_TIMEOUT_S} s: correct host and port"),
+    ("resolve host", "has a host name that nobody knows: correct the URL"),
+    ("permission denied", "does not allow this: grant the user CREATE on the schema and rights on its tables"),
+)  # fmt: skip

@@ -1,0 +1,146 @@
+"""A record as one flat row: the columns of the CSV file and of the data frame, always the same and in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from results.records import Measurement, PredictionRecord, Record, RunInfo
+from roofline_model.errors import UnknownNameError
+
+Row = dict[str, Any]
+
+_RUN: dict[str, Callable[[RunInfo], Any]] = {
+    "run_id": lambda run: run.run_id,
+    "run_label": lambda run: run.label,
+    "run_started_at": lambda run: run.started_at,
+    "run_status": lambda run: run.status,
+    "run_is_forced": lambda run: run.is_forced,
+    "git_commit": lambda run: run.git_commit,
+    "environment_class": lambda run: run.environment.class_hash,
+}
+
+_RECORD: dict[str, Callable[[Record], Any]] = {
+    "record_id": lambda record: record.record_id,
+    "created_at": lambda record: record.created_at,
+    "test_id": lambda record: record.test_id,
+    "case_id": lambda record: _case_id(record),
+    "case_key": lambda record: record.case.case_key,
+    "op": lambda record: record.case.op,
+    "shape": lambda record: record.case.shape_label,
+    "dimensions": lambda record: ",".join(f"{name}={size}" for name, size in record.case.shape),
+    "formats": lambda record: ",".join(f"{operand}={key}" for operand, key in record.case.formats),
+    "kernel": lambda record: record.case.kernel,
+    "cache": lambda record: record.case.cache,
+    "mode": lambda record: record.case.mode,
+    "status": lambda record: record.status,
+    "reason": lambda record: record.reason,
+    "process_ordinal": lambda record: record.process.ordinal,
+    "process_pid": lambda record: record.process.pid,
+    "host": lambda record: record.process.host,
+    "timer": lambda record: record.method.timer if record.method else None,
+    "method_version": lambda record: record.method.version if record.method else None,
+    "method_hash": lambda record: record.method.method_hash if record.method else None,
+}
+
+# Column → field; a dimensionless error gets the _ratio that its field's name leaves out.
+_MEASUREMENT = {
+    "median_s": "median_s",
+    "ci_low_s": "ci_low_s",
+    "ci_high_s": "ci_high_s",
+    "min_s": "min_s",
+    "q1_s": "q1_s",
+    "mean_s": "mean_s",
+    "q3_s": "q3_s",
+    "max_s": "max_s",
+    "std_s": "std_s",
+    "sample_count": "sample_count",
+    "calls_per_sample_count": "calls_per_sample",
+    "stop_reason": "stop_reason",
+    "first_call_s": "first_call_s",
+    "warmup_call_count": "warmup_calls",
+    "wall_s": "wall_s",
+    "rotation_count": "rotation_count",
+    "working_set_bytes": "working_set_bytes",
+    "max_error_ratio": "max_error",
+    "tolerance_ratio": "tolerance",
+    "power_w": "power_w",
+    "energy_j": "energy_j",
+    "power_source": "power_source",
+    "sm_clock_hz": "sm_clock_hz",
+    "temperature_c": "temperature_c",
+}
+
+_PREDICTION = (
+    "time_s",
+    "low_s",
+    "high_s",
+    "error_ratio",
+    "bound",
+    "memory_time_s",
+    "compute_time_s",
+    "hardware_key",
+    "compute_format",
+    "path",
+    "memory_level",
+    "bandwidth_bytes_per_s",
+    "peak_flops_per_s",
+    "provenance",
+    "model_version",
+    "profile_hash",
+)
+_WORK = ("flops", "read_bytes", "write_bytes", "intensity_flop_per_byte")
+
+COLUMNS: tuple[str, ...] = (
+    *_RUN,
+    *_RECORD,
+    "history_key",
+    *_MEASUREMENT,
+    "flags",
+    *_WORK,
+    *(f"ideal_{name}" for name in _PREDICTION),
+    "ideal_notes",
+    *(f"expected_{name}" for name in _PREDICTION),
+    "expected_notes",
+)
+"""Columns are only ever added at the end; what reads our CSV by position keeps working."""
+
+
+def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
+    """Yield one row per record, keys in the order of COLUMNS; None where nothing is known."""
+    of_run = {name: get(run) for name, get in _RUN.items()}
+    for record in records:
+        row = {
+            **of_run,
+            **{name: get(record) for name, get in _RECORD.items()},
+            "history_key": record.history_key(of_run["environment_class"]),
+            **_measured(record.measurement),
+            **_worked(record.ideal or record.expected),
+            **_predicted("ideal", record.ideal),
+            **_predicted("expected", record.expected),
+        }
+        yield {name: row[name] for name in COLUMNS}
+
+
+def _case_id(record: Record) -> str | None:
+    """Return the test id; None for a format that only the machine it was measured on has defined."""
+    try:
+        return record.case.id
+    except UnknownNameError:
+        return None
+
+
+def _measured(measurement: Measurement | None) -> Row:
+    if measurement is None:
+        return dict.fromkeys((*_MEASUREMENT, "flags"))
+    row = {column: getattr(measurement, name) for column, name in _MEASUREMENT.items()}
+    return {**row, "flags": ";".join(measurement.flags)}
+
+
+def _worked(prediction: PredictionRecord | None) -> Row:
+    return {name: None if prediction is None else getattr(prediction, name) for name in _WORK}
+
+
+def _predicted(kind: str, prediction: PredictionRecord | None) -> Row:
+    row = {f"{kind}_{name}": None if prediction is None else getattr(prediction, name) for name in _PREDICTION}
+    return {**row, f"{kind}_notes": None if prediction is None else "; ".join(prediction.notes)}

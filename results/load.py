@@ -1,0 +1,100 @@
+"""Exported runs back into a store: exactly, all or nothing, and never twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from results.export import EXPORT_FORMAT, EXPORT_VERSION
+from results.plain_form import FormError, NewerFormError, from_plain
+from results.records import HardwareProfile, Record, RunInfo
+from roofline_model.errors import StoreError
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did."""
+
+    run_ids: tuple[str, ...]
+    added: int
+    """Records stored now."""
+    duplicates: int
+    """Records that were there already, recognised by their id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """What an export holds."""
+
+    run: RunInfo
+    profiles: tuple[HardwareProfile, ...]
+    records: tuple[Record, ...]
+
+
+def import_file(store: ResultStore, path: str | Path) -> ImportReport:
+    """Add the run of an exported JSON file to the store; records it already has are left alone.
+
+    The whole file is checked first. Raises `StoreError` for a file that is missing, damaged, not ours or of a newer
+    version; nothing is imported then.
+    """
+    exported = read_export(path)
+    added, duplicates = store.add_run(exported.run, exported.profiles, exported.records)
+    return ImportReport((exported.run.run_id,), added, duplicates)
+
+
+def read_export(path: str | Path) -> ExportedRun:
+    """Return the run of an exported JSON file. Raises `StoreError` as `import_file` does."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise StoreError(
+            f"{path} cannot be read ({why}): give a file that `roofline export --format json` wrote"
+        ) from None
+    try:
+        return parse_export(json.loads(text))
+    except NewerFormError as error:
+        raise StoreError(f"{path}: {error}. Nothing was imported.") from None
+    except FormError as error:
+        raise StoreError(f"{path}: {error}; export the run again. Nothing was imported.") from None
+    except RecursionError:
+        raise StoreError(f"{path} is nested too deeply to be an exported run. Nothing was imported.") from None
+    except ValueError as error:
+        raise StoreError(
+            f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was imported."
+        ) from None
+
+
+def parse_export(document: Any) -> ExportedRun:
+    """Return the run of a parsed export. Raises `FormError` naming the field that is wrong."""
+    if not isinstance(document, dict) or document.get("format") != EXPORT_FORMAT:
+        raise FormError("this is not a run exported by roofline-bench")
+    version = document.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FormError(f"schema_version is {str(version)[:40]!r}, not a whole number from 1 on")
+    if version > EXPORT_VERSION:
+        raise NewerFormError(
+            f"it was exported by a newer roofline-bench (schema_version {version}, this one reads up to {EXPORT_VERSION}): "
+            "pip install --upgrade roofline-bench, or export it there as CSV"
+        )
+    run = from_plain(RunInfo, document.get("run"), "run")
+    profiles = _listed(document, "profiles", HardwareProfile)
+    records = _listed(document, "records", Record)
+    for number, record in enumerate(records):
+        if record.run_id != run.run_id:
+            raise FormError(f"records[{number}].run_id is not the id of the run")
+    if not run.run_id or any(not record.record_id for record in records):
+        raise FormError("the run or a record has an empty id")
+    return ExportedRun(run, tuple(profiles), tuple(records))
+
+
+def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:
+    items = document.get(name)
+    if not isinstance(items, list):
+        raise FormError(f"{name} is missing or not a list")
+    return [from_plain(kind, item, f"{name}[{number}]") for number, item in enumerate(items)]

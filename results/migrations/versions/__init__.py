@@ -1,0 +1,1 @@
+"""One script per schema version; a released script never changes."""

@@ -1,0 +1,89 @@
+"""Reading runs and records back into their types: a handful of queries per run, whatever its size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Select, Table, func, select
+
+from results import rows
+from results.records import HardwareProfile, Record, RunInfo
+from results.write import CASE, ENVIRONMENT, MEASUREMENT, METHOD, PREDICTION, PROCESS, PROFILE, RECORD, RUN, TELEMETRY
+
+T = TypeVar("T")
+
+NEWEST_FIRST = (RUN.c.started_at.desc(), RUN.c.run_id.desc())
+
+
+def select_runs() -> Select[Any]:
+    """Return the query of all runs with their environments; narrow and order it."""
+    return select(RUN, ENVIRONMENT.c.facts, ENVIRONMENT.c.class_facts).join(ENVIRONMENT)
+
+
+def read_runs(connection: Connection, statement: Select[Any]) -> list[RunInfo]:
+    """Return the runs of a query made from `select_runs`."""
+    return [rows.run_from(row) for row in connection.execute(statement).mappings()]
+
+
+def read_run(connection: Connection, run_id: str) -> RunInfo | None:
+    """Return the run of exactly this id, or None."""
+    found = read_runs(connection, select_runs().where(RUN.c.run_id == run_id))
+    return found[0] if found else None
+
+
+def count_runs(connection: Connection) -> int:
+    """Return how many runs there are."""
+    return int(connection.execute(select(func.count()).select_from(RUN)).scalar_one())
+
+
+def read_profile(connection: Connection, profile_hash: str) -> HardwareProfile | None:
+    """Return the chip description of this hash, or None."""
+    row = connection.execute(select(PROFILE).where(PROFILE.c.profile_hash == profile_hash)).mappings().first()
+    return None if row is None else rows.profile_from(row)
+
+
+def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> list[Record]:
+    """Return the records of a run in the order they were committed."""
+    found = connection.execute(select(RECORD).where(RECORD.c.run_id == run_id).order_by(RECORD.c.id)).mappings().all()
+    of_run = RECORD.c.run_id == run_id
+    cases = _by_id(connection, CASE, rows.case_from, select(RECORD.c.case_id).where(of_run))
+    methods = _by_id(connection, METHOD, rows.method_from, select(RECORD.c.method_id).where(of_run))
+    processes = _by_id(connection, PROCESS, rows.process_from, select(RECORD.c.process_id).where(of_run))
+    columns = [column for column in MEASUREMENT.c if with_samples or column.name != "samples"]
+    of_this_run = select(*columns).join(RECORD).where(of_run)
+    measurements = {row["record_pk"]: rows.measurement_from(row) for row in connection.execute(of_this_run).mappings()}
+    predictions = _grouped(connection, PREDICTION, rows.prediction_from, run_id)
+    telemetry = _grouped(connection, TELEMETRY, rows.telemetry_from, run_id)
+    return [
+        Record(
+            record_id=row["record_id"],
+            run_id=run_id,
+            case=cases[row["case_id"]],
+            status=row["status"],
+            reason=row["reason"],
+            test_id=row["test_id"],
+            created_at=row["created_at"],
+            process=processes[row["process_id"]],
+            method=None if row["method_id"] is None else methods[row["method_id"]],
+            measurement=measurements.get(row["id"]),
+            predictions=tuple(predictions.get(row["id"], ())),
+            telemetry=tuple(telemetry.get(row["id"], ())),
+            extra=row["extra"],
+        )
+        for row in found
+    ]
+
+
+def _by_id(connection: Connection, table: Table, build: Callable[[rows.Row], T], wanted: Select[Any]) -> dict[int, T]:
+    statement = select(table).where(table.c.id.in_(wanted))
+    return {row["id"]: build(row) for row in connection.execute(statement).mappings()}
+
+
+def _grouped(connection: Connection, table: Table, build: Callable[[rows.Row], T], run_id: str) -> dict[int, list[T]]:
+    statement = select(table).join(RECORD).where(RECORD.c.run_id == run_id).order_by(table.c.record_pk, table.c.ordinal)
+    found: dict[int, list[T]] = defaultdict(list)
+    for row in connection.execute(statement).mappings():
+        found[row["record_pk"]].append(build(row))
+    return found

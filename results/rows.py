@@ -1,0 +1,169 @@
+"""Records as rows and back: the only file that knows both shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from results.column_types import pack_samples, unpack_samples
+from results.records import (
+    EnvironmentInfo,
+    HardwareProfile,
+    Measurement,
+    Method,
+    PredictionRecord,
+    ProcessInfo,
+    Record,
+    RunInfo,
+    TelemetrySample,
+)
+from roofline_model.case import Case, short_hash
+
+Row = Mapping[Any, Any]
+"""A row by column name; SQLAlchemy types its keys more loosely than we use them."""
+Values = dict[str, Any]
+
+
+def _names(kind: type[Any], *apart: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in apart)
+
+
+# Columns are named like the fields; those that change shape on their way are listed apart.
+_RUN = _names(RunInfo, "environment")
+_PROCESS = _names(ProcessInfo)
+_METHOD = _names(Method, "settings")
+_MEASUREMENT = _names(Measurement, "samples_s", "flags")
+_PREDICTION = _names(PredictionRecord, "notes")
+_TELEMETRY = _names(TelemetrySample)
+
+
+def _picked(value: object, names: tuple[str, ...]) -> Values:
+    return {name: getattr(value, name) for name in names}
+
+
+def run_values(run: RunInfo, environment_id: int) -> Values:
+    """Return the row of a run."""
+    return {**_picked(run, _RUN), "environment_id": environment_id}
+
+
+def environment_values(environment: EnvironmentInfo) -> Values:
+    """Return the row of an environment."""
+    return {
+        "environment_hash": environment.environment_hash,
+        "class_hash": environment.class_hash,
+        "facts": dict(environment.facts),
+        "class_facts": dict(environment.class_facts),
+    }
+
+
+def profile_values(profile: HardwareProfile) -> Values:
+    """Return the row of a hardware profile."""
+    return {
+        "profile_hash": profile.profile_hash,
+        "key": profile.key,
+        "name": profile.name,
+        "profile": dict(profile.profile),
+    }
+
+
+def process_values(process: ProcessInfo, run_id: str) -> Values:
+    """Return the row of a process of a run."""
+    values = _picked(process, _PROCESS)
+    return {**values, "run_id": run_id, "process_hash": short_hash(list(values.values()))}
+
+
+def case_values(case: Case) -> Values:
+    """Return the row of a case. Its content hash keeps the order of dimensions, which the case key leaves out."""
+    identity = [case.op, case.shape, case.formats, case.kernel, case.mode, case.cache]
+    return {"content_hash": short_hash(identity), "case_key": case.case_key, **case.to_dict()}
+
+
+def method_values(method: Method) -> Values:
+    """Return the row of a method."""
+    return {**_picked(method, _METHOD), "settings": dict(method.settings), "method_hash": method.method_hash}
+
+
+def record_values(record: Record, class_hash: str) -> Values:
+    """Return the row of a record without the ids of its process, case and method."""
+    return {
+        "record_id": record.record_id,
+        "run_id": record.run_id,
+        "history_key": record.history_key(class_hash),
+        "status": record.status,
+        "reason": record.reason,
+        "test_id": record.test_id,
+        "created_at": record.created_at,
+        "extra": dict(record.extra),
+    }
+
+
+def measurement_values(measurement: Measurement, record_pk: int) -> Values:
+    """Return the row of a measurement."""
+    return {
+        **_picked(measurement, _MEASUREMENT),
+        "record_pk": record_pk,
+        "samples": pack_samples(measurement.samples_s),
+        "flags": list(measurement.flags),
+    }
+
+
+def prediction_values(predictions: Iterable[PredictionRecord], record_pk: int) -> list[Values]:
+    """Return the rows of a record's predictions."""
+    return [
+        {**_picked(prediction, _PREDICTION), "record_pk": record_pk, "ordinal": number, "notes": list(prediction.notes)}
+        for number, prediction in enumerate(predictions)
+    ]
+
+
+def telemetry_values(samples: Iterable[TelemetrySample], record_pk: int) -> list[Values]:
+    """Return the rows of a record's telemetry."""
+    return [
+        {**_picked(sample, _TELEMETRY), "record_pk": record_pk, "ordinal": number}
+        for number, sample in enumerate(samples)
+    ]
+
+
+def _from(row: Row, names: tuple[str, ...]) -> Values:
+    return {name: row[name] for name in names}
+
+
+def run_from(row: Row) -> RunInfo:
+    """Return a run from a row of run joined with environment."""
+    return RunInfo(**_from(row, _RUN), environment=EnvironmentInfo(row["facts"], row["class_facts"]))
+
+
+def profile_from(row: Row) -> HardwareProfile:
+    """Return a hardware profile."""
+    return HardwareProfile(row["key"], row["name"], row["profile_hash"], row["profile"])
+
+
+def process_from(row: Row) -> ProcessInfo:
+    """Return a process."""
+    return ProcessInfo(**_from(row, _PROCESS))
+
+
+def case_from(row: Row) -> Case:
+    """Return a case."""
+    return Case.from_dict(row)
+
+
+def method_from(row: Row) -> Method:
+    """Return a method."""
+    return Method(**_from(row, _METHOD), settings=row["settings"])
+
+
+def measurement_from(row: Row) -> Measurement:
+    """Return a measurement; its samples are empty where the row was read without them."""
+    samples_s = unpack_samples(row["samples"]) if "samples" in row else ()
+    return Measurement(**_from(row, _MEASUREMENT), samples_s=samples_s, flags=tuple(row["flags"]))
+
+
+def prediction_from(row: Row) -> PredictionRecord:
+    """Return a prediction."""
+    return PredictionRecord(**_from(row, _PREDICTION), notes=tuple(row["notes"]))
+
+
+def telemetry_from(row: Row) -> TelemetrySample:
+    """Return a reading."""
+    return TelemetrySample(**_from(row, _TELEMETRY))

@@ -1,0 +1,196 @@
+"""The store: the one door to the database. `open_store` opens it, `ResultStore` keeps and gives back records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TypeVar
+
+from sqlalchemy import Connection, update
+from sqlalchemy.exc import IntegrityError
+
+from results import read, run_names, write
+from results.connection import WRITING, make_engine, prepare_place, translated
+from results.migrate import ensure_current, read_version
+from results.records import HardwareProfile, Record, RunInfo, RunStatus
+from results.target import StoreTarget, parse_target
+from roofline_model.errors import StoreError
+
+T = TypeVar("T")
+
+
+def open_store(target: str | Path | None = None, *, create: bool = True, read_only: bool = False) -> ResultStore:
+    """Open the results database, creating or upgrading it where allowed.
+
+    `target`: a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME; None means the variable ROOFLINE_DB, else
+    `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all.
+    Raises `StoreError` (one line, naming the fix) when it cannot be used; nothing is damaged.
+    """
+    parsed = parse_target(target)
+    prepare_place(parsed, create=create and not read_only, writing=not read_only)
+    return ResultStore(parsed, create=create and not read_only, read_only=read_only)
+
+
+class ResultStore:
+    """An open database. Use it as a context manager; safe to share between threads, not between forked processes."""
+
+    def __init__(self, target: StoreTarget, *, create: bool, read_only: bool) -> None:
+        self._target = target
+        self._read_only = read_only
+        self._engine = make_engine(target, mode="ro" if read_only else "rw")
+        try:
+            ensure_current(target, self._engine, create=create, read_only=read_only)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        self._writer = self._engine.execution_options(**{WRITING: True})
+        self._known = write.KnownIds()
+        self._writing = Lock()
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Where results are kept, as it may be shown: without a password."""
+        return self._target.name
+
+    def close(self) -> None:
+        """Close every connection; what was committed is in the database file itself afterwards."""
+        self._engine.dispose()
+
+    def schema_version(self) -> int:
+        """Return the schema version of the database."""
+        version = self._read(lambda connection: read_version(connection, self._target))
+        if version is None:
+            raise StoreError(f"{self.name} is empty: its tables were removed while it was open")
+        return version
+
+    # Writing -------------------------------------------------------------------------------------------------
+
+    def begin_run(self, run: RunInfo) -> None:
+        """Store a run before its records. Raises `StoreError` when its id is already there."""
+
+        def insert(connection: Connection) -> None:
+            if read.read_run(connection, run.run_id) is not None:
+                raise StoreError(f"run {run.run_id[:40]} is already in {self.name}: every run needs an id of its own")
+            write.insert_run(connection, run)
+
+        self._write("storing the run", insert)
+
+    def finish_run(self, run_id: str, *, status: RunStatus, exit_code: int | None, finished_at: str | None) -> None:
+        """Store how a run ended. Raises `StoreError` for an unknown run."""
+
+        def finish(connection: Connection) -> None:
+            ended = {"status": status, "exit_code": exit_code, "finished_at": finished_at}
+            if connection.execute(update(write.RUN).where(write.RUN.c.run_id == run_id), ended).rowcount != 1:
+                raise StoreError(f"run {run_id[:40]!r} is not in {self.name}: begin_run has to come first")
+
+        self._write("finishing the run", finish)
+
+    def add_profile(self, profile: HardwareProfile) -> None:
+        """Store the chip description that predictions use; one that is already there is left alone."""
+        self._write("storing the hardware profile", lambda connection: write.insert_profile(connection, profile))
+
+    def add_record(self, record: Record) -> None:
+        """Store one record in a transaction of its own: once this returns, a killed process does not lose it.
+
+        Raises `StoreError` for a run that was not begun and for a record id that is already there.
+        """
+
+        def insert(connection: Connection) -> None:
+            write.insert_record(connection, self._known, record)
+
+        try:
+            self._write("storing the record", insert, translate_integrity=False)
+        except IntegrityError:
+            # Either the record is there already, or rows that this store remembers were deleted meanwhile.
+            self._known.forget()
+            self._write("storing the record", lambda connection: self._insert_again(connection, record))
+
+    def add_run(self, run: RunInfo, profiles: Iterable[HardwareProfile], records: Iterable[Record]) -> tuple[int, int]:
+        """Store a whole run at once (an import) and return how many records were added and how many were there already.
+
+        All or nothing. A run that is there as running takes over the end of this one.
+        """
+        given = list(records)
+
+        def insert(connection: Connection) -> tuple[int, int]:
+            present = read.read_run(connection, run.run_id)
+            if present is None:
+                write.insert_run(connection, run)
+            elif present.status == "running" and run.status != "running":
+                ended = {"status": run.status, "exit_code": run.exit_code, "finished_at": run.finished_at}
+                connection.execute(update(write.RUN).where(write.RUN.c.run_id == run.run_id), ended)
+            for profile in profiles:
+                write.insert_profile(connection, profile)
+            seen = write.present_record_ids(connection, [record.record_id for record in given])
+            added = 0
+            for record in given:
+                if record.record_id not in seen:
+                    seen.add(record.record_id)
+                    write.insert_record(connection, self._known, record)
+                    added += 1
+            return added, len(given) - added
+
+        self._known.forget()
+        return self._write("storing the run", insert)
+
+    # Reading -------------------------------------------------------------------------------------------------
+
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """Return the runs, newest first."""
+        statement = read.select_runs().order_by(*read.NEWEST_FIRST).limit(limit)
+        return self._read(lambda connection: read.read_runs(connection, statement))
+
+    def resolve_run(self, name: str) -> RunInfo:
+        """Return the run called `name`: id or its first digits (4 or more), label (its newest), latest, latest~1, ….
+
+        `latest` counts complete runs only. Raises `StoreError` or `UnknownNameError`, saying what there is.
+        """
+        return self._read(lambda connection: run_names.resolve(connection, name, self.name))
+
+    def records(self, run_id: str, *, with_samples: bool = True) -> list[Record]:
+        """Return the records of the run with exactly this id, in the order they were stored; none for an unknown id.
+
+        Without samples `samples_s` is empty, and a long run is read several times faster.
+        """
+        return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
+
+    def profile(self, profile_hash: str) -> HardwareProfile | None:
+        """Return the chip description of this hash, or None."""
+        return self._read(lambda connection: read.read_profile(connection, profile_hash))
+
+    # Transactions --------------------------------------------------------------------------------------------
+
+    def _insert_again(self, connection: Connection, record: Record) -> None:
+        if write.present_record_ids(connection, [record.record_id]):
+            raise StoreError(
+                f"record {record.record_id[:40]} is already in {self.name}: every record needs an id of its own"
+            )
+        write.insert_record(connection, self._known, record)
+
+    def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
+        if self._read_only:
+            raise StoreError(f"{self.name} was opened read-only: open it with read_only=False to store results")
+        passed_on = () if translate_integrity else (IntegrityError,)
+        with self._writing:
+            try:
+                with translated(self._target, doing, but=passed_on), self._writer.begin() as connection:
+                    result = work(connection)
+            except BaseException:
+                self._known.drop_pending()
+                raise
+            self._known.keep()
+            return result
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with translated(self._target, "reading"), self._engine.connect() as connection:
+            return work(connection)

@@ -1,0 +1,104 @@
+"""Where results are kept: a SQLite file or a PostgreSQL database, from what a user typed.
+
+What is printed about a target never holds a password.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from roofline_model.errors import StoreError
+
+DEFAULT_DATABASE = Path(".roofline") / "results.db"
+ENVIRONMENT_VARIABLE = "ROOFLINE_DB"
+
+_POSTGRES_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
+_SECRET_OPTIONS = ("password", "sslpassword", "passfile")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTarget:
+    """A parsed target: `path` for SQLite, `url` for PostgreSQL."""
+
+    path: Path | None
+    url: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Passwords of the URL in every spelling they may come back in; `redact` removes them."""
+
+    @property
+    def name(self) -> str:
+        """The target as it may be shown."""
+        return str(self.path) if self.path is not None else self.redact(self.url or "")
+
+    def redact(self, text: str) -> str:
+        """Return `text` without any password of the URL."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def parse_target(target: str | Path | None) -> StoreTarget:
+    """Return where results are kept. None: the variable ROOFLINE_DB, else `.roofline/results.db` under the working folder.
+
+    Raises `StoreError` for a URL of another database, a URL that names no file, and a path that cannot be one.
+    """
+    if target is None:
+        target = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_DATABASE
+    text = str(target)
+    if isinstance(target, str) and (match := re.match(r"([A-Za-z][A-Za-z0-9+._-]*):/", text)):
+        scheme = match.group(1).lower()
+        if scheme in _POSTGRES_SCHEMES and "://" in text:
+            return _postgres_target(text)
+        if scheme in ("sqlite", "sqlite+pysqlite") and "://" in text:
+            return StoreTarget(_sqlite_url_path(text))
+        raise StoreError(
+            f"a database of kind '{scheme}' is not supported: give a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME"
+        )
+    if not text.strip() or text == ":memory:" or "\x00" in text:
+        raise StoreError(f"{text[:40]!r} cannot hold results: give the path of a file, e.g. {DEFAULT_DATABASE}")
+    return StoreTarget(Path(text).expanduser() if text.startswith("~") else Path(text))
+
+
+def _sqlite_url_path(text: str) -> Path:
+    rest = text.partition("://")[2]
+    if "?" in rest or "#" in rest:
+        raise StoreError("a sqlite URL takes no options here: give sqlite:///PATH or just the path")
+    if not rest.startswith("/"):
+        raise StoreError(
+            f"{text[:60]!r} names no file: write sqlite:///relative.db or sqlite:////absolute.db (three or four slashes)"
+        )
+    path = unquote(rest[1:])
+    if path in ("", ":memory:") or "\x00" in path:
+        raise StoreError("a database in memory is lost with its process: give sqlite:///PATH or a path")
+    return Path(path)
+
+
+def _postgres_target(text: str) -> StoreTarget:
+    """Parse by hand where passwords may be, so that not even a malformed URL can leak one."""
+    rest = text.partition("://")[2]
+    secrets: list[str] = []
+    # Where the password ends is unsure when it holds a raw @: both readings are secret.
+    user_parts = (rest.partition("@")[0] if "@" in rest else "", rest.rpartition("@")[0])
+    secrets += [user_part.partition(":")[2] for user_part in user_parts]
+    query = rest.partition("?")[2]
+    secrets += [value for key, value in parse_qsl(query) if key.lower() in _SECRET_OPTIONS]
+    raw = [pair.partition("=")[2] for pair in query.split("&") if pair.partition("=")[0].lower() in _SECRET_OPTIONS]
+    spellings = {
+        form
+        for secret in [*secrets, *raw]
+        for form in (secret, unquote(secret), quote(secret, safe=""), quote_plus(secret))
+    }
+    target = StoreTarget(
+        None, f"postgresql+psycopg://{rest}", tuple(sorted(filter(None, spellings), key=len, reverse=True))
+    )
+    try:
+        _ = urlsplit(text).port
+    except ValueError:
+        raise StoreError(
+            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+        ) from None
+    return target

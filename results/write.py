@@ -1,0 +1,165 @@
+"""Writing a record and the rows it shares with others, inside a transaction that somebody else began."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from results import rows
+from results.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo
+from results.schema import (
+    Base,
+    CaseRow,
+    EnvironmentRow,
+    HardwareProfileRow,
+    MethodRow,
+    ProcessRow,
+    RecordRow,
+    RunRow,
+)
+from roofline_model.case import Case
+from roofline_model.errors import StoreError
+
+TABLES: Mapping[str, Table] = Base.metadata.tables
+
+RUN, RECORD = TABLES[RunRow.__tablename__], TABLES[RecordRow.__tablename__]
+ENVIRONMENT = TABLES[EnvironmentRow.__tablename__]
+PROFILE = TABLES[HardwareProfileRow.__tablename__]
+CASE, METHOD, PROCESS = (
+    TABLES[CaseRow.__tablename__],
+    TABLES[MethodRow.__tablename__],
+    TABLES[ProcessRow.__tablename__],
+)
+MEASUREMENT, PREDICTION, TELEMETRY = TABLES["measurement"], TABLES["prediction"], TABLES["telemetry"]
+
+
+class KnownIds:
+    """Row ids this store has seen committed, so that the thousandth record of a case needs no query.
+
+    Ids of the transaction in progress are kept apart until `keep`: after a rollback they would name rows that are not there.
+    """
+
+    def __init__(self) -> None:
+        self._committed: dict[Hashable, Any] = {}
+        self._pending: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable) -> Any:
+        """Return what is known under `key`, or None."""
+        return self._committed.get(key) or self._pending.get(key)
+
+    def note(self, key: Hashable, value: Any) -> None:
+        """Remember for the transaction in progress."""
+        self._pending[key] = value
+
+    def keep(self) -> None:
+        """The transaction was committed."""
+        self._committed.update(self._pending)
+        self._pending.clear()
+
+    def drop_pending(self) -> None:
+        """The transaction was rolled back."""
+        self._pending.clear()
+
+    def forget(self) -> None:
+        """Somebody may have deleted rows: look everything up again."""
+        self._committed.clear()
+        self._pending.clear()
+
+
+def insert_record(connection: Connection, known: KnownIds, record: Record) -> None:
+    """Insert one record and whatever it shares with others.
+
+    Raises `StoreError` for a run that was never begun; the database refuses a record id it already has.
+    """
+    values = rows.record_values(record, _class_hash(connection, known, record.run_id))
+    values["process_id"] = _process_id(connection, known, record.process, record.run_id)
+    values["case_id"] = _case_id(connection, known, record.case)
+    values["method_id"] = None if record.method is None else _method_id(connection, known, record.method)
+    inserted = connection.execute(RECORD.insert(), values)
+    assert inserted.inserted_primary_key is not None
+    record_pk: int = inserted.inserted_primary_key[0]
+    if record.measurement is not None:
+        connection.execute(MEASUREMENT.insert(), rows.measurement_values(record.measurement, record_pk))
+    if record.predictions:
+        connection.execute(PREDICTION.insert(), rows.prediction_values(record.predictions, record_pk))
+    if record.telemetry:
+        connection.execute(TELEMETRY.insert(), rows.telemetry_values(record.telemetry, record_pk))
+
+
+def insert_run(connection: Connection, run: RunInfo) -> None:
+    """Insert a run; the database refuses a run id it already has."""
+    connection.execute(RUN.insert(), rows.run_values(run, _environment_id(connection, run.environment)))
+
+
+def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
+    """Insert a hardware profile unless it is there."""
+    _insert_new(connection, PROFILE, rows.profile_values(profile))
+
+
+def present_record_ids(connection: Connection, record_ids: Sequence[str]) -> set[str]:
+    """Return which of the record ids the database already holds."""
+    found: set[str] = set()
+    for start in range(0, len(record_ids), 500):  # well under every limit on bound parameters
+        some = record_ids[start : start + 500]
+        found.update(connection.execute(select(RECORD.c.record_id).where(RECORD.c.record_id.in_(some))).scalars())
+    return found
+
+
+def _class_hash(connection: Connection, known: KnownIds, run_id: str) -> str:
+    found: str | None = known.get(("run", run_id))
+    if found is None:
+        statement = select(ENVIRONMENT.c.class_hash).join(RUN).where(RUN.c.run_id == run_id)
+        found = connection.execute(statement).scalar()
+        if found is None:
+            raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come before add_record")
+        known.note(("run", run_id), found)
+    return found
+
+
+def _process_id(connection: Connection, known: KnownIds, process: ProcessInfo, run_id: str) -> int:
+    key = ("process", run_id, process)
+    return known.get(key) or _noted(
+        connection, known, key, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash")
+    )
+
+
+def _case_id(connection: Connection, known: KnownIds, case: Case) -> int:
+    key = ("case", case)
+    return known.get(key) or _noted(connection, known, key, CASE, rows.case_values(case), ("content_hash",))
+
+
+def _method_id(connection: Connection, known: KnownIds, method: Method) -> int:
+    key = ("method", method.method_hash)
+    return known.get(key) or _noted(connection, known, key, METHOD, rows.method_values(method), ("method_hash",))
+
+
+def _environment_id(connection: Connection, environment: EnvironmentInfo) -> int:
+    values = rows.environment_values(environment)
+    return _found_or_inserted(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
+
+
+def _noted(
+    connection: Connection, known: KnownIds, key: Hashable, table: Table, values: rows.Values, identity: tuple[str, ...]
+) -> int:
+    row_id = _found_or_inserted(connection, table, values, identity)
+    known.note(key, row_id)
+    return row_id
+
+
+def _found_or_inserted(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
+    """Return the id of the row with these identity columns, inserting it when nobody did."""
+    statement = select(table.c.id).where(*(table.c[name] == values[name] for name in identity))
+    found = connection.execute(statement).scalar()
+    if found is None:
+        _insert_new(connection, table, values)
+        found = connection.execute(statement).scalar_one()
+    return int(found)
+
+
+def _insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
+    """Insert a row unless another process was first."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    connection.execute(dialect.insert(table).on_conflict_do_nothing(), values)

@@ -1,0 +1,181 @@
+"""What `roofline compare` shows of a measured run: one row per kernel, then the ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
+
+if TYPE_CHECKING:
+    from reports.case_rows import CaseRow
+    from reports.recommend import RankedRow, ShapeRecommendation
+    from results.records import RunInfo
+    from results.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One case with its speed-ups over the run's own 16-bit baseline."""
+
+    case: CaseRow
+    predicted_speedup: float | None
+    measured_speedup: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A measured run of one shape, ready to be shown."""
+
+    run: RunInfo
+    hardware_name: str
+    baseline_label: str | None
+    rows: tuple[ComparedRow, ...]
+    """Fastest measured first, then predicted, then skipped and failed."""
+    verdicts: tuple[str, ...]
+    recommendations: tuple[ShapeRecommendation, ...]
+
+    @property
+    def is_measured(self) -> bool:
+        """True when at least one kernel was timed."""
+        return any(row.case.measured_s is not None for row in self.rows)
+
+
+def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
+    """Read one run and put measured, predicted and recommended side by side."""
+    from reports.case_rows import case_rows
+    from reports.chip_profile import device_from_profile
+    from reports.recommend import recommend_from_run
+    from reports.shape_results import shape_results, speedups
+
+    run = store.resolve_run(run_name)
+    records = store.records(run.run_id, with_samples=False)
+    rows = case_rows(records, is_forced=run.is_forced)
+    profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)
+    device = None if profile is None else device_from_profile(profile.profile)
+    results = shape_results(rows)
+    compared = [
+        ComparedRow(one.rows[0], *speedups(one, result.baseline)) for result in results for one in result.ranked
+    ]
+    shown = {row.case.record_id for row in compared}
+    compared += [ComparedRow(row, None, None) for row in rows if row.record_id not in shown]
+    baseline = next((result.baseline for result in results if result.baseline is not None), None)
+    return Comparison(
+        run=run,
+        hardware_name=profile.name if profile is not None else run.hardware_key,
+        baseline_label=None if baseline is None else baseline.label,
+        rows=tuple(compared),
+        verdicts=tuple(result.verdict for result in results),
+        recommendations=tuple(recommend_from_run(records, device)),
+    )
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
+    from roofline_cli.numbers import gigabytes_per_s, paired_times, plus_minus, speedup
+    from roofline_cli.runs import print_reasons
+    from roofline_model.units import format_percent
+
+    rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
+    predicted, measured = paired_times([row.case.ideal_s for row in rows], [row.case.measured_s for row in rows])
+    columns = (
+        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Predicted", "right"), Column("Measured", "right", hide_empty=True),
+        Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
+        Column("GB/s", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Meas.", "right", hide_empty=True),
+    )  # fmt: skip
+    cells: list[list[Cell]] = [
+        [
+            row.case.precision, row.case.kernel, ideal, time, plus_minus(row.case.interval_ratio),
+            format_percent(row.case.error_ratio, signed=True), row.case.bound or "–", gigabytes_per_s(row.case.achieved_bytes_per_s),
+            speedup(row.predicted_speedup), speedup(row.measured_speedup),
+        ]
+        for row, ideal, time in zip(rows, predicted, measured, strict=True)
+    ]  # fmt: skip
+    shape = comparison.rows[0].case if comparison.rows else None
+    what = f"{shape.op} {shape.shape_label}" if shape else f"run {comparison.run.run_id[:8]} (no case)"
+    show_table(columns, cells, title=f"{what} on {comparison.hardware_name}")
+    if comparison.baseline_label is None:
+        show_line("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)", "yellow")
+    else:
+        baseline = f"Pred. and Meas. are speed-ups over {comparison.baseline_label}"
+        show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
+    print_reasons([row.case for row in comparison.rows])
+    for recommendation in comparison.recommendations:
+        show_line()
+        _print_ranking(recommendation)
+    run = comparison.run.run_id[:8]
+    show_line(f"run {run}: `roofline show {run}`, `roofline report --run {run}`")
+
+
+def _print_ranking(recommendation: ShapeRecommendation) -> None:
+    from roofline_cli.numbers import common_time, speedup
+
+    times = common_time([row.time_s for row in recommendation.rows])
+    columns = (
+        Column("", "right"), Column("Configuration", is_prose=True, least=26), Column("Time", "right"), Column("From"), Column("vs 16-bit", "right"),
+        Column("Saved", "right"), Column("Method", drop=2), Column("Why", is_prose=True, least=36, drop=1),
+    )  # fmt: skip
+    cells: list[list[Cell]] = [
+        [
+            str(row.rank), row.label, time, row.source if row.source == "measured" else Styled(row.source, "yellow"), speedup(row.speedup),
+            "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %", row.method or "–", row.reason,
+        ]
+        for row, time in zip(recommendation.rows, times, strict=True)
+    ]  # fmt: skip
+    show_table(
+        columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
+    )
+    show_line(f"Best: {recommendation.summary}", "bold")
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the measured comparison as JSON; every key ends in its unit."""
+    from roofline_cli.runs import case_json
+
+    first = comparison.recommendations[0] if comparison.recommendations else None
+    return {
+        "run_id": comparison.run.run_id,
+        "hardware": comparison.run.hardware_key,
+        "hardware_name": comparison.hardware_name,
+        "baseline": comparison.baseline_label,
+        "cases": [
+            {
+                **case_json(row.case),
+                "predicted_speedup_ratio": row.predicted_speedup,
+                "measured_speedup_ratio": row.measured_speedup,
+            }
+            for row in comparison.rows
+        ],
+        "verdicts": list(comparison.verdicts),
+        "recommendation": None if first is None else _ranking_json(first),
+    }
+
+
+def _ranking_json(recommendation: ShapeRecommendation) -> dict[str, Any]:
+    return {
+        "phase": recommendation.phase,
+        "cache": recommendation.cache,
+        "summary": recommendation.summary,
+        "candidates": [_ranked_json(row) for row in recommendation.rows],
+        "excluded": [{"format": name, "reason": reason} for name, reason in recommendation.excluded],
+    }
+
+
+def _ranked_json(row: RankedRow) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "label": row.label,
+        "weight_format": row.weight_format,
+        "activation_format": row.activation_format,
+        "kernel": row.kernel,
+        "method": row.method or None,
+        "path": row.path,
+        "time_source": row.source,
+        "time_s": row.time_s,
+        "ideal_s": row.ideal_s,
+        "speedup_ratio": row.speedup,
+        "memory_saved_ratio": row.memory_saved_ratio,
+        "quality": row.quality or None,
+        "reason": row.reason,
+        "record_ids": list(row.record_ids),
+    }

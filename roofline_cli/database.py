@@ -1,0 +1,49 @@
+"""Opening the results database for commands: reading never creates or changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+
+@contextmanager
+def reading(target: str | None) -> Iterator[ResultStore]:
+    """Open the store read-only; raises `StoreError` where there is none."""
+    from results import open_store
+
+    with _own_option_names(), open_store(target, create=False, read_only=True) as store:
+        yield store
+
+
+@contextmanager
+def writing(target: str | None) -> Iterator[ResultStore]:
+    """Open the store, creating it where there is none."""
+    from results import open_store
+
+    with _own_option_names(), open_store(target) as store:
+        yield store
+
+
+@contextmanager
+def _own_option_names() -> Iterator[None]:
+    """Name our option in the store's messages: they are written for pytest, where it is called --roofline-db."""
+    from roofline_model.errors import StoreError
+
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(str(error).replace("--roofline-db", "--db"), slug=error.slug) from None
+
+
+def shown_target(target: str | None) -> tuple[str, Path | None]:
+    """Return the database as text that may be shown (no password), and its file, or None when it is not a file."""
+    from results.target import parse_target
+
+    with _own_option_names():
+        parsed = parse_target(target)
+    return parsed.name, parsed.path

@@ -1,0 +1,157 @@
+"""Measure one shape with pytest in a process of its own, exactly as `pytest bench_cases` would."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError
+
+STOP_TIMEOUT_S = 30.0
+"""After Ctrl-C pytest gets this long to store what it has."""
+
+_TESTS_FAILED = 1
+_NOTHING_SELECTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringPlan:
+    """What to measure: one shape, on one chip, into one database."""
+
+    op: str
+    shape: tuple[int, int, int]
+    hw: str
+    db: str | None
+    formats: tuple[str, ...] | None
+    """Format keys, or None for every kernel the machine can run."""
+    options: tuple[str, ...] = ()
+    """Further pytest options, passed through."""
+
+    def label(self) -> str:
+        """Return a label no other run has: the run is found again by it."""
+        return f"compare-{'x'.join(map(str, self.shape))}-{uuid.uuid4().hex[:8]}"
+
+
+def check_can_measure() -> None:
+    """Raise `MissingDependencyError` when a package that measuring needs is absent."""
+    for module, name in (("pytest", "pytest"), ("torch", "torch")):
+        if importlib.util.find_spec(module) is None:
+            raise MissingDependencyError(name, "measure", "measuring (without it: --no-measure)")
+
+
+def pytest_command(plan: MeasuringPlan, label: str) -> list[str]:
+    """Return the command line: pytest's progress; the results are printed by the caller, from the store.
+
+    It reads no ini file of the folder it is called in, and writes no cache there.
+    """
+    root = _package_root()
+    # By path, not with --pyargs: its conftest.py is then loaded early enough to make a bad option one line.
+    command = [
+        sys.executable, "-P", "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-p", "no:benchmark", "--no-header",
+        "--no-summary", "-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib", str(root / "bench_cases"), "-k", plan.op,
+        "--roofline-shapes", "x".join(map(str, plan.shape)), "--roofline-run", label, "--roofline-hw", plan.hw,
+    ]  # fmt: skip
+    if plan.db is not None:
+        command += ["--roofline-db", plan.db]
+    if plan.formats is not None:
+        command += ["--roofline-formats", ",".join(plan.formats)]
+    return [*command, *plan.options]
+
+
+def shown_command(plan: MeasuringPlan) -> str:
+    """Return the command a user would type for the same measurement, with everything pytest has to say."""
+    shape = "x".join(map(str, plan.shape))
+    words = ["pytest", "--pyargs", "bench_cases", "-k", plan.op, "--roofline-shapes", shape, "--roofline-hw", plan.hw]
+    words += ["--roofline-formats", ",".join(plan.formats)] if plan.formats is not None else []
+    return shlex.join([*words, *plan.options])
+
+
+def measure(plan: MeasuringPlan) -> tuple[str, bool]:
+    """Run pytest to its end and return the label of the stored run and whether every kernel was correct.
+
+    pytest's own output goes to stderr: stdout stays for the result. Raises `RooflineError` when nothing was stored.
+    """
+    label = plan.label()
+    exit_code, errors = _run(pytest_command(plan, label), _environment())
+    known = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
+    if exit_code not in (0, _TESTS_FAILED) and known:
+        raise RooflineError(known[1].replace("--roofline-", "--"))
+    sys.stderr.write(errors)
+    if exit_code == _NOTHING_SELECTED:
+        raise UnsupportedError(
+            f"no {plan.op} kernel was selected for {', '.join(plan.formats or ('any format',))}; `roofline formats` lists the names, "
+            "--no-measure predicts formats that have no kernel"
+        )
+    if exit_code not in (0, _TESTS_FAILED):
+        raise RooflineError(
+            f"measuring stopped (pytest exit code {exit_code}); this shows why: {shown_command(plan)}. --no-measure shows the prediction alone"
+        )
+    return label, exit_code == 0
+
+
+def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr."""
+    screen = _stream_with_handle(sys.stderr)
+    process = subprocess.Popen(
+        command, env=environment, stdout=screen or subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    try:
+        output, errors = process.communicate()
+    except KeyboardInterrupt:
+        _stop(process)
+        raise
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    # Without a real stderr (a notebook, a test runner) the progress is shown when it is over.
+    sys.stderr.write(output or "")
+    return process.returncode, errors
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """Let pytest finish storing; a terminal has already sent it the same Ctrl-C, another caller may not have."""
+    try:
+        process.wait(1.0)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _stream_with_handle(stream: IO[str]) -> IO[str] | None:
+    try:
+        stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
+    stream.flush()
+    return stream
+
+
+def _environment() -> dict[str, str]:
+    """Return the caller's environment without its pytest options, with our packages before the caller's folder."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    inherited = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_package_root()), *([inherited] if inherited else [])])
+    return environment
+
+
+def _package_root() -> Path:
+    spec = importlib.util.find_spec("bench_cases")
+    locations = list(spec.submodule_search_locations or ()) if spec is not None else []
+    if not locations:
+        raise UnsupportedError(
+            "the workloads (package bench_cases) are not importable; install roofline-bench, or run in its checkout"
+        )
+    return Path(locations[0]).parent

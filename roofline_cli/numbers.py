@@ -1,0 +1,89 @@
+"""How the tables print numbers: fixed decimals and one unit per column, so that a column can be compared at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofline_model.units import DECIMAL_PREFIXES, format_time
+
+MISSING = "–"
+
+
+def common_time(times_s: Sequence[float | None]) -> list[str]:
+    """Print times with two decimals in the unit of the smallest one; missing → `–`.
+
+    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"].
+    """
+    known = [time for time in times_s if time]
+    if not known:
+        return [MISSING if time is None else "0 s" for time in times_s]
+    smallest, largest = min(known), max(known)
+    if largest / smallest >= 1e5:
+        # One unit for nanoseconds and minutes would print a column of zeros or of nine digits.
+        return [format_time(time) for time in times_s]
+    prefix = _prefix(smallest)
+    return [MISSING if time is None else f"{time / DECIMAL_PREFIXES[prefix]:.2f} {prefix}s" for time in times_s]
+
+
+def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | None]) -> tuple[list[str], list[str]]:
+    """Print two columns of times that are read against each other (predicted, measured) in one unit, the median's.
+
+    ([7.1e-6, 0.99e-6], [16.09e-6, None]) → (["7.14 µs", "0.99 µs"], ["16.09 µs", "–"]).
+    """
+    known = sorted(time for time in (*first_s, *second_s) if time)
+    prefix = _prefix(known[len(known) // 2]) if known else ""
+
+    def shown(time_s: float | None) -> str:
+        if time_s is None:
+            return MISSING
+        value = time_s / DECIMAL_PREFIXES[prefix]
+        return f"{value:.2f} {prefix}s" if value >= 0.1 else f"{value:.2g} {prefix}s"
+
+    return [shown(time) for time in first_s], [shown(time) for time in second_s]
+
+
+def intensity(flop_per_byte: float | None) -> str:
+    """Print an arithmetic intensity: two decimals below 100, none above; missing → `–`."""
+    if flop_per_byte is None:
+        return MISSING
+    return f"{flop_per_byte:.2f}" if flop_per_byte < 99.995 else f"{flop_per_byte:.0f}"
+
+
+def speedup(ratio: float | None) -> str:
+    """Print a speed-up as the seeds do, `4.0x`; below 1, two decimals; missing → `–`."""
+    if ratio is None:
+        return MISSING
+    return f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.2g}x"
+
+
+def gigabytes_per_s(rate_bytes_per_s: float | None) -> str:
+    """Print a rate in GB/s for a column whose header names the unit; missing → `–`."""
+    if rate_bytes_per_s is None:
+        return MISSING
+    value = rate_bytes_per_s / 1e9
+    return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
+
+
+def plus_minus(half_width_ratio: float | None) -> str:
+    """Print half an interval's width as `±1.2 %`; missing → `–`."""
+    return MISSING if half_width_ratio is None else f"±{half_width_ratio * 100:.1f} %"
+
+
+def decimal_bytes(size_bytes: float | None) -> str:
+    """Print a memory's size in decimal units, as datasheets sell it: 128 GB; missing → `–`."""
+    if size_bytes is None:
+        return MISSING
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size_bytes >= scale:
+            return f"{float(f'{size_bytes / scale:.4g}'):g} {unit}"
+    return f"{size_bytes:g} B"
+
+
+def _prefix(time_s: float) -> str:
+    """Return the prefix that prints a time with one to three digits before the point."""
+    chosen = "p"
+    for name in ("p", "n", "µ", "m", ""):
+        # The margin keeps 999.999 ns from printing as "1000.00 ns".
+        if time_s >= DECIMAL_PREFIXES[name] * 0.99995:
+            chosen = name
+    return chosen

@@ -1,0 +1,73 @@
+"""What each extra of the distribution installs, and what of it is here. Mirrors pyproject.toml (a test compares them)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import metadata
+
+EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
+    "core": (
+        ("numpy", "1.26"), ("ml_dtypes", "0.5"), ("sqlalchemy", "2.0.30"), ("alembic", "1.13"), ("pandas", "2.2"), ("matplotlib", "3.9"),
+        ("jinja2", "3.1"), ("typer", "0.15"), ("rich", "13.7"), ("psutil", "6"), ("py-cpuinfo", "9"),
+    ),
+    "measure": (("torch", "2.11"), ("pytest", "8.3"), ("pytest-benchmark", "5.1"), ("nvidia-ml-py", "12.560")),
+    "quant": (("torchao", "0.16"), ("transformers", "4.57")),
+    "postgres": (("psycopg", "3.2"),),
+}  # fmt: skip
+"""Extra → (distribution, smallest version). `core` is what the distribution itself needs."""
+
+PURPOSES = {
+    "core": "model, store, reports, command line",
+    "measure": "measuring kernels with pytest",
+    "quant": "quantizing real models",
+    "postgres": "a PostgreSQL results database",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPackage:
+    """One distribution an extra wants."""
+
+    name: str
+    smallest: str
+    version: str | None
+    """None when it is not installed."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Installed, and not older than wanted."""
+        return self.version is not None and _numbers(self.version) >= _numbers(self.smallest)
+
+    @property
+    def label(self) -> str:
+        """`torch 2.13.0+cpu`, `pytest 7.0 (needs ≥ 8.3)`, `torchao missing`."""
+        if self.version is None:
+            return f"{self.name} missing"
+        return f"{self.name} {self.version}" + ("" if self.is_usable else f" (needs ≥ {self.smallest})")
+
+
+def installed_packages(extra: str) -> list[InstalledPackage]:
+    """Return the state of every distribution of an extra, read from metadata: nothing is imported."""
+    return [InstalledPackage(name, smallest, installed_version(name)) for name, smallest in EXTRAS[extra]]
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: from the checkout where the distribution itself is not installed."""
+    suffix = "" if extra == "core" else f"[{extra}]"
+    if installed_version("roofline-bench") is None:
+        return f"pip install -e '.{suffix}'"
+    return f"pip install 'roofline-bench{suffix}'"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    release = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in release.group().split(".")) if release else ()

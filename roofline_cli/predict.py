@@ -1,0 +1,251 @@
+"""`roofline predict`: how fast a product should run on a chip, for every format asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from roofline_cli.options import (
+    ColumnsOption,
+    FormatsFileOption,
+    FormatsOption,
+    GemvRowsOption,
+    HardwareOption,
+    InnerOption,
+    JsonOption,
+    RowsOption,
+    format_pair,
+    pair_label,
+    parse_size,
+    product,
+    register_formats,
+    split_list,
+)
+from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+
+if TYPE_CHECKING:
+    from roofline_model.formats import NumberFormat
+    from roofline_model.hardware import Device
+    from roofline_model.operators import Operator
+    from roofline_model.roofline import Prediction
+
+app = typer.Typer(help="Predict how fast a product should run, per format.")
+
+DEFAULT_FORMATS = ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")
+"""The columns of the original documents' tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatPrediction:
+    """One row: a format (pair) and what the model says of it."""
+
+    label: str
+    work: Operator
+    prediction: Prediction
+    speedup_ratio: float | None
+    """Time of the 16-bit baseline over this time; None when the chip has no 16-bit rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionTable:
+    """All rows of one shape on one chip, and what was left out with the reason."""
+
+    hardware: Device
+    asked: str
+    """The chip as it was typed: what `roofline hardware show` understands, too."""
+    shape: tuple[int, int, int]
+    baseline: str | None
+    rows: tuple[FormatPrediction, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+@app.command("gemv")
+def predict_gemv(
+    N: ColumnsOption,
+    K: InnerOption,
+    M: GemvRowsOption = "1",
+    hw: HardwareOption = "auto",
+    formats: FormatsOption = None,
+    formats_file: FormatsFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict y = x·W of a decode step (M from 1 to 16)."""
+    from roofline_model.errors import InvalidValueError
+    from roofline_model.operators import GEMV_MAX_ROWS
+
+    rows = parse_size("M", M)
+    if rows > GEMV_MAX_ROWS:
+        raise InvalidValueError(
+            f"predict gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline predict gemm`"
+        )
+    _predict(rows, N, K, hw, formats, formats_file, as_json)
+
+
+@app.command("gemm")
+def predict_gemm(
+    M: RowsOption,
+    N: ColumnsOption,
+    K: InnerOption,
+    hw: HardwareOption = "auto",
+    formats: FormatsOption = None,
+    formats_file: FormatsFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict C(M×N) = A(M×K)·B(K×N)."""
+    _predict(parse_size("M", M), N, K, hw, formats, formats_file, as_json)
+
+
+def _predict(rows: int, N: str, K: str, hw: str, formats: Any, formats_file: Any, as_json: bool) -> None:
+    from roofline_cli.chips import find_chip
+
+    shape = (rows, parse_size("N", N), parse_size("K", K))
+    own = register_formats(formats_file)
+    table = predict_table(find_chip(hw), hw, shape, split_list(formats), own)
+    show_json(table_json(table)) if as_json else print_table(table)
+
+
+def predict_table(
+    hardware: Device,
+    asked: str,
+    shape: tuple[int, int, int],
+    formats: list[str] | None,
+    own: Sequence[NumberFormat] = (),
+) -> PredictionTable:
+    """Predict one shape in the formats asked for, else in the default ones and the user's `own`.
+
+    A user's own format is a weight format (Q4_K, …): it is shown as the weight-only product that would run. A default format the chip cannot compute is left out with its reason; one that was asked for by name raises
+    `UnsupportedError`.
+    """
+    from roofline_model.errors import UnsupportedError
+    from roofline_model.formats import get_format
+    from roofline_model.roofline import predict
+
+    baseline, baseline_s = _baseline(hardware, shape)
+    rows, left_out = [], []
+    pairs = [format_pair(name) for name in formats or DEFAULT_FORMATS]
+    if formats is None:
+        pairs += [(fmt, get_format(baseline or "FP16")) for fmt in own]
+    for pair in pairs:
+        work = product(*shape, pair)
+        try:
+            prediction = predict(work, hardware)
+        except UnsupportedError as error:
+            if formats:
+                raise
+            left_out.append((pair_label(pair), str(error)))
+            continue
+        speedup = None if baseline_s is None else baseline_s / prediction.time_s
+        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup))
+    if not rows:
+        raise UnsupportedError(left_out[0][1])
+    return PredictionTable(hardware, asked, shape, baseline, tuple(rows), tuple(left_out))
+
+
+def _baseline(hardware: Device, shape: tuple[int, int, int]) -> tuple[str | None, float | None]:
+    """Return the 16-bit format that speed-ups refer to, and its time: FP16 as in the seeds, BF16 where only that exists."""
+    from roofline_model.operators import gemm
+    from roofline_model.roofline import predict
+
+    for name in ("FP16", "BF16"):
+        if hardware.declares(name):
+            return name, predict(gemm(*shape, a=name), hardware).time_s
+    return None, None
+
+
+def print_table(table: PredictionTable) -> None:
+    """Print the rows, the notes they refer to, and how far the chip's numbers can be trusted."""
+    from roofline_cli.numbers import common_time, intensity, speedup
+
+    m, n, k = table.shape
+    op = table.rows[0].work.op
+    notes: list[str] = []
+    times = common_time([row.prediction.time_s for row in table.rows])
+    lines: list[list[Cell]] = []
+    for row, time in zip(table.rows, times, strict=True):
+        prediction = row.prediction
+        lines.append(
+            [
+                row.label,
+                time,
+                intensity(prediction.intensity_flop_per_byte),
+                intensity(prediction.critical_intensity_flop_per_byte),
+                speedup(row.speedup_ratio),
+                prediction.bound,
+                prediction.path,
+                _note_numbers(prediction.notes, notes),
+            ]
+        )
+    columns = (
+        Column("Format"), Column("Time", "right"), Column("AI", "right"), Column("Critical AI", "right"),
+        Column(f"vs {table.baseline or '16-bit'}", "right"), Column("Bound"), Column("Path", drop=1), Column("Notes"),
+    )  # fmt: skip
+    show_table(columns, lines, title=f"{op} M={m} N={n} K={k} on {table.hardware.key}: {table.hardware.name}")
+    for number, note in enumerate(notes, 1):
+        show_line(f"  [{number}] {note}")
+    for label, reason in table.left_out:
+        show_line(f"  left out: {label}: {reason}")
+    show_line(f"Ideal times (speed of light); AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
+
+
+def provenance_sentence(table: PredictionTable) -> str:
+    """Say where the chip's numbers come from, in words a reader can act on."""
+    weakest = table.rows[0].prediction.provenance
+    if weakest == "placeholder":
+        return f"The numbers of {table.hardware.key} are placeholders, for examples only."
+    return f"The weakest number used is {weakest}: `roofline hardware show {table.asked}` lists every source."
+
+
+def _note_numbers(own: tuple[str, ...], notes: list[str]) -> str:
+    for note in own:
+        if note not in notes:
+            notes.append(note)
+    return " ".join(f"[{notes.index(note) + 1}]" for note in own)
+
+
+def table_json(table: PredictionTable) -> dict[str, Any]:
+    """Return the rows as one JSON document; every key ends in its unit."""
+    m, n, k = table.shape
+    return {
+        "hardware": table.hardware.key,
+        "hardware_name": table.hardware.name,
+        "is_placeholder": table.hardware.is_placeholder,
+        "op": table.rows[0].work.op,
+        "M": m,
+        "N": n,
+        "K": k,
+        "baseline_format": table.baseline,
+        "predictions": [_row_json(row) for row in table.rows],
+        "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
+    }
+
+
+def _row_json(row: FormatPrediction) -> dict[str, Any]:
+    prediction, formats = row.prediction, dict(row.work.formats)
+    return {
+        "format": row.label,
+        "weight_format": formats["b"],
+        "activation_format": formats["a"],
+        "output_format": formats["c"],
+        "time_s": prediction.time_s,
+        "memory_time_s": prediction.memory_time_s,
+        "compute_time_s": prediction.compute_time_s,
+        "intensity_flop_per_byte": prediction.intensity_flop_per_byte,
+        "critical_intensity_flop_per_byte": prediction.critical_intensity_flop_per_byte,
+        "speedup_ratio": row.speedup_ratio,
+        "bound": prediction.bound,
+        "path": prediction.path,
+        "compute_format": prediction.compute_format,
+        "flops": prediction.flops,
+        "rate_flops_per_s": prediction.rate_flops_per_s,
+        "peak_flops_per_s": prediction.peak_flops_per_s,
+        "read_bytes": prediction.read_bytes,
+        "write_bytes": prediction.write_bytes,
+        "bandwidth_bytes_per_s": prediction.bandwidth_bytes_per_s,
+        "memory_level": prediction.memory_level,
+        "provenance": prediction.provenance,
+        "model_version": prediction.model_version,
+        "notes": list(prediction.notes),
+    }

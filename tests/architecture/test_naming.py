@@ -1,0 +1,89 @@
+"""The unit is in the name: every number in a public value type says what it counts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "roofline_cli")
+
+# Suffix → the unit. SI inside; `us`, `gb` and `pct` are the original documents' names, kept as given.
+UNITS = {
+    "s", "ns", "us", "bytes", "bits", "elems", "flops", "count", "ratio", "pct", "gb", "mib", "w", "j", "hz", "mhz", "c", "version",
+}  # fmt: skip
+# Last words that need no unit: dimensionless by meaning, an identity, or a number whose unit stands beside it.
+PLAIN_WORDS = {
+    # identities and positions
+    "ordinal", "pid", "process", "rank", "index", "code", "seed", "line", "drop",
+    # ratios and relative errors by definition
+    "speedup", "error", "tolerance", "efficiency", "noise", "drift", "factor", "bimodal",
+    # plain counts
+    "calls", "rounds", "samples", "added", "duplicates", "attempts", "done", "look", "measured", "parameters", "features", "heads", "size", "dim",
+    # unit beside it (`Quantity.unit`), unit spelled out, or a number of a format itself
+    "value", "seconds", "scale", "zero", "schema",
+    # characters of a table on the screen
+    "least",
+    # the dimensions of C(M×N) = A(M×K)·B(K×N)
+    "m", "n", "k",
+}  # fmt: skip
+
+
+def says_its_unit(name: str) -> bool:
+    words = name.lower().split("_")
+    return words[-1] in UNITS or words[-1] in PLAIN_WORDS or (len(words) > 2 and words[-2] == "per")
+
+
+def is_value_type(node: ast.ClassDef) -> bool:
+    """Public frozen dataclasses and named tuples: what crosses a border."""
+    marks = " ".join(ast.unparse(mark) for mark in [*node.decorator_list, *node.bases])
+    return not node.name.startswith("_") and (
+        ("dataclass" in marks and "frozen=True" in marks) or "NamedTuple" in marks
+    )
+
+
+def numeric_fields(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
+    """Yield (class, field, line) of the fields that hold one number, or None for a missing one."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or not is_value_type(node):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                types = {part.strip() for part in ast.unparse(statement.annotation).split("|")}
+                if types & {"int", "float"} and types <= {"int", "float", "None"}:
+                    yield node.name, statement.target.id, statement.lineno
+
+
+def nameless(source: str) -> list[str]:
+    found = numeric_fields(ast.parse(source))
+    return [f"{owner}.{field}" for owner, field, _ in found if not field.startswith("_") and not says_its_unit(field)]
+
+
+def test_numeric_fields_say_their_unit():
+    wrong = [
+        f"{path.relative_to(ROOT).as_posix()}: {name} does not say its unit"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in nameless(path.read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_rule_sees_what_it_should():
+    source = """
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    time: float
+    power: float | None = None
+    bandwidth: int = 0
+    name: str = ""
+    time_s: float = 0.0
+    bandwidth_bytes_per_s: float = 0.0
+@dataclass
+class Inner:
+    time: float
+class Pair(NamedTuple):
+    latency: float
+"""
+    assert nameless(source) == ["Wrong.time", "Wrong.power", "Wrong.bandwidth", "Pair.latency"]

@@ -1,0 +1,185 @@
+"""The figure: what is on it and what it says, not its pixels."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from reports.label_layout import free_corner, spread
+from reports.plot_style import ACCENT, all_inks, format_inks, op_markers
+from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
+from reports.views import report_view
+
+
+def figure_of(make, records, device=None):
+    view = report_view(make.run(), records, make.profiles(device or make.CPU)).chips[0].roofline
+    return view, draw_dual_roofline(view)
+
+
+def lines_named(figure, start):
+    return [line for line in figure.axes[0].lines if str(line.get_label()).startswith(start)]
+
+
+def texts_of(figure):
+    found = [text.get_text() for text in figure.texts]
+    for axes in figure.axes:
+        found += [text.get_text() for text in axes.texts]
+    return found + [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_axes_title_and_scales(make):
+    _, figure = figure_of(make, make.cpu_records())
+    axes = figure.axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_xlabel() == "Arithmetic intensity (FLOP/byte)"
+    assert axes.get_ylabel() == "Performance (GFLOP/s)"
+    assert "Dual roofline of AMD EPYC 9554 (2 of 64 cores)" in texts_of(figure)
+    assert "nightly · 2026-11-21 09:08 UTC" in texts_of(figure)
+
+
+def test_every_roof_is_a_line_with_its_name_and_ridge(make):
+    view, figure = figure_of(make, make.gpu_records(), make.GPU)
+    assert len(lines_named(figure, "roof ")) == len(view.roofs) == 7
+    for roof, line in zip(view.roofs, lines_named(figure, "roof "), strict=True):
+        x, y = line.get_xdata()[1], line.get_ydata()[1]
+        assert x == pytest.approx(roof.peak_flops_per_s / 4.8e12)
+        assert y * view.unit_flops_per_s == pytest.approx(roof.peak_flops_per_s)
+    texts = texts_of(figure)
+    assert {"ridge 412 FLOP/byte", "ridge 206 FLOP/byte", "ridge 103 FLOP/byte", "ridge 14 FLOP/byte"} <= set(texts)
+    assert "BF16  989.4 TFLOP/s" in texts
+    assert "INT4 W4A16 on BF16  989.4 TFLOP/s" in texts
+    assert figure.axes[0].get_ylabel() == "Performance (TFLOP/s)"
+
+
+def test_every_point_is_drawn_hollow_and_filled_with_a_segment_between(make):
+    view, figure = figure_of(make, make.cpu_records())
+    predicted = sum(len(line.get_xdata()) for line in lines_named(figure, "predicted "))
+    measured = sum(len(line.get_xdata()) for line in lines_named(figure, "measured "))
+    (segments,) = figure.axes[0].collections
+    assert predicted == measured == len(segments.get_segments()) == len(view.points) == 27
+    assert {line.get_markerfacecolor() for line in lines_named(figure, "predicted ")} == {"#fffffe"}
+
+
+def test_operators_differ_by_shape_and_warm_is_half_filled(make):
+    _, figure = figure_of(make, make.cpu_records())
+    assert {line.get_marker() for line in lines_named(figure, "measured gemv")} == {"o"}
+    assert {line.get_marker() for line in lines_named(figure, "measured gemm")} == {"s"}
+    assert {
+        line.get_fillstyle() for line in lines_named(figure, "measured ") if str(line.get_label()).endswith("warm")
+    } == {"left"}
+    assert "memory L3" in [line.get_label() for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+
+
+def test_the_best_configuration_is_annotated_once(make):
+    _, figure = figure_of(make, make.cpu_records())
+    assert sum(text.startswith("Best: INT8 W8A16 (int8pack)") for text in texts_of(figure)) == 1
+    (ring,) = lines_named(figure, "best configuration")
+    assert ring.get_markeredgecolor() == ACCENT.light
+
+
+def test_no_written_label_covers_another(make):
+    from itertools import combinations
+
+    for records, device in ((make.cpu_records(), make.CPU), (make.gpu_records(), make.GPU)):
+        _, figure = figure_of(make, records, device)
+        renderer = figure.canvas.get_renderer()
+        # Tilted names of slopes have loose bounding boxes: only straight labels are compared.
+        boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in figure.axes[0].texts if t.get_rotation() == 0]
+        for (one, a), (other, b) in combinations(boxes, 2):
+            assert not a.padded(-2).overlaps(b.padded(-2)), (one, other)
+        for text, box in boxes:
+            assert box.x1 <= figure.bbox.x1, text
+
+
+def test_predictions_only_one_case_and_nothing(make):
+    from dataclasses import replace
+
+    hollow = [replace(r, status="predicted", measurement=None) for r in make.gpu_records() if r.status == "measured"]
+    _, figure = figure_of(make, hollow, make.GPU)
+    assert lines_named(figure, "predicted ")
+    assert not lines_named(figure, "measured ")
+    assert any("nothing was measured" in text for text in texts_of(figure))
+    _, single = figure_of(make, make.cpu_records()[3:4])
+    assert len(lines_named(single, "roof ")) == 1
+    _, empty = figure_of(make, [])
+    assert not empty.axes
+    assert "Nothing to draw" in texts_of(empty)
+
+
+def test_measured_without_any_prediction_still_draws_a_figure(make):
+    _, figure = figure_of(make, [make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, device=None)])
+    assert any("no prediction was stored" in text for text in texts_of(figure))
+
+
+def test_png_is_sharp_and_files_are_deterministic(make):
+    _, first = figure_of(make, make.cpu_records())
+    _, again = figure_of(make, make.cpu_records())
+    png = figure_png(first)
+    assert png == figure_png(again)
+    assert figure_svg(first) == figure_svg(again)
+    assert int.from_bytes(png[16:20], "big") >= 150 * 11  # pixels across of an 11-inch page
+
+
+def test_formulas_and_control_characters_in_labels_are_text(make):
+    from dataclasses import replace
+
+    run = make.run(label="$\\frac{1 & <b> \x00\u202e\ud800")
+    record = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)
+    record = replace(record, case=replace(record.case, kernel="$x^{", op="<svg>"))
+    figure = draw_dual_roofline(report_view(run, [record], make.profiles(make.CPU)).chips[0].roofline)
+    svg = figure_svg(figure, text_as_paths=False)
+    assert figure_png(figure).startswith(b"\x89PNG")
+    assert "$\\frac{1 &amp; &lt;b&gt;" in svg
+    assert "<b>" not in svg
+    import xml.etree.ElementTree as ET
+
+    ET.fromstring(svg.encode())
+
+
+def test_drawing_leaves_pyplot_alone():
+    code = "import sys, reports.roofline_plot, reports.views, reports.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    code = "import sys; from reports.roofline_view import RooflineView as V; from reports.roofline_plot import draw_dual_roofline as d; d(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ())); print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("wanted", [[0.5, 0.5, 0.5], [0.1, 0.9], [0.99, 0.98, 0.97, 0.2], [0.0, 0.0], []])
+def test_spread_keeps_gap_order_and_range(wanted):
+    placed = spread(wanted, 0.05)
+    ordered = sorted(placed)
+    assert all(b - a >= 0.05 - 1e-9 for a, b in itertools.pairwise(ordered))
+    assert all(-1e-9 <= y <= 1 + 1e-9 for y in placed)
+    assert sorted(range(len(wanted)), key=lambda i: (wanted[i], placed[i])) == sorted(
+        range(len(wanted)), key=lambda i: placed[i]
+    )
+
+
+def test_spread_leaves_distant_labels_where_they_belong():
+    assert spread([0.1, 0.9, 0.5], 0.05) == [0.1, 0.9, 0.5]
+
+
+def test_spread_squeezes_what_cannot_fit():
+    placed = spread([0.5] * 101, 0.05)
+    assert min(placed) == pytest.approx(0.0)
+    assert max(placed) == pytest.approx(1.0)
+
+
+def test_free_corner_avoids_the_crowd():
+    crowd = [(x / 50, y / 50) for x in range(25) for y in range(51)]  # the left half is full
+    x, _ = free_corner((0.3, 0.1), crowd, (0.1, 0.5))
+    assert x > 0.49
+
+
+def test_colours_are_fixed_per_format_and_distinct():
+    inks = format_inks(["BF16", "INT8 W8A16", "INT8", "MXFP8_E4M3", "FP8_E4M3", "Q4_K×BF16", "Q5_K×BF16"])
+    assert len({ink.light for ink in inks.values()}) == 7
+    assert inks["BF16"] == format_inks(["FP16", "BF16"])["BF16"]
+    assert len({ink.light for ink in all_inks()}) == len(all_inks())
+    assert (
+        op_markers(["gemv", "gemm", "mine", "yours"])["mine"] != op_markers(["gemv", "gemm", "mine", "yours"])["yours"]
+    )

