@@ -11,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Without byte code every process compiles every module again: nobody's cost but that setting's.
+_NOT_PASSED_ON = ("PYTEST_ADDOPTS", "ROOFLINE_DB", "PYTHONDONTWRITEBYTECODE")
+
 
 def interleaved(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Call every contestant once per round and return its values; each round begins with another contestant."""
@@ -60,7 +63,7 @@ def batch_seconds(work: Callable[[], object], calls: int) -> float:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment with this checkout importable, and without what would change how pytest runs."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "ROOFLINE_DB")}
+    """Return our environment with this checkout importable, and without what would change how Python or pytest run."""
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return kept | {"PYTHONPATH": os.pathsep.join(path)}

@@ -6,10 +6,11 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from plugin.ceilings import Ceilings, measure_cpu_ceilings
+from plugin.load import LoadWatch
 from plugin.machine import Machine
 from roofline_model.case import short_hash
 from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
@@ -30,18 +31,41 @@ def cpu_device(machine: Machine, report: Callable[[str], None], *, refresh: bool
     if cached is not None:
         return cached
     report("measuring this CPU's ceilings, once (about 12 s)")
-    ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
+    with LoadWatch() as load:
+        ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
+    if load.flags():
+        report(
+            f"this machine was busy ({', '.join(load.flags())}): its ceilings are too low; `roofline calibrate` measures again"
+        )
     _write_cache(machine, ceilings)
     return build_device(machine, ceilings)
 
 
 def cached_cpu_device(machine: Machine) -> Device | None:
     """Return this CPU's profile if its ceilings were measured before, else None. Never measures, never imports torch."""
+    ceilings = _read_cache(machine)
+    return None if ceilings is None else build_device(machine, ceilings)
+
+
+def _read_cache(machine: Machine) -> Ceilings | None:
     try:
-        stored = json.loads(_cache_file(machine).read_text())
-        return build_device(machine, Ceilings(**stored["ceilings"]))
+        return Ceilings(**json.loads(_cache_file(machine).read_text())["ceilings"])
     except (OSError, ValueError, KeyError, TypeError):  # absent, or written by another version: measure again
         return None
+
+
+def _envelope(new: Ceilings, known: Ceilings) -> Ceilings:
+    """Return the better of each: a disturbed measurement may raise a ceiling, never lower it."""
+    memory = new if new.dram_bytes_per_s >= known.dram_bytes_per_s else known
+    caches = [rate for rate in (new.cache_bytes_per_s, known.cache_bytes_per_s) if rate is not None]
+    keys = dict.fromkeys([*new.flops_per_s, *known.flops_per_s])
+    return replace(
+        new,
+        dram_bytes_per_s=memory.dram_bytes_per_s,
+        dram_kernel=memory.dram_kernel,
+        cache_bytes_per_s=max(caches, default=None),
+        flops_per_s={key: max(new.flops_per_s.get(key, 0.0), known.flops_per_s.get(key, 0.0)) for key in keys},
+    )
 
 
 def build_device(machine: Machine, ceilings: Ceilings) -> Device:

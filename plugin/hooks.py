@@ -157,6 +157,8 @@ class RooflineHooks:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the table, the verdicts and what to do next."""
+        if self.config.option.no_summary:  # pytest 9 asks for the summaries all the same
+            return
         if self._session is None or not self._session.is_open:
             self._explain_nothing(terminalreporter)
             return

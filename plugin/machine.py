@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -91,7 +92,19 @@ def cpu_name() -> str:
     for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
         if line.startswith(("model name", "Model name", "Hardware", "cpu model")):
             return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return _lscpu_name() or platform.processor() or platform.machine()
+
+
+def _lscpu_name() -> str | None:
+    """Return the core types as lscpu decodes them, joined by +: 64-bit Arm kernels print part numbers only."""
+    try:
+        done = subprocess.run(
+            ["lscpu"], capture_output=True, text=True, timeout=5, check=False, env={**os.environ, "LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = re.findall(r"^\s*Model name:\s*(\S.*?)\s*$", done.stdout, re.MULTILINE)
+    return "+".join(dict.fromkeys(name for name in names if name != "-")) or None
 
 
 def usable_cpus() -> int:

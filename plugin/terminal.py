@@ -166,11 +166,24 @@ def flag_lines(records: Sequence[Record]) -> list[Line]:
     }
     counts = Counter(flag for record in records if record.measurement for flag in record.measurement.flags)
     lines: list[Line] = []
+    beaten = sum(_beats_measured_roof(record) for record in records)
+    if beaten:
+        lines += _wrapped(
+            f"above the roof: {beaten} case{'s' if beaten > 1 else ''} ran more than 5 % faster than the ceilings measured on this "
+            "machine: run `roofline calibrate` while it is quiet",
+            "yellow",
+        )
     for flag, text in explained.items():
         if counts[flag]:
             mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
             lines += _wrapped(f"{flag}{mark}: {counts[flag]} case{'s' if counts[flag] > 1 else ''}: {text}", "yellow")
     return lines
+
+
+def _beats_measured_roof(record: Record) -> bool:
+    """A cold case above a datasheet roof is a wrong measurement; above a roof measured here the ceiling was too low."""
+    ideal, measured = record.ideal, record.measurement
+    return bool(ideal and measured and ideal.provenance == "measured-here" and ideal.time_s > 1.05 * measured.median_s)
 
 
 def _wrapped(text: str, colour: str) -> list[Line]:

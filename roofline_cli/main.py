@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roofline_cli import compare, doctor, formats, hardware, predict, recommend, report, runs, transfer
+from roofline_cli import calibrate, compare, doctor, formats, hardware, predict, recommend, report, runs, transfer
 from roofline_cli.group import RooflineGroup
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.command("show")(runs.show_run)
 app.command("export")(transfer.export_run)
 app.command("import")(transfer.import_files)
 app.command("report")(report.write_run_report)
+app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 
 

@@ -112,7 +112,7 @@ def _has(torch: object) -> Callable[[str], bool]:
 
 def _free_system_bytes() -> int:
     """Return the free memory of the machine, or of the container when that is less."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     free = int(psutil.virtual_memory().available)
     try:

@@ -92,3 +92,24 @@ def test_unwritable_home_costs_only_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ROOFLINE_CACHE", str(blocked / "below"))
     monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: CEILINGS)
     assert cpu_device(MACHINE, lambda text: None).bandwidth.value == 60e9
+
+
+def test_a_disturbed_measurement_never_lowers_a_ceiling(cache_folder, monkeypatch):
+    worse = replace(
+        CEILINGS,
+        dram_bytes_per_s=30e9,
+        dram_kernel="copy",
+        cache_bytes_per_s=None,
+        flops_per_s={"FP32": 300e9, "BF16": 10e9},
+    )
+    answers = iter([CEILINGS, worse, worse])
+    monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: next(answers))
+    cpu_device(MACHINE, lambda text: None)
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
+    said = []
+    busy = cpu_device(MACHINE, said.append, refresh=True)
+    assert (busy.bandwidth.value, busy.levels[0].bandwidth.value) == (60e9, 180e9)
+    assert (busy.peak_flops_per_s("FP32"), busy.peak_flops_per_s("BF16")) == (300e9, 440e9)
+    assert "busy (contended)" in said[-1]
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
+    assert cpu_device(MACHINE, lambda text: None, refresh=True).bandwidth.value == 30e9  # a quiet one is believed

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from plugin.progress import Progress
@@ -76,6 +78,13 @@ def test_doubtful_rows_are_marked_and_explained():
     rows = [line.text for line in summary_lines(records) if "matmul" in line.text and "→" not in line.text]
     assert [row.endswith("!") for row in rows] == [True, False]
     assert "contended (!): 1 case: other processes" in text(flag_lines(records))
+
+
+def test_a_case_above_a_ceiling_measured_here_asks_for_calibration():
+    fast = record(median_s=20e-6)  # ideal 33.57 µs
+    assert "above the roof" not in text(flag_lines([fast]))  # not our ceiling
+    ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
+    assert "above the roof: 1 case ran" in text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))]))
 
 
 def test_power_has_a_column_only_when_somebody_measured_it():

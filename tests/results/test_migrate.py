@@ -6,9 +6,12 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -260,6 +263,24 @@ def test_a_database_that_lost_its_journal_mode_gets_it_back(tmp_path: Path) -> N
 def journal_mode(path: Path) -> str:
     with closing(sqlite3.connect(path)) as raw:
         return str(raw.execute("PRAGMA journal_mode").fetchone()[0])
+
+
+def test_only_the_first_of_many_creates_the_tables(target: str | Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    really_run = migrate._run_scripts
+
+    def slowly(*arguments: Any) -> None:
+        runs.append(1)
+        time.sleep(0.1)  # long enough for the others to have looked at an empty database
+        really_run(*arguments)
+
+    monkeypatch.setattr(migrate, "_run_scripts", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(lambda _: open_store(target), range(4)))
+    assert [store.schema_version() for store in stores] == [SCHEMA_VERSION] * 4
+    for store in stores:
+        store.close()
+    assert len(runs) == 1
 
 
 def test_the_lock_keeps_others_out_and_leaves_no_file(tmp_path: Path) -> None:

@@ -181,9 +181,8 @@ def test_numpy_numbers_become_plain_ones(
     run = make_run()
     store.begin_run(run)
     record = make_record(run.run_id)
-    measurement = replace(
-        the_measurement(record), median_s=np.float64(2.5), mean_s=np.float32(0.5), sample_count=np.int64(7)
-    )
+    numbers: dict[str, Any] = {"median_s": np.float64(2.5), "mean_s": np.float32(0.5), "sample_count": np.int64(7)}
+    measurement = replace(the_measurement(record), **numbers)
     store.add_record(replace(record, measurement=measurement))
     found = store.records(run.run_id)[0].measurement
     assert found is not None
