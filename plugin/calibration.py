@@ -34,9 +34,10 @@ def cpu_device(machine: Machine, report: Callable[[str], None], *, refresh: bool
     with LoadWatch() as load:
         ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
     if load.flags():
-        report(
-            f"this machine was busy ({', '.join(load.flags())}): its ceilings are too low; `roofline calibrate` measures again"
-        )
+        busy = ", ".join(load.flags())
+        report(f"this machine was busy ({busy}): ceilings may be too low; `roofline calibrate` measures again")
+        known = _read_cache(machine)
+        ceilings = ceilings if known is None else _envelope(ceilings, known)
     _write_cache(machine, ceilings)
     return build_device(machine, ceilings)
 
