@@ -88,6 +88,8 @@ class RooflineHooks:
         facts = run.environment.facts
         software = f"torch {facts['torch']}" if facts.get("torch") else "no torch"
         driver = f" · driver {facts['driver']}" if facts.get("driver") else ""
+        clock_hz = self.session.nvml.sm_clock_hz() if self.session.nvml else None
+        driver += f" · SM clock {clock_hz / 1e6:.0f} MHz" if clock_hz else ""
         self._report(
             f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
         )
@@ -133,8 +135,11 @@ class RooflineHooks:
         if call.when != "call" or _fixture_key not in item.stash:
             return report
         fixture = item.stash[_fixture_key]
-        for record in fixture.records(item.nodeid, _failure(report, call)):
-            self.session.add(record)
+        try:
+            for record in fixture.records(item.nodeid, _failure(report, call)):
+                self.session.add(record)
+        except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
+            raise self.usage_error(str(error)) from None
         if self._progress is not None:
             self._progress.finished_one()
         return report
@@ -151,7 +156,8 @@ class RooflineHooks:
             and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._session.close(int(session.exitstatus))
+        is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
+        self._session.close(int(session.exitstatus), is_partial)
 
     # The summary ---------------------------------------------------------------------------------------------
 

@@ -106,11 +106,11 @@ class BenchSession:
         self.records.append(record)
         self._store.add_record(record)
 
-    def close(self, exit_code: int) -> None:
-        """End the run; a session that never began one leaves no trace."""
+    def close(self, exit_code: int, is_partial: bool = False) -> None:
+        """End the run; a session that never began one leaves no trace. A partial run is never `latest`."""
         if self.run is None:
             return
-        interrupted = exit_code in (2, 3)
+        interrupted = is_partial or exit_code in (2, 3)
         self._store.finish_run(
             self.run.run_id,
             status="interrupted" if interrupted else "complete",

@@ -57,11 +57,15 @@ class Case:
 
     @property
     def width_label(self) -> str:
-        """Operand widths in the field's shorthand: `w4a16`; empty when the case has no operands a and b."""
+        """Operand widths in the field's shorthand: `w4a16`; empty without operands a and b, or where their formats are unknown.
+
+        A record may name a user's format that this process has not loaded; it must still be shown.
+        """
         formats = dict(self.formats)
-        if "a" not in formats or "b" not in formats:
+        try:
+            return f"w{_container_bits(formats['b'])}a{_container_bits(formats['a'])}"
+        except KeyError:  # no such operand; an unknown format is a KeyError too
             return ""
-        return f"w{_container_bits(formats['b'])}a{_container_bits(formats['a'])}"
 
     @property
     def format_label(self) -> str:

@@ -171,6 +171,13 @@ def test_forced_measuring_is_marked_in_run_and_record(suite):
     assert "forced" in records["test_good"].measurement.flags
 
 
+def test_a_run_that_stopped_early_is_not_complete(suite):
+    assert suite.runpytest_subprocess(*SIMULATED, "-x").ret == 1
+    run, records = records_of(suite)
+    assert run.status == "interrupted"
+    assert list(records) == ["test_good", "test_wrong"]
+
+
 def test_predict_only_measures_nothing_even_here(suite):
     result = suite.runpytest_subprocess("--hw", "b10", "--roofline-predict-only", "--roofline-db", "r.db", "-k", "good")
     assert result.ret == 0

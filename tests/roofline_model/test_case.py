@@ -95,3 +95,8 @@ def test_the_history_key_depends_on_all_four() -> None:
     others = [history_key("d", "gb10", "1", "linux"), history_key("c", "b200", "1", "linux"), history_key("c", "gb10", "2", "linux"), history_key("c", "gb10", "1", "mac")]  # fmt: skip
     assert len({first, *others}) == 5
     assert re.fullmatch("[0-9a-f]{16}", first)
+
+
+def test_a_format_nobody_knows_leaves_the_width_out_of_the_id() -> None:
+    case = Case("gemv", (("M", 1), ("N", 2), ("K", 3)), (("a", "BF16"), ("b", "Q9_X")), "mine")
+    assert (case.width_label, case.id) == ("", "1x2x3-Q9_X.BF16-mine-cold")

@@ -1,0 +1,231 @@
+"""Write docs/numbers.md: every number of the chip registry and of the format catalog, with where it comes from.
+
+`python scripts/make_numbers.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
+file is stale. The text depends on the catalog and the chip files only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = ROOT / "docs" / "numbers.md"
+CHIP_FILES = ROOT / "roofline_model" / "devices"
+
+sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
+
+from roofline_model.formats import FORMATS, NumberFormat  # noqa: E402
+from roofline_model.hardware import ComputePath, Device, Quantity, list_hardware  # noqa: E402
+from roofline_model.units import GIB, GIGA, KIB, MEGA, TERA, format_bytes  # noqa: E402
+
+FIRST_CHIP = "gb10"
+EXAMPLE_SHAPE = (4096, 4096)
+DIGITS = 6
+"""Significant digits: all that any chip file gives."""
+
+INTRODUCTION = """\
+# Numbers
+
+Every number that a prediction can use. Written by `scripts/make_numbers.py` from `roofline_model/devices/*.toml` and
+`roofline_model/formats.py`: change those, then run `make numbers`. What the numbers mean is in
+[theory_math.md](theory_math.md) and [theory_formats.md](theory_formats.md).
+
+- **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from
+  such numbers), *secondary* (a page that repeats it), *unconfirmed* (do not rely on it), *placeholder* (invented).
+- **Clock**: the clock a compute rate belongs to. A different clock is a different peak.
+- **Peaks** are dense. *Sparse* means 2:4 structured and is never used to predict. *Achieved* is the best product that
+  somebody published; it is not used by the ideal prediction either.
+- **Ridge** (critical intensity) = dense peak ÷ DRAM bandwidth, in FLOP/byte.
+- Rates and DRAM sizes are decimal (1 GB = 10⁹ bytes); caches and shared memory are binary (1 KiB = 1024 bytes).
+"""
+
+Row = Sequence[str]
+
+
+def render() -> str:
+    """Return the whole document."""
+    chips = sorted(list_hardware(), key=lambda chip: (chip.key != FIRST_CHIP, chip.key))
+    parts = [
+        INTRODUCTION,
+        "## Formats\n",
+        _formats_table(),
+        "## Ridge points of all chips\n",
+        "FLOP/byte. *Italic*: not a native unit (the path is in the chip's own table).\n",
+        _ridge_table(chips),
+    ]
+    for chip in chips:
+        parts += _chip(chip)
+    return "\n".join(parts)
+
+
+def _table(head: Row, rows: Iterable[Row]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def _formats_table() -> str:
+    rows, columns = EXAMPLE_SHAPE
+    head = ["Format", "Aliases", "Element bits", "Exponent", "Mantissa", "Largest", "Scales", "Nominal bits",
+            "Traffic bytes/element", f"Stored {rows}×{columns}, bytes"]  # fmt: skip
+    return _table(head, (_format_row(fmt) for fmt in FORMATS.values()))
+
+
+def _format_row(fmt: NumberFormat) -> Row:
+    scales = [
+        f"{level.bits:g} bits per {f'{level.block_elems} elements' if level.block_elems else 'tensor'}"
+        for level in fmt.scales
+    ]
+    return [
+        f"[{fmt.key}](theory_formats.md#{fmt.key.lower()})",
+        ", ".join(fmt.aliases),
+        str(fmt.element_bits),
+        "–" if fmt.exponent_bits is None else str(fmt.exponent_bits),
+        "–" if fmt.mantissa_bits is None else str(fmt.mantissa_bits),
+        "–" if fmt.max_value is None else f"{fmt.max_value:.7g}",
+        "; ".join(scales) or "none",
+        f"{fmt.nominal_bits:.8g}",
+        f"{fmt.traffic_bytes_per_element:.8g}",
+        f"{fmt.storage_bytes(EXAMPLE_SHAPE):,}",
+    ]
+
+
+def _ridge_table(chips: Sequence[Device]) -> str:
+    shown = ["FP32", "TF32", "BF16", "FP16", "FP8_E4M3", "MXFP8_E4M3", "INT8", "INT4", "MXFP4", "NVFP4"]
+    return _table(["Chip", *shown], ([f"[{chip.key}](#{_anchor(chip)})", *_ridges(chip, shown)] for chip in chips))
+
+
+def _ridges(chip: Device, formats: Sequence[str]) -> Iterator[str]:
+    for name in formats:
+        path = chip.paths.get(name)
+        if path is None:
+            yield "–"
+        else:
+            number = _ridge(chip, path)
+            yield number if path.kind == "native" else f"*{number}*"
+
+
+def _ridge(chip: Device, path: ComputePath) -> str:
+    return f"{path.dense.value / chip.bandwidth.value:.1f}"
+
+
+def _anchor(chip: Device) -> str:
+    return chip.key.replace(".", "")
+
+
+def _chip(chip: Device) -> list[str]:
+    about = [f"{chip.name}.", f"{chip.architecture}." if chip.architecture and not chip.is_placeholder else ""]
+    if chip.is_placeholder:
+        about.append("**Placeholder: invented numbers, for examples only.**")
+    if chip.aliases:
+        about.append(f"Also called {', '.join(f'`{alias}`' for alias in chip.aliases)}.")
+    parts = [f"## {chip.key}\n", " ".join(filter(None, about)) + "\n"]
+    if chip.notes:
+        parts.append("\n".join(f"- {note}" for note in chip.notes) + "\n")
+    parts += [
+        _table(["Quantity", "Value", "Status", "Clock", "Source", "Note"], _quantities(chip)),
+        "Path of each format:\n",
+        _table(["Format", "Path", "Computes in", "Dense peak", "Ridge, FLOP/byte", "Reason"], _paths(chip)),
+    ]
+    return parts
+
+
+def _quantities(chip: Device) -> Iterator[Row]:
+    optional = (("DRAM bandwidth", chip.bandwidth), ("DRAM bandwidth, achieved", chip.bandwidth_achieved),
+                ("DRAM capacity", chip.capacity))  # fmt: skip
+    for name, quantity in optional:
+        if quantity is not None:
+            yield _quantity_row(name, quantity)
+    raw_levels = _raw(chip).get("level", [])
+    for level, raw in zip(chip.levels, raw_levels, strict=True):
+        # `Device` keeps the size only; its status and source stand in the file.
+        size = raw["capacity"]
+        yield _quantity_row(
+            f"{level.name} capacity",
+            Quantity(level.capacity_bytes, "B", size["status"], size["source"], note=size.get("note", "")),
+        )
+        if level.bandwidth is not None:
+            yield _quantity_row(f"{level.name} bandwidth", level.bandwidth)
+    for name, quantity in sorted(chip.chip.items()):
+        yield _quantity_row(name.replace("_", " "), quantity)
+    for kind in ("dense", "sparse", "achieved"):
+        yield from _peaks(chip, kind)
+
+
+def _peaks(chip: Device, kind: str) -> Iterator[Row]:
+    """Yield one row per different peak: formats that share every detail of it share the row."""
+    shared: dict[Quantity, list[str]] = {}
+    for key in FORMATS:
+        path = chip.paths.get(key)
+        quantity = getattr(path, kind) if path is not None and path.kind == "native" else None
+        if quantity is not None:
+            shared.setdefault(quantity, []).append(key)
+    name = "achieved" if kind == "achieved" else f"{kind} peak"
+    for quantity, keys in shared.items():
+        yield _quantity_row(f"{name}, {', '.join(keys)}", quantity)
+
+
+def _quantity_row(name: str, quantity: Quantity) -> Row:
+    clock = "–" if quantity.clock_hz is None else f"{quantity.clock_hz / MEGA:.{DIGITS}g} MHz"
+    return [name, readable(quantity), quantity.status, clock, quantity.source, quantity.note]
+
+
+def readable(quantity: Quantity) -> str:
+    """Return value and unit as a reader expects them: GB/s, TFLOP/s, MHz, GB for DRAM, KiB or MiB for on-chip memory."""
+    value, unit = quantity.value, quantity.unit
+    if unit == "B/s":
+        return f"{value / GIGA:.{DIGITS}g} GB/s"
+    if unit == "FLOP/s":
+        return _tflops(value)
+    if unit == "Hz":
+        return f"{value / MEGA:.{DIGITS}g} MHz"
+    if unit == "B":
+        is_binary = value % KIB == 0 and value < GIB
+        return format_bytes(value, DIGITS) if is_binary else f"{value / GIGA:.{DIGITS}g} GB"
+    return f"{value:,.0f} {unit}".strip() if value == round(value) else f"{value:g} {unit}".strip()
+
+
+def _tflops(rate_flops_per_s: float) -> str:
+    # One unit for every peak, so that a column can be compared by eye.
+    return f"{rate_flops_per_s / TERA:.{DIGITS}g} TFLOP/s"
+
+
+def _paths(chip: Device) -> Iterator[Row]:
+    for key in FORMATS:
+        path = chip.paths.get(key)
+        if path is None:
+            yield [key, "none", "–", "–", "–", "the chip's file names neither a peak nor a path"]
+        else:
+            yield [key, path.kind, path.compute_format, _tflops(path.dense.value), _ridge(chip, path), path.reason]
+
+
+def _raw(chip: Device) -> dict[str, Any]:
+    return tomllib.loads((CHIP_FILES / f"{chip.key}.toml").read_text(encoding="utf-8"))
+
+
+def main(arguments: Sequence[str] | None = None, target: Path = TARGET) -> int:
+    """Write the document, or with `--check` return 1 and print one line when the file differs from it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is stale")
+    options = parser.parse_args(arguments)
+    text = render()
+    if not options.check:
+        target.write_text(text, encoding="utf-8")
+        return 0
+    if not target.is_file():
+        print(f"docs/{target.name} is missing; run `make numbers`", file=sys.stderr)
+        return 1
+    if target.read_text(encoding="utf-8") != text:
+        print(
+            f"docs/{target.name} is stale: the chip files or the formats changed; run `make numbers`", file=sys.stderr
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What the README prints is true: its Python runs, its paths exist, its old names are importable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_python_of_the_model_runs_as_printed(capsys):
+    (block,) = [block for block in blocks("python") if "create_custom_asic(" in block]
+    expression, _, promised = next(line for line in block.splitlines() if "predicted_time_us" in line).partition("#")
+    scope: dict[str, object] = {}
+    exec(block, scope)
+    assert eval(expression, scope) == pytest.approx(float(promised), abs=0.05)
+    assert capsys.readouterr().out.strip() == "INT8 (PTQ) 2.0x speedup"
+
+
+def test_old_imports_have_the_new_home():
+    for names in re.findall(r"`from roofline_model import ([\w, ]+)`", README):
+        module = __import__("roofline_model", fromlist=names.split(", "))
+        for name in names.split(", "):
+            assert getattr(module, name) is not None
+
+
+def test_linked_files_exist():
+    targets = {target for target in re.findall(r"\]\(([^)#]+)", README) if "://" not in target}
+    assert {"docs/measuring.md", "roofline_model/cost.py"} <= targets
+    assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []
+
+
+def test_samples_are_filled_in():
+    samples = re.findall(r"<!-- sample: (\w+) -->\n```text\n(.*?)```", README, re.DOTALL)
+    assert {name for name, _ in samples} == {"gemv", "compare"}
+    for name, text in samples:
+        assert len(text.splitlines()) >= 5, name
