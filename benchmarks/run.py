@@ -29,7 +29,7 @@ JSON_VERSION = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for and print it; returns 1 with --strict when an aim was missed."""
-    asked = _parser().parse_args(arguments)
+    asked = _parsed(arguments)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="roofline-benchmarks-", dir=asked.folder) as folder:
         for name in asked.names or BENCHMARKS:
@@ -68,16 +68,26 @@ def _document(rows: Sequence[Row], is_quick: bool) -> dict[str, Any]:
     }
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments; ends with exit code 2 and one line for a bad one, before anything is timed."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="Time this software itself.")
-    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME", help=f"which; default all of {', '.join(BENCHMARKS)}")  # fmt: skip
-    parser.add_argument(
-        "--quick", action="store_true", help="few rounds: shows that everything works, not what it costs"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not what it costs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE as well")
     parser.add_argument("--strict", action="store_true", help="exit 1 when an aim is missed")
-    parser.add_argument("--folder", metavar="FOLDER", help="where databases and suites are made; default the system's temporary folder")  # fmt: skip
-    return parser
+    parser.add_argument("--folder", metavar="FOLDER", help="where databases and suites are made; default: the system's temporary folder")  # fmt: skip
+    asked = parser.parse_args(arguments)
+    for name in asked.names:
+        if name not in BENCHMARKS:
+            parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS)}")
+    if asked.folder is not None and not Path(asked.folder).is_dir():
+        parser.error(f"--folder {asked.folder} is no folder; create it first")
+    if asked.json is not None:
+        try:
+            asked.json.open("a").close()
+        except OSError as error:
+            parser.error(f"--json {asked.json} cannot be written: {error.strerror}")
+    return asked
 
 
 if __name__ == "__main__":

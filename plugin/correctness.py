@@ -32,7 +32,7 @@ class Verifier:
         __tracebackhide__ = True
         error = float(self.check(output))
         if math.isnan(error) or math.isinf(error):
-            raise WrongResultError(f"{when}: the output holds NaN or Inf, or has the wrong shape")
+            raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
         self.max_error = max(self.max_error, error)
         if error > self.tolerance:
             raise WrongResultError(f"{when}: relative error {error:.3g} exceeds the tolerance {self.tolerance:.3g}")
@@ -56,7 +56,24 @@ def make_verifier(
     if reference is None:
         return None
     expected = _snapshot(reference(*arguments) if callable(reference) else reference)
-    return Verifier(lambda output: relative_error(output, expected), allowed)
+    return Verifier(lambda output: _compared(output, expected), allowed)
+
+
+def _compared(output: Any, expected: Sequence[Any]) -> float:
+    """Return `relative_error`; raises `WrongResultError` naming both when the shapes differ."""
+    __tracebackhide__ = True
+    if output is None and expected:
+        raise WrongResultError(
+            "the kernel returned nothing to compare; return its output, or name the arguments it writes to in mutates="
+        )
+    found, wanted = ([array.shape for array in _arrays(value)] for value in (output, expected))
+    if found != wanted:
+        raise WrongResultError(f"the output has shape {_shapes(found)}, the reference has {_shapes(wanted)}")
+    return relative_error(output, expected)
+
+
+def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
+    return ", ".join("×".join(map(str, shape)) or "one number" for shape in shapes) or "nothing"
 
 
 def relative_error(output: Any, expected: Any) -> float:

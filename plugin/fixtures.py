@@ -14,6 +14,7 @@ import pytest
 
 from plugin import benchmark_bridge
 from plugin.correctness import Check
+from plugin.kernel_call import make_kernel_call
 from plugin.load import LoadWatch
 from plugin.machine import find_machine
 from plugin.runner import CaseTiming, KernelCall, run_case, run_interleaved
@@ -139,13 +140,16 @@ class RooflineFixture:
         because the sets are rotated past the cache. `args` (or nothing) gives one set: the case is warm, and says so.
         `work` is an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted. `reference` is the
         expected output or a callable that computes it from the same arguments; `check(output)` returns the relative error
-        instead. `mutates` lists the positions of arguments that `fn` overwrites. The first call is timed apart
-        (`first_call_s`): compilation and autotuning never reach the samples.
+        instead. `mutates` lists the positions of arguments that `fn` overwrites; when it returns nothing, they are what is
+        checked. The first call is timed apart (`first_call_s`): compilation and autotuning never reach the samples.
         Raises `WrongResultError` when the result is wrong, `InvalidValueError` for arguments that contradict each other.
         """
         __tracebackhide__ = True
         pending = self._current(work, name, make_args is not None)
-        call = self._call(fn, args, make_args, reference, check, tolerance, mutates, setup)
+        call = make_kernel_call(
+            fn, args=args, make_args=make_args, reference=reference, check=check,
+            tolerance=self._tolerance(tolerance), mutates=mutates, setup=setup,
+        )  # fmt: skip
         with _skipping(pending):
             timer = self._timer(pending)
         cold = pending.case.cache == "cold"
@@ -188,18 +192,30 @@ class RooflineFixture:
         entries = {
             label: self._current(work, f"{prefix}{label}", make_args is not None, last=False) for label in kernels
         }
-        self._stop_unless_measuring(list(entries.values()))
-        timers = {label: self._timer(entry) for label, entry in entries.items()}
+        members = list(entries.values())
+        self._stop_unless_measuring(members)
+        free_bytes = self._session.free_bytes()
+        with _skipping(*members):
+            timers = {label: self._timer(entry) for label, entry in entries.items()}
         calls = {
-            label: self._call(fn, args, make_args, reference, check, tolerance, mutates, None)
+            label: make_kernel_call(
+                fn,
+                args=args,
+                make_args=make_args,
+                reference=reference,
+                check=check,
+                tolerance=self._tolerance(tolerance),
+                mutates=mutates,
+                label=label,
+            )
             for label, fn in kernels.items()
         }
-        with Telemetry(self._session.nvml) as telemetry, LoadWatch() as load:
+        with _skipping(*members), Telemetry(self._session.nvml) as telemetry, LoadWatch() as load:
             timings = run_interleaved(
                 {label: (calls[label], timers[label], self._session.make_rule()) for label in kernels},
-                cold=make_args is not None,
+                cold=members[0].case.cache == "cold",
                 cache_bytes=self._session.cache_bytes(),
-                free_bytes=self._session.free_bytes(),
+                free_bytes=None if free_bytes is None else free_bytes / len(kernels),  # each holds operands of its own
             )
         for label, entry in entries.items():
             self._finish(entry, timings[label], timers[label], telemetry.samples, None, load.flags())
@@ -230,8 +246,10 @@ class RooflineFixture:
         if last:
             self.declare(case, work)
             return self.pending[-1]
-        entry = Pending(case, self._predict(work, case))
+        entry = Pending(case, None)
         self.pending.append(entry)
+        with _skipping(entry):
+            entry.prediction = self._predict(work, case)
         return entry
 
     def _stop_unless_measuring(self, entries: Sequence[Pending]) -> None:
@@ -243,6 +261,10 @@ class RooflineFixture:
         pytest.skip(f"predicted only: {reason}")
 
     def _predict(self, work: Operator | OpCost | None, case: Case) -> Prediction | None:
+        if work is not None and not isinstance(work, Operator | OpCost):
+            raise InvalidValueError(
+                f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, 4096, 4096)"
+            )
         return None if work is None else predict(work, self._session.target.hardware, cache=case.cache)
 
     def _timer(self, pending: Pending) -> Timer:
@@ -250,25 +272,8 @@ class RooflineFixture:
         timer.begin_case(pending.case.case_key, pending.prediction.time_s if pending.prediction else None)
         return timer
 
-    def _call(
-        self, fn: Callable[..., Any], args: Sequence[Any] | None, make_args: Callable[[int], Sequence[Any]] | None,
-        reference: Any, check: Check | None, tolerance: float | None, mutates: Sequence[int], setup: Callable[[], Any] | None,
-    ) -> KernelCall:  # fmt: skip
-        if args is not None and make_args is not None:
-            raise InvalidValueError("give either args= (one set, warm) or make_args= (rotated, cold), not both")
-        if not callable(fn):
-            raise InvalidValueError(f"the kernel must be callable, got {type(fn).__name__}")
-        fixed = tuple(args or ())
-        return KernelCall(
-            kernel=fn,
-            make_args=(lambda index: tuple(make_args(index))) if make_args is not None else (lambda index: fixed),
-            can_rotate=make_args is not None,
-            reference=reference,
-            check=check,
-            tolerance=tolerance if tolerance is not None else self._defaults.get("tolerance"),
-            mutates=tuple(mutates),
-            setup=setup,
-        )
+    def _tolerance(self, given: float | None) -> float | None:
+        return given if given is not None else self._defaults.get("tolerance")
 
     def _power_window(self, call: KernelCall, timer: Timer, timing: CaseTiming) -> PowerReading | None:
         """Repeat the kernel alone for long enough that its power means something."""
@@ -363,12 +368,13 @@ class RooflineFixture:
 
 
 @contextlib.contextmanager
-def _skipping(pending: Pending) -> Iterator[None]:
-    """Turn what this machine or chip cannot do into a skipped case with its reason."""
+def _skipping(*pending: Pending) -> Iterator[None]:
+    """Turn what this machine or chip cannot do into skipped cases with their reason."""
     try:
         yield
     except UnsupportedError as error:
-        pending.status, pending.reason = "skipped", str(error)
+        for entry in pending:
+            entry.status, entry.reason = "skipped", str(error)
         pytest.skip(str(error))
 
 

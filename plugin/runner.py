@@ -41,6 +41,8 @@ class KernelCall:
     tolerance: float | None = None
     mutates: tuple[int, ...] = ()
     """Positions of arguments the kernel writes to; put back before and after each check, so that every check sees the same input."""
+    label: str = ""
+    """Names the kernel in errors, where several are measured together."""
     setup: Callable[[], Any] | None = None
     """Called before the first call and before the final check, outside every timed region."""
 
@@ -114,6 +116,7 @@ def _prepare(
         call, timer, tuple(call.make_args(0)), cold, cache_bytes, free_bytes
     )
     warmup_calls, per_call_s = _warm_up(call.kernel, timer, rotation)
+    _restore(call, rotation.sets[0], saved)  # the next kernel of a comparison may be given the same arguments
     return _Series(
         call=call,
         timer=timer,
@@ -178,9 +181,10 @@ class _Series:
         _restore(self.call, arguments, self.saved)
         if self.call.setup is not None:
             self.call.setup()
-        output = self.call.kernel(*arguments)
+        output = _result(self.call, arguments, self.call.kernel(*arguments))
         self.timer.synchronize()
-        verifier.verify(output, "after timing")
+        hint = "" if self.call.mutates else " (does the kernel write to its arguments? name them in mutates=)"
+        verifier.verify(output, _labelled(self.call, f"after timing{hint}"))
         _restore(self.call, arguments, self.saved)
 
     def finish(self, cold: bool, cache_bytes: float | None) -> CaseTiming:
@@ -223,10 +227,21 @@ def _first_call(
     timer.synchronize()
     first_call_s = time.perf_counter() - begin
     if verifier is not None:
-        verifier.verify(output, "before timing")
+        verifier.verify(_result(call, first_args, output), _labelled(call, "before timing"))
     _restore(call, first_args, saved)
     count = sets_needed(operand_bytes(first_args), cache_bytes) if cold and call.can_rotate and timer.runs_kernel else 1
     return build_rotation(call.make_args, first_args, count, free_bytes), verifier, first_call_s, saved
+
+
+def _result(call: KernelCall, arguments: Arguments, output: Any) -> Any:
+    """Return what is to be checked: the output, or the arguments written to by a kernel that returns nothing."""
+    if output is not None or not call.mutates:
+        return output
+    return [arguments[position] for position in call.mutates]
+
+
+def _labelled(call: KernelCall, when: str) -> str:
+    return f"{call.label}: {when}" if call.label else when
 
 
 def _saved(call: KernelCall, arguments: Arguments) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from results import rows
 from results.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo
@@ -161,5 +161,9 @@ def _found_or_inserted(connection: Connection, table: Table, values: rows.Values
 
 def _insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
     """Insert a row unless another process was first."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).on_conflict_do_nothing(), values)
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # costs every other start 20 ms
+
+        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), values)
+    else:
+        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)

@@ -24,7 +24,10 @@ def random_bf16(*shape: int, device: str, seed: int = 0) -> torch.Tensor:
 
 def test_linear_cold(roofline):
     """`make_args(i)` returns operand set i: equal data in distinct memory. The sets are rotated past the cache: cold."""
-    x, weight = random_bf16(1, 4096, device=roofline.torch_device), random_bf16(4096, 4096, device=roofline.torch_device)
+    x, weight = (
+        random_bf16(1, 4096, device=roofline.torch_device),
+        random_bf16(4096, 4096, device=roofline.torch_device),
+    )
     roofline.measure(
         F.linear,
         make_args=lambda i: (x.clone(), weight.clone()),
@@ -37,7 +40,10 @@ def test_linear_cold(roofline):
 
 def test_linear_warm(roofline):
     """`args` is one set, used again and again: it may stay in cache, and the case is called warm."""
-    x, weight = random_bf16(1, 1024, device=roofline.torch_device), random_bf16(1024, 1024, device=roofline.torch_device)
+    x, weight = (
+        random_bf16(1, 1024, device=roofline.torch_device),
+        random_bf16(1024, 1024, device=roofline.torch_device),
+    )
     found = roofline.measure(
         F.linear,
         args=(x, weight),

@@ -1,0 +1,95 @@
+"""The benchmarks run and say what they promise; how long anything takes is no test's business."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import run
+from benchmarks.interleave import differences, interleaved, run_seconds
+from benchmarks.rows import Row, table_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_quick_run_prints_and_writes_every_row(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--quick", "--json", str(tmp_path / "rows.json"), "--folder", str(tmp_path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    document = json.loads((tmp_path / "rows.json").read_text())
+    assert document["is_quick"] is True
+    rows = {row["name"]: row for row in document["rows"]}
+    aims = {name: row["aim_s"] for name, row in rows.items() if row["aim_s"] is not None}
+    assert aims == {
+        "per case beyond measuring": 0.010,
+        "… on the simulated device, nothing subtracted": 0.010,
+        next(name for name in rows if name.startswith("collect 1,0")): 2.0,
+        "import roofline_model, above bare Python": 0.040,
+        "commit of one record, 100 samples": 0.001,
+        "… of a case never stored before": 0.001,
+        "one prediction of an operator": 20e-6,
+    }
+    assert {"start of a run, once", "open an up-to-date database"} < set(rows)
+    for name, row in rows.items():
+        assert row["verdict"] == (
+            "" if row["aim_s"] is None else "pass" if row["measured_s"] <= row["aim_s"] else "MISS"
+        )
+        assert (row["ratio"] is None) == (row["rival_s"] is None)
+        assert name in done.stdout
+    assert "benchmarks" in (ROOT / "Makefile").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.json"]
+
+
+def test_strict_fails_on_a_missed_aim_only(monkeypatch, capsys):
+    for measured_s, strict, expected in ((2.0, True, 1), (2.0, False, 0), (0.5, True, 0)):
+        monkeypatch.setattr(run, "_measured", lambda *_, measured_s=measured_s: [Row("r", measured_s, 1, 1.0)])
+        assert run.main(["prediction", *(["--strict"] if strict else [])]) == expected
+        assert ("MISS" in capsys.readouterr().out) == (measured_s > 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["imports"], "no benchmark 'imports'; known: per_case, collecting, importing"),
+        (["--json", "missing/rows.json"], "cannot be written: No such file or directory"),
+        (["--folder", "missing"], "--folder missing is no folder"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_timed(arguments, said, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "_measured", lambda *_: pytest.fail("timed something"))
+    with pytest.raises(SystemExit) as stopped:
+        run.main(arguments)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_rounds_take_turns_in_beginning():
+    order = []
+    contestants = {name: (lambda name=name: order.append(name) or len(order)) for name in "abc"}
+    values = interleaved(contestants, 4)
+    assert "".join(order) == "abcbcacababc"
+    assert values == {"a": [1, 6, 8, 10], "b": [2, 4, 9, 11], "c": [3, 5, 7, 12]}
+    assert differences(values["c"], values["a"]) == [2, -1, -1, 2]
+
+
+def test_a_child_that_fails_is_an_error_not_a_time(tmp_path):
+    with pytest.raises(RuntimeError, match=r"ended with 3: said why"):
+        run_seconds(["-c", "print('said why'); raise SystemExit(3)"], tmp_path)
+
+
+def test_table_marks_contended_rows_and_keeps_to_its_width():
+    quiet = Row("quiet", 1e-3, 5, 2e-3, "rival", 4e-3, others_ratio=0.01, is_contended=False)
+    busy = Row("busy", 3e-3, 5, 2e-3, note="why", others_ratio=0.4, is_contended=True)
+    lines = list(table_lines([quiet, busy]))
+    assert lines[1].split() == ["quiet", "≤", "2", "ms", "1", "ms", "rival", "4", "ms", "0.25×", "pass"]
+    assert lines[2].endswith("MISS !")
+    assert "busy: why" in lines
+    assert "40%" in lines[-1]
+    assert not any("!:" in line for line in table_lines([quiet]))
