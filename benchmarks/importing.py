@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -21,7 +22,7 @@ _PROGRAMS = {
 def measure(folder: Path, *, quick: bool) -> list[Row]:
     """Time fresh interpreters in turn; the medians of their differences round by round."""
     rounds = 5 if quick else 25
-    programs = {name: (lambda code=code: run_seconds(["-c", code], folder)) for name, code in _PROGRAMS.items()}
+    programs = {name: partial(run_seconds, ["-c", code], folder) for name, code in _PROGRAMS.items()}
     for start in programs.values():  # byte code is compiled by the first import and is nobody's cost afterwards
         start()
     seconds = interleaved(programs, rounds)

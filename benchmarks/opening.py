@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -38,9 +39,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     warm = interleaved({"ours": ours, "floor": floor}, rounds)
     code = f"from results import open_store; open_store({str(database)!r}).close()"
     programs = {"bare": "pass", "ours": code, "library": "import sqlalchemy"}
-    fresh = interleaved(
-        {name: (lambda text=text: run_seconds(["-c", text], folder)) for name, text in programs.items()}, starts
-    )
+    fresh = interleaved({name: partial(run_seconds, ["-c", text], folder) for name, text in programs.items()}, starts)
     return [
         Row(
             "open an up-to-date database", median(warm["ours"]), rounds, None, "bare sqlite3 + one query", median(warm["floor"]),

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from reports.display_text import shown
 from results.records import Record
-from roofline_model.case import Case
-from roofline_model.errors import RooflineError
 from roofline_model.roofline import error_ratio
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
@@ -98,21 +96,6 @@ def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[Ca
     return tuple(_row(record, is_forced) for record in records)
 
 
-def precision_label(case: Case) -> str:
-    """Return the case's precision as people write it, in the words of the terminal's verdict (`results.verdict`).
-
-    The weight's format, with both widths where the activation's differs; other operators list their formats.
-    """
-    formats = dict(case.formats)
-    if "a" not in formats or "b" not in formats:
-        return case.format_label.replace(".", "+") or "no format"
-    weight, activation = formats["b"], formats["a"]
-    try:
-        return weight if weight == activation else f"{weight} {case.width_label.upper()}"
-    except RooflineError:  # a user's format that this process has not loaded
-        return f"{weight}×{activation}"
-
-
 def _row(record: Record, is_forced: bool) -> CaseRow:
     case, ideal, expected = record.case, record.ideal, record.expected
     measurement = record.measurement if record.status == "measured" else None
@@ -124,10 +107,10 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
     return CaseRow(
         record_id=record.record_id,
         case_key=case.case_key,
-        case_id=_case_id(case),
+        case_id=shown(case.id, 160),
         op=shown(case.op, 60),
         shape_label=shown(case.shape_label, 60),
-        precision=shown(precision_label(case), 60),
+        precision=shown(case.precision_label or "no format", 60),
         weight_format=formats.get("b", ""),
         activation_format=formats.get("a", ""),
         kernel=shown(case.kernel, 60),
@@ -171,10 +154,3 @@ def _error(prediction, measured_s: float | None) -> float | None:
         return None
     stored = prediction.error_ratio
     return stored if stored is not None else error_ratio(prediction.time_s, measured_s)
-
-
-def _case_id(case: Case) -> str:
-    try:
-        return shown(case.id, 160)
-    except RooflineError:  # a user's format that this process has not loaded: the id without its widths
-        return shown("-".join((case.shape_label, case.format_label, case.kernel, case.cache)), 160)

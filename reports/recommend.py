@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from reports.case_rows import SIXTEEN_BIT_FORMATS, CaseRow, case_rows, precision_label
+from reports.case_rows import SIXTEEN_BIT_FORMATS, CaseRow, case_rows
 from reports.display_text import shown, times_faster
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
 from results.records import Record
@@ -210,7 +210,7 @@ def _row_of_candidate(candidate: Candidate, baseline_ideal_s: float | None) -> R
     formats = (("a", candidate.activation_format), ("b", candidate.weight_format))
     return RankedRow(
         rank=0,
-        label=shown(precision_label(Case("gemm", (), formats, "*")), 60),
+        label=shown(Case("gemm", (), formats, "*").precision_label, 60),
         weight_format=candidate.weight_format,
         activation_format=candidate.activation_format,
         kernel=None,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from results.records import Measurement, PredictionRecord, Record, RunInfo
-from roofline_model.errors import UnknownNameError
 
 Row = dict[str, Any]
 
@@ -24,7 +23,7 @@ _RECORD: dict[str, Callable[[Record], Any]] = {
     "record_id": lambda record: record.record_id,
     "created_at": lambda record: record.created_at,
     "test_id": lambda record: record.test_id,
-    "case_id": lambda record: _case_id(record),
+    "case_id": lambda record: record.case.id,
     "case_key": lambda record: record.case.case_key,
     "op": lambda record: record.case.op,
     "shape": lambda record: record.case.shape_label,
@@ -120,14 +119,6 @@ def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
             **_predicted("expected", record.expected),
         }
         yield {name: row[name] for name in COLUMNS}
-
-
-def _case_id(record: Record) -> str | None:
-    """Return the test id; None for a format that only the machine it was measured on has defined."""
-    try:
-        return record.case.id
-    except UnknownNameError:
-        return None
 
 
 def _measured(measurement: Measurement | None) -> Row:

@@ -86,12 +86,8 @@ def shape_verdicts(records: Iterable[Record]) -> list[ShapeVerdict]:
 
 
 def format_name(record: Record) -> str:
-    """Return the format a reader calls the case by: the weight's, with the activation's where that differs."""
-    formats = dict(record.case.formats)
-    weight, activation = formats.get("b"), formats.get("a")
-    if weight is None or activation is None:
-        return record.case.format_label or record.case.kernel
-    return weight if weight == activation else f"{weight} {record.case.width_label.upper()}"
+    """Return the precision a reader calls the case by, else its kernel."""
+    return record.case.precision_label or record.case.kernel
 
 
 def is_baseline(record: Record) -> bool:

@@ -76,6 +76,17 @@ class Case:
         return ".".join(dict.fromkeys(formats.values()))
 
     @property
+    def precision_label(self) -> str:
+        """What a reader calls the precision: `INT4 W4A16`, `BF16`; other operators' formats joined by +; may be empty."""
+        formats = dict(self.formats)
+        if "a" not in formats or "b" not in formats:
+            return self.format_label.replace(".", "+")
+        weight, activation = formats["b"], formats["a"]
+        if weight == activation:
+            return weight
+        return f"{weight} {self.width_label.upper()}" if self.width_label else f"{weight}×{activation}"
+
+    @property
     def id(self) -> str:
         """The pytest id, `1x4096x4096-w4a16-INT4.BF16-tinygemm-cold`; other modes than eager are appended."""
         parts = [self.shape_label, self.width_label, self.format_label, self.kernel]

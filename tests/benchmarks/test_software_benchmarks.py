@@ -42,7 +42,7 @@ def test_quick_run_prints_and_writes_every_row(tmp_path):
         )
         assert (row["ratio"] is None) == (row["rival_s"] is None)
         assert name in done.stdout
-    assert "benchmarks" in (ROOT / "Makefile").read_text()
+    assert "$(PY) -m benchmarks" in (ROOT / "Makefile").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.json"]
 
 

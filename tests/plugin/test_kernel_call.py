@@ -68,7 +68,7 @@ def test_a_kernel_in_place_is_checked_on_fresh_input_before_and_after(fake_timer
 
 
 def test_a_kernel_that_returns_nothing_cannot_be_checked(fake_timer):
-    with pytest.raises(WrongResultError, match="returned nothing to compare; return its output, or name .* mutates="):
+    with pytest.raises(WrongResultError, match=r"returned nothing to compare; return its output, or name .* mutates="):
         measured(fake_timer, lambda x: fake_timer.spend(0.01), args=(np.ones(8),), reference=np.ones(8))
 
 
@@ -114,5 +114,5 @@ def test_the_wrong_one_of_two_kernels_is_named(fake_timer):
         for name, step in {"good": 1, "bad": 2}.items()
     }
     contestants = {name: (call, fake_timer, MedianInterval()) for name, call in calls.items()}
-    with pytest.raises(WrongResultError, match="bad: before timing: relative error 0.5"):
+    with pytest.raises(WrongResultError, match=r"bad: before timing: relative error 0\.5"):
         run_interleaved(contestants, cold=False, cache_bytes=None)

@@ -96,7 +96,7 @@ def test_work_of_a_wrong_kind_is_named(suite):
 
 
 def test_warm_is_warm_in_a_comparison_too(suite):
-    result, found, records = run(
+    result, _, records = run(
         suite, "--hw", "b10", "--roofline-force-measure", "--roofline-cache", "warm", "--roofline-max-seconds", "0.02", "-k", "declared_then_compared"
     )  # fmt: skip
     result.assert_outcomes(passed=1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.case_rows import case_rows, precision_label
+from reports.case_rows import case_rows
 
 
 def test_measured_row_by_hand(make):
@@ -28,7 +28,7 @@ def test_measured_row_by_hand(make):
 
 def test_precision_labels_tell_weight_only_from_both_operands(make):
     def label(b, a):
-        return precision_label(make.record((1, 64, 64), b, a, "k").case)
+        return make.record((1, 64, 64), b, a, "k").case.precision_label
 
     assert label("BF16", "BF16") == "BF16"
     assert label("INT4", "BF16") == "INT4 W4A16"
@@ -41,8 +41,8 @@ def test_a_case_without_operands_is_named_by_its_formats(make):
     record = make.record((1, 64, 64), "BF16", "BF16", "k")
     softmax = replace(record.case, op="softmax", formats=(("x", "FP16"),))
     nothing = replace(record.case, op="mine", formats=())
-    assert precision_label(softmax) == "FP16"
-    assert precision_label(nothing) == "no format"
+    assert softmax.precision_label == "FP16"
+    assert nothing.precision_label == ""
 
 
 def test_a_format_this_process_does_not_know_is_still_shown(make):

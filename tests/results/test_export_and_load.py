@@ -254,7 +254,7 @@ def test_csv_takes_any_record(
     stream = io.StringIO(newline="")
     write_csv(store, run.run_id, stream)
     (row,) = csv.DictReader(io.StringIO(stream.getvalue().encode("utf-8").decode("utf-8"), newline=""))
-    assert row["case_id"] == ""
+    assert row["case_id"] == "1-Q4_K.Q4_K-k-cold"
     assert row["reason"] == "file \\udcff\nsecond line"
 
 

@@ -19,7 +19,7 @@ runner = CliRunner()
 ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
-    "doctor", "predict gemv", "predict gemm", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
+    "doctor", "calibrate", "predict gemv", "predict gemm", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
     "hardware check", "runs", "show", "export", "import", "report",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}

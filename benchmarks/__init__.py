@@ -1,0 +1,1 @@
+"""Benchmarks of this software itself; `python -m benchmarks`. See README.md beside this file."""
