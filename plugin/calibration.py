@@ -25,19 +25,24 @@ _WIDENED = {
 }  # fmt: skip
 
 
-def cpu_device(machine: Machine, report: Callable[[str], None], *, refresh: bool = False) -> Device:
-    """Return this CPU's profile from the cache, or measure it now (about 12 s) and cache it."""
-    cached = None if refresh else cached_cpu_device(machine)
-    if cached is not None:
-        return cached
+def cpu_device(
+    machine: Machine, report: Callable[[str], None], *, refresh: bool = False, forget: bool = False
+) -> Device:
+    """Return this CPU's profile from the cache, or measure it now (about 12 s) and cache it.
+
+    `refresh` measures in any case. A ceiling is the best this machine has shown: a later, lower value (a busy
+    neighbour, throttling) does not lower it, unless `forget` starts anew.
+    """
+    known = None if forget else _read_cache(machine)
+    if known is not None and not refresh:
+        return build_device(machine, known)
     report("measuring this CPU's ceilings, once (about 12 s)")
     with LoadWatch() as load:
         ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
     if load.flags():
         busy = ", ".join(load.flags())
         report(f"this machine was busy ({busy}): ceilings may be too low; `roofline calibrate` measures again")
-        known = _read_cache(machine)
-        ceilings = ceilings if known is None else _envelope(ceilings, known)
+    ceilings = ceilings if known is None else _envelope(ceilings, known)
     _write_cache(machine, ceilings)
     return build_device(machine, ceilings)
 
@@ -56,7 +61,7 @@ def _read_cache(machine: Machine) -> Ceilings | None:
 
 
 def _envelope(new: Ceilings, known: Ceilings) -> Ceilings:
-    """Return the better of each: a disturbed measurement may raise a ceiling, never lower it."""
+    """Return the better of each."""
     memory = new if new.dram_bytes_per_s >= known.dram_bytes_per_s else known
     caches = [rate for rate in (new.cache_bytes_per_s, known.cache_bytes_per_s) if rate is not None]
     keys = dict.fromkeys([*new.flops_per_s, *known.flops_per_s])
@@ -77,7 +82,12 @@ def build_device(machine: Machine, ceilings: Ceilings) -> Device:
         return Quantity(value, unit, "measured-here", source, note=note)
 
     paths = {
-        key: ComputePath(key, "native", key, measured(rate, "FLOP/s", "best square matrix product"))
+        key: ComputePath(
+            key,
+            "native",
+            key,
+            measured(rate, "FLOP/s", "best of square products and a matrix-vector product from cache"),
+        )
         for key, rate in ceilings.flops_per_s.items()
     }
     for kind, keys in _WIDENED.items():

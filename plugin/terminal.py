@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from results.records import Record
 from results.verdict import DOUBTFUL_FLAGS, GroupKey, groups, shape_verdicts
-from roofline_model.units import format_percent, format_time
+from roofline_model.units import format_achieved, format_percent, format_time
 
 MAX_WIDTH = 100
 GOOD_ROOF_RATIO = 0.7
@@ -105,10 +105,7 @@ def _rate(record: Record) -> str:
     if ideal is None:
         return "–"
     time_s = record.measurement.median_s if record.measurement else ideal.time_s
-    if ideal.bound == "memory":
-        return f"{ideal.total_bytes / time_s / 1e9:.4g} GB/s"
-    rate = ideal.flops / time_s
-    return f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
+    return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
 
 
 def _fitted(widths: list[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from roofline_model.hardware import Device
 
 
-def calibrate(as_json: JsonOption = False) -> None:
+def calibrate(
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Start anew instead of keeping the best value ever seen.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Measure this CPU's ceilings: memory, cache, each format.
 
-    Takes about 12 s on a quiet machine. The result is what --hw auto means here until the next calibration.
+    Takes about 12 s. A ceiling is the best this machine has shown, so a busy moment never lowers one. The result is what
+    --hw auto means here.
     """
     from plugin.calibration import cpu_device
     from plugin.machine import find_machine
@@ -29,7 +35,7 @@ def calibrate(as_json: JsonOption = False) -> None:
     def report(text: str) -> None:
         typer.echo(text, err=True)
 
-    device = cpu_device(machine, report, refresh=True)
+    device = cpu_device(machine, report, refresh=True, forget=forget)
     if as_json:
         show_json({"hardware": device.to_dict()})
     else:

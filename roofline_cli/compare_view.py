@@ -72,21 +72,21 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
-    from roofline_cli.numbers import gigabytes_per_s, paired_times, plus_minus, speedup
+    from roofline_cli.numbers import paired_times, plus_minus, speedup
     from roofline_cli.runs import print_reasons
-    from roofline_model.units import format_percent
+    from roofline_model.units import format_achieved, format_percent
 
     rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
     predicted, measured = paired_times([row.case.ideal_s for row in rows], [row.case.measured_s for row in rows])
     columns = (
         Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Predicted", "right"), Column("Measured", "right", hide_empty=True),
         Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
-        Column("GB/s", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Meas.", "right", hide_empty=True),
+        Column("Rate", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Meas.", "right", hide_empty=True),
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
             row.case.precision, row.case.kernel, ideal, time, plus_minus(row.case.interval_ratio),
-            format_percent(row.case.error_ratio, signed=True), row.case.bound or "–", gigabytes_per_s(row.case.achieved_bytes_per_s),
+            format_percent(row.case.error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
             speedup(row.predicted_speedup), speedup(row.measured_speedup),
         ]
         for row, ideal, time in zip(rows, predicted, measured, strict=True)

@@ -56,14 +56,6 @@ def speedup(ratio: float | None) -> str:
     return f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.2g}x"
 
 
-def gigabytes_per_s(rate_bytes_per_s: float | None) -> str:
-    """Print a rate in GB/s for a column whose header names the unit; missing → `–`."""
-    if rate_bytes_per_s is None:
-        return MISSING
-    value = rate_bytes_per_s / 1e9
-    return f"{value:.1f}" if value < 999.95 else f"{value:.0f}"
-
-
 def plus_minus(half_width_ratio: float | None) -> str:
     """Print half an interval's width as `±1.2 %`; missing → `–`."""
     return MISSING if half_width_ratio is None else f"±{half_width_ratio * 100:.1f} %"

@@ -75,21 +75,21 @@ def show_run(run: RunArgument, db: DatabaseOption = None, as_json: JsonOption = 
 
 def print_cases(title: str, rows: list[CaseRow]) -> None:
     """Print the cases of one shape side by side; what was not measured keeps its reason in a line below."""
-    from roofline_cli.numbers import gigabytes_per_s, paired_times, plus_minus
-    from roofline_model.units import format_percent
+    from roofline_cli.numbers import paired_times, plus_minus
+    from roofline_model.units import format_achieved, format_percent
 
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
     columns = (
         Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=4), Column("Measured", "right", hide_empty=True),
         Column("±", "right", drop=2, hide_empty=True),
         Column("Ideal", "right"), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
-        Column("GB/s", "right", drop=1, hide_empty=True),
+        Column("Rate", "right", drop=1, hide_empty=True),
         Column("Status", drop=5),
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
             row.precision, row.kernel, row.cache, time, plus_minus(row.interval_ratio), predicted,
-            format_percent(row.error_ratio, signed=True), row.bound or "–", gigabytes_per_s(row.achieved_bytes_per_s),
+            format_percent(row.error_ratio, signed=True), row.bound or "–", format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
             Styled(row.status, _STATUS_STYLES.get(row.status, "")),
         ]
         for row, time, predicted in zip(rows, measured, ideal, strict=True)

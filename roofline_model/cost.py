@@ -21,7 +21,8 @@ class OpCost:
     Ignores: re-reads of a tiled kernel, caches and launch overhead.
 
     `flops`, `read_bytes` and `write_bytes` take a plain number or a mapping (format key → FLOPs, tensor name → bytes);
-    they are stored as sorted pairs. `OpCost(flops=2e9, read_bytes=1e6, write_bytes=1e3)` is a complete cost.
+    they are stored as sorted pairs. `OpCost(flops={"BF16": 2e9}, read_bytes=1e6, write_bytes=1e3)` is a complete cost;
+    FLOPs without a format can be added up, but not predicted.
     """
 
     flops: Amounts = field(default=())

@@ -66,6 +66,11 @@ def format_flops(rate_flops_per_s: float | None, digits: int = 4) -> str:
     return _scaled(rate_flops_per_s, "FLOP/s", digits, "", "P")
 
 
+def format_achieved(bound: str, bandwidth_bytes_per_s: float | None, rate_flops_per_s: float | None) -> str:
+    """Print the rate that a bound is about: bandwidth when memory limits, FLOP/s when arithmetic does; missing → `–`."""
+    return format_bandwidth(bandwidth_bytes_per_s) if bound == "memory" else format_flops(rate_flops_per_s, 3)
+
+
 def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -> str:
     """Print a stored ratio as percent; missing → `–`."""
     if ratio is None:

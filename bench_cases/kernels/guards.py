@@ -38,6 +38,8 @@ class MachineFacts:
 def skip_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     """Return why the case cannot run here, or None."""
     M, N, K = spec.size
+    if spec.kernel.device != facts.device:  # a simulated or replayed timer on a machine without the device
+        return f"{spec.kernel.name} runs on {spec.kernel.device}, and this machine has {facts.device} only"
     return (
         spec.kernel.shape_reason(M, N, K)
         or capability_reason(spec.kernel, facts)

@@ -98,6 +98,7 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
         "%",
         "memory",
         "525.3",
+        "GB/s",
         "4.0x",
         "2.5x",
     ]

@@ -8,7 +8,6 @@ from roofline_cli import screen
 from roofline_cli.numbers import (
     common_time,
     decimal_bytes,
-    gigabytes_per_s,
     intensity,
     paired_times,
     plus_minus,
@@ -156,6 +155,5 @@ def test_numbers_print_as_the_tables_need_them():
         "–",
     ]
     assert [speedup(x) for x in (1.0, 3.53, 0.25, 0.0123, None)] == ["1.0x", "3.5x", "0.25x", "0.012x", "–"]
-    assert [gigabytes_per_s(x) for x in (24.04e9, 8e12, None)] == ["24.0", "8000", "–"]
     assert [plus_minus(x) for x in (0.0123, None)] == ["±1.2 %", "–"]
     assert [decimal_bytes(x) for x in (128e9, 8.4e6, 999, None)] == ["128 GB", "8.4 MB", "999 B", "–"]

@@ -106,6 +106,7 @@ def test_show_prints_measured_beside_predicted(database, name):
         "%",
         "memory",
         "839.3",
+        "GB/s",
         "measured",
     ]
     skipped = next(line for line in lines if line.startswith("  skipped: INT8"))

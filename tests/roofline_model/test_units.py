@@ -79,3 +79,9 @@ def test_the_tables_agree_with_their_names() -> None:
     assert (units.KILO, units.MEGA, units.GIGA, units.TERA) == (1e3, 1e6, 1e9, 1e12)
     assert (units.KIB, units.MIB, units.GIB) == (2**10, 2**20, 2**30)
     assert list(units.DECIMAL_PREFIXES.values()) == sorted(units.DECIMAL_PREFIXES.values())
+
+
+def test_the_achieved_rate_is_the_one_the_bound_is_about() -> None:
+    assert units.format_achieved("memory", 24.04e9, 1e12) == "24.04 GB/s"
+    assert units.format_achieved("compute", 24.04e9, 1.234e12) == "1.23 TFLOP/s"
+    assert units.format_achieved("compute", 24.04e9, None) == "–"
