@@ -161,8 +161,9 @@ class RooflineHooks:
 
     # The summary ---------------------------------------------------------------------------------------------
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the table, the verdicts and what to do next."""
+        """Print the table, the verdicts and what to do next; last, below pytest-benchmark's table."""
         if self.config.option.no_summary:  # pytest 9 asks for the summaries all the same
             return
         if self._session is None or not self._session.is_open:

@@ -128,7 +128,7 @@ def test_table_verdict_and_counts_are_printed_within_100_columns(suite):
         ]
     )
     assert "PytestBenchmarkWarning" not in result.stdout.str()
-    section = result.stdout.str().partition("= roofline =")[2].partition("benchmark: ")[0]
+    section = result.stdout.str().partition("= roofline =")[2].partition("short test summary")[0]
     assert max(len(line) for line in section.splitlines()[1:]) <= 100
 
 
