@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench_cases.kernels.guards import chip_reason, read_machine_facts, skip_reason
 from bench_cases.kernels.spec import CaseSpec
 
 
@@ -14,9 +15,13 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
 
     torch is imported after `declare`, which skips when this machine must not measure: a prediction needs no torch.
     """
-    roofline.declare(spec.case, spec.work, extra={"origin": spec.origin} if spec.origin else None)
+    roofline.declare(
+        spec.case,
+        spec.work,
+        unavailable=chip_reason(spec.kernel, roofline.hardware),
+        extra={"origin": spec.origin} if spec.origin else None,
+    )
 
-    from bench_cases.kernels.guards import read_machine_facts, skip_reason
     from bench_cases.kernels.prepare import prepare
 
     reason = skip_reason(spec, read_machine_facts(roofline.torch_device))

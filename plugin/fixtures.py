@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,11 +16,12 @@ from plugin.correctness import Check
 from plugin.kernel_call import make_kernel_call
 from plugin.load import LoadWatch
 from plugin.machine import find_machine
+from plugin.pending import Pending
 from plugin.runner import CaseTiming, KernelCall, run_case, run_interleaved
-from plugin.session import BenchSession, utc_now
-from plugin.telemetry import MIN_POWER_WINDOW_S, PowerReading, Telemetry, median_of
+from plugin.session import BenchSession
+from plugin.telemetry import MIN_POWER_WINDOW_S, PowerReading, Telemetry
 from plugin.timers import Timer
-from results.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from results.records import Measurement, Record
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -57,20 +57,6 @@ class Outcome:
         return None if self.prediction is None else self.prediction.time_s / self.median_s
 
 
-@dataclass(slots=True)
-class Pending:
-    """One case of this test on its way into the store."""
-
-    case: Case
-    prediction: Prediction | None
-    status: str = ""
-    reason: str = ""
-    measurement: Measurement | None = None
-    method: Method | None = None
-    telemetry: tuple[TelemetrySample, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
-
-
 class RooflineFixture:
     """See `measure`; `declare` first when a case may have to be skipped, so that its prediction is stored all the same."""
 
@@ -100,18 +86,25 @@ class RooflineFixture:
         return self._session.target.can_measure and not self._session.options.predict_only
 
     def declare(
-        self, case: Case, work: Operator | OpCost | None = None, *, extra: Mapping[str, Any] | None = None
+        self,
+        case: Case,
+        work: Operator | OpCost | None = None,
+        *,
+        unavailable: str | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> Prediction | None:
         """Name the case and its work before anything is built; returns the prediction.
 
-        `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
-
+        `unavailable` says why the chip of --hw has no such kernel: the case is then skipped with that reason, its
+        prediction stored. `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
         Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
         """
         pending = Pending(case, None, extra=dict(extra or {}))
         self.pending.append(pending)
         with _skipping(pending):
             pending.prediction = self._predict(work, case)
+            if unavailable is not None:
+                raise UnsupportedError(unavailable)
         if not self.may_measure:
             pending.status = "predicted"
             pending.reason = (
@@ -163,10 +156,9 @@ class RooflineFixture:
                 free_bytes=self._session.free_bytes(),
             )
         window = self._power_window(call, timer, timing)
-        self._finish(pending, timing, timer, telemetry.samples, window, load.flags())
+        measurement = pending.measured(self._session, timing, timer, telemetry.samples, window, load.flags())
         benchmark_bridge.feed(self._benchmark, self._request.node, timing.samples_s)
-        assert pending.measurement is not None
-        return Outcome(pending.measurement, pending.prediction)
+        return Outcome(measurement, pending.prediction)
 
     def compare(
         self,
@@ -217,10 +209,14 @@ class RooflineFixture:
                 cache_bytes=self._session.cache_bytes(),
                 free_bytes=None if free_bytes is None else free_bytes / len(kernels),  # each holds operands of its own
             )
+        outcomes = {}
         for label, entry in entries.items():
-            self._finish(entry, timings[label], timers[label], telemetry.samples, None, load.flags())
+            measurement = entry.measured(
+                self._session, timings[label], timers[label], telemetry.samples, None, load.flags()
+            )
+            outcomes[label] = Outcome(measurement, entry.prediction)
         benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(timings.values())).samples_s)
-        return {label: Outcome(_present(entry.measurement), entry.prediction) for label, entry in entries.items()}
+        return outcomes
 
     # Steps ---------------------------------------------------------------------------------------------------
 
@@ -287,84 +283,10 @@ class RooflineFixture:
                 timer.sample(call.kernel, schedule)
         return telemetry.power()
 
-    def _finish(
-        self,
-        pending: Pending,
-        timing: CaseTiming,
-        timer: Timer,
-        telemetry: tuple[TelemetrySample, ...],
-        window: PowerReading | None,
-        load_flags: tuple[str, ...],
-    ) -> None:
-        stats = timing.stats
-        flags = timing.flags
-        flags += load_flags if timer.runs_kernel and self.torch_device == "cpu" else ()
-        flags += ("simulated",) if not timer.runs_kernel else ()
-        flags += ("forced",) if self._session.target.is_forced else ()
-        pending.measurement = Measurement(
-            samples_s=timing.samples_s,
-            calls_per_sample=timing.calls_per_sample,
-            median_s=stats.median_s,
-            min_s=stats.min_s,
-            max_s=stats.max_s,
-            mean_s=stats.mean_s,
-            std_s=stats.std_s,
-            q1_s=stats.q1_s,
-            q3_s=stats.q3_s,
-            sample_count=stats.count,
-            ci_low_s=stats.ci_low_s,
-            ci_high_s=stats.ci_high_s,
-            stop_reason=timing.stop_reason,
-            first_call_s=timing.first_call_s,
-            warmup_calls=timing.warmup_calls,
-            wall_s=timing.wall_s,
-            rotation_count=len(timing.rotation.sets),
-            working_set_bytes=timing.rotation.working_set_bytes,
-            max_error=timing.max_error,
-            tolerance=timing.tolerance,
-            power_w=None if window is None else window.power_w,
-            energy_j=None if window is None else window.power_w * stats.median_s,
-            power_source=None if window is None else window.source,
-            sm_clock_hz=median_of(telemetry, "sm_clock_hz"),
-            temperature_c=median_of(telemetry, "temperature_c"),
-            flags=flags,
-        )
-        pending.telemetry = telemetry
-        pending.method = self._session.method(timer, pending.case.cache == "cold")
-        pending.status = "measured"
-
     def records(self, test_id: str, failure: tuple[str, str] | None) -> list[Record]:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
-        assert self._session.run is not None
-        found = []
-        for entry in self.pending:
-            if not entry.status and failure is None:
-                continue  # declared, then nothing: the test chose not to measure
-            status, reason = (entry.status, entry.reason) if entry.status else failure or ("", "")
-            measured_s = entry.measurement.median_s if entry.measurement else None
-            predictions: tuple[PredictionRecord, ...] = ()
-            if entry.prediction is not None:
-                predictions = (
-                    PredictionRecord.from_prediction(entry.prediction, self._session.profile_hash, measured_s),
-                )
-            found.append(
-                Record(
-                    record_id=uuid.uuid4().hex,
-                    run_id=self._session.run.run_id,
-                    case=entry.case,
-                    status=status,  # type: ignore[arg-type]
-                    reason=reason,
-                    test_id=test_id,
-                    created_at=utc_now(),
-                    process=self._session.process,
-                    method=entry.method,
-                    measurement=entry.measurement,
-                    predictions=predictions,
-                    telemetry=entry.telemetry,
-                    extra=entry.extra | ({"test_failure": failure[1]} if failure and entry.measurement else {}),
-                )
-            )
-        return found
+        found = [entry.record(self._session, test_id, failure) for entry in self.pending]
+        return [record for record in found if record is not None]
 
 
 @contextlib.contextmanager
@@ -388,8 +310,3 @@ def _marker_defaults(node: pytest.Item) -> dict[str, Any]:
         if key not in _MARKER_KEYS:
             raise InvalidValueError(f"the roofline marker has no argument {key!r}; known: {', '.join(_MARKER_KEYS)}")
     return dict(marker.kwargs)
-
-
-def _present(measurement: Measurement | None) -> Measurement:
-    assert measurement is not None
-    return measurement

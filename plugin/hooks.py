@@ -93,6 +93,8 @@ class RooflineHooks:
         self._report(
             f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
         )
+        if self.options.power and self.target.can_measure and self.session.nvml is None:
+            self._report("--roofline-power: no readable power sensor here, power and energy stay empty")
         if not self.target.can_measure:
             self._report(f"predictions only: {self.target.reason}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(

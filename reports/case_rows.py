@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.display_text import shown
 from results.records import Record
 from roofline_model.roofline import error_ratio
-
-SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
-"""What a speed-up is counted against, the formats models are published in; `results.verdict` decides likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +60,13 @@ class CaseRow:
     tolerance: float | None
     flags: tuple[str, ...]
     notes: tuple[str, ...]
+    record: Record
+    """Where it comes from; the measurement of a forced run carries that flag."""
 
     @property
     def label(self) -> str:
         """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
         return f"{self.precision} ({self.kernel})"
-
-    @property
-    def is_sixteen_bit(self) -> bool:
-        """True when weight and activation are both BF16, or both FP16."""
-        return self.weight_format == self.activation_format and self.weight_format in SIXTEEN_BIT_FORMATS
-
-    @property
-    def is_full_precision(self) -> bool:
-        """True when weight and activation are both FP32: the baseline where no 16-bit kernel ran."""
-        return self.weight_format == self.activation_format == "FP32"
 
     @property
     def is_forced(self) -> bool:
@@ -101,9 +90,9 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
     measurement = record.measurement if record.status == "measured" else None
     measured_s = measurement.median_s if measurement is not None and measurement.median_s > 0 else None
     formats = dict(case.formats)
-    flags = measurement.flags if measurement is not None else ()
-    if is_forced and measurement is not None and "forced" not in flags:
-        flags = (*flags, "forced")
+    if is_forced and measurement is not None and "forced" not in measurement.flags:
+        measurement = replace(measurement, flags=(*measurement.flags, "forced"))
+        record = replace(record, measurement=measurement)
     return CaseRow(
         record_id=record.record_id,
         case_key=case.case_key,
@@ -143,8 +132,9 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         energy_j=measurement.energy_j if measurement is not None else None,
         max_error=measurement.max_error if measurement is not None else None,
         tolerance=measurement.tolerance if measurement is not None else None,
-        flags=tuple(shown(flag, 60) for flag in flags),
+        flags=tuple(shown(flag, 60) for flag in measurement.flags) if measurement is not None else (),
         notes=tuple(shown(note) for note in ideal.notes) if ideal else (),
+        record=record,
     )  # fmt: skip
 
 

@@ -23,8 +23,3 @@ def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return `1 case`, `2 cases`; an irregular plural is given."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
-
-
-def times_faster(ratio: float) -> str:
-    """Print a speed-up as people say it: `4.0×`, `0.08×`, `12×`."""
-    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.95 else f"{ratio:.2g}×"

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reports.case_rows import CaseRow
-from reports.display_text import counted, shown, times_faster
+from reports.display_text import counted, shown
 from reports.plot_style import all_inks
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.roofline_view import RooflineView
 from reports.views import ReportView, report_view, utc_minutes
 from results.records import HardwareProfile, Record, RunInfo
+from results.verdict import times_faster
 from roofline_model.errors import RooflineError
 from roofline_model.units import format_bandwidth, format_flops, format_percent, format_time
 

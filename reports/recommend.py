@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from reports.case_rows import SIXTEEN_BIT_FORMATS, CaseRow, case_rows
-from reports.display_text import shown, times_faster
+from reports.case_rows import CaseRow, case_rows
+from reports.display_text import shown
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
 from results.records import Record
+from results.verdict import SIXTEEN_BIT_FORMATS, are_level, times_faster
 from roofline_model.case import Case
 from roofline_model.errors import RooflineError
 from roofline_model.formats import get_format
@@ -56,6 +57,11 @@ class RankedRow:
     reason: str
     record_ids: tuple[str, ...]
     """The stored records behind the row."""
+
+    @property
+    def is_emulated(self) -> bool:
+        """True when software stands in for a missing unit, whose cost an ideal time leaves out."""
+        return self.path == "emulated" or (self.kernel or "").endswith("_emulated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,8 @@ def _recommend(hardware_key: str, cases: list[Case], rows: list[CaseRow], device
     excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_rows(ranked, baseline, advice, tried, refused)
-    ordered = [*measured, *sorted(predicted, key=lambda row: row.time_s)]
+    # An emulated kernel's ideal time leaves out what emulating costs: it stands behind every honest prediction.
+    ordered = [*measured, *sorted(predicted, key=lambda row: (row.is_emulated, row.time_s))]
     numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
     if advice:
         excluded += tuple((shown(name, 60), shown(reason)) for name, reason in advice.excluded)
@@ -131,7 +138,7 @@ def _recommend(hardware_key: str, cases: list[Case], rows: list[CaseRow], device
         baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
         rows=numbered,
         excluded=excluded,
-        summary=_summary(numbered, baseline.precision if baseline else "16 bit"),
+        summary=_summary(numbered, baseline.precision if baseline else "16 bit", _level(ranked)),
     )
 
 
@@ -248,17 +255,19 @@ def _reason(one: Configuration, baseline: Configuration | None, predicted: float
         words.append(f"{row.bound}-bound")
     if row.path not in ("", "native"):
         words.append("emulated, not native" if row.path == "emulated" else f"widened to {row.compute_format} first")
+    if one.contender.is_emulated and not one.is_measured:
+        words.append("the prediction leaves out what emulating costs")
     return ", ".join(words)
 
 
-def _summary(rows: tuple[RankedRow, ...], baseline: str) -> str:
+def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
     if not rows:
         return "nothing could be ranked: no case was measured or predicted"
     best = rows[0]
     gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
     evidence = "measured" if best.source == "measured" else "predicted only"
-    text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{_level(rows)}"
-    promise = next((row for row in rows if row.source == "predicted"), None)
+    text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"
+    promise = next((row for row in rows if row.source == "predicted" and not row.is_emulated), None)
     if (
         best.source == "measured"
         and promise is not None
@@ -269,13 +278,11 @@ def _summary(rows: tuple[RankedRow, ...], baseline: str) -> str:
     return text
 
 
-def _level(rows: tuple[RankedRow, ...]) -> str:
+def _level(ranked: tuple[Configuration, ...]) -> str:
     """Name the measured runner-up when the two intervals overlap: a ranking inside the noise is no ranking."""
-    if len(rows) < 2 or rows[1].source != "measured":
+    if len(ranked) < 2 or not ranked[0].is_measured or not are_level(ranked[0].contender, ranked[1].contender):
         return ""
-    first, second = rows[0], rows[1]
-    reach_s = first.time_s * (1 + (first.interval_ratio or 0)) - second.time_s * (1 - (second.interval_ratio or 0))
-    return f"; level with {second.label} within the intervals" if reach_s >= 0 else ""
+    return f"; level with {ranked[1].label} within the intervals"
 
 
 def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:

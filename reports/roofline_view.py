@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reports.case_rows import CaseRow
-from reports.display_text import shown, times_faster
+from reports.display_text import shown
 from reports.shape_results import ShapeResult, best_overall
+from results.verdict import times_faster
 from roofline_model.hardware import Device
 from roofline_model.units import GIGA, TERA, format_time
 
@@ -202,6 +203,8 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         pass
     elif result.baseline is best:
         lines.append("the baseline itself is fastest")
+    elif result.judged.is_level and result.baseline is not None:
+        lines.append(f"level with {result.baseline.label}")
     elif speedup is not None and result.baseline is not None:
         lines.append(f"{times_faster(speedup)} {result.baseline.precision}, {evidence}")
     return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))

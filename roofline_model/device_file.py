@@ -224,7 +224,9 @@ class _Reader:
         if memory is not None and not (numbers and 0 <= memory[0] <= memory[1] < 1e6):
             raise self.fail(f"[match] memory_gb must be [smallest, largest] in GB, got {_short(memory)}")
         capability, sm_count = table.get("compute_capability"), table.get("sm_count")
-        if capability is not None and not isinstance(capability, str):
+        if capability is not None and not (
+            isinstance(capability, str) and re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,2}", capability)
+        ):
             raise self.fail(f'[match] compute_capability must be text such as "9.0", got {capability!r}')
         if sm_count is not None and (isinstance(sm_count, bool) or not isinstance(sm_count, int)):
             raise self.fail(f"[match] sm_count must be a whole number, got {sm_count!r}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench_cases.kernels.spec import CaseSpec, KernelSpec
+from roofline_model.hardware import Device
 from roofline_model.units import format_bytes
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -42,22 +43,31 @@ def skip_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
         return f"{spec.kernel.name} runs on {spec.kernel.device}, and this machine has {facts.device} only"
     return (
         spec.kernel.shape_reason(M, N, K)
-        or capability_reason(spec.kernel, facts)
+        or capability_reason(spec.kernel, facts.capability)
         or torch_reason(spec.kernel, facts)
         or memory_reason(spec, facts)
     )
 
 
-def capability_reason(kernel: KernelSpec, facts: MachineFacts) -> str | None:
-    """Return why the device's compute capability rules the kernel out, or None."""
-    if facts.capability is None:
+def capability_reason(kernel: KernelSpec, capability: tuple[int, int] | None, who: str = "this device") -> str | None:
+    """Return why a compute capability rules the kernel out, or None; `who` has it."""
+    if capability is None:
         return None
-    here = f"{facts.capability[0]}.{facts.capability[1]}"
-    if kernel.min_capability is not None and facts.capability < kernel.min_capability:
-        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, this device has {here}"
-    if kernel.max_capability is not None and facts.capability > kernel.max_capability:
-        return f"{kernel.name} with {kernel.weight} exists for compute capability {kernel.max_capability[0]}.x only, this device has {here}"
+    here = f"{capability[0]}.{capability[1]}"
+    if kernel.min_capability is not None and capability < kernel.min_capability:
+        return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, {who} has {here}"
+    if kernel.max_capability is not None and capability > kernel.max_capability:
+        return f"{kernel.name} with {kernel.weight} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {here}"
     return None
+
+
+def chip_reason(kernel: KernelSpec, chip: Device) -> str | None:
+    """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run there."""
+    text = chip.match.compute_capability
+    if kernel.device != "cuda" or text is None:
+        return None
+    major, _, minor = text.partition(".")
+    return capability_reason(kernel, (int(major), int(minor or 0)), chip.key)
 
 
 def torch_reason(kernel: KernelSpec, facts: MachineFacts) -> str | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from roofline_model import get_hardware
+
 import bench_cases
 from bench_cases.kernels.catalog import cases_for
 from bench_cases.shapes import Shape
@@ -83,11 +85,12 @@ class RecordingFixture:
     """Stands in for the `roofline` fixture: checks the order of calls and runs the kernel as a runner would."""
 
     torch_device = "cpu"
+    hardware = get_hardware("b10")
 
     def __init__(self, may_measure: bool = True):
         self.may_measure, self.declared, self.errors = may_measure, [], []
 
-    def declare(self, case, work, *, extra=None):
+    def declare(self, case, work, *, unavailable=None, extra=None):
         self.declared.append((case, work, extra))
         if not self.may_measure:
             pytest.skip("this machine is another chip")
@@ -133,9 +136,12 @@ def test_a_prediction_needs_no_torch(tmp_path):
         from bench_cases.kernels.catalog import cases_for
         from bench_cases.measure_case import measure_case
         from bench_cases.shapes import Shape
+        from roofline_model import get_hardware
 
         class Fixture:
-            def declare(self, case, work, *, extra=None):
+            hardware = get_hardware("gb10")
+
+            def declare(self, case, work, *, unavailable=None, extra=None):
                 pytest.skip("another chip")
 
         try:

@@ -130,3 +130,21 @@ def test_facts_of_this_machine():
     assert facts.has("torch.nn.functional.linear")
     assert not facts.has("torch.nn.functional.no_such_thing")
     assert not facts.has("torch.no_such.thing")
+
+
+def test_a_chip_is_promised_only_kernels_it_can_run():
+    """MXFP4 x MXFP4 exists for compute capability 10.x only: GB10 (12.1) is told so, B200 is not; A100 has no FP8."""
+    from bench_cases.kernels.guards import chip_reason
+    from roofline_model import create_custom_asic, get_hardware
+
+    def refused(chip):
+        return {
+            kernel.weight for kernel in KERNELS if kernel.device == "cuda" and chip_reason(kernel, get_hardware(chip))
+        }
+
+    assert refused("gb10") == {"MXFP4"}
+    assert refused("b200") == set()
+    assert refused("a100") == {"FP8_E4M3", "MXFP8_E4M3", "MXFP4", "NVFP4"}
+    assert refused(create_custom_asic("mine", 100, {"FP16": 1.0})) == set()  # nothing is known of its kernels
+    (mxfp4,) = [k for k in KERNELS if k.weight == "MXFP4" and k.name == "scaled_mm_block"]
+    assert chip_reason(mxfp4, get_hardware("gb10")).endswith("10.x only, gb10 has 12.1")

@@ -1,0 +1,112 @@
+"""A case on its way into the store: declared, then measured, skipped or failed, then a record."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from plugin.runner import CaseTiming
+from plugin.session import BenchSession, utc_now
+from plugin.telemetry import PowerReading, median_of
+from plugin.timers import Timer
+from results.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.case import Case
+from roofline_model.roofline import Prediction
+
+
+@dataclass(slots=True)
+class Pending:
+    """One case of a test; what is not known yet is empty or None."""
+
+    case: Case
+    prediction: Prediction | None
+    status: str = ""
+    reason: str = ""
+    measurement: Measurement | None = None
+    method: Method | None = None
+    telemetry: tuple[TelemetrySample, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def measured(
+        self,
+        session: BenchSession,
+        timing: CaseTiming,
+        timer: Timer,
+        telemetry: tuple[TelemetrySample, ...],
+        window: PowerReading | None,
+        load_flags: tuple[str, ...],
+    ) -> Measurement:
+        """Take over what the runner and the instruments found; return the measurement."""
+        flags = timing.flags
+        flags += load_flags if timer.runs_kernel and session.target.device == "cpu" else ()
+        flags += ("simulated",) if not timer.runs_kernel else ()
+        flags += ("forced",) if session.target.is_forced else ()
+        self.measurement = _measurement(timing, telemetry, window, flags)
+        self.telemetry = telemetry
+        self.method = session.method(timer, self.case.cache == "cold")
+        self.status = "measured"
+        return self.measurement
+
+    def record(self, session: BenchSession, test_id: str, failure: tuple[str, str] | None) -> Record | None:
+        """Return the record, or None for a case that the test declared and then chose not to measure.
+
+        `failure` is (status, reason) of a test that ended without success; it decides for a case without a status.
+        """
+        if not self.status and failure is None:
+            return None
+        assert session.run is not None
+        status, reason = (self.status, self.reason) if self.status else failure or ("", "")
+        measured_s = self.measurement.median_s if self.measurement else None
+        predictions: tuple[PredictionRecord, ...] = ()
+        if self.prediction is not None:
+            predictions = (PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s),)
+        return Record(
+            record_id=uuid.uuid4().hex,
+            run_id=session.run.run_id,
+            case=self.case,
+            status=status,  # type: ignore[arg-type]
+            reason=reason,
+            test_id=test_id,
+            created_at=utc_now(),
+            process=session.process,
+            method=self.method,
+            measurement=self.measurement,
+            predictions=predictions,
+            telemetry=self.telemetry,
+            extra=self.extra | ({"test_failure": failure[1]} if failure and self.measurement else {}),
+        )
+
+
+def _measurement(
+    timing: CaseTiming, telemetry: tuple[TelemetrySample, ...], window: PowerReading | None, flags: tuple[str, ...]
+) -> Measurement:
+    stats = timing.stats
+    return Measurement(
+        samples_s=timing.samples_s,
+        calls_per_sample=timing.calls_per_sample,
+        median_s=stats.median_s,
+        min_s=stats.min_s,
+        max_s=stats.max_s,
+        mean_s=stats.mean_s,
+        std_s=stats.std_s,
+        q1_s=stats.q1_s,
+        q3_s=stats.q3_s,
+        sample_count=stats.count,
+        ci_low_s=stats.ci_low_s,
+        ci_high_s=stats.ci_high_s,
+        stop_reason=timing.stop_reason,
+        first_call_s=timing.first_call_s,
+        warmup_calls=timing.warmup_calls,
+        wall_s=timing.wall_s,
+        rotation_count=len(timing.rotation.sets),
+        working_set_bytes=timing.rotation.working_set_bytes,
+        max_error=timing.max_error,
+        tolerance=timing.tolerance,
+        power_w=None if window is None else window.power_w,
+        energy_j=None if window is None else window.power_w * stats.median_s,
+        power_source=None if window is None else window.source,
+        sm_clock_hz=median_of(telemetry, "sm_clock_hz"),
+        temperature_c=median_of(telemetry, "temperature_c"),
+        flags=flags,
+    )
