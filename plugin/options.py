@@ -36,7 +36,7 @@ class BenchOptions:
     max_seconds: float = 0.7
     timer: str = "auto"
     power: bool | None = None
-    """True: add a window for power; None: take it when the samples happen to last long enough; False: never."""
+    """True: add a window long enough for power; None: sample the sensors, report no power; False: read no sensor."""
     json_path: Path | None = None
     require_measured: int | None = None
     force_measure: bool = False

@@ -264,6 +264,8 @@ def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
     if not rows:
         return "nothing could be ranked: no case was measured or predicted"
     best = rows[0]
+    if best.source == "predicted" and best.is_emulated:
+        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
     evidence = "measured" if best.source == "measured" else "predicted only"
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"

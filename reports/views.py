@@ -12,7 +12,7 @@ from typing import Any
 
 from reports.case_rows import CaseRow, case_rows
 from reports.chip_profile import device_from_profile
-from reports.display_text import counted, shown, times_faster
+from reports.display_text import counted, shown
 from reports.error_summary import (
     ErrorSummary,
     ReasonCount,
@@ -22,9 +22,10 @@ from reports.error_summary import (
     reason_counts,
     status_counts,
 )
+from reports.headlines import operator_headlines
 from reports.recommend import ShapeRecommendation, recommend_from_run
 from reports.roofline_view import RooflineView, roofline_view
-from reports.shape_results import ShapeResult, best_overall, shape_results
+from reports.shape_results import ShapeResult, shape_results
 from results.records import HardwareProfile, Record, RunInfo
 from roofline_model.errors import DefinitionError
 from roofline_model.hardware import Device
@@ -67,7 +68,8 @@ class ReportView:
     run_name: str
     date: str
     machine: str
-    headline: str
+    headlines: tuple[str, ...]
+    """What was found, one sentence per chip and operator."""
     findings: tuple[str, ...]
     """What a reader must know, most important first."""
     warnings: tuple[str, ...]
@@ -103,7 +105,7 @@ def report_view(
         run_name=run_name,
         date=date,
         machine=_machine(run),
-        headline=_headline(chips, counts),
+        headlines=_headlines(chips, counts),
         findings=_findings(chips, rows, counts),
         warnings=(*warnings, *_warnings(run, chips, rows)),
         chips=chips,
@@ -201,23 +203,14 @@ def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | No
         return None
 
 
-def _headline(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> str:
-    chip = chips[0]
+def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
     if not sum(counts.values()):
-        return "The run holds no cases, so there is nothing to judge."
-    result = best_overall(chip.shapes)
-    if result is None:
-        return "No case was measured or predicted: see what failed or was skipped, and why, below."
-    best, baseline, where = result.best, result.baseline, f"On {chip.hardware_name}"
-    predicted, measured = result.predicted_speedup, result.measured_speedup
-    if best is not None and best is baseline and best.is_measured and result.is_contest:
-        return f"{where} no format beat {baseline.precision}. {result.verdict}."
-    if best is None or baseline is None or best is baseline or predicted is None:
-        return f"{where}: {result.verdict}."
-    gain = f"{best.label} at {result.title}: predicted {times_faster(predicted)} {baseline.precision}"
-    if measured is not None:
-        return f"{where} the largest gain is {gain}, measured {times_faster(measured)}."
-    return f"{where} the largest gain should be {gain}, not measured."
+        return ("The run holds no cases, so there is nothing to judge.",)
+    found = []
+    for chip in chips:
+        where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
+        found += [f"{where}{line}" for line in operator_headlines(chip.shapes)]
+    return tuple(found) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
 
 
 def _findings(chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
@@ -227,7 +220,6 @@ def _findings(chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Ma
     found = [f"{counted(len(rows), 'case')}: {', '.join(parts)}."]
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
-        found += [f"{where}{line}" for line in _winners(chip)]
         if chip.overall is not None:
             one = chip.overall
             found.append(
@@ -237,22 +229,6 @@ def _findings(chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Ma
                 f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
             )
     return tuple(found)
-
-
-def _winners(chip: ChipView) -> list[str]:
-    """Say per operator which precision was fastest, and for how many shapes: only what was measured counts."""
-    lines = []
-    for op in dict.fromkeys(result.op for result in chip.shapes):
-        best = [
-            result.best for result in chip.shapes if result.op == op and result.best is not None and result.is_contest
-        ]
-        measured = [one for one in best if one.is_measured]
-        judged, verb = (measured, "fastest measured") if measured else (best, "fastest predicted")
-        if judged:
-            wins = Counter(one.precision for one in judged).most_common()
-            listed = ", ".join(f"{precision} {count}×" for precision, count in wins)
-            lines.append(f"{op}: {verb} precision over {counted(len(judged), 'shape')}: {listed}.")
-    return lines
 
 
 def _warnings(run: RunInfo, chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...]) -> list[str]:
