@@ -18,6 +18,8 @@ from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
 CEILINGS_VERSION = 1
 """Changes whenever the micro-kernels would measure something else."""
 
+BUSY_NOTE = "Ceilings may be too low: other work ran while they were measured"
+
 # What a CPU does with formats it has no kernels for; torch widens them first.
 _WIDENED = {
     "dequantize": ("INT4", "INT2", "NF4", "NVFP4", "MXFP4", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP8_E4M3", "MXFP8_E5M2", "MXINT8"),
@@ -39,9 +41,11 @@ def cpu_device(
     report("measuring this CPU's ceilings, once (about 12 s)")
     with LoadWatch() as load:
         ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
-    if load.flags():
-        busy = ", ".join(load.flags())
-        report(f"this machine was busy ({busy}): ceilings may be too low; `roofline calibrate` measures again")
+    ceilings = replace(ceilings, disturbed_by=load.flags())
+    if ceilings.disturbed_by:
+        report(
+            f"this machine was busy ({', '.join(load.flags())}): ceilings may be too low; `roofline calibrate` measures again"
+        )
     ceilings = ceilings if known is None else _envelope(ceilings, known)
     _write_cache(machine, ceilings)
     return build_device(machine, ceilings)
@@ -55,7 +59,8 @@ def cached_cpu_device(machine: Machine) -> Device | None:
 
 def _read_cache(machine: Machine) -> Ceilings | None:
     try:
-        return Ceilings(**json.loads(_cache_file(machine).read_text())["ceilings"])
+        stored = json.loads(_cache_file(machine).read_text())["ceilings"]
+        return Ceilings(**{**stored, "disturbed_by": tuple(stored["disturbed_by"])})
     except (OSError, ValueError, KeyError, TypeError):  # absent, or written by another version: measure again
         return None
 
@@ -70,13 +75,14 @@ def _envelope(new: Ceilings, known: Ceilings) -> Ceilings:
         dram_bytes_per_s=memory.dram_bytes_per_s,
         dram_kernel=memory.dram_kernel,
         cache_bytes_per_s=max(caches, default=None),
+        disturbed_by=new.disturbed_by if known.disturbed_by else (),  # one quiet look is enough
         flops_per_s={key: max(new.flops_per_s.get(key, 0.0), known.flops_per_s.get(key, 0.0)) for key in keys},
     )
 
 
 def build_device(machine: Machine, ceilings: Ceilings) -> Device:
     """Return the `Device` of measured ceilings."""
-    source = f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, {machine.cpu_count} threads"
+    source = f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, {machine.thread_count} threads"
 
     def measured(value: float, unit: str, note: str = "") -> Quantity:
         return Quantity(value, unit, "measured-here", source, note=note)
@@ -100,8 +106,8 @@ def build_device(machine: Machine, ceilings: Ceilings) -> Device:
         bandwidth = None if ceilings.cache_bytes_per_s is None else measured(ceilings.cache_bytes_per_s, "B/s")
         levels = (MemoryLevel("LLC", ceilings.cache_capacity_bytes, bandwidth),)
     return Device(
-        key=f"cpu-{re.sub(r'[^a-z0-9.]+', '-', machine.cpu_name.lower()).strip('-')[:40] or 'unknown'}-{machine.cpu_count}t",
-        name=f"{machine.cpu_name}, {machine.cpu_count} threads",
+        key=f"cpu-{re.sub(r'[^a-z0-9.]+', '-', machine.cpu_name.lower()).strip('-')[:40] or 'unknown'}-{machine.thread_count}t",
+        name=f"{machine.cpu_name}, {machine.thread_count} threads",
         kind="cpu",
         bandwidth=measured(
             ceilings.dram_bytes_per_s,
@@ -113,8 +119,11 @@ def build_device(machine: Machine, ceilings: Ceilings) -> Device:
         if machine.memory_bytes is None
         else Quantity(machine.memory_bytes, "B", "measured-here", "/proc/meminfo"),
         levels=levels,
-        chip={"core_count": Quantity(machine.cpu_count, "", "measured-here", "CPUs usable by this process")},
-        notes=("Ceilings were measured on this machine; another machine of the same model may differ.",),
+        chip={"core_count": Quantity(machine.thread_count, "", "measured-here", "threads torch uses for one kernel")},
+        notes=(
+            "Ceilings were measured on this machine; another machine of the same model may differ.",
+            *([f"{BUSY_NOTE} ({', '.join(ceilings.disturbed_by)})"] if ceilings.disturbed_by else []),
+        ),
     )
 
 
@@ -127,10 +136,10 @@ def _cache_file(machine: Machine) -> Path:
             CEILINGS_VERSION,
             machine.cpu_name,
             machine.cpu_count,
+            machine.thread_count,
             machine.cache_bytes,
             machine.memory_bytes,
             machine.torch_version,
-            os.environ.get("OMP_NUM_THREADS"),
         ]
     )
     return Path(base) / f"cpu-{fingerprint}.json"

@@ -35,6 +35,8 @@ class Ceilings:
     flops_per_s: dict[str, float]
     """Best matrix product (square, or matrix times vector) by format key."""
     seconds: float
+    disturbed_by: tuple[str, ...] = ()
+    """Flags of `load.LoadWatch` while measuring: contended, stolen."""
 
 
 def measure_cpu_ceilings(cache_bytes: int | None, report: Report, budget_s: float = 12.0) -> Ceilings:

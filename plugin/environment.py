@@ -57,7 +57,7 @@ def capture_environment(machine: Machine, device: str) -> EnvironmentInfo:
         "plugin_version": plugin.__version__,
         "method_version": plugin.METHOD_VERSION,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "threads": os.environ.get("OMP_NUM_THREADS") or str(machine.cpu_count),
+        "threads": machine.thread_count,
         "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "container": "container" if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() else None,
     }

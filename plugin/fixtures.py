@@ -22,6 +22,7 @@ from plugin.session import BenchSession
 from plugin.telemetry import MIN_POWER_WINDOW_S, PowerReading, Telemetry
 from plugin.timers import Timer
 from results.records import Measurement, Record
+from results.verdict import DOUBTFUL_FLAGS
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -43,6 +44,11 @@ class Outcome:
     def median_s(self) -> float:
         """Median seconds per call."""
         return self.measurement.median_s
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Flags that put the time in doubt (contended, noisy, drift, …); empty for a time to rely on."""
+        return tuple(flag for flag in self.measurement.flags if flag in DOUBTFUL_FLAGS)
 
     @property
     def error_ratio(self) -> float | None:

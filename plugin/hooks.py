@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from plugin import benchmark_bridge, terminal
+from plugin.calibration import BUSY_NOTE
 from plugin.fixtures import RooflineFixture
 from plugin.options import BenchOptions
 from plugin.progress import Progress
@@ -93,6 +94,9 @@ class RooflineHooks:
         self._report(
             f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
         )
+        busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
+        if busy:
+            self._report(f"{busy[0]}; `roofline calibrate` measures again")
         if self.options.power and self.target.can_measure and self.session.nvml is None:
             self._report("--roofline-power: no readable power sensor here, power and energy stay empty")
         if not self.target.can_measure:

@@ -37,6 +37,12 @@ class Machine:
     torch_version: str | None = None
     """Installed torch, read without importing it; `+cpu` builds cannot use a GPU."""
 
+    @property
+    def thread_count(self) -> int:
+        """Threads that torch uses for one kernel on the CPU: OMP_NUM_THREADS, else every usable CPU."""
+        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        return int(asked) if asked.isdecimal() and int(asked) > 0 else self.cpu_count
+
     def match(self) -> tuple[Device | None, str]:
         """Return the registry chip this machine's GPU is, and why (or why none)."""
         if self.facts is None:

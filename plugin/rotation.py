@@ -30,8 +30,8 @@ class Rotation:
 
     @property
     def working_set_bytes(self) -> int:
-        """Bytes of all sets together."""
-        return self.bytes_per_set * len(self.sets)
+        """Bytes of all sets together, memory that sets share counted once: a rotation over one tensor is no rotation."""
+        return operand_bytes(self.sets)
 
     def schedule(self, start: int, calls: int) -> list[Arguments]:
         """Return the arguments of `calls` successive calls, the first being call number `start`."""
@@ -65,13 +65,37 @@ def build_rotation(make_args: MakeArgs, first: Arguments, count: int, free_bytes
 
 
 def operand_bytes(arguments: Iterable[Any]) -> int:
-    """Return the bytes of every array and tensor among the arguments, each storage once."""
-    seen: dict[int, int] = {}
-    for leaf in _leaves(arguments):
-        size = getattr(leaf, "nbytes", None)
-        if isinstance(size, int) and not isinstance(leaf, bytes | bytearray):
-            seen[id(leaf)] = size
-    return sum(seen.values())
+    """Return the bytes of memory behind every array and tensor among the arguments, each piece of memory once."""
+    total, end = 0, 0
+    for low, high in sorted(filter(None, map(_interval, _leaves(arguments)))):
+        total += max(0, high - max(low, end))
+        end = max(end, high)
+    return total
+
+
+def _interval(leaf: Any) -> tuple[int, int] | None:
+    """Return the first and the past-the-last address that an array or tensor shows, or None for anything else.
+
+    An expanded tensor spans only what it stands on; a strided view spans the gaps too, as its cache lines do.
+    """
+    size = getattr(leaf, "nbytes", None)
+    if not isinstance(size, int) or size == 0 or isinstance(leaf, bytes | bytearray):
+        return None
+    try:
+        if hasattr(leaf, "data_ptr"):  # a torch tensor, without importing torch
+            step_bytes = [step * leaf.element_size() for step in leaf.stride()]
+            address, item_bytes = leaf.data_ptr(), leaf.element_size()
+        else:
+            address, item_bytes, step_bytes = leaf.__array_interface__["data"][0], leaf.itemsize, leaf.strides
+        reach = [(count - 1) * step for count, step in zip(leaf.shape, step_bytes, strict=True)]
+        return address + sum(min(0, r) for r in reach), address + sum(max(0, r) for r in reach) + item_bytes
+    except (
+        AttributeError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ):  # packed in a layout of its own: it has no address to ask for
+        return id(leaf), id(leaf) + size
 
 
 def _leaves(value: Any) -> Iterator[Any]:

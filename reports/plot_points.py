@@ -6,14 +6,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.display_text import shown
-from reports.label_layout import free_corner
-from reports.plot_geometry import Spot, between, fraction, fractions, thinned
+from reports.label_layout import Field, callout_place, rectangle
+from reports.label_layout import Position as Spot
+from reports.plot_geometry import keep_marks, pixels, text_size
 from reports.plot_style import ACCENT, INK, MUTED, PLAIN_TEXT, SURFACE, Ink, op_markers
 from reports.roofline_view import Point, RooflineView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+_RING_RADIUS = 15.0  # pixels from the best point where its arrow ends
 
 
 class _Place(NamedTuple):
@@ -24,10 +28,10 @@ class _Place(NamedTuple):
     measured: Spot | None
 
 
-def draw_points(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> list[Spot]:
+def draw_points(axes: Axes, view: RooflineView, inks: dict[str, Ink], field: Field) -> None:
     """Draw predicted points hollow, measured ones filled, and the segment between; ring the best of each shape.
 
-    Returns the spots that labels must keep clear of.
+    All of it is added to the field that labels must keep clear of.
     """
     from matplotlib.collections import LineCollection
 
@@ -53,40 +57,41 @@ def draw_points(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> list[Sp
     chosen = view.highlight and (view.highlight.intensity_flop_per_byte, view.highlight.rate_flops_per_s / unit)
     rings = [one.measured or one.predicted for one in places if one.point.is_best]
     _scatter(axes, [spot for spot in rings if spot != chosen], "o", 14, "best of its shape", _ring(1.4))
-    covered = fractions(axes, [spot for one in places for spot in (one.predicted, one.measured) if spot])
-    starts, stops = fractions(axes, [a for a, _, _ in pairs]), fractions(axes, [b for _, b, _ in pairs])
+    dpi = axes.figure.dpi
+    keep_marks(field, pixels(axes, [spot for one in places for spot in (one.predicted, one.measured) if spot]), 9, dpi)
+    keep_marks(field, pixels(axes, [spot for spot in rings if spot]), 16, dpi)
+    starts, stops = pixels(axes, [a for a, _, _ in pairs]), pixels(axes, [b for _, b, _ in pairs])
     for start, stop in zip(starts, stops, strict=True):
-        covered += between(start, stop, 8)
-    return thinned(covered)
+        field.add((start, stop), "line")
 
 
-def annotate_best(axes: Axes, view: RooflineView, obstacles: list[Spot]) -> None:
-    """Write what the best configuration is into the emptiest place near it, with an arrow to its point."""
+def annotate_best(axes: Axes, view: RooflineView, field: Field) -> None:
+    """Write what the best configuration is into a free place near it, with an arrow that crosses as little as can be."""
     if view.highlight is None:
         return
     highlight = view.highlight
+    style: dict[str, Any] = {"fontsize": 9.5, "linespacing": 1.35}
     x, y = highlight.intensity_flop_per_byte, highlight.rate_flops_per_s / view.unit_flops_per_s
     _scatter(axes, [(x, y)], "o", 15, "best configuration", _ring(2.6))
-    anchor = fraction(axes, x, y)
-    text = axes.text(0, 0, "\n".join(highlight.lines), fontsize=9.5, linespacing=1.35, **PLAIN_TEXT)
-    extent = text.get_window_extent(axes.figure.canvas.get_renderer())  # type: ignore[attr-defined]  # the Agg canvas has one
-    frame = axes.get_window_extent()
-    text.remove()
-    size = extent.width / frame.width + 0.03, extent.height / frame.height + 0.03
-    corner = free_corner(size, obstacles, anchor)
+    text = "\n".join(highlight.lines)
+    width, height = text_size(axes, text, **style)
+    target = pixels(axes, [(x, y)])[0]
+    size = width + 14, height + 14
+    center = callout_place(field, size, target, clear=_RING_RADIUS) or (size[0] / 2 + 4, field.height - size[1] / 2 - 4)
+    field.add(rectangle(center, size), "label")
     axes.annotate(
-        "\n".join(highlight.lines),
+        text,
         xy=(x, y),
-        xytext=(corner[0] + 0.015, corner[1] + size[1] / 2),
+        xytext=(center[0] / field.width, center[1] / field.height),
         textcoords="axes fraction",
-        ha="left",
+        ha="center",
         va="center",
-        fontsize=9.5,
-        linespacing=1.35,
+        multialignment="left",
         color=ACCENT.light,
         zorder=10,
         bbox={"boxstyle": "round,pad=0.45", "facecolor": SURFACE.light, "edgecolor": ACCENT.light, "linewidth": 1.1},
-        arrowprops={"arrowstyle": "-|>", "color": ACCENT.light, "shrinkB": 9, "connectionstyle": "arc3,rad=0.12"},
+        arrowprops={"arrowstyle": "-|>", "color": ACCENT.light, "shrinkA": 0, "shrinkB": 9},
+        **style,
         **PLAIN_TEXT,
     )
 

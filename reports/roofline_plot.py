@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports.display_text import shown
-from reports.label_layout import spread
-from reports.plot_geometry import Spot, along, fraction, thinned
+from reports.label_layout import Field, Position, callout_place, first_free, rectangle, spread
+from reports.plot_geometry import keep_marks, label_field, pixels, text_size, visible, write_label
 from reports.plot_points import annotate_best, draw_legend, draw_points
 from reports.plot_style import GRID, INK, MUTED, PLAIN_TEXT, SURFACE, Ink, format_inks
 from reports.roofline_view import CacheRoof, Roof, RooflineView
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FIGURE_SIZE_INCHES = (11.6, 7.2)
 PNG_DPI = 170
 _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of the figure
-_RIDGE_WIDTH = 0.17  # of a ridge label, in fractions of the axes
 
 
 def draw_dual_roofline(view: RooflineView) -> Figure:
@@ -47,13 +46,15 @@ def draw_dual_roofline(view: RooflineView) -> Figure:
     axes = figure.add_axes((_LEFT, _BOTTOM, max(0.895 - 0.0074 * longest, 0.45), _HEIGHT), facecolor=SURFACE.light)
     _scale(axes, view)
     inks = format_inks([*(roof.precision for roof in view.roofs), *(point.precision for point in view.points)])
-    # What is drawn first may not be covered by what is written later: points, then ridges, slopes and the best.
-    obstacles = draw_points(axes, view, inks)
-    obstacles += _draw_ridges(axes, view, inks, obstacles)
-    obstacles += _draw_slopes(axes, view, obstacles)
-    obstacles += _draw_roofs(axes, view, inks)
+    # Everything that is drawn first, then what is written: the least movable label chooses first.
+    field = label_field(axes)
+    draw_points(axes, view, inks, field)
+    slopes = _draw_slopes(axes, view, field)
+    _draw_roofs(axes, view, inks, field)
+    _name_ridges(axes, view, inks, field)
+    _name_slopes(axes, field, slopes)
     _name_roofs(axes, view, inks)
-    annotate_best(axes, view, thinned(obstacles))
+    annotate_best(axes, view, field)
     draw_legend(figure, view)
     return figure
 
@@ -109,14 +110,13 @@ def _scale(axes: Axes, view: RooflineView) -> None:
         axes.spines[side].set_color(MUTED.light)
 
 
-def _draw_roofs(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> list[Spot]:
-    """Draw each format's roof in its colour; return what labels must keep clear of."""
+def _draw_roofs(axes: Axes, view: RooflineView, inks: dict[str, Ink], field: Field) -> None:
+    """Draw each format's roof in its colour, and a dot at its ridge point."""
     x_low, x_high = axes.get_xlim()
     unit = view.unit_flops_per_s
-    covered = []
     for roof in view.roofs:
         twins = [one for one in view.roofs if math.isclose(one.peak_flops_per_s, roof.peak_flops_per_s, rel_tol=0.004)]
-        ridge = roof.critical_intensity_flop_per_byte
+        ridge, ink = roof.critical_intensity_flop_per_byte, inks[roof.precision].light
         xs = [min(x_low, ridge), ridge, x_high]
         ys = [roof.rate_flops_per_s(x) / unit for x in xs]
         # Formats that share a unit share a roof: their dashes alternate, so that every colour is seen.
@@ -125,7 +125,7 @@ def _draw_roofs(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> list[Sp
         axes.plot(
             xs,
             ys,
-            color=inks[roof.precision].light,
+            color=ink,
             linewidth=2.2,
             linestyle=style,
             label=f"roof {roof.precision}",
@@ -133,21 +133,25 @@ def _draw_roofs(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> list[Sp
             dash_capstyle="butt",
             solid_joinstyle="round",
         )
-        covered += along(axes, (xs[1], ys[1]), (xs[2], ys[2]))
-    return covered
+        corners = pixels(axes, list(zip(xs, ys, strict=True)))
+        field.add((corners[0], corners[1]), "line")
+        field.add((corners[1], corners[2]), "line")
+        if twins[0] is roof:
+            name = f"ridge {roof.precision}"
+            axes.plot(xs[1], ys[1], marker="o", markersize=6, color=ink, mec=SURFACE.light, zorder=5, label=name)
+            keep_marks(field, corners[1:2], 6, axes.figure.dpi)
 
 
-def _draw_slopes(axes: Axes, view: RooflineView, taken: list[Spot]) -> list[Spot]:
-    """Draw the memory slope that all formats share, and dashed ones for caches, each with its name along it."""
+def _draw_slopes(axes: Axes, view: RooflineView, field: Field) -> list[tuple[CacheRoof, Position, Position]]:
+    """Draw the memory slope that all formats share, and dashed ones for caches; return each with its visible ends."""
     x_low, unit = axes.get_xlim()[0], view.unit_flops_per_s
     top = max((roof.peak_flops_per_s for roof in view.roofs), default=0.0)
     dram = view.memory_bandwidth_bytes_per_s
     slopes = [*([CacheRoof("DRAM", dram)] if dram else []), *view.cache_roofs]
-    covered: list[Spot] = []
+    drawn = []
     for slope in slopes:
         is_dram = dram is not None and slope is slopes[0]
-        end = max(top / slope.bandwidth_bytes_per_s, x_low)
-        xs = [x_low, end]
+        xs = [x_low, max(top / slope.bandwidth_bytes_per_s, x_low)]
         ys = [slope.bandwidth_bytes_per_s * x / unit for x in xs]
         axes.plot(
             xs,
@@ -158,107 +162,81 @@ def _draw_slopes(axes: Axes, view: RooflineView, taken: list[Spot]) -> list[Spot
             label=f"memory {slope.name}",
             zorder=3.1,
         )
-        covered += along(axes, (xs[0], ys[0]), (xs[1], ys[1]))
-        covered += _name_slope(axes, slope, xs, ys, [*taken, *covered])
-    return covered
+        start, stop = pixels(axes, list(zip(xs, ys, strict=True)))
+        seen = visible(field, start, stop)
+        if seen is not None:  # else a bandwidth far beyond what the cases need
+            field.add(seen, "line")
+            drawn.append((slope, *seen))
+    return drawn
 
 
-def _name_slope(axes: Axes, slope: CacheRoof, xs: list[float], ys: list[float], taken: list[Spot]) -> list[Spot]:
-    """Write a memory level's name along its slope, where it covers least; return the places it covers."""
-    (x0, y0), (x1, y1) = axes.transData.transform(list(zip(xs, ys, strict=True)))
-    frame = axes.get_window_extent()
-    if x1 - x0 < 60:  # the slope is (nearly) outside: a bandwidth far beyond what the cases need
-        return []
-    tilt, to_axes = (y1 - y0) / (x1 - x0), axes.transAxes.inverted()
-    angle = math.atan(tilt)
-    start, stop = max(x0, x0 + (frame.y0 - y0) / tilt), min(x1, frame.x1, x0 + (frame.y1 - y0) / tilt)
-    best: tuple[int, tuple[float, float], list[Spot]] | None = None
-    for step in range(13):
-        x = max(start + (stop - start) * (0.16 + 0.05 * step), start + 80 * math.cos(angle))  # clear of the axis
-        y = y0 + tilt * (x - x0)
-        place = to_axes.transform((x - 12 * math.sin(angle), y + 12 * math.cos(angle)))
-        spots = [
-            to_axes.transform(
-                (x + d * math.cos(angle) - 18 * math.sin(angle), y + d * math.sin(angle) + 18 * math.cos(angle))
+def _name_slopes(axes: Axes, field: Field, slopes: list[tuple[CacheRoof, Position, Position]]) -> None:
+    """Write each memory level's name along its slope, above it or beneath, where nothing else is."""
+    style: dict[str, Any] = {"fontsize": 9, "color": INK.light, "zorder": 4}
+    for slope, (x0, y0), (x1, y1) in slopes:
+        text = f"{slope.name} {format_bandwidth(slope.bandwidth_bytes_per_s, 3)}"
+        width, height = size = text_size(axes, text, 9)
+        angle, length = math.atan2(y1 - y0, x1 - x0), math.dist((x0, y0), (x1, y1))
+        reach = [width / 2 + step for step in range(4, max(int(length - width), 5), 6)]
+        reach.sort(key=lambda along: abs(along - length * 0.3))
+        centers = [
+            (
+                x0 + along * math.cos(angle) - away * math.sin(angle),
+                y0 + along * math.sin(angle) + away * math.cos(angle),
             )
-            for d in range(-75, 76, 15)
+            for gap in (2, 6, 10)
+            for along in reach
+            for away in (height / 2 + gap, -height / 2 - gap)
         ]
-        covered = sum(math.dist(spot, other) < 0.028 for spot in spots for other in taken)
-        if best is None or covered < best[0]:
-            best = (covered, (float(place[0]), float(place[1])), [(float(a), float(b)) for a, b in spots])
-    assert best is not None
-    text = f"{slope.name} {format_bandwidth(slope.bandwidth_bytes_per_s, 3)}"
-    axes.text(
-        *best[1],
-        text,
-        transform=axes.transAxes,
-        rotation=math.degrees(angle),
-        rotation_mode="anchor",
-        ha="center",
-        va="bottom",
-        fontsize=9,
-        color=INK.light,
-        zorder=4,
-        **PLAIN_TEXT,
-    )
-    return best[2]
+        found = first_free(field, (rectangle(center, size, angle) for center in centers))
+        if found is not None:
+            write_label(axes, field, text, centers[found], size, angle, **style)
+        else:
+            _label_with_leader(axes, field, text, size, ((x0 + x1) / 2, (y0 + y1) / 2), style)
 
 
-def _draw_ridges(axes: Axes, view: RooflineView, inks: dict[str, Ink], taken: list[Spot]) -> list[Spot]:
-    """Mark every ridge point and write its critical intensity beside it: left of it where that is free, else beneath its roof."""
+def _name_ridges(axes: Axes, view: RooflineView, inks: dict[str, Ink], field: Field) -> None:
+    """Write every ridge's critical intensity beside it: left of it where that is free, else along its roof."""
     distinct: dict[tuple[float, float], Roof] = {}
     for roof in view.roofs:
         distinct.setdefault((roof.bandwidth_bytes_per_s, roof.peak_flops_per_s), roof)
-    ridges = list(distinct.values())
-    unit = view.unit_flops_per_s
-    at = [fraction(axes, roof.critical_intensity_flop_per_byte, roof.peak_flops_per_s / unit) for roof in ridges]
-    heights = spread([y for _, y in at], 0.034, 0.02, 0.985)
-    covered: list[Spot] = []
-    for roof, (x, y), height in zip(ridges, at, heights, strict=True):
-        ink = inks[roof.precision].light
-        corner = roof.critical_intensity_flop_per_byte, roof.peak_flops_per_s / unit
-        name = f"ridge {roof.precision}"
-        axes.plot(*corner, marker="o", markersize=6, color=ink, markeredgecolor=SURFACE.light, zorder=5, label=name)
-        beneath = [("left", x + step, y - 0.034) for step in (0.012, 0.07, 0.13, 0.19, 0.25)]
-        places = [("right", x - 0.022, height + 0.012), *(place for place in beneath if place[1] + _RIDGE_WIDTH < 1)]
-        taken_now = [*taken, *covered]
-        side, x_text, y_text = min(places, key=lambda place: _crowd(place, taken_now))
-        axes.text(
-            x_text,
-            y_text,
-            f"ridge {_short(roof.critical_intensity_flop_per_byte)} FLOP/byte",
-            transform=axes.transAxes,
-            ha=side,
-            va="center",
-            fontsize=8.5,
-            zorder=4,
-            color=ink,
-            bbox={"boxstyle": "square,pad=0.12", "facecolor": SURFACE.light, "edgecolor": "none"},
-            **PLAIN_TEXT,
-        )
-        covered += _label_spots((side, x_text, y_text))
-    return covered
+    for roof in distinct.values():
+        ridge = roof.critical_intensity_flop_per_byte
+        x, y = pixels(axes, [(ridge, roof.peak_flops_per_s / view.unit_flops_per_s)])[0]
+        text = f"ridge {_short(ridge)}"  # in the units of the axis
+        width, height = size = text_size(axes, text, 8.5, air=(3, 2))
+        above, beneath = y + height / 2 + 3, y - height / 2 - 3
+        centers = [(x - back - width / 2, y + rise) for rise in (3, 5, 6, 7, 9, 14, 20) for back in (5, 8, 12)]
+        for shift in range(0, int(field.width * 0.5), 8):
+            centers += [(x + 6 + shift + width / 2, above), (x + 6 + shift + width / 2, beneath)]
+        style: dict[str, Any] = {"fontsize": 8.5, "color": inks[roof.precision].light, "zorder": 4}
+        found = first_free(field, (rectangle(center, size) for center in centers))
+        if found is not None:
+            write_label(axes, field, text, centers[found], size, **style)
+        else:
+            _label_with_leader(axes, field, text, size, (x, y), style)
 
 
-def _label_spots(place: tuple[str, float, float]) -> list[Spot]:
-    """Return spots along a ridge label that is anchored at its left or right end."""
-    side, x, y = place
-    left = x - _RIDGE_WIDTH if side == "right" else x
-    return [(left + _RIDGE_WIDTH * step / 10, y) for step in range(11)]
-
-
-def _crowd(place: tuple[str, float, float], taken: list[Spot]) -> int:
-    """Count what a ridge label would cover at a place."""
-    return sum(abs(px - x) < 0.014 and abs(py - y) < 0.026 for x, y in _label_spots(place) for px, py in taken)
+def _label_with_leader(
+    axes: Axes, field: Field, text: str, size: Position, target: Position, style: dict[str, Any]
+) -> None:
+    """Write a label into a free place away from what it names, with a thin line to it; where nothing is free, leave it out."""
+    center = callout_place(field, size, target, clear=5)
+    if center is not None:
+        ends = [(x / field.width, y / field.height) for x, y in (center, target)]
+        box = {"boxstyle": "square,pad=0.15", "facecolor": SURFACE.light, "edgecolor": "none"}
+        axes.plot(*zip(*ends, strict=True), transform=axes.transAxes, color=style["color"], linewidth=0.7, zorder=3.9)
+        field.add((center, target), "line")
+        write_label(axes, field, text, center, size, bbox=box, **style)
 
 
 def _name_roofs(axes: Axes, view: RooflineView, inks: dict[str, Ink]) -> None:
     """Write each roof's format and peak in the right margin, in its colour, at its height."""
-    wanted = [
-        fraction(axes, axes.get_xlim()[1], roof.peak_flops_per_s / view.unit_flops_per_s)[1] for roof in view.roofs
-    ]
+    x_high, height_px = axes.get_xlim()[1], axes.get_window_extent().height
+    ends = pixels(axes, [(x_high, roof.peak_flops_per_s / view.unit_flops_per_s) for roof in view.roofs])
+    wanted = [y / height_px for _, y in ends]
     gap = 0.038
-    heights = spread(list(wanted), gap, 0.0, 1.0)
+    heights = spread(wanted, gap, 0.0, 1.0)
     for roof, y, height in zip(view.roofs, wanted, heights, strict=True):
         ink = inks[roof.precision].light
         axes.plot(

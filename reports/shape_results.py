@@ -140,7 +140,7 @@ def baseline_of(ranked: Iterable[Configuration]) -> Configuration | None:
 
 def speedups(one: Configuration | None, baseline: Configuration | None) -> tuple[float | None, float | None]:
     """Return (predicted, measured) speed-up over the baseline; see `results.verdict.speedups`."""
-    return contender_speedups(one and one.contender, baseline and baseline.contender)
+    return contender_speedups(one.contender if one else None, baseline.contender if baseline else None)
 
 
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
@@ -150,7 +150,9 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
     """
     results = [result for result in results if result.best is not None]
     candidates = (
-        [result for result in results if result.is_win] or [result for result in results if result.is_contest] or results
+        [result for result in results if result.is_win]
+        or [result for result in results if result.is_contest]
+        or results
     )
     for attribute in ("measured_speedup", "predicted_speedup"):
         known = [result for result in candidates if getattr(result, attribute) is not None]

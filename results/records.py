@@ -108,7 +108,7 @@ class ProcessInfo:
 class Measurement:
     """Statistics of the timed samples of one case in one process, and the samples themselves. Times are per call."""
 
-    samples_s: tuple[float, ...]
+    samples_s: tuple[float, ...] = field(repr=False)
     """Seconds per call of every sample, in the order taken; empty after `prune`."""
     calls_per_sample: int
     median_s: float

@@ -97,7 +97,9 @@ class Contender:
     @property
     def time_text(self) -> str:
         """`measured 1.2 ms` or `predicted 441 µs`."""
-        return f"measured {format_time(self.measured_s)}" if self.is_measured else f"predicted {format_time(self.ideal_s)}"
+        return (
+            f"measured {format_time(self.measured_s)}" if self.is_measured else f"predicted {format_time(self.ideal_s)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

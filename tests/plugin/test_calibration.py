@@ -108,8 +108,23 @@ def test_a_ceiling_is_the_best_ever_seen_until_it_is_forgotten(cache_folder, mon
     said = []
     cpu_device(MACHINE, said.append)
     assert "busy (contended)" in said[-1]
+    assert "may be too low" in cached_cpu_device(MACHINE).notes[-1]  # and it is still known later
     both = cpu_device(MACHINE, said.append, refresh=True)
     assert (both.bandwidth.value, both.levels[0].bandwidth.value) == (60e9, 180e9)
     assert both.bandwidth.note.endswith("sum")
     assert (both.peak_flops_per_s("FP32"), both.peak_flops_per_s("BF16")) == (300e9, 440e9)
     assert cpu_device(MACHINE, said.append, refresh=True, forget=True).bandwidth.value == 30e9
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
+    answers = iter([CEILINGS])
+    assert "may be too low" not in cpu_device(MACHINE, said.append, refresh=True).notes[-1]  # one quiet look is enough
+
+
+def test_threads_asked_for_make_another_profile(cache_folder, monkeypatch):
+    monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: CEILINGS)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    both = cpu_device(MACHINE, lambda text: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert cached_cpu_device(MACHINE) == both  # two of two CPUs is what torch does by itself
+    monkeypatch.setenv("OMP_NUM_THREADS", "1,2")
+    assert cached_cpu_device(MACHINE) is None
+    assert cpu_device(MACHINE, lambda text: None).key == "cpu-amd-epyc-9r14-1t"

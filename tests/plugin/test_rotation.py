@@ -39,3 +39,21 @@ def test_too_much_memory_or_too_many_sets_is_refused_with_the_amount():
         build_rotation(lambda i: (array,), (array,), 10, 100 * 1024)
     with pytest.raises(UnsupportedError, match="measure it warm"):
         build_rotation(lambda i: (array,), (array,), 50_000, None)
+
+
+def test_sets_that_share_memory_are_no_rotation():
+    one = np.zeros(1000)
+    assert Rotation(((one,), (one,), (one[:500],)), 8000).working_set_bytes == 8000
+    assert Rotation(((one,), (one.copy(),)), 8000).defeats(8000)
+    assert not Rotation(((one,), (one,)), 8000).defeats(8000)
+    big = np.zeros((4, 1000))
+    assert Rotation(tuple((row,) for row in big), 8000).working_set_bytes == 32_000  # pieces of one buffer are distinct
+    assert operand_bytes((big[:, :500], big[:, 500:], big[::-1])) == 32_000
+
+
+def test_an_expanded_array_counts_as_what_it_stands_on():
+    assert operand_bytes((np.broadcast_to(np.zeros(1), (4096, 4096)),)) == 8
+    torch = pytest.importorskip("torch")
+    assert operand_bytes((torch.zeros(1).expand(4096, 4096),)) == 4
+    tensor = torch.zeros(1000)
+    assert operand_bytes((tensor, tensor.view(10, 100), tensor.clone())) == 8000

@@ -109,6 +109,7 @@ def test_reasons_are_said_once_with_their_count():
     assert "skipped: 3 cases: needs compute capability ≥ 10.0" in text(summary_lines(records))
     assert count_line(records) == "3 skipped"
     assert count_line([]) == "nothing measured"
+    assert count_line([record(median_s=1e-5, flags=("drift",)), record(median_s=1e-5)]) == "2 measured (1 in doubt)"
 
 
 def test_progress_knows_the_time_left():

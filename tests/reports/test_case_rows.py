@@ -14,7 +14,6 @@ def test_measured_row_by_hand(make):
     record = make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 1e-3)
     (row,) = case_rows([record])
     assert row.label == "BF16 (matmul)"
-    assert row.is_sixteen_bit
     assert row.ideal_s == pytest.approx(33_570_816 / 76e9)
     assert row.measured_s == 1e-3
     assert row.achieved_bytes_per_s == pytest.approx(33.570816e9)

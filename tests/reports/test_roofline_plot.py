@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from reports.label_layout import free_corner, spread
+from reports.label_layout import Field, callout_place, first_free, overlap, rectangle, spread
+from reports.plot_geometry import pixels
 from reports.plot_style import ACCENT, all_inks, format_inks, op_markers
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.views import report_view
@@ -48,7 +49,7 @@ def test_every_roof_is_a_line_with_its_name_and_ridge(make):
         assert x == pytest.approx(roof.peak_flops_per_s / 4.8e12)
         assert y * view.unit_flops_per_s == pytest.approx(roof.peak_flops_per_s)
     texts = texts_of(figure)
-    assert {"ridge 412 FLOP/byte", "ridge 206 FLOP/byte", "ridge 103 FLOP/byte", "ridge 14 FLOP/byte"} <= set(texts)
+    assert {"ridge 412", "ridge 206", "ridge 103", "ridge 14"} <= set(texts)
     assert "BF16  989.4 TFLOP/s" in texts
     assert "INT4 W4A16 on BF16  989.4 TFLOP/s" in texts
     assert figure.axes[0].get_ylabel() == "Performance (TFLOP/s)"
@@ -80,18 +81,62 @@ def test_the_best_configuration_is_annotated_once(make):
     assert ring.get_markeredgecolor() == ACCENT.light
 
 
-def test_no_written_label_covers_another(make):
-    from itertools import combinations
+def label_boxes(figure):
+    """Every label inside the axes as a polygon in their pixels: turned ones by their own angle, the callout with its frame."""
+    import math
 
-    for records, device in ((make.cpu_records(), make.CPU), (make.gpu_records(), make.GPU)):
-        _, figure = figure_of(make, records, device)
-        renderer = figure.canvas.get_renderer()
-        # Tilted names of slopes have loose bounding boxes: only straight labels are compared.
-        boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in figure.axes[0].texts if t.get_rotation() == 0]
-        for (one, a), (other, b) in combinations(boxes, 2):
-            assert not a.padded(-2).overlaps(b.padded(-2)), (one, other)
-        for text, box in boxes:
-            assert box.x1 <= figure.bbox.x1, text
+    from matplotlib.text import Text
+
+    axes, renderer = figure.axes[0], figure.canvas.get_renderer()
+    frame, found = axes.get_window_extent(), {}
+    for text in axes.texts:
+        angle = text.get_rotation()
+        text.set_rotation(0)
+        box = Text.get_window_extent(text, renderer)  # of an annotation, too, without its arrow
+        text.set_rotation(angle)
+        x, y = (box.x0 + box.x1) / 2 - frame.x0, (box.y0 + box.y1) / 2 - frame.y0
+        if 0 <= x <= frame.width and 0 <= y <= frame.height:
+            found[text.get_text()] = rectangle((x, y), (box.width, box.height), math.radians(angle))
+    return found
+
+
+def drawn_things(view, figure):
+    """Markers (as squares of 7 pixels), gaps, roofs and slopes, in pixels of the axes."""
+    axes = figure.axes[0]
+    things = []
+    for line in axes.lines:
+        name, spots = str(line.get_label()), list(zip(line.get_xdata(), line.get_ydata(), strict=True))
+        if name.startswith(("predicted ", "measured ")):
+            things += [rectangle(spot, (7, 7)) for spot in pixels(axes, spots)]
+        elif name.startswith(("roof ", "memory ")):
+            things += list(itertools.pairwise(pixels(axes, spots)))
+    return things + [tuple(pixels(axes, [tuple(end) for end in one])) for one in axes.collections[0].get_segments()]
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu", "decode", "prefill", "predicted"])
+def test_no_label_covers_another_nor_a_line_nor_a_point(make, kind):
+    from dataclasses import replace
+
+    gpu = make.gpu_records()
+    records, device = {
+        "cpu": (make.cpu_records(), make.CPU),
+        "gpu": (gpu, make.GPU),
+        "decode": ([r for r in gpu if r.case.op == "gemv"], make.GPU),
+        "prefill": ([r for r in gpu if r.case.op == "gemm"], make.GPU),
+        "predicted": ([replace(r, status="predicted", measurement=None) for r in gpu if r.measurement], make.GPU),
+    }[kind]
+    view, figure = figure_of(make, records, device)
+    boxes = label_boxes(figure)
+    ridges = {roof.critical_intensity_flop_per_byte for roof in view.roofs}
+    assert sum(text.startswith("ridge ") for text in boxes) == len(ridges)
+    assert any(text.startswith("DRAM ") for text in boxes)
+    for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
+        assert not overlap(a, b), (one, other)
+    for thing in drawn_things(view, figure):
+        assert not [text for text, box in boxes.items() if overlap(box, thing)]
+    renderer = figure.canvas.get_renderer()
+    for text in figure.axes[0].texts:  # the roofs' names in the margin among them
+        assert text.get_window_extent(renderer).x1 <= figure.bbox.x1, text.get_text()
 
 
 def test_predictions_only_one_case_and_nothing(make):
@@ -169,10 +214,52 @@ def test_spread_squeezes_what_cannot_fit():
     assert max(placed) == pytest.approx(1.0)
 
 
-def test_free_corner_avoids_the_crowd():
-    crowd = [(x / 50, y / 50) for x in range(25) for y in range(51)]  # the left half is full
-    x, _ = free_corner((0.3, 0.1), crowd, (0.1, 0.5))
-    assert x > 0.49
+SQUARE = rectangle((0, 0), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("other", "meets"),
+    [
+        (rectangle((1.9, 0), (2, 2)), True),
+        (rectangle((2, 0), (2, 2)), False),  # they share an edge
+        (rectangle((2.2, 0), (2, 2), 0.7854), True),  # its corner, 1.41 from its centre, reaches in
+        (rectangle((1.9, 1.9), (2, 2), 0.7854), False),  # the bounding boxes meet, the squares do not
+        (((-5, 0.5), (5, 0.5)), True),
+        (((-5, 1.5), (5, 1.5)), False),
+        (((0, 3), (3, 0)), False),  # cuts the bounding corner only
+        (((0.5, 0.5), (0.6, 0.6)), True),  # inside
+    ],
+)
+def test_convex_shapes_overlap_by_hand(other, meets):
+    assert overlap(SQUARE, other) is overlap(other, SQUARE) is meets
+
+
+def test_lines_overlap_where_they_cross():
+    assert overlap(((0, 0), (2, 2)), ((0, 2), (2, 0)))
+    assert not overlap(((0, 0), (2, 2)), ((3, 0), (3, 9)))
+
+
+def test_a_label_takes_its_first_free_place_inside_the_field():
+    field = Field(100, 100)
+    field.add(((0, 50), (100, 50)), "line")
+    places = [rectangle((50, y), (20, 10)) for y in (50, 98, 52, 70)]  # on the line, outside, on the line, free
+    assert first_free(field, places) == 3
+    field.add(places[3], "label")
+    assert first_free(field, places) is None
+
+
+def test_a_callout_goes_round_a_point_rather_than_through_it():
+    field = Field(400, 400)
+    field.add(rectangle((200, 100), (10, 10)), "mark")  # between the target and the free half beneath
+    for x in range(0, 400, 8):
+        for y in range(208, 400, 8):
+            field.add(rectangle((x, y), (8, 8)), "mark")
+    center = callout_place(field, (60, 30), (200, 180), clear=12)
+    assert center is not None
+    assert field.is_free(rectangle(center, (60, 30)))
+    end = 200 + (center[0] - 200) * 0.2, 180 + (center[1] - 180) * 0.2
+    assert not field.hits((center, end))
+    assert callout_place(field, (399, 399), (200, 180), clear=12) is None
 
 
 def test_colours_are_fixed_per_format_and_distinct():

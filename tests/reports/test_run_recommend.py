@@ -144,3 +144,18 @@ def test_a_chip_without_a_sixteen_bit_rate_still_ranks_what_was_measured(make):
     (one,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
     assert labels(one) == [("INT8 (int_mm)", "measured")]
     assert one.best.speedup is None
+
+
+def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
+    predicted = [
+        make.record((64, 512, 512), "BF16", "BF16", "matmul"),
+        make.record((64, 512, 512), "FP8_E4M3", "FP8_E4M3", "scaled_mm_emulated"),
+    ]
+    fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
+    (one,) = recommend_from_run([predicted[0], fp8], None)
+    assert labels(one) == [("BF16 (matmul)", "predicted"), ("FP8_E4M3 (scaled_mm_emulated)", "predicted")]
+    assert "leaves out what emulating costs" in one.rows[1].reason
+    measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
+    assert "worth trying" not in recommend_from_run([measured, fp8], None)[0].summary
+    alone = recommend_from_run([fp8], None)[0].summary
+    assert alone == "only emulated kernels were predicted (FP8_E4M3 (scaled_mm_emulated)), without what emulating costs"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from plugin.terminal import summary_lines
 from reports.case_rows import case_rows
 from reports.shape_results import best_overall, shape_results
-from results.verdict import format_name, shape_verdicts
 
 DECODE = (1, 4096, 4096)
 
@@ -90,17 +90,16 @@ def test_without_any_baseline_no_speedup_is_invented(make):
     )
 
 
-def test_report_and_terminal_name_the_same_winner_baseline_and_numbers(make):
-    for records in (make.cpu_records(), make.gpu_records()):
-        ours = {(r.op, *r.key[1:3]): r for r in shape_results(case_rows(records)) if r.is_contest}
-        theirs = shape_verdicts(records)
-        assert len(theirs) == len(ours) >= 5
-        for verdict in theirs:
-            result = ours[verdict.op, verdict.shape_label, verdict.cache]
-            assert result.best.label == f"{format_name(verdict.best)} ({verdict.best.case.kernel})"
-            assert result.baseline.precision == format_name(verdict.baseline)
-            assert result.measured_speedup == pytest.approx(verdict.measured_speedup)
-            assert result.predicted_speedup == pytest.approx(verdict.predicted_speedup)
+def test_report_and_terminal_print_the_same_sentence(make):
+    doubtful = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, flags=("drift",)),
+        make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, flags=("contended", "unchecked")),
+    ]
+    for records in (make.cpu_records(), make.gpu_records(), doubtful):
+        printed = [line.text.strip() for line in summary_lines(records) if line.text.startswith("  → ")]
+        ours = [one.verdict.removeprefix(f"{one.title}: ") for one in judged(*records) if one.is_contest]
+        assert printed == [f"→ {sentence}" for sentence in ours]
+    assert printed == ["→ INT8 (int_mm) predicted 2.0× BF16, measured 2.0× (doubtful: contended, drift)"]
 
 
 def test_a_lone_configuration_wins_nothing(make):

@@ -15,11 +15,14 @@ from roofline_model.hardware import get_hardware
 
 def test_verdict_first(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
-    assert view.headline == (
-        "On AMD EPYC 9554 (2 of 64 cores) the largest gain is INT8 W8A16 (int8pack) at 1x4096x4096: predicted 2.0× FP16, measured 2.6×."
+    assert view.headlines == (
+        (
+            "Decode (gemv): INT8 W8A16 (int8pack) wins 2 of 3 shapes, measured 2.6× FP16 (predicted 2.0×); "
+            "INT8 (int_mm) wins 1, measured 2.3× FP16 (predicted 2.0×)."
+        ),
+        "Prefill (gemm) at 512x4096x4096: INT8 (int_mm) predicted 1.9× BF16, measured 1.6×.",
     )
     assert view.findings[0] == "29 cases: 27 measured, 1 skipped, 1 failed."
-    assert "gemv: fastest measured precision over 4 shapes: INT8 W8A16 3×, INT8 1×." in view.findings
     assert view.counts == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
     assert [one.status for one in view.reasons] == ["failed", "skipped"]
     assert len(view.chips) == 1  # the skipped case without a prediction belongs to the run's chip
@@ -35,7 +38,7 @@ def test_the_same_input_gives_the_same_view(make):
 
 def test_empty_run(make):
     view = report_view(make.run(environment=EnvironmentInfo({}, {})), [], {})
-    assert view.headline == "The run holds no cases, so there is nothing to judge."
+    assert view.headlines == ("The run holds no cases, so there is nothing to judge.",)
     assert view.rows == ()
     assert view.missing == ("the run holds no cases",)
 
@@ -43,7 +46,8 @@ def test_empty_run(make):
 def test_only_failures(make):
     records = [make.record((1, 64, 64), "BF16", "BF16", "k", status="failed", reason="CUDA error", device=None)]
     view = report_view(make.run(), records)
-    assert view.headline.startswith("No case was measured or predicted")
+    assert len(view.headlines) == 1
+    assert view.headlines[0].startswith("No case was measured or predicted")
     assert view.reasons[0].reason == "CUDA error"
     assert view.chips[0].hardware_key == "this-cpu"
 
@@ -53,7 +57,9 @@ def test_no_format_beats_sixteen_bit(make):
         make.record((512, 64, 64), "BF16", "BF16", "matmul", 1e-3),
         make.record((512, 64, 64), "INT8", "BF16", "int8pack", 9e-3),
     ]
-    assert "no format beat BF16. 512x64x64: BF16 (matmul) stays fastest" in report_view(make.run(), records).headline
+    assert report_view(make.run(), records).headlines == (
+        "Prefill (gemm) at 512x64x64: BF16 (matmul) stays fastest, measured 1 ms; INT8 W8A16 (int8pack) predicted 1.0× BF16, measured 0.11×.",
+    )
 
 
 def test_power_is_reported_when_there_is_some(make):
@@ -101,7 +107,7 @@ def test_an_unreadable_profile_costs_only_what_needs_it(make):
     broken = {key: replace(one, profile={"key": "this-cpu", "bandwidth": 3}) for key, one in profiles.items()}
     view = report_view(make.run(), make.cpu_records(), broken)
     assert any("cannot be read" in line for line in view.warnings)
-    assert view.headline.startswith("On AMD EPYC 9554")
+    assert view.headlines == report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)).headlines
     assert len(view.chips[0].recommendations) == 6
 
 
@@ -137,3 +143,47 @@ def test_dates_are_utc_to_the_minute():
     assert utc_minutes("2026-11-21T09:08:59") == "2026-11-21 09:08 UTC"
     assert utc_minutes(None) == "–"
     assert utc_minutes("yesterday <b>") == "yesterday <b>"
+
+
+def headlines(make, *records):
+    return report_view(make.run(), records).headlines
+
+
+def test_headlines_count_wins_per_operator_and_say_what_stays_and_what_is_level(make):
+    def shape(k, narrow_s, **more):
+        return [
+            make.record((1, 4096, k), "BF16", "BF16", "matmul", 2e-3),
+            make.record((1, 4096, k), "INT8", "BF16", "int8pack", narrow_s, **more),
+        ]
+
+    (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 0.5e-3), *shape(1024, 1.99e-3), *shape(512, 9e-3))
+    assert line == (
+        "Decode (gemv): INT8 W8A16 (int8pack) wins 2 of 4 shapes, measured 2.0× to 4.0× BF16 (predicted 2.0×); "
+        "BF16 stays fastest at 1; INT8 W8A16 (int8pack) only level with it at 1."
+    )
+    (line,) = headlines(make, *shape(4096, 9e-3), *shape(2048, 9e-3, flags=("drift",)))
+    assert line == "Decode (gemv): no format beats BF16 at any of 2 shapes (doubtful at 1: drift)."
+
+
+def test_headlines_of_predictions_promise_and_of_forced_runs_compare_no_prediction(make):
+    pairs = [
+        make.record((1, 4096, k), b, a, "k", time_s)
+        for k in (4096, 2048)
+        for b, a, time_s in (("BF16", "BF16", 2e-3), ("INT8", "INT8", 1e-3))
+    ]
+    hollow = [replace(one, status="predicted", measurement=None) for one in pairs]
+    assert headlines(make, *hollow) == (
+        "Decode (gemv): INT8 (k) should win 2 of 2 shapes, predicted 2.0× BF16, not measured.",
+    )
+    forced = report_view(make.run(is_forced=True), pairs)
+    assert forced.headlines == ("Decode (gemv): INT8 (k) wins 2 of 2 shapes, measured 2.0× BF16.",)
+    assert forced.chips[0].shapes[0].verdict.endswith("measured 2.0× BF16 (forced: not measured on the predicted chip)")
+
+
+def test_headlines_name_the_chip_when_there_are_several_and_other_operators_last(make):
+    odd = make.record((1, 64, 64), "BF16", "BF16", "mine", 1e-3)
+    odd = replace(odd, case=replace(odd.case, op="softmax", shape=(("rows", 8),), formats=(("x", "BF16"),)))
+    lines = headlines(make, odd, *make.cpu_records(), *make.gpu_records())
+    # without profiles the chips are named by their keys; the one with more measured cases first
+    assert [line.split(":")[0] for line in lines] == ["h200-sxm", "h200-sxm", "this-cpu", "this-cpu", "this-cpu"]
+    assert lines[4] == "this-cpu: softmax 8: BF16 (mine) measured 1 ms; nothing else ran on this shape."

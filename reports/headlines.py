@@ -1,0 +1,98 @@
+"""What a run found, in one sentence per operator: which configuration wins decode, which prefill, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reports.display_text import counted
+from reports.shape_results import Configuration, ShapeResult
+from results.verdict import times_faster
+
+_FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
+"""The operators a reader looks for first, in the words of who serves a model."""
+
+
+def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
+    """Return one sentence per operator, decode and prefill first; operators without any time have none.
+
+    Measured shapes are judged where there are some, else predicted ones; cold ones where there are some, because a
+    model's weights rarely stay in cache.
+    """
+    families: dict[str, list[ShapeResult]] = {}
+    for result in results:
+        if result.best is not None:
+            families.setdefault(result.op, []).append(result)
+    ordered = sorted(families, key=lambda op: list(_FAMILIES).index(op) if op in _FAMILIES else len(_FAMILIES))
+    return [f"{_sentence(op, _judged(families[op]))}." for op in ordered]
+
+
+def _judged(results: list[ShapeResult]) -> list[ShapeResult]:
+    """Narrow the results of an operator to the best evidence there is, never to nothing."""
+    for keep in (
+        lambda one: one.is_contest and one.baseline is not None,
+        lambda one: one.best.is_measured,
+        lambda one: one.cache != "warm",
+    ):
+        results = [one for one in results if keep(one)] or results
+    return results
+
+
+def _sentence(op: str, results: list[ShapeResult]) -> str:
+    family = _FAMILIES.get(op, op)
+    if len(results) == 1:  # titles of other operators begin with their name
+        return f"{family} at {results[0].verdict}" if op in _FAMILIES else results[0].verdict
+    if not all(one.is_contest and one.baseline is not None for one in results):
+        return f"{family}: nothing to compare with at {counted(len(results), 'shape')}; first {results[0].verdict}"
+    wins: dict[str, list[ShapeResult]] = {}
+    for one in results:
+        if one.is_win and one.best is not None:
+            wins.setdefault(one.best.label, []).append(one)
+    ranked = sorted(wins.items(), key=lambda item: (-len(item[1]), -max(_gain(one) for one in item[1]), item[0]))
+    base = _baseline_name([one.baseline for one in results if one.baseline is not None])
+    if not ranked:
+        return f"{family}: no format beats {base} at any of {len(results)} shapes{_level(results)}{_doubts(results)}"
+    verb = "wins" if ranked[0][1][0].best.is_measured else "should win"  # type: ignore[union-attr]  # it has won
+    parts = [f"{ranked[0][0]} {verb} {len(ranked[0][1])} of {len(results)} shapes, {_gains(ranked[0][1], base)}"]
+    parts += [f"{label} {verb} {len(members)}, {_gains(members, base)}" for label, members in ranked[1:3]]
+    others = sum(len(members) for _, members in ranked[3:])
+    parts += [f"{counted(len(ranked) - 3, 'other configuration')} {others}"] if others else []
+    stays = sum(not one.is_win and not one.judged.is_level for one in results)
+    parts += [f"{base} stays fastest at {stays}"] if stays else []
+    return f"{family}: {'; '.join(parts)}{_level(results)}{_doubts(results)}"
+
+
+def _gains(results: list[ShapeResult], base: str) -> str:
+    """`measured 1.2× to 1.9× BF16 (predicted 1.0× to 5.0×)`."""
+    measured = [one.measured_speedup for one in results if one.measured_speedup is not None]
+    predicted = [one.predicted_speedup for one in results if one.predicted_speedup is not None]
+    if not measured:
+        return f"predicted {_span(predicted)} {base}, not measured"
+    return f"measured {_span(measured)} {base}" + (f" (predicted {_span(predicted)})" if predicted else "")
+
+
+def _span(ratios: list[float]) -> str:
+    low, high = times_faster(min(ratios)), times_faster(max(ratios))
+    return low if low == high else f"{low} to {high}"
+
+
+def _gain(result: ShapeResult) -> float:
+    return result.measured_speedup or result.predicted_speedup or 0.0
+
+
+def _baseline_name(baselines: list[Configuration]) -> str:
+    names = dict.fromkeys(one.precision for one in baselines)
+    if len(names) == 1:
+        return next(iter(names))
+    return "the best 16-bit kernel" if all(one.is_sixteen_bit for one in baselines) else "the baseline"
+
+
+def _level(results: list[ShapeResult]) -> str:
+    level = [one for one in results if one.judged.is_level and one.best is not None]
+    names = dict.fromkeys(one.best.label for one in level if one.best is not None)
+    return f"; {', '.join(list(names)[:2])} only level with it at {len(level)}" if level else ""
+
+
+def _doubts(results: list[ShapeResult]) -> str:
+    doubtful = [one for one in results if one.judged.doubts]
+    flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
+    return f" (doubtful at {len(doubtful)}: {', '.join(flags)})" if doubtful else ""

@@ -1,0 +1,248 @@
+"""Who wins a shape, against what, and the sentence the terminal and the report print: hand numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from results.records import Measurement, PredictionRecord, ProcessInfo, Record
+from results.verdict import are_level, contenders, groups, judge, shape_verdicts, times_faster
+from roofline_model.operators import gemm
+from roofline_model.roofline import predict
+
+DECODE = (1, 4096, 4096)
+
+
+def record(b, a=None, kernel="matmul", median_s=None, *, low=0.99, high=1.01, flags=(), status=None, reason="", shape=DECODE,
+           cache="cold", ideal_s=None, path=None, process=0, has_interval=True):  # fmt: skip
+    """One record on the b10 placeholder (1000 GB/s); `ideal_s` and `path` overwrite the prediction, low and high are ratios."""
+    work = gemm(*shape, a=a or b, b=b)
+    ideal = PredictionRecord.from_prediction(predict(work, "b10"), "h", median_s)
+    ideal = replace(ideal, time_s=ideal_s or ideal.time_s, path=path or ideal.path)
+    measurement = None
+    if median_s is not None:
+        measurement = Measurement(
+            samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s * 0.9, max_s=median_s * 1.3, mean_s=median_s, std_s=None,
+            q1_s=median_s, q3_s=median_s, sample_count=9, ci_low_s=median_s * low if has_interval else None,
+            ci_high_s=median_s * high if has_interval else None, stop_reason="converged", flags=tuple(flags),
+        )  # fmt: skip
+    return Record(
+        record_id=f"{b}{a}{kernel}{process}", run_id="r", case=work.case(kernel, cache=cache), status=status or ("measured" if measurement else "predicted"),
+        reason=reason, measurement=measurement, predictions=(ideal,), process=ProcessInfo(ordinal=process),
+    )  # fmt: skip
+
+
+def sentence(*records):
+    return judge(records).sentence
+
+
+def test_predicted_and_measured_speedup_by_hand():
+    verdict = judge([record("BF16", median_s=46e-6), record("INT4", "BF16", "tinygemm", 20e-6)])
+    # ideal: (4096²·2 + 2·2·4096) B against (4096²/2 + 2·2·4096) B at one bandwidth; measured: 46 / 20
+    assert verdict.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
+    assert verdict.measured_speedup == pytest.approx(2.3)
+    assert verdict.is_win
+    assert verdict.sentence == "INT4 W4A16 (tinygemm) predicted 4.0× BF16, measured 2.3×"
+
+
+def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster():
+    verdict = judge([
+        record("BF16", median_s=40e-6), record("FP16", median_s=30e-6),
+        record("FP32", median_s=25e-6), record("INT8", "INT8", "int_mm", 15e-6),
+    ])  # fmt: skip
+    assert (verdict.baseline.label, verdict.best.label) == ("FP16 (matmul)", "INT8 (int_mm)")
+    assert verdict.measured_speedup == pytest.approx(2.0)
+    assert [one.precision for one in verdict.ranked] == ["INT8", "FP32", "FP16", "BF16"]
+
+
+def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
+    fp32 = record("FP32", median_s=80e-6)
+    assert sentence(fp32, record("INT8", "INT8", "int_mm", 20e-6)) == "INT8 (int_mm) predicted 4.0× FP32, measured 4.0×"
+    # A predicted BF16 does not displace a measured FP32: measured is compared with measured.
+    assert judge([fp32, record("BF16"), record("INT8", "INT8", "int_mm", 20e-6)]).baseline.precision == "FP32"
+
+
+def test_without_any_baseline_no_speedup_is_invented():
+    verdict = judge([record("INT4", "BF16", "tinygemm", 20e-6), record("INT8", "BF16", "int8pack", 30e-6)])
+    assert (verdict.baseline, verdict.predicted_speedup, verdict.measured_speedup) == (None, None, None)
+    assert (
+        verdict.sentence == "INT4 W4A16 (tinygemm) is fastest, measured 20 µs; no 16-bit or FP32 kernel to compare with"
+    )
+    assert shape_verdicts(verdict.lost + verdict.ranked[0].records + verdict.ranked[1].records) == []
+
+
+def test_intervals_that_overlap_the_baselines_are_no_win():
+    # [97, 103] µs and [94.5, 100.5] µs share [97, 100.5]
+    near = judge([record("BF16", median_s=100e-6, low=0.97, high=1.03),
+                  record("INT8", "INT8", "int_mm", 97.5e-6, low=0.97, high=1.03)])  # fmt: skip
+    assert near.is_level
+    assert not near.is_win
+    assert (
+        near.sentence == "INT8 (int_mm) is level with BF16 (matmul): predicted 2.0×, measured 1.0× within the intervals"
+    )
+    # the same medians with intervals of ±1 %: [99, 101] and [96.5, 98.5]
+    clear = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 97.5e-6)])
+    assert clear.is_win
+    assert not clear.is_level
+
+
+def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
+    assert sentence(record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)) == (
+        "BF16 (matmul) stays fastest, measured 100 µs; INT8 (int_mm) is level with it: predicted 2.0×, measured 1.0× within the intervals"
+    )
+
+
+def test_a_narrow_format_that_loses_is_said_to_lose():
+    shape = (512, 4096, 4096)
+    assert sentence(
+        record("BF16", median_s=1e-3, shape=shape), record("INT4", "BF16", "tinygemm", 10e-3, shape=shape)
+    ) == ("BF16 (matmul) stays fastest, measured 1 ms; INT4 W4A16 (tinygemm) predicted 1.0× BF16, measured 0.1×")
+    assert sentence(record("BF16", median_s=1e-3), record("FP16", median_s=2e-3)) == (
+        "BF16 (matmul) is fastest, measured 1 ms; no narrower format was measured"
+    )
+
+
+def test_too_few_samples_for_an_interval_use_their_range():
+    # range [90, 130] µs meets [99, 101] µs although the medians are 100 and 140 · 0.8
+    slow = record("BF16", median_s=100e-6, has_interval=False)
+    assert (judge([slow]).best.low_s, judge([slow]).best.high_s) == pytest.approx((90e-6, 130e-6))
+    assert judge([slow, record("INT8", "INT8", "int_mm", 92e-6)]).is_level
+    assert judge([slow, record("INT8", "INT8", "int_mm", 80e-6)]).is_win
+
+
+def test_winners_level_with_each_other_are_named_together():
+    found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 50e-6),
+                   record("INT8", "BF16", "int8pack", 50.5e-6), record("INT4", "BF16", "tinygemm", 50.7e-6)])  # fmt: skip
+    assert found.is_win
+    assert found.sentence.endswith("measured 2.0×; level with INT8 W8A16 (int8pack) and 1 more")
+
+
+def test_exact_ties_go_to_the_baseline_then_to_the_name():
+    tied = [record("INT8", "INT8", "int_mm", 50e-6), record("BF16", kernel="b", median_s=50e-6), record("BF16", kernel="a", median_s=50e-6)]  # fmt: skip
+    for order in (tied, tied[::-1]):
+        verdict = judge(order)
+        assert verdict.best is verdict.baseline
+        assert verdict.best.case.kernel == "a"
+
+
+def test_predictions_only():
+    verdict = judge([record("BF16"), record("INT8", "INT8", "int_mm")])
+    assert verdict.measured_speedup is None
+    assert verdict.is_win
+    assert verdict.sentence == "INT8 (int_mm) predicted 2.0× BF16, not measured"
+    # Two kernels of one format have one prediction; the model cannot choose between them.
+    two = sentence(record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded"))
+    assert two == "INT8 (int_mm) predicted 2.0× BF16, not measured; level with INT8 (padded)"
+
+
+def test_predictions_closer_than_half_a_percent_are_level():
+    base = record("BF16", ideal_s=100e-6)
+    assert judge([base, record("INT4", "BF16", "tinygemm", ideal_s=99.6e-6)]).sentence == (
+        "INT4 W4A16 (tinygemm) is level with BF16 (matmul): predicted 1.0×, not measured"
+    )
+    assert judge([base, record("INT4", "BF16", "tinygemm", ideal_s=99.0e-6)]).is_win
+
+
+@pytest.mark.parametrize("marked", [{"kernel": "scaled_mm_emulated"}, {"kernel": "k", "path": "emulated"}])
+def test_an_emulated_kernel_never_wins_by_prediction(marked):
+    emulated = record("FP8_E4M3", "FP8_E4M3", ideal_s=1e-6, **marked)
+    verdict = judge([record("BF16"), emulated])
+    assert (verdict.best.precision, verdict.is_win) == ("BF16", False)
+    assert verdict.sentence == (
+        f"BF16 (matmul) stays fastest, predicted 33.57 µs; FP8_E4M3 ({marked['kernel']}) is emulated, and its prediction leaves out what that costs"
+    )
+    assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.case.kernel == "int_mm"
+    alone = judge([emulated])
+    assert alone.best is None
+    assert alone.sentence.startswith("only emulated kernels were predicted (FP8_E4M3")
+    # Measured, its real cost is in the time: then it may win.
+    assert judge([record("BF16", median_s=50e-6), record("FP8_E4M3", median_s=20e-6, **marked)]).is_win
+
+
+def test_measured_evidence_outranks_a_faster_prediction():
+    verdict = judge([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")])
+    assert verdict.best.precision == "BF16"
+    assert not verdict.is_contest
+    assert shape_verdicts([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")]) == []
+
+
+@pytest.mark.parametrize("flag", ["noisy", "drift", "contended", "stolen", "cold-unproven"])
+@pytest.mark.parametrize("side", ["baseline", "best"])
+def test_doubts_on_either_side_are_in_the_sentence(flag, side):
+    flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
+    found = judge([record("BF16", median_s=40e-6, flags=flags["baseline"]), record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"])])  # fmt: skip
+    assert found.doubts == (flag,)
+    assert found.sentence == f"INT8 (int_mm) predicted 2.0× BF16, measured 2.0× (doubtful: {flag})"
+
+
+def test_doubts_about_the_rival_count_and_about_bystanders_do_not():
+    fast, slow = record("BF16", median_s=20e-6), record("INT8", "INT8", "int_mm", 40e-6, flags=("drift",))
+    assert sentence(fast, slow).endswith("measured 0.5× (doubtful: drift)")
+    bystander = record("FP32", median_s=90e-6, flags=("noisy",))
+    assert judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), bystander]).doubts == ()
+
+
+def test_forced_measurements_never_meet_the_prediction_of_another_chip():
+    verdict = judge([record("BF16", median_s=40e-6, flags=("forced",)), record("INT8", "INT8", "int_mm", 20e-6, flags=("forced", "drift"))])  # fmt: skip
+    assert verdict.predicted_speedup is None
+    assert verdict.measured_speedup == pytest.approx(2.0)
+    assert (
+        verdict.sentence
+        == "INT8 (int_mm) measured 2.0× BF16 (doubtful: drift; forced: not measured on the predicted chip)"
+    )
+
+
+def test_processes_are_pooled_and_what_they_differ_by_widens_the_interval():
+    runs = [record("BF16", median_s=time_s, process=i) for i, time_s in enumerate((10e-6, 50e-6, 20e-6))]
+    (one,) = contenders(runs)
+    assert one.measured_s == 20e-6
+    assert (one.low_s, one.high_s) == pytest.approx((9.9e-6, 50.5e-6))
+    assert are_level(one, contenders([record("INT8", "INT8", "int_mm", 12e-6)])[0])
+
+
+def test_failed_skipped_and_timeless_cases_never_compete():
+    lost = [
+        record("BF16", median_s=1e-9, status="failed", reason="out of memory"),
+        record("INT8", "INT8", "int_mm", status="skipped", reason="no unit"),
+        record("FP16", median_s=0.0),
+    ]
+    verdict = judge(lost)
+    assert (verdict.best, verdict.ranked, len(verdict.lost)) == (None, (), 3)
+    assert verdict.sentence == "nothing measured or predicted (3 cases: out of memory; no unit)"
+    assert (
+        sentence(*lost, record("INT8", "INT8", "padded", 1e-3))
+        == "INT8 (padded) measured 1 ms; nothing else ran on this shape"
+    )
+
+
+def test_shapes_and_cache_states_are_never_mixed():
+    records = [
+        record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6),
+        record("BF16", median_s=10e-6, cache="warm"), record("INT8", "INT8", "int_mm", 2e-6, cache="warm"),
+        record("BF16", median_s=1e-6, shape=(1, 64, 64)),
+    ]  # fmt: skip
+    assert len(groups(records)) == 3
+    assert [(one.cache, round(one.measured_speedup, 6)) for one in shape_verdicts(records)] == [
+        ("cold", 2.0),
+        ("warm", 5.0),
+    ]
+
+
+def test_operators_without_a_and_b_have_a_baseline_when_all_inputs_share_its_format():
+    def attention(formats, time_s):
+        one = record("BF16", median_s=time_s)
+        return replace(one, case=replace(one.case, op="attention", formats=formats))
+
+    plain = attention((("q", "BF16"), ("k", "BF16"), ("v", "BF16")), 40e-6)
+    narrow = attention((("q", "BF16"), ("k", "FP8_E4M3"), ("v", "FP8_E4M3")), 20e-6)
+    verdict = judge([plain, narrow])
+    assert verdict.baseline.precision == "BF16"
+    assert verdict.is_win
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(4.04, "4.0×"), (0.951, "1.0×"), (0.083, "0.083×"), (99.4, "99.4×"), (120.4, "120×")]
+)
+def test_speedups_are_printed_as_people_say_them(ratio, text):
+    assert times_faster(ratio) == text
