@@ -161,11 +161,10 @@ def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
 def _csv_number(path: Path, line: int, letter: str, cells: list[str], index: int) -> int:
     where = f"shape file {path}, line {line}"
     text = cells[index].strip() if index < len(cells) else ""
-    if not (text.isdecimal() and text.isascii()):
+    if not (text.isdecimal() and text.isascii() and len(text) < 20):
         raise InvalidValueError(f"{where}: {letter} must be a whole number, got {text[:40]!r}")
     try:
-        # isdecimal bounds the characters, not the count: int() refuses more than 4300 digits.
-        check_dimension(letter.upper(), int(text[:20]))
+        check_dimension(letter.upper(), int(text))
     except InvalidValueError as error:
         raise InvalidValueError(f"{where}: {error}") from None
     return int(text)

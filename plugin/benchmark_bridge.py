@@ -48,7 +48,8 @@ def attach_timer(item: pytest.Item) -> None:
     if item.config.pluginmanager.hasplugin("benchmark") and item.get_closest_marker("benchmark") is None:
         item.add_marker(pytest.mark.benchmark(timer=SampleReplay()))
         # A case that is skipped or fails has nothing to feed it; that is our story to tell, not a warning's.
-        item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
+        if item.config.pluginmanager.hasplugin("warnings"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
 
 
 def feed(benchmark: Any, item: pytest.Item, samples_s: Sequence[float]) -> None:

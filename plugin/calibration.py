@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -35,9 +37,14 @@ def cpu_device(
     `refresh` measures in any case. A ceiling is the best this machine has shown: a later, lower value (a busy
     neighbour, throttling) does not lower it, unless `forget` starts anew.
     """
-    known = None if forget else _read_cache(machine)
-    if known is not None and not refresh:
-        return build_device(machine, known)
+    with _one_calibration_at_a_time(machine):
+        known = None if forget else _read_cache(machine)
+        if known is not None and not refresh:
+            return build_device(machine, known)
+        return _calibrate(machine, report, known)
+
+
+def _calibrate(machine: Machine, report: Callable[[str], None], known: Ceilings | None) -> Device:
     report("measuring this CPU's ceilings, once (about 12 s)")
     with LoadWatch() as load:
         ceilings = measure_cpu_ceilings(machine.cache_bytes, report)
@@ -60,8 +67,19 @@ def cached_cpu_device(machine: Machine) -> Device | None:
 def _read_cache(machine: Machine) -> Ceilings | None:
     try:
         stored = json.loads(_cache_file(machine).read_text())["ceilings"]
-        return Ceilings(**{**stored, "disturbed_by": tuple(stored["disturbed_by"])})
-    except (OSError, ValueError, KeyError, TypeError):  # absent, or written by another version: measure again
+        ceilings = Ceilings(**{**stored, "disturbed_by": tuple(stored["disturbed_by"])})
+        rates = [ceilings.dram_bytes_per_s, *ceilings.flops_per_s.values()]
+        rates += [rate for rate in (ceilings.cache_bytes_per_s, ceilings.cache_capacity_bytes) if rate is not None]
+        usable = "FP32" in ceilings.flops_per_s and all(isinstance(rate, float) and 1e3 < rate < 1e18 for rate in rates)
+        return ceilings if usable else None
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):  # absent, or written by another version: measure again
         return None
 
 
@@ -143,6 +161,21 @@ def _cache_file(machine: Machine) -> Path:
         ]
     )
     return Path(base) / f"cpu-{fingerprint}.json"
+
+
+@contextlib.contextmanager
+def _one_calibration_at_a_time(machine: Machine) -> Iterator[None]:
+    """Let the second of two processes wait and read what the first measured, instead of both disturbing each other."""
+    file = _cache_file(machine).with_suffix(".lock")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = file.open("w")
+    except OSError:  # nowhere to lock, nowhere to cache
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _write_cache(machine: Machine, ceilings: Ceilings) -> None:

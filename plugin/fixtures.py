@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,6 +106,10 @@ class RooflineFixture:
         prediction stored. `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
         Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
         """
+        try:
+            json.dumps(dict(extra or {}), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidValueError(f"declare: extra must hold JSON values only: {error}") from None
         pending = Pending(case, None, extra=dict(extra or {}))
         self.pending.append(pending)
         with _skipping(pending):
@@ -187,6 +192,10 @@ class RooflineFixture:
         if len(kernels) < 2:
             raise InvalidValueError(f"compare needs at least two kernels, got {len(kernels)}; use measure for one")
         prefix = f"{name}." if name else ""
+        if len({_kernel_name(f"{prefix}{label}") for label in kernels}) < len(kernels):
+            raise InvalidValueError(
+                f"compare: the names {', '.join(map(repr, kernels))} are the same once stored; change one"
+            )
         entries = {
             label: self._current(work, f"{prefix}{label}", make_args is not None, last=False) for label in kernels
         }
@@ -234,7 +243,7 @@ class RooflineFixture:
             return self.pending[-1]
         work = work if work is not None else self._defaults.get("work")
         label = name or self._defaults.get("name") or self._request.node.name
-        kernel = re.sub(r"[^A-Za-z0-9._]+", "_", str(label)).strip("_")[:120] or "kernel"
+        kernel = _kernel_name(str(label))
         cache = "cold" if can_rotate and self._session.options.cache != "warm" else "warm"
         custom = Case("custom", (), (), kernel, cache)
         case = work.case(kernel, cache=cache) if isinstance(work, Operator) else custom
@@ -242,9 +251,7 @@ class RooflineFixture:
         if known is not None and not known.status:
             return known  # declared, and now measured
         if known is not None:
-            raise InvalidValueError(
-                f"{case.kernel!r} was measured in this test already; give each measurement its own name="
-            )
+            raise InvalidValueError(f"{label!r} was measured in this test already; give each measurement its own name=")
         if last:
             self.declare(case, work)
             return self.pending[-1]
@@ -293,6 +300,14 @@ class RooflineFixture:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
         found = [entry.record(self._session, test_id, failure) for entry in self.pending]
         return [record for record in found if record is not None]
+
+
+def _kernel_name(label: str) -> str:
+    """Return a name that may stand in a test id; raises `InvalidValueError` when nothing of it may."""
+    kernel = re.sub(r"[^A-Za-z0-9._]+", "_", label).strip("_")[:120]
+    if not kernel:
+        raise InvalidValueError(f"kernel name {label[:60]!r} has no letter or digit of ASCII; give another name=")
+    return kernel
 
 
 @contextlib.contextmanager

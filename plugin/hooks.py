@@ -18,7 +18,7 @@ from plugin.options import BenchOptions
 from plugin.progress import Progress
 from plugin.session import BenchSession
 from plugin.target import Target
-from roofline_model.errors import RooflineError
+from roofline_model.errors import InvalidValueError, RooflineError
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
 
@@ -40,6 +40,11 @@ class RooflineHooks:
         """The parsed options; raises a `RooflineError` for a bad one."""
         if self._options is None:
             self._options = BenchOptions.from_pytest_config(self.config)
+            workers_own_it = self._options.require_measured is not None or self._options.json_path is not None
+            if workers_own_it and (self.config.pluginmanager.hasplugin("dsession") or _is_worker()):
+                raise InvalidValueError(
+                    "--roofline-require-measured and --roofline-json need one process: under xdist (-n) each worker keeps a run of its own"
+                )
         return self._options
 
     @property
@@ -127,7 +132,7 @@ class RooflineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
         """Let one case measure at a time when xdist runs several workers."""
-        if _is_ours(item) and "PYTEST_XDIST_WORKER" in os.environ:
+        if _is_ours(item) and _is_worker():
             with _one_at_a_time(Path(str(self.config.invocation_params.dir))):
                 return (yield)
         return (yield)
@@ -163,7 +168,10 @@ class RooflineHooks:
         ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
-        self._session.close(int(session.exitstatus), is_partial)
+        try:
+            self._session.close(int(session.exitstatus), is_partial)
+        except RooflineError as error:
+            raise self.usage_error(str(error)) from None
 
     # The summary ---------------------------------------------------------------------------------------------
 
@@ -190,7 +198,7 @@ class RooflineHooks:
             terminalreporter.write_line(
                 f"ERROR: --roofline-require-measured={needed}: only {measured} measured", red=True
             )
-        if "PYTEST_XDIST_WORKER" in os.environ:
+        if _is_worker():
             terminalreporter.write_line(
                 "under xdist each worker keeps a run of its own and cases are measured one at a time"
             )
@@ -222,6 +230,10 @@ class RooflineHooks:
         return reporter
 
 
+def _is_worker() -> bool:
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
 def _is_ours(item: pytest.Item) -> bool:
     return "roofline" in getattr(item, "fixturenames", ())
 
@@ -232,8 +244,11 @@ def _failure(report: Any, call: pytest.CallInfo[None]) -> tuple[str, str] | None
         return None
     if report.skipped:
         return "skipped", _clean(str(getattr(call.excinfo.value, "msg", call.excinfo.value)))
-    text = str(call.excinfo.value).strip()
     kind = call.excinfo.typename
+    try:
+        text = str(call.excinfo.value).strip()
+    except Exception:  # an exception that cannot even say what it is
+        text = "(its message cannot be printed)"
     if isinstance(call.excinfo.value, MemoryError) or kind == "OutOfMemoryError":
         return "failed", _clean(f"out of memory: {text}")
     return "failed", _clean(text if kind == "WrongResultError" else f"{kind}: {text}")

@@ -34,6 +34,8 @@ def make_kernel_call(
     if not isinstance(mutates, list | tuple) or not all(isinstance(position, int) for position in mutates):
         raise InvalidValueError(f"mutates must be positions of arguments such as (0,), got {mutates!r}")
     fixed = () if args is None else _tuple("args", args)
+    if label:  # a contestant of compare: what it writes to its arguments is not another's fault
+        fixed = tuple(_copied(value) for value in fixed)
     return KernelCall(
         kernel=fn,
         make_args=(lambda index: fixed) if make_args is None else (lambda index: _tuple("make_args", make_args(index))),
@@ -45,6 +47,13 @@ def make_kernel_call(
         label=label,
         setup=setup,
     )
+
+
+def _copied(value: Any) -> Any:
+    """Return an array or tensor of equal data in memory of its own; anything else as it is."""
+    if hasattr(value, "detach") and hasattr(value, "clone"):
+        return value.detach().clone()
+    return value.copy() if hasattr(value, "__array_interface__") else value
 
 
 def _tuple(name: str, given: Any) -> tuple[Any, ...]:

@@ -60,7 +60,7 @@ class BenchOptions:
             max_seconds=_positive("--roofline-max-seconds", given.roofline_max_seconds, 0.7, "seconds", 86_400),
             timer=_text("--roofline-timer", given.roofline_timer, "auto"),
             power=given.roofline_power,
-            json_path=None if given.roofline_json is None else invocation / given.roofline_json,
+            json_path=_output("--roofline-json", given.roofline_json, invocation),
             require_measured=_count("--roofline-require-measured", given.roofline_require_measured),
             force_measure=bool(given.roofline_force_measure),
         )
@@ -70,6 +70,8 @@ def _located(db: str, invocation: Path) -> str:
     """Make a plain path independent of later changes of folder; URLs stay as they are."""
     if not db.strip():
         raise InvalidValueError("--roofline-db is empty; give a path such as .roofline/results.db or a database URL")
+    if db.startswith(":"):
+        raise InvalidValueError(f"--roofline-db {db}: a run must outlive its process; give a path or a database URL")
     return db if "://" in db else str(invocation / Path(db).expanduser())
 
 
@@ -102,9 +104,29 @@ def _positive(option: str, value: str | None, default: float, unit: str, most: f
 def _count(option: str, value: str | None) -> int | None:
     if value is None:
         return None
-    if not value.isdecimal() or int(value) < 1:
+    if not (value.isascii() and value.isdecimal() and len(value) < 10) or int(value) < 1:
         raise InvalidValueError(f"{option} takes a whole number of cases from 1, got {value!r}; write {option}=N")
     return int(value)
+
+
+def _output(option: str, value: str | None, invocation: Path) -> Path | None:
+    """Return the path of a file to be written; refuses what cannot become one, or is a results database."""
+    if value is None:
+        return None
+    path = invocation / value
+    if not value.strip() or path.is_dir() or (path.exists() and not path.is_file()):
+        raise InvalidValueError(f"{option} {value!r} is no file that can be written; give a path such as run.json")
+    try:
+        with path.open("rb") as stream:
+            if stream.read(15) == b"SQLite format 3":
+                raise InvalidValueError(
+                    f"{option} {value!r} is a results database; give another path, such as run.json"
+                )
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InvalidValueError(f"{option} {value!r} cannot be written ({error.strerror})") from None
+    return path
 
 
 def _format_keys(value: str | None) -> tuple[str, ...] | None:

@@ -165,11 +165,11 @@ class _Series:
         self.done += self.calls
         self.attempts += 1
         self.elapsed_s += max(0.0, self.timer.now() - before)
-        if value >= 0 and math.isfinite(value):  # a clock that runs backwards gives no sample
+        if value > 0 and math.isfinite(value):  # a clock that stands still or runs backwards gives no sample
             self.samples.append(value)
         elif self.attempts - len(self.samples) > MAX_BAD_SAMPLES:
             raise UnsupportedError(
-                f"timer {self.timer.name} gives negative or infinite times: {len(self.samples)} of {self.attempts} samples are usable"
+                f"timer {self.timer.name} gives zero, negative or infinite times: {len(self.samples)} of {self.attempts} samples are usable"
             )
         self.stop_reason = self.rule.reason_to_stop(self.samples, self.elapsed_s) or ""
         return bool(self.stop_reason)
@@ -204,7 +204,9 @@ class _Series:
             rotation=self.rotation,
             max_error=None if self.verifier is None else self.verifier.max_error,
             tolerance=None if self.verifier is None else self.verifier.tolerance,
-            flags=_flags(self.samples, stats, self.verifier, self.rotation, cold, cache_bytes),
+            flags=_flags(
+                self.samples, stats, self.verifier, self.rotation, cold and self.timer.runs_kernel, cache_bytes
+            ),
         )
 
 

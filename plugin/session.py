@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from plugin.options import BenchOptions
 from plugin.stopping import MedianInterval
 from plugin.target import Target, resolve_target
 from plugin.timers import MonotonicTimer, ReplayTimer, SimulatedTimer, Timer
-from results.records import HardwareProfile, Method, ProcessInfo, Record, RunInfo
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from results.export import export_documents, export_run_json
+from results.records import HardwareProfile, Method, ProcessInfo, Record, RunInfo, RunStatus
+from roofline_model.errors import InvalidValueError, StoreError, UnsupportedError
 
 Report = Callable[[str], None]
 
@@ -39,6 +42,7 @@ class BenchSession:
         self._profile_hash = ""
         self._replay: ReplayTimer | None = None
         self._nvml: NvmlDevice | None = None
+        self._unsaved: Record | None = None
         self.process = ProcessInfo()
         self.target: Target = resolve_target(options, lambda: cpu_device(find_machine(), report))
         if options.timer.startswith("replay:"):
@@ -76,7 +80,7 @@ class BenchSession:
         commit, branch, dirty = git_state(self.folder)
         machine = find_machine()
         self.process = ProcessInfo(0, os.getpid(), platform.node(), started)
-        self.run = RunInfo(
+        run = RunInfo(
             run_id=self._run_id or new_run_id(),
             started_at=started,
             label=self.options.run_label,
@@ -89,7 +93,8 @@ class BenchSession:
             plugin_version=plugin.__version__,
             environment=capture_environment(machine, self.target.device if self.target.can_measure else machine.kind),
         )
-        self._store.begin_run(self.run)
+        self._store.begin_run(run)
+        self.run = run  # only now: a run that could not begin has nothing to end
         self._profile_hash = hardware.content_hash
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
         if (
@@ -102,38 +107,43 @@ class BenchSession:
         return self.run
 
     def add(self, record: Record) -> None:
-        """Commit one record."""
-        self.records.append(record)
+        """Commit one record. Raises `StoreError`, after which the session ends and `close` rescues what it holds."""
+        self._unsaved = record
         self._store.add_record(record)
+        self._unsaved = None
+        self.records.append(record)
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """End the run; a session that never began one leaves no trace. A partial run is never `latest`."""
         if self.run is None:
             return
-        interrupted = is_partial or exit_code in (2, 3)
-        self._store.finish_run(
-            self.run.run_id,
-            status="interrupted" if interrupted else "complete",
-            exit_code=exit_code,
-            finished_at=utc_now(),
-        )
-        if self.options.json_path is not None:
-            self._export(self.options.json_path)
-        self._store.close()
-
-    def _export(self, path: Path) -> None:
-        import json
-
-        from results.export import export_run_json
-
-        assert self.run is not None
+        interrupted = is_partial or exit_code in (2, 3) or self._unsaved is not None
+        status: RunStatus = "interrupted" if interrupted else "complete"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(
-                json.dumps(export_run_json(self._store, self.run.run_id), indent=1) + "\n", encoding="utf-8"
-            )
-        except OSError as error:
-            self._report(f"--roofline-json: {path} cannot be written ({error.strerror}); the run is in {self.database}")
+            if self._unsaved is not None:
+                raise StoreError("a record could not be stored")
+            self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
+            if self.options.json_path is not None:
+                write_json(self.options.json_path, export_run_json(self._store, self.run.run_id))
+        except StoreError as error:
+            raise StoreError(f"{error} {self._rescue(status, exit_code)}") from None
+        finally:
+            self._store.close()
+
+    def _rescue(self, status: RunStatus, exit_code: int) -> str:
+        """Write what this process still knows of the run beside the database; return where, as a sentence."""
+        assert self.run is not None
+        run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
+        records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]
+        target = str(self.options.db)
+        path = self.folder / f"{run.run_id}.rescued.json" if "://" in target else Path(f"{target}.rescued.json")
+        hardware = self.target.hardware
+        profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
+        try:
+            write_json(path, export_documents(run, [profile], records))
+        except StoreError as error:
+            return f"({len(records)} records could not be rescued either: {error})"
+        return f"({len(records)} records are in {path}; `roofline import` reads it)"
 
     # What a case needs to be measured ------------------------------------------------------------------------
 
@@ -210,6 +220,17 @@ class BenchSession:
             )
         if kind == "cuda-event" and self.target.device == "cpu":
             raise UnsupportedError("--roofline-timer cuda-event needs kernels on a GPU; use monotonic on a CPU")
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a file in one step: the old one stays until the new one is whole. Raises `StoreError`."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written ({error.strerror})") from None
 
 
 def new_run_id() -> str:

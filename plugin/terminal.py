@@ -28,7 +28,7 @@ class Line:
 
 def summary_lines(records: Sequence[Record], failed_reasons: bool = True) -> list[Line]:
     """Return the whole summary: one block per shape, then the reasons of what was not measured."""
-    verdicts = {(v.op, v.baseline.case.shape, v.cache, v.baseline.case.mode): v for v in shape_verdicts(records)}
+    verdicts = {verdict.key: verdict for verdict in shape_verdicts(records)}
     lines: list[Line] = []
     for key, members in groups(records).items():
         shown = [

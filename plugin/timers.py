@@ -74,6 +74,11 @@ class MonotonicTimer:
         return time.perf_counter()
 
 
+_SIMULATION_RANGES = {
+    "efficiency": (1e-6, 1e3), "noise": (0.0, 2.0), "drift": (-0.1, 1e3), "bimodal": (0.0, 1.0), "slow_factor": (1e-3, 1e3), "true_s": (1e-12, 1e4),
+}  # fmt: skip
+
+
 @dataclass(slots=True)
 class SimulatedTimer:
     """An imaginary device with a known true time: every rule of the runner can be checked against the truth.
@@ -117,6 +122,12 @@ class SimulatedTimer:
                 raise InvalidValueError(
                     f"--roofline-timer simulated: {part!r} is not a setting; write simulated:noise=0.02,seed=1 with {', '.join(known)}"
                 ) from None
+        for setting, number in settings.items():
+            low, high = _SIMULATION_RANGES.get(setting, (0.0, 1e9))
+            if not low <= number <= high:
+                raise InvalidValueError(
+                    f"--roofline-timer simulated: {setting} must be from {low:g} to {high:g}, got {number:g}"
+                )
         seed = int(settings.pop("seed", 0))
         return replace(cls(seed=seed), **settings)  # type: ignore[arg-type]  # names were checked above
 

@@ -28,6 +28,9 @@ SqliteMode = Literal["ro", "rw", "rwc"]
 WRITING = "roofline_writing"
 """Execution option: the transaction takes the write lock at its start, so that it never has to be promoted."""
 
+REPLACE_IT = "move it away and `roofline import` an exported run, or restore a backup"
+LACKS_TABLES = "is damaged, a part of its tables is missing:"
+
 MAKE_A_RUN = "`pytest bench_cases -k gemv` makes a run"
 
 
@@ -177,11 +180,14 @@ def _not_storable(doing: str, error: Exception) -> str:
 
 _SQLITE_MEANINGS = (
     ("file is not a database", "is not a SQLite database: nothing was changed; name another file with --roofline-db or ROOFLINE_DB"),
-    ("malformed", "is damaged: move it away and `roofline import` an exported run, or restore a backup"),
+    ("malformed", f"is damaged: {REPLACE_IT}"),
     ("unable to open", "cannot be opened: check that its folder exists and can be written"),
     ("readonly database", "is read-only: choose another place with --roofline-db or ROOFLINE_DB, or change its permissions"),
     ("database is locked", f"has been locked by another process for {BUSY_TIMEOUT_S:g} s: end it or try again"),
+    ("table is locked", "is locked by another statement of this process: end it or try again"),
     ("disk is full", "cannot grow, the disk is full: free some space, everything committed so far is safe"),
+    ("disk I/O error", "cannot be read or written (disk I/O error): check that the disk has space left and works, everything committed so far is safe"),
+    ("no such (table|column)", f"{LACKS_TABLES} {REPLACE_IT}"),
 )  # fmt: skip
 
 _POSTGRES_MEANINGS = (
@@ -191,5 +197,6 @@ _POSTGRES_MEANINGS = (
     ("[Cc]onnection refused", "does not answer (connection refused): start PostgreSQL or correct host and port"),
     ("timeout", f"does not answer within {CONNECT_TIMEOUT_S} s: correct host and port"),
     ("resolve host", "has a host name that nobody knows: correct the URL"),
+    (r'relation ".*" does not exist', f"{LACKS_TABLES} {REPLACE_IT}"),
     ("permission denied", "does not allow this: grant the user CREATE on the schema and rights on its tables"),
 )  # fmt: skip

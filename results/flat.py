@@ -90,6 +90,20 @@ _PREDICTION = (
 )
 _WORK = ("flops", "read_bytes", "write_bytes", "intensity_flop_per_byte")
 
+# What a reader would otherwise compute or take apart; the sizes are counts, empty where a case has no such dimension.
+_DERIVED: dict[str, Callable[[Record], Any]] = {
+    "M": lambda record: dict(record.case.shape).get("M"),
+    "N": lambda record: dict(record.case.shape).get("N"),
+    "K": lambda record: dict(record.case.shape).get("K"),
+    "weight_format": lambda record: dict(record.case.formats).get("b"),
+    "activation_format": lambda record: dict(record.case.formats).get("a"),
+    "output_format": lambda record: dict(record.case.formats).get("c"),
+    "achieved_bytes_per_s": lambda record: _per_measured_second(record, "total_bytes"),
+    "achieved_flops_per_s": lambda record: _per_measured_second(record, "flops"),
+    "roof_ratio": lambda record: _per_measured_second(record, "time_s"),
+}
+"""achieved: the work the prediction counts over the measured median; roof_ratio: ideal over measured, 1 is the roof."""
+
 COLUMNS: tuple[str, ...] = (
     *_RUN,
     *_RECORD,
@@ -101,6 +115,7 @@ COLUMNS: tuple[str, ...] = (
     "ideal_notes",
     *(f"expected_{name}" for name in _PREDICTION),
     "expected_notes",
+    *_DERIVED,
 )
 """Columns are only ever added at the end; what reads our CSV by position keeps working."""
 
@@ -117,6 +132,7 @@ def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
             **_worked(record.ideal or record.expected),
             **_predicted("ideal", record.ideal),
             **_predicted("expected", record.expected),
+            **{name: get(record) for name, get in _DERIVED.items()},
         }
         yield {name: row[name] for name in COLUMNS}
 
@@ -130,6 +146,13 @@ def _measured(measurement: Measurement | None) -> Row:
 
 def _worked(prediction: PredictionRecord | None) -> Row:
     return {name: None if prediction is None else getattr(prediction, name) for name in _WORK}
+
+
+def _per_measured_second(record: Record, name: str) -> float | None:
+    """Return a quantity of the ideal prediction over the measured median; None when either is unknown or 0 s long."""
+    if record.ideal is None or record.measurement is None or not record.measurement.median_s > 0:
+        return None
+    return float(getattr(record.ideal, name)) / record.measurement.median_s
 
 
 def _predicted(kind: str, prediction: PredictionRecord | None) -> Row:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results.export import EXPORT_FORMAT, EXPORT_VERSION
+from results.import_checks import check_run
 from results.plain_form import FormError, NewerFormError, from_plain
 from results.records import HardwareProfile, Record, RunInfo
 from roofline_model.errors import StoreError
@@ -50,7 +51,7 @@ def import_file(store: ResultStore, path: str | Path) -> ImportReport:
 def read_export(path: str | Path) -> ExportedRun:
     """Return the run of an exported JSON file. Raises `StoreError` as `import_file` does."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # Windows editors put a byte order mark first
     except (OSError, UnicodeDecodeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise StoreError(
@@ -90,6 +91,7 @@ def parse_export(document: Any) -> ExportedRun:
             raise FormError(f"records[{number}].run_id is not the id of the run")
     if not run.run_id or any(not record.record_id for record in records):
         raise FormError("the run or a record has an empty id")
+    check_run(run, records)
     return ExportedRun(run, tuple(profiles), tuple(records))
 
 

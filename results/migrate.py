@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from results.connection import MAKE_A_RUN, WRITING, make_engine, translated
+from results.connection import LACKS_TABLES, MAKE_A_RUN, REPLACE_IT, WRITING, make_engine, translated
 from results.file_lock import exclusive_lock
 from results.schema import SCHEMA_VERSION, VERSION_TABLE, Base
 from results.target import StoreTarget
@@ -28,13 +29,16 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 ADVISORY_LOCK_KEY = 0x526F_6F66_6C69_6E65
 """The word "Roofline" as a 64-bit number: the lock that creators and upgraders of a PostgreSQL database share."""
 
+PLACE_FAILED = "disk is full|disk I/O error"
+"""What SQLite says when the file system, not a script, is at fault."""
+
 _log = logging.getLogger(__name__)
 
 
 def read_version(connection: Connection, target: StoreTarget) -> int | None:
     """Return the schema version of the database, or None when it is empty.
 
-    Raises `StoreError` when it belongs to something else; nothing is changed.
+    Raises `StoreError` when it belongs to something else or lacks tables of today's schema; nothing is changed.
     """
     if connection.dialect.name == "sqlite":
         tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
@@ -48,10 +52,14 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
         found = None
     else:
         found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    if found is None or not (str(found).isdecimal() and {"run", "record"} <= tables):
+    ours = Base.metadata.tables.keys()
+    if found is None or not (str(found).isdecimal() and 2 * len(ours & tables) > len(ours)):
         raise StoreError(
             f"{target.name} is a database of something else: nothing was changed; name another one with --roofline-db or ROOFLINE_DB"
         )
+    missing = sorted(ours - tables) if int(found) == SCHEMA_VERSION else []
+    if missing:
+        raise StoreError(f"{target.name} {LACKS_TABLES} {REPLACE_IT} (not there: {', '.join(missing)})")
     return int(found)
 
 
@@ -180,8 +188,10 @@ def _explained(target: StoreTarget, version: int | None, wanted: int, backup: Pa
         kept = f"; a backup is at {backup}" if backup else ""
         cause = error if isinstance(error, RooflineError) else getattr(error, "orig", None) or error
         reason = (str(cause).splitlines() or [type(error).__name__])[0][:300]
+        is_place = re.search(PLACE_FAILED, reason) is not None
+        advice = "Free some space, or name another place with --roofline-db" if is_place else "Please report this"
         raise StoreError(
-            target.redact(f"{target.name}: {doing} failed ({reason}); nothing was changed{kept}. Please report this.")
+            target.redact(f"{target.name}: {doing} failed ({reason}); nothing was changed{kept}. {advice}.")
         ) from error
 
 

@@ -122,6 +122,9 @@ def _scalar(hint: Any, data: Any, where: str) -> Any:
 def _case(data: Any, where: str) -> Case:
     if not isinstance(data, dict):
         raise FormError(f"{where} is {_kind_name(data)}, not an object")
+    unknown = data.keys() - {"op", "shape", "formats", "kernel", "cache", "mode"}
+    if unknown:
+        raise FormError(f"{where} has an unknown field {sorted(unknown)[0][:40]!r}")
     for name in ("op", "kernel", "cache", "mode"):
         _scalar(str, data.get(name), f"{where}.{name}")
     for name, hint in (("shape", int), ("formats", str)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from sqlalchemy import Connection
 
@@ -14,6 +15,14 @@ from roofline_model.errors import StoreError, UnknownNameError
 
 SHORTEST_PREFIX = 4
 _LISTED = 8
+
+
+def check_label(label: str) -> None:
+    """Raise `StoreError` for a label that `resolve` would take for another run: latest, latest~1, …."""
+    if re.match(r"latest(~|$)", label.strip()):
+        raise StoreError(
+            f"{label.strip()[:40]!r} cannot label a run, it already means one of the newest runs: choose another label"
+        )
 
 
 def resolve(connection: Connection, name: str, place: str) -> RunInfo:
@@ -71,5 +80,17 @@ def _no_runs(place: str) -> StoreError:
 
 
 def _listed(runs: list[RunInfo]) -> str:
-    shown = [f"{run.run_id[:12]} ({run.label or run.started_at[:16]})" for run in runs[:_LISTED]]
+    digits = _telling_length([run.run_id for run in runs])
+    shown = [f"{run.run_id[:digits]} ({run.label or run.started_at[:16]})" for run in runs[:_LISTED]]
     return ", ".join(shown) + (", …" if len(runs) > _LISTED else "")
+
+
+def _telling_length(run_ids: list[str]) -> int:
+    """Return how many digits tell these ids apart, 12 at least."""
+    # Of sorted ids, those that share the most are neighbours.
+    ordered = sorted(run_ids)
+    digits = 12
+    for one, next_one in pairwise(ordered):
+        while digits < len(one) and one[:digits] == next_one[:digits]:
+            digits += 1
+    return digits

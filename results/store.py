@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from results import read, run_names, write
 from results.connection import WRITING, make_engine, prepare_place, translated
+from results.database_file import DatabaseFile
 from results.migrate import ensure_current, read_version
 from results.records import HardwareProfile, Record, RunInfo, RunStatus
 from results.target import StoreTarget, parse_target
@@ -42,6 +43,7 @@ class ResultStore:
         self._engine = make_engine(target, mode="ro" if read_only else "rw")
         try:
             ensure_current(target, self._engine, create=create, read_only=read_only)
+            self._file = None if read_only or target.path is None else self._opened_file(target.path)
         except BaseException:
             self._engine.dispose()
             raise
@@ -76,7 +78,8 @@ class ResultStore:
     # Writing -------------------------------------------------------------------------------------------------
 
     def begin_run(self, run: RunInfo) -> None:
-        """Store a run before its records. Raises `StoreError` when its id is already there."""
+        """Store a run before its records. Raises `StoreError` when its id is already there or its label means another run."""
+        run_names.check_label(run.label)
 
         def insert(connection: Connection) -> None:
             if read.read_run(connection, run.run_id) is not None:
@@ -86,7 +89,7 @@ class ResultStore:
         self._write("storing the run", insert)
 
     def finish_run(self, run_id: str, *, status: RunStatus, exit_code: int | None, finished_at: str | None) -> None:
-        """Store how a run ended. Raises `StoreError` for an unknown run."""
+        """Store how a run ended. Raises `StoreError` for an unknown run, and when the file was replaced meanwhile."""
 
         def finish(connection: Connection) -> None:
             ended = {"status": status, "exit_code": exit_code, "finished_at": finished_at}
@@ -102,7 +105,8 @@ class ResultStore:
     def add_record(self, record: Record) -> None:
         """Store one record in a transaction of its own: once this returns, a killed process does not lose it.
 
-        Raises `StoreError` for a run that was not begun and for a record id that is already there.
+        Raises `StoreError` for a run that was not begun, for a record id that is already there, and when the database
+        file is no longer the one that was opened.
         """
 
         def insert(connection: Connection) -> None:
@@ -118,8 +122,10 @@ class ResultStore:
     def add_run(self, run: RunInfo, profiles: Iterable[HardwareProfile], records: Iterable[Record]) -> tuple[int, int]:
         """Store a whole run at once (an import) and return how many records were added and how many were there already.
 
-        All or nothing. A run that is there as running takes over the end of this one.
+        All or nothing. A run that is there as running takes over the end of this one. Raises `StoreError` when a record
+        id belongs to another run already, or the label means another run.
         """
+        run_names.check_label(run.label)
         given = list(records)
 
         def insert(connection: Connection) -> tuple[int, int]:
@@ -131,7 +137,9 @@ class ResultStore:
                 connection.execute(update(write.RUN).where(write.RUN.c.run_id == run.run_id), ended)
             for profile in profiles:
                 write.insert_profile(connection, profile)
-            seen = write.present_record_ids(connection, [record.record_id for record in given])
+            owners = write.present_record_runs(connection, [record.record_id for record in given])
+            self._refuse_records_of_others(run, owners)
+            seen = set(owners)
             added = 0
             for record in given:
                 if record.record_id not in seen:
@@ -171,11 +179,24 @@ class ResultStore:
     # Transactions --------------------------------------------------------------------------------------------
 
     def _insert_again(self, connection: Connection, record: Record) -> None:
-        if write.present_record_ids(connection, [record.record_id]):
+        if write.present_record_runs(connection, [record.record_id]):
             raise StoreError(
                 f"record {record.record_id[:40]} is already in {self.name}: every record needs an id of its own"
             )
         write.insert_record(connection, self._known, record)
+
+    def _refuse_records_of_others(self, run: RunInfo, owners: Mapping[str, str]) -> None:
+        for record_id, owner in owners.items():
+            if owner != run.run_id:
+                raise StoreError(
+                    f"record {record_id[:40]} of run {run.run_id[:12]} is already in {self.name} as one of run {owner[:12]}: "
+                    "this is a changed copy of that run; import the file as it was exported. Nothing was imported."
+                )
+
+    def _opened_file(self, path: Path) -> DatabaseFile:
+        """Open the file (the pool keeps it open) and remember which one it is."""
+        with translated(self._target, "opening the database"), self._engine.connect():
+            return DatabaseFile(path)
 
     def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
         if self._read_only:
@@ -185,10 +206,14 @@ class ResultStore:
             try:
                 with translated(self._target, doing, but=passed_on), self._writer.begin() as connection:
                     result = work(connection)
-            except BaseException:
+            except BaseException as error:
                 self._known.drop_pending()
+                if self._file is not None and isinstance(error, StoreError):
+                    self._file.check()  # a file that was taken away fails in many ways: this is the true cause
                 raise
             self._known.keep()
+            if self._file is not None:
+                self._file.check()
             return result
 
     def _read(self, work: Callable[[Connection], T]) -> T:

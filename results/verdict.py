@@ -6,7 +6,7 @@ case of a shape with its processes pooled. Speed-ups compare like with like: mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -24,6 +24,9 @@ DOUBTFUL_FLAGS = frozenset({"noisy", "drift", "contended", "stolen", "cold-unpro
 
 PREDICTED_TIE_RATIO = 0.005
 """Ideal times closer than this are one prediction: kernels of one format differ in nothing the model knows."""
+
+BASELINE_TIE_RATIO = 0.05
+"""16-bit kernels closer than this are one baseline, and BF16 names it."""
 
 _ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
 
@@ -264,8 +267,20 @@ def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
         pool = [one for one in ranked if one.is_measured == is_measured and (is_measured or not one.is_emulated)]
         wide = [one for one in pool if one.is_sixteen_bit] or [one for one in pool if one.is_full_precision]
         if wide:
-            return wide[0]
+            return _steady_choice(wide)
     return None
+
+
+def _steady_choice(wide: Sequence[Contender]) -> Contender:
+    """Return BF16 unless another 16-bit contender is clearly faster: noise must not change the baseline from run to run."""
+    fastest = wide[0]
+    fastest_s = fastest.measured_s if fastest.is_measured else fastest.ideal_s
+    for one in wide:
+        time_s = one.measured_s if fastest.is_measured else one.ideal_s
+        is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
+        if is_close and _input_format(one.case) == "BF16":
+            return one
+    return fastest
 
 
 def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float | None, float | None]:

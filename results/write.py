@@ -99,12 +99,13 @@ def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
     _insert_new(connection, PROFILE, rows.profile_values(profile))
 
 
-def present_record_ids(connection: Connection, record_ids: Sequence[str]) -> set[str]:
-    """Return which of the record ids the database already holds."""
-    found: set[str] = set()
+def present_record_runs(connection: Connection, record_ids: Sequence[str]) -> dict[str, str]:
+    """Return which of the record ids the database already holds, and the run that each belongs to."""
+    found: dict[str, str] = {}
     for start in range(0, len(record_ids), 500):  # well under every limit on bound parameters
         some = record_ids[start : start + 500]
-        found.update(connection.execute(select(RECORD.c.record_id).where(RECORD.c.record_id.in_(some))).scalars())
+        owned = select(RECORD.c.record_id, RECORD.c.run_id).where(RECORD.c.record_id.in_(some))
+        found.update((row.record_id, row.run_id) for row in connection.execute(owned))
     return found
 
 

@@ -95,7 +95,10 @@ def compare_gemm(
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare formats for a matrix product (up to M = 16 it is measured as gemv)."""
+    """Compare formats for a matrix product of any M.
+
+    Up to M = 16 it is measured as gemv.
+    """
     _compare((parse_size("M", M), N, K), hw, no_measure, formats, formats_file, cache, db, as_json)
 
 

@@ -76,16 +76,17 @@ def print_comparison(comparison: Comparison) -> None:
     from roofline_cli.runs import print_reasons
     from roofline_model.units import format_achieved, format_percent
 
+    doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
     rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
     predicted, measured = paired_times([row.case.ideal_s for row in rows], [row.case.measured_s for row in rows])
     columns = (
         Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Predicted", "right"), Column("Measured", "right", hide_empty=True),
-        Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
+        Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
         Column("Rate", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Meas.", "right", hide_empty=True),
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
-            row.case.precision, row.case.kernel, ideal, time, plus_minus(row.case.interval_ratio),
+            row.case.precision, row.case.kernel, ideal, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus(row.case.interval_ratio),
             format_percent(row.case.error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
             speedup(row.predicted_speedup), speedup(row.measured_speedup),
         ]
@@ -99,21 +100,55 @@ def print_comparison(comparison: Comparison) -> None:
     else:
         baseline = f"Pred. and Meas. are speed-ups over {comparison.baseline_label}"
         show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
+    if doubtful:
+        show_line("! measured under conditions that put the time in doubt:", "yellow")
     print_reasons([row.case for row in comparison.rows])
     for recommendation in comparison.recommendations:
         show_line()
-        _print_ranking(recommendation)
+        _print_ranking(recommendation, comparison)
     run = comparison.run.run_id[:8]
     show_line(f"run {run}: `roofline show {run}`, `roofline report --run {run}`")
 
 
-def _print_ranking(recommendation: ShapeRecommendation) -> None:
+def doubts_of(case: CaseRow) -> frozenset[str]:
+    """Return the flags that put a measured time in doubt."""
+    from results.verdict import DOUBTFUL_FLAGS
+
+    return DOUBTFUL_FLAGS & frozenset(case.flags) if case.measured_s is not None else frozenset()
+
+
+def best_doubts(comparison: Comparison, recommendation: ShapeRecommendation) -> tuple[str, ...]:
+    """Return the flags that put the winner's speed-up in doubt: of the winner or of what it is compared with."""
+    best = recommendation.best
+    if best is None or best.source != "measured":
+        return ()
+    sides = {best.label, recommendation.baseline_label}
+    records = {one for row in recommendation.rows if row.label in sides for one in row.record_ids}
+    doubts = [doubts_of(row.case) for row in comparison.rows if row.case.record_id in records]
+    return tuple(sorted(frozenset().union(*doubts)))
+
+
+def best_sentence(comparison: Comparison, recommendation: ShapeRecommendation) -> str:
+    """Return the conclusion, `… (doubtful: contended)` where a measurement behind it is in doubt."""
+    doubts = best_doubts(comparison, recommendation)
+    # The summary may say so itself.
+    if not doubts or "doubtful" in recommendation.summary:
+        return recommendation.summary
+    return f"{recommendation.summary} (doubtful: {', '.join(doubts)})"
+
+
+def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
+    """Return `!` for a doubtful row; `–` everywhere when no row is, so that the column is left out."""
+    return "!" if is_doubtful else "" if doubtful else "–"
+
+
+def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) -> None:
     from roofline_cli.numbers import common_time, speedup
 
     times = common_time([row.time_s for row in recommendation.rows])
     columns = (
         Column("", "right"), Column("Configuration", is_prose=True, least=26), Column("Time", "right"), Column("From"), Column("vs 16-bit", "right"),
-        Column("Saved", "right"), Column("Method", drop=2), Column("Why", is_prose=True, least=36, drop=1),
+        Column("W saved", "right"), Column("Method", drop=2), Column("Why", is_prose=True, least=36, drop=1),
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
@@ -125,7 +160,7 @@ def _print_ranking(recommendation: ShapeRecommendation) -> None:
     show_table(
         columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
     )
-    show_line(f"Best: {recommendation.summary}", "bold")
+    show_line(f"Best: {best_sentence(comparison, recommendation)}", "bold")
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -147,7 +182,9 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             for row in comparison.rows
         ],
         "verdicts": list(comparison.verdicts),
-        "recommendation": None if first is None else _ranking_json(first),
+        "recommendation": None
+        if first is None
+        else {**_ranking_json(first), "doubts": list(best_doubts(comparison, first))},
     }
 
 

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the command found something wrong (a bad chip file, a brok
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,12 @@ class RooflineGroup(TyperGroup):
             self.commands, key=lambda name: COMMAND_ORDER.index(name) if name in COMMAND_ORDER else len(COMMAND_ORDER)
         )
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command whose arguments are called what its help calls them: `RUN`, not `RUN <str>`."""
+        command = super().get_command(ctx, cmd_name)
+        _name_arguments(command)
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command and push its output out, so that a closed pipe is noticed here and not at interpreter exit."""
         try:
@@ -85,10 +92,48 @@ class RooflineGroup(TyperGroup):
         except typer.Abort:
             sys.stderr.write("interrupted\n")
             code = EXIT_INTERRUPTED
+        except OSError as error:
+            if not _is_about_output(error):
+                raise
+            _silence_stdout()
+            code = _report(_unwritable(error))
         except _PipeClosedError:
             _silence_stdout()
             code = EXIT_BROKEN_PIPE
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(_pushed_out(code if isinstance(code, int) else 0))
+
+
+def _name_arguments(command: Any) -> None:
+    """Show the metavar alone: newer versions of typer add the Python type and braces; older ones ignore these attributes."""
+    for child in getattr(command, "commands", {}).values():
+        _name_arguments(child)
+    for argument in getattr(command, "params", ()):
+        if argument.param_type_name == "argument":
+            shown = argument.metavar if argument.required else f"[{argument.metavar}]"
+            argument.display_type_rich = lambda ctx: None
+            argument._usage_display_name = lambda shown=shown: shown
+
+
+def _pushed_out(code: int) -> int:
+    """Flush what --help or a failing command left in the buffer; the interpreter's own flush would print a traceback."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        _silence_stdout()
+        return _report(_unwritable(error))
+    return code
+
+
+def _unwritable(error: OSError) -> str:
+    return f"the output cannot be written: {error.strerror or error}"
+
+
+def _is_about_output(error: OSError) -> bool:
+    """Return whether writing to stdout failed: such an error names no file, and these are what a full or lost device says."""
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def _report(message: str) -> int:

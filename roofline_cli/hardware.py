@@ -60,7 +60,10 @@ def show_chip(
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the chip's file: the start of a custom chip.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one chip: every number with status and source, and the path of every format."""
+    """Show one chip: every number with status and source.
+
+    Also how each format is computed: natively, emulated or widened.
+    """
     from roofline_cli.chips import find_chip
 
     if as_toml:
@@ -85,7 +88,10 @@ def check_chips(
     all_chips: Annotated[bool, typer.Option("--all", help="Check every chip of the registry.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check chip files for slips of unit, order and sense; exit 1 when there are errors."""
+    """Check chip files for slips of unit, order and sense.
+
+    Exits 1 when there are errors.
+    """
     from roofline_model.device_file import check_device
     from roofline_model.errors import InvalidValueError
     from roofline_model.hardware import list_hardware

@@ -178,7 +178,16 @@ def _chip(machine: Machine) -> Check:
         )  # fmt: skip
     from roofline_model.units import format_bandwidth
 
-    return Check("chip", "ok", f"{profile.key}: measured here, {format_bandwidth(profile.bandwidth.value)}")
+    detail = f"{profile.key}: measured here, {format_bandwidth(profile.bandwidth.value)}"
+    doubts = [note for note in profile.notes if "too low" in note]
+    if doubts:
+        return Check(
+            "chip",
+            "warn",
+            f"{detail}. {' '.join(doubts)}",
+            "measure again when the machine is idle: roofline calibrate",
+        )
+    return Check("chip", "ok", detail)
 
 
 def _database(target: str | None) -> Check:

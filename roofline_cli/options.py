@@ -112,6 +112,13 @@ def product(rows: int, columns: int, inner: int, pair: tuple[NumberFormat, Numbe
     return gemm(rows, columns, inner, a=activation, b=weight)
 
 
+def operands_label(weight: str, activation: str) -> str:
+    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4."""
+    from roofline_model.case import Case
+
+    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"
+
+
 def pair_label(pair: tuple[NumberFormat, NumberFormat]) -> str:
     """Return `INT8` when both operands share a format, else `INT4.BF16`."""
     weight, activation = pair

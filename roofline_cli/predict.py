@@ -18,6 +18,7 @@ from roofline_cli.options import (
     JsonOption,
     RowsOption,
     format_pair,
+    operands_label,
     pair_label,
     parse_size,
     product,
@@ -47,6 +48,12 @@ class FormatPrediction:
     prediction: Prediction
     speedup_ratio: float | None
     """Time of the 16-bit baseline over this time; None when the chip has no 16-bit rate."""
+
+    @property
+    def operands(self) -> str:
+        """Widths of weight and activation: `W4A16`."""
+        formats = dict(self.work.formats)
+        return operands_label(formats["b"], formats["a"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +131,37 @@ def predict_table(
     from roofline_model.roofline import predict
 
     baseline, baseline_s = _baseline(hardware, shape)
-    rows, left_out = [], []
-    pairs = [format_pair(name) for name in formats or DEFAULT_FORMATS]
+    rows: list[FormatPrediction] = []
+    left_out: list[tuple[str, str]] = []
     if formats is None:
+        names = _default_formats(hardware)
+        left_out += [(name, f"{hardware.key} declares no {name} rate") for name in names if not hardware.declares(name)]
+        pairs = [format_pair(name) for name in names if hardware.declares(name)]
         pairs += [(fmt, get_format(baseline or "FP16")) for fmt in own]
+    else:
+        pairs = [format_pair(name) for name in formats]
     for pair in pairs:
         work = product(*shape, pair)
         try:
             prediction = predict(work, hardware)
         except UnsupportedError as error:
-            if formats:
+            if formats is not None:
                 raise
             left_out.append((pair_label(pair), str(error)))
             continue
         speedup = None if baseline_s is None else baseline_s / prediction.time_s
         rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup))
     if not rows:
-        raise UnsupportedError(left_out[0][1])
+        raise UnsupportedError(
+            f"{hardware.key} declares none of the default formats. Declared: {', '.join(sorted(hardware.paths)) or 'none'}; name some with --formats"
+        )
     return PredictionTable(hardware, asked, shape, baseline, tuple(rows), tuple(left_out))
+
+
+def _default_formats(hardware: Device) -> list[str]:
+    """Return the default formats, with BF16 for FP16 on a chip that has only that."""
+    swap = hardware.declares("BF16") and not hardware.declares("FP16")
+    return ["BF16" if swap and name == "FP16" else name for name in DEFAULT_FORMATS]
 
 
 def _baseline(hardware: Device, shape: tuple[int, int, int]) -> tuple[str | None, float | None]:
@@ -169,6 +189,7 @@ def print_table(table: PredictionTable) -> None:
         lines.append(
             [
                 row.label,
+                row.operands,
                 time,
                 intensity(prediction.intensity_flop_per_byte),
                 intensity(prediction.critical_intensity_flop_per_byte),
@@ -179,15 +200,30 @@ def print_table(table: PredictionTable) -> None:
             ]
         )
     columns = (
-        Column("Format"), Column("Time", "right"), Column("AI", "right"), Column("Critical AI", "right"),
+        Column("Format"), Column("Operands"), Column("Time", "right"), Column("AI", "right"), Column("Critical AI", "right"),
         Column(f"vs {table.baseline or '16-bit'}", "right"), Column("Bound"), Column("Path", drop=1), Column("Notes"),
     )  # fmt: skip
     show_table(columns, lines, title=f"{op} M={m} N={n} K={k} on {table.hardware.key}: {table.hardware.name}")
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
-    for label, reason in table.left_out:
-        show_line(f"  left out: {label}: {reason}")
+    _print_left_out(table)
     show_line(f"Ideal times (speed of light); AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
+
+
+def _print_left_out(table: PredictionTable) -> None:
+    """Name what was left out, in one line per reason; what the chip does not declare shares one."""
+    undeclared = [label for label, _ in table.left_out if not _declares(table.hardware, label)]
+    if undeclared:
+        show_line(
+            f"  left out: {', '.join(undeclared)}: {table.hardware.key} declares no such rate (--formats predicts what can be widened)"
+        )
+    for label, reason in table.left_out:
+        if label not in undeclared:
+            show_line(f"  left out: {label}: {reason}")
+
+
+def _declares(hardware: Device, label: str) -> bool:
+    return all(hardware.declares(fmt.key) for fmt in format_pair(label))
 
 
 def provenance_sentence(table: PredictionTable) -> str:
@@ -229,6 +265,7 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "weight_format": formats["b"],
         "activation_format": formats["a"],
         "output_format": formats["c"],
+        "operands": row.operands,
         "time_s": prediction.time_s,
         "memory_time_s": prediction.memory_time_s,
         "compute_time_s": prediction.compute_time_s,

@@ -13,6 +13,7 @@ from roofline_cli.options import (
     InnerOption,
     JsonOption,
     RowsOption,
+    operands_label,
     parse_size,
     register_formats,
     with_user_formats,
@@ -21,6 +22,8 @@ from roofline_cli.screen import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
     from roofline_model.recommendation import Candidate, Recommendation
+
+ONE_PRODUCT_NOTE = "the limit was applied to the operands of this one product only; --model-parameters COUNT applies it to a whole model's weights"
 
 
 def recommend(
@@ -46,7 +49,7 @@ def recommend(
 ) -> None:
     """Rank the formats for one shape and say which wins.
 
-    Ranked by predicted time; quality is a claim until somebody measures it.
+    Ranked by predicted time; quality is a claim until somebody measures it. Exits 1 when nothing fits the memory limit.
     """
     from roofline_cli.chips import find_chip
     from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
@@ -57,10 +60,34 @@ def recommend(
     parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
     found = recommend_quantization(find_chip(hw), *shape, phase, limit_gb, model_parameters=parameters, formats=names)
+    fits = None if limit_gb is None else found.best.memory_bytes <= limit_gb * 1e9
+    note = ONE_PRODUCT_NOTE if limit_gb is not None and parameters is None else ""
     if as_json:
-        show_json(recommendation_json(found))
-        return
-    print_recommendation(found)
+        document = recommendation_json(found)
+        notes = [*document["notes"], *([note] if note else [])]
+        summary = document["summary"] if fits is not False else nothing_fits_sentence(found, limit_gb)
+        show_json({**document, "summary": summary, "notes": notes, "fits_memory_limit": fits})
+    elif fits is False:
+        show_line(nothing_fits_sentence(found, limit_gb), "bold red")
+        for name, reason in found.excluded:
+            show_line(f"  excluded: {name}: {reason}")
+    else:
+        print_recommendation(found)
+    if note and not as_json:
+        show_line(f"note: {note}", "yellow")
+    if fits is False:
+        raise typer.Exit(1)
+
+
+def nothing_fits_sentence(found: Recommendation, limit_gb: float | None) -> str:
+    """Say by how much the smallest candidate (the only one kept then) misses the limit."""
+    from roofline_cli.numbers import decimal_bytes
+
+    smallest, limit_bytes = found.best, (limit_gb or 0.0) * 1e9
+    missing = decimal_bytes(smallest.memory_bytes - limit_bytes)
+    operands = operands_label(smallest.weight_format, smallest.activation_format)
+    needed = f"needs {decimal_bytes(smallest.memory_bytes)}, {missing} more"
+    return f"Nothing fits in {decimal_bytes(limit_bytes)}: the smallest, {smallest.precision} {operands}, {needed}"
 
 
 def checked_phase(phase: str | None) -> Any:
@@ -95,13 +122,13 @@ def print_recommendation(found: Recommendation) -> None:
 
     times = common_time([one.time_s for one in found.candidates])
     columns = (
-        Column("", "right"), Column("Format"), Column("Method", drop=2), Column("Path", drop=3), Column("Time", "right"),
-        Column("From", drop=4), Column("vs 16-bit", "right"), Column("Memory", "right"), Column("Saved", "right"),
+        Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=2), Column("Path", drop=3), Column("Time", "right"),
+        Column("From", drop=4), Column("vs 16-bit", "right"), Column("Memory", "right"), Column("W saved", "right"),
         Column("Bound", drop=1), Column("Quality", is_prose=True, drop=5),
     )  # fmt: skip
     rows = [
         [
-            str(rank), one.precision, one.method, one.path, time, one.time_source, speedup(one.speedup), decimal_bytes(one.memory_bytes),
+            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, time, one.time_source, speedup(one.speedup), decimal_bytes(one.memory_bytes),
             f"{one.memory_saved_ratio * 100:.0f} %", one.bound, one.quality,
         ]
         for rank, (one, time) in enumerate(zip(found.candidates, times, strict=True), 1)
@@ -116,7 +143,7 @@ def print_recommendation(found: Recommendation) -> None:
 
 def winner_sentence(found: Recommendation) -> str:
     """Return the decision in one sentence."""
-    return f"Best: {found}, {found.memory_savings_pct:.0f} % of the memory saved: {found.reason}"
+    return f"Best: {found}, {found.memory_savings_pct:.0f} % of the weight bytes saved: {found.reason}"
 
 
 def recommendation_json(found: Recommendation) -> dict[str, Any]:
@@ -143,6 +170,7 @@ def candidate_json(one: Candidate) -> dict[str, Any]:
         "format": one.precision,
         "weight_format": one.weight_format,
         "activation_format": one.activation_format,
+        "operands": operands_label(one.weight_format, one.activation_format),
         "method": one.method,
         "path": one.path,
         "time_s": one.time_s,

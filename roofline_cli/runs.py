@@ -65,22 +65,26 @@ def show_run(run: RunArgument, db: DatabaseOption = None, as_json: JsonOption = 
         show_json({"run": run_json(info), "cases": [case_json(row) for row in rows]})
         return
     _print_run(info, len(rows))
+    has_caches = len({row.cache for row in rows}) > 1
     groups: dict[tuple[str, str], list[CaseRow]] = {}
     for row in rows:
         groups.setdefault((row.op, row.shape_label), []).append(row)
     for (op, shape), members in groups.items():
         show_line()
-        print_cases(f"{op} {shape}", members)
+        print_cases(f"{op} {shape}", members, has_caches=has_caches)
 
 
-def print_cases(title: str, rows: list[CaseRow]) -> None:
-    """Print the cases of one shape side by side; what was not measured keeps its reason in a line below."""
+def print_cases(title: str, rows: list[CaseRow], *, has_caches: bool) -> None:
+    """Print the cases of one shape side by side; what was not measured keeps its reason in a line below.
+
+    `has_caches`: the run holds several cache states. They tell rows apart then, and stay on the narrowest screen.
+    """
     from roofline_cli.numbers import paired_times, plus_minus
     from roofline_model.units import format_achieved, format_percent
 
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=4), Column("Measured", "right", hide_empty=True),
+        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=0 if has_caches else 4), Column("Measured", "right", hide_empty=True),
         Column("±", "right", drop=2, hide_empty=True),
         Column("Ideal", "right"), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
         Column("Rate", "right", drop=1, hide_empty=True),

@@ -12,6 +12,9 @@ from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.runs import RunArgument
 from roofline_cli.screen import show_json, show_line
 
+MAX_IMPORT_BYTES = 2**30
+"""An export of 100,000 records with all samples is far smaller; the whole file is read into memory."""
+
 
 def export_run(
     run: RunArgument,
@@ -27,13 +30,16 @@ def export_run(
     import io
     import json
 
-    from roofline_cli.database import reading
+    from roofline_cli.database import reading, shown_target
+    from roofline_cli.output_file import check_output, write_text
     from roofline_model.errors import InvalidValueError
 
     if file_format not in ("csv", "json"):
         raise InvalidValueError(f"--format must be csv or json, got {file_format[:40]!r}")
     from results.export import export_run_json, write_csv
 
+    if output is not None:
+        check_output(output, shown_target(db)[1])
     with reading(db) as store:
         info = store.resolve_run(run)
         if file_format == "json":
@@ -61,6 +67,8 @@ def import_files(
     from results.load import import_file
     from roofline_cli.database import writing
 
+    for file in files:
+        check_import(file)
     imported = []
     with writing(db) as store:
         for file in files:
@@ -80,13 +88,32 @@ def import_files(
         show_json({"imported": imported})
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file; raises `InvalidValueError` naming the path when that is impossible."""
+def check_import(path: Path) -> None:
+    """Raise `InvalidValueError` for what can never be an exported run: no file, a pipe, CSV, more than `MAX_IMPORT_BYTES`.
+
+    Looking does not open the file: opening a pipe that nobody writes to would wait for ever.
+    """
+    import stat
+
     from roofline_model.errors import InvalidValueError
 
+    shown = str(path) if len(str(path)) <= 160 else f"{str(path)[:160]}…"
+    wanted = "give a file that `roofline export --format json` wrote"
     try:
-        path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
+        found = path.stat()
+    except (OSError, ValueError) as error:
         raise InvalidValueError(
-            f"{path} cannot be written: {error.strerror or error}; name another file with -o"
+            f"{shown} cannot be read ({getattr(error, 'strerror', None) or error}): {wanted}"
         ) from None
+    if stat.S_ISDIR(found.st_mode):
+        raise InvalidValueError(f"{shown} is a folder: {wanted}")
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidValueError(f"{shown} is not a regular file: {wanted}")
+    if path.suffix.lower() == ".csv":
+        raise InvalidValueError(
+            f"{shown}: CSV cannot be imported, it holds only a part of a run; use `roofline export RUN --format json`"
+        )
+    if found.st_size > MAX_IMPORT_BYTES:
+        raise InvalidValueError(
+            f"{shown} holds {found.st_size / 2**30:.1f} GiB, more than an import reads (1 GiB): {wanted}"
+        )

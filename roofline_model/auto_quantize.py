@@ -2,7 +2,8 @@
 
 A format that the chip computes natively gets both operands in that format (W8A8, W4A4); any other is weight-only: the
 weight is stored in the format, the activation stays in 16 bit and so does the arithmetic (W8A16, W4A16).
-Integer operands carry no group scales here (the convention of the original documents); see `NumberFormat.grouped`.
+Where both operands are integers they carry no group scales (the convention of the original documents). Weight-only INT4
+carries those of AWQ, so that it is weighed against MXFP4 and NVFP4 with their scales; see `_stored_weight`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ TIE_RATIO = 0.01
 
 PHASES = ("decode", "prefill")
 
+_ONE_PRODUCT_NOTE = (
+    "the memory limit was applied to the operands of this one product; give model_parameters for a whole model"
+)
+
 _METHODS = {
     "INT8": "PTQ", "INT4": "AWQ", "FP8_E4M3": "native_fp8", "FP8_E5M2": "native_fp8",
     "MXFP8_E4M3": "native_mxfp8", "MXFP8_E5M2": "native_mxfp8", "MXFP6_E3M2": "native_mxfp6", "MXFP6_E2M3": "native_mxfp6",
@@ -46,6 +51,9 @@ _QUALITY = {
     "FP8_E4M3": "claimed: under 1 % loss", "FP8_E5M2": "claimed: under 1 % loss", "INT8": "claimed: 1-2 % loss with PTQ",
     "INT4": "claimed: 2-5 % loss", "NVFP4": "claimed: 1-2 % loss", "MXFP4": "claimed: 2-3 % loss",
 }  # fmt: skip
+
+# The storage of AWQ's own checkpoints and kernels: groups of 128 weights share a 16-bit scale and a 4-bit zero point.
+_AWQ_GROUP_ELEMS, _AWQ_SCALE_BITS, _AWQ_ZERO_BITS = 128, 16, 4
 
 # Whose word makes an INT4 unit usable: an invented chip's or the user's own. On real chips no library uses it.
 _DECLARED = ("placeholder", "declared", "measured-here")
@@ -90,13 +98,15 @@ def recommend_quantization(
     rivals, excluded = _rivals(question, wanted)
     everyone = [baseline, *(_with_speedup(rival, baseline) for rival in rivals)]
     notes = _notes(device, everyone)
-    fitting, too_big, problem = _fitting(everyone, limit_bytes)
+    if limit_bytes is not None and parameters is None:
+        notes.append(_ONE_PRODUCT_NOTE)
+    fitting, too_big, misfit, problem = _fitting(everyone, limit_bytes)
     if problem:
         notes.append(problem)
     ranked = _ranked(fitting, baseline)
     ranked[0] = replace(ranked[0], reason=_final_reason(ranked[0], baseline, everyone, too_big, problem))
     return Recommendation(
-        device.key, M, N, K, phase, tuple(ranked), (*excluded, *too_big), ranked[0] if ranked[0].precision == baseline.precision else baseline, tuple(notes)
+        device.key, M, N, K, phase, tuple(ranked), (*excluded, *too_big), ranked[0] if ranked[0].precision == baseline.precision else baseline, tuple(notes), misfit
     )  # fmt: skip
 
 
@@ -163,7 +173,8 @@ def _candidate(question: _Question, fmt: NumberFormat) -> Candidate:
     """Predict one format; the speed-up is filled in by `_with_speedup`."""
     device, wide = question.device, question.wide
     both = fmt.key == wide.key or _takes_both_operands(device, fmt, wide)
-    operator = gemm(question.M, question.N, question.K, a=fmt if both else wide, b=fmt, c=wide)
+    weight = fmt if both else _stored_weight(fmt)
+    operator = gemm(question.M, question.N, question.K, a=fmt if both else wide, b=weight, c=wide)
     prediction = predict(operator, device)
     estimate = question.times(operator.case("*", cache="cold")) if question.times else None
     if fmt.key == wide.key:
@@ -180,8 +191,8 @@ def _candidate(question: _Question, fmt: NumberFormat) -> Candidate:
         time_source="ideal" if estimate is None else estimate.source,
         ideal_s=prediction.time_s,
         speedup=1.0,
-        memory_bytes=_memory_bytes(question, fmt, operator),
-        memory_saved_ratio=1 - fmt.traffic_bytes_per_element / wide.traffic_bytes_per_element,
+        memory_bytes=_memory_bytes(question, weight, operator),
+        memory_saved_ratio=1 - weight.traffic_bytes_per_element / wide.traffic_bytes_per_element,
         bound=prediction.bound,
         quality="reference" if fmt.key == wide.key else _QUALITY.get(fmt.key, "claimed: none; measure it"),
         reason=_reason(question, fmt, both, operator, prediction),
@@ -198,9 +209,16 @@ def _takes_both_operands(device: Device, fmt: NumberFormat, wide: NumberFormat) 
     return fmt.key != "INT4" or path.dense.status in _DECLARED
 
 
-def _memory_bytes(question: _Question, fmt: NumberFormat, operator: Operator) -> float:
+def _stored_weight(fmt: NumberFormat) -> NumberFormat:
+    """Return how a weight-only weight lies in memory: catalog INT4 gets AWQ's scales and zero points (4.15625 bits)."""
+    if fmt.key != "INT4" or fmt.scales:
+        return fmt
+    return fmt.grouped(_AWQ_GROUP_ELEMS, scale_bits=_AWQ_SCALE_BITS, zero_bits=_AWQ_ZERO_BITS)
+
+
+def _memory_bytes(question: _Question, weight: NumberFormat, operator: Operator) -> float:
     if question.model_parameters is not None:
-        return question.model_parameters * fmt.traffic_bytes_per_element
+        return question.model_parameters * weight.traffic_bytes_per_element
     return operator.cost.total_bytes
 
 
@@ -225,7 +243,8 @@ def _reason(question: _Question, fmt: NumberFormat, both: bool, operator: Operat
     if not both:
         text += f" (weight-only, {wide.key} activations)"
     if fmt.key == "INT4":
-        text += "; AWQ needs activation-aware scales, plain torchao INT4 is round-to-nearest; group scales (128) add about 6 %"
+        text += "; AWQ needs activation-aware scales, plain torchao INT4 is round-to-nearest"
+        text += "; no group scales counted" if both else f"; group-{_AWQ_GROUP_ELEMS} scales counted"
     return text
 
 
@@ -248,24 +267,25 @@ def _notes(device: Device, everyone: Sequence[Candidate]) -> list[str]:
 
 def _fitting(
     everyone: list[Candidate], limit_bytes: float | None
-) -> tuple[list[Candidate], list[tuple[str, str]], str]:
-    """Split by memory. When nothing fits, the smallest stays and the third value says by how much it misses."""
+) -> tuple[list[Candidate], list[tuple[str, str]], str, str]:
+    """Split by memory. When nothing fits, the smallest stays; the last two values say so, in short and in full."""
     if limit_bytes is None:
-        return everyone, [], ""
+        return everyone, [], "", ""
     limit = _gigabytes(limit_bytes)
     fitting = [candidate for candidate in everyone if candidate.memory_bytes <= limit_bytes]
-    problem = ""
+    misfit = problem = ""
     if not fitting:
         smallest = min(everyone, key=lambda candidate: (candidate.memory_bytes, candidate.time_s))
         fitting = [smallest]
         missing = _gigabytes(smallest.memory_bytes - limit_bytes)
+        misfit = f"nothing fits in {limit}; smallest: {smallest.precision}, misses by {missing}"
         problem = f"nothing fits in {limit}: the smallest, {smallest.precision}, needs {_gigabytes(smallest.memory_bytes)} and misses by {missing}"
     excluded = [
         (candidate.precision, f"needs {_gigabytes(candidate.memory_bytes)}, {_gigabytes(candidate.memory_bytes - limit_bytes)} more than the limit of {limit}")
         for candidate in everyone
         if candidate not in fitting
     ]  # fmt: skip
-    return fitting, excluded, problem
+    return fitting, excluded, misfit, problem
 
 
 def _gigabytes(size_bytes: float) -> str:

@@ -8,9 +8,11 @@ from typing import Literal
 
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity
+from roofline_model.units import format_quantity
 
 # Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.
 _RANGES: dict[str, tuple[float, float]] = {"B/s": (1e9, 1e15), "FLOP/s": (1e9, 1e18), "B": (1e3, 1e14), "Hz": (1e7, 1e11), "W": (0.5, 1e5)}  # fmt: skip
+_SMALLEST_GPU_MEMORY_BYTES = 1e9
 _RIDGE_RANGE = (0.05, 50_000.0)
 # Rates that may not fall when a format narrows, within one family.
 _MONOTONE = (("FP64", "FP32"), ("FP32", "TF32"), ("TF32", "BF16"), ("BF16", "FP8_E4M3"), ("BF16", "INT8"), ("FP8_E4M3", "NVFP4"),
@@ -39,11 +41,8 @@ def check_device(device: Device) -> list[Finding]:
     for name, quantity in quantities.items():
         low, high = _RANGES.get(quantity.unit, (1, 1e9))
         if not low <= quantity.value <= high:
-            findings.append(
-                Finding(
-                    "error", f"{name} = {quantity.value:g} {quantity.unit} is outside {low:g}…{high:g}: a slip of unit?"
-                )
-            )
+            found, least, most = (format_quantity(number, quantity.unit) for number in (quantity.value, low, high))
+            findings.append(Finding("error", f"{name}: {found} is outside {least} to {most}: a slip of unit?"))
     findings += _check_paths(device)
     findings += _check_memory(device)
     if device.kind == "gpu":
@@ -53,6 +52,9 @@ def check_device(device: Device) -> list[Finding]:
         missing = [key for key in FORMATS if key not in device.paths]
         if missing:
             findings.append(Finding("warning", f"no peak or path for {', '.join(missing)}"))
+        if device.capacity is not None and device.capacity.value < _SMALLEST_GPU_MEMORY_BYTES:
+            size = format_quantity(device.capacity.value, device.capacity.unit)
+            findings.append(Finding("warning", f"memory capacity: {size} is little for a GPU: a slip of unit?"))
         if not device.match.device_names and not device.is_placeholder:
             findings.append(Finding("warning", "no [match] device_names: `auto` can never find this chip"))
     return findings
@@ -104,9 +106,11 @@ def _check_memory(device: Device) -> list[Finding]:
                 f"achieved bandwidth is {achieved.value / device.bandwidth.value:.2f} of the peak: one of them is wrong",
             )
         )
+    cached_bytes = sum(level.capacity_bytes for level in device.levels)
+    if device.capacity is not None and cached_bytes >= device.capacity.value:
+        caches = " + ".join(level.name for level in device.levels)
+        findings.append(Finding("error", f"{caches} is not smaller than the memory behind it"))
     for level in device.levels:
         if level.bandwidth is not None and level.bandwidth.value < device.bandwidth.value:
             findings.append(Finding("error", f"{level.name} bandwidth is below DRAM bandwidth"))
-        if device.capacity is not None and level.capacity_bytes >= device.capacity.value:
-            findings.append(Finding("error", f"{level.name} is not smaller than the memory behind it"))
     return findings

@@ -48,11 +48,11 @@ The layout (schema 1)::
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from roofline_model.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.device_check import Finding, check_device
 from roofline_model.errors import DefinitionError, UnknownNameError
 from roofline_model.formats import get_format
@@ -63,7 +63,10 @@ __all__ = ["Finding", "check_device", "read_device_file", "read_device_text"]
 _UNITS: dict[str, tuple[float, str]] = {
     "B/s": (1, "B/s"), "MB/s": (1e6, "B/s"), "GB/s": (1e9, "B/s"), "TB/s": (1e12, "B/s"),
     "FLOP/s": (1, "FLOP/s"), "GFLOP/s": (1e9, "FLOP/s"), "TFLOP/s": (1e12, "FLOP/s"), "PFLOP/s": (1e15, "FLOP/s"),
-    "OP/s": (1, "FLOP/s"), "TOP/s": (1e12, "FLOP/s"),
+    "OP/s": (1, "FLOP/s"), "GOP/s": (1e9, "FLOP/s"), "TOP/s": (1e12, "FLOP/s"), "POP/s": (1e15, "FLOP/s"),
+    # as vendors write them
+    "GFLOPS": (1e9, "FLOP/s"), "TFLOPS": (1e12, "FLOP/s"), "PFLOPS": (1e15, "FLOP/s"),
+    "GOPS": (1e9, "FLOP/s"), "TOPS": (1e12, "FLOP/s"), "POPS": (1e15, "FLOP/s"),
     "B": (1, "B"), "kB": (1e3, "B"), "MB": (1e6, "B"), "GB": (1e9, "B"), "TB": (1e12, "B"),
     "KiB": (1024, "B"), "MiB": (1024**2, "B"), "GiB": (1024**3, "B"),
     "Hz": (1, "Hz"), "MHz": (1e6, "Hz"), "GHz": (1e9, "Hz"), "W": (1, "W"), "": (1, ""),
@@ -82,24 +85,16 @@ _CHIP_UNITS: dict[str, str] = {
 
 def read_device_file(path: Path) -> Device:
     """Read a custom chip from a TOML file; raises `DefinitionError` naming file, field and fix."""
-    if path.is_dir():
-        raise DefinitionError(f"chip file {path} is a folder; give the path of a TOML file")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DefinitionError(
-            f"chip file {path} does not exist; `roofline hardware show gb10 --toml` prints one to start from"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"chip file {path} cannot be read: {error}") from None
+    hint = "`roofline hardware show gb10 --toml` prints one to start from"
+    text = read_definition_text(path, "chip file", hint)
     return read_device_text(text, str(path))
 
 
 def read_device_text(text: str, where: str) -> Device:
     """Parse and check the text of a chip file; `where` names it in errors."""
     try:
-        data = tomllib.loads(text)
-    except ValueError as error:  # TOMLDecodeError, or the digit limit of int()
+        data = parse_definition(text)
+    except ValueError as error:  # TOMLDecodeError, too deep, or the digit limit of int()
         raise DefinitionError(f"{where}: not valid TOML: {error}") from None
     device = _Reader(where, data).device()
     errors = [finding.message for finding in check_device(device) if finding.severity == "error"]
@@ -122,17 +117,17 @@ class _Reader:
         self._only_known("the top level", self.data, _TOP_FIELDS)
         if self.data.get("schema") != 1:
             raise self.fail(
-                f"schema must be 1, got {self.data.get('schema')!r} (a newer file needs a newer roofline-bench)"
+                f"schema must be 1, got {shown(self.data.get('schema'))} (a newer file needs a newer roofline-bench)"
             )
         key = self._text("key")
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", key):
-            raise self.fail(f"key must be lower-case letters, digits, dots and dashes, got {key!r}")
+            raise self.fail(f"key must be lower-case letters, digits, dots and dashes, got {shown(key)}")
         kind = self._text("kind")
         if kind not in ("gpu", "cpu", "custom"):
-            raise self.fail(f"kind must be gpu, cpu or custom, got {kind!r}")
+            raise self.fail(f"kind must be gpu, cpu or custom, got {shown(kind)}")
         placeholder = self.data.get("placeholder", False)
         if not isinstance(placeholder, bool):
-            raise self.fail(f"placeholder must be true or false, got {placeholder!r}")
+            raise self.fail(f"placeholder must be true or false, got {shown(placeholder)}")
         memory = self._table("memory", required=True)
         self._only_known("[memory]", memory, {"bandwidth", "bandwidth_achieved", "capacity"})
         if "bandwidth" not in memory:
@@ -186,7 +181,7 @@ class _Reader:
             kind = table.get("kind")
             if kind not in ("emulated", "dequantize"):
                 raise self.fail(
-                    f"{where}: kind must be emulated or dequantize, got {kind!r} (native rates go into [[peak]])"
+                    f"{where}: kind must be emulated or dequantize, got {shown(kind)} (native rates go into [[peak]])"
                 )
             reason = self._optional_text(f"{where} reason", table.get("reason", ""))
             compute = self._format(where, table.get("compute", ""))
@@ -216,47 +211,47 @@ class _Reader:
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise self.fail(f"[match] device_names: {pattern!r} is not a regular expression: {error}") from None
+                raise self.fail(f"[match] device_names: {shown(pattern)} is not a regular expression: {error}") from None
             if re.search(pattern, "") is not None:
-                raise self.fail(f"[match] device_names: {pattern!r} matches every name, even an empty one")
+                raise self.fail(f"[match] device_names: {shown(pattern)} matches every name, even an empty one")
         memory = table.get("memory_gb")
         numbers = isinstance(memory, list) and len(memory) == 2 and all(isinstance(n, int | float) for n in memory)
         if memory is not None and not (numbers and 0 <= memory[0] <= memory[1] < 1e6):
-            raise self.fail(f"[match] memory_gb must be [smallest, largest] in GB, got {_short(memory)}")
+            raise self.fail(f"[match] memory_gb must be [smallest, largest] in GB, got {shown(memory)}")
         capability, sm_count = table.get("compute_capability"), table.get("sm_count")
         if capability is not None and not (
             isinstance(capability, str) and re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,2}", capability)
         ):
-            raise self.fail(f'[match] compute_capability must be text such as "9.0", got {capability!r}')
+            raise self.fail(f'[match] compute_capability must be text such as "9.0", got {shown(capability)}')
         if sm_count is not None and (isinstance(sm_count, bool) or not isinstance(sm_count, int)):
-            raise self.fail(f"[match] sm_count must be a whole number, got {sm_count!r}")
+            raise self.fail(f"[match] sm_count must be a whole number, got {shown(sm_count)}")
         return MatchRule(
             tuple(names), capability, sm_count, None if memory is None else (float(memory[0]), float(memory[1]))
         )
 
     def _quantity(self, where: str, table: Any, unit: str) -> Quantity:
         if not isinstance(table, dict):
-            raise self.fail(f"{where}: expected {{value, unit, status, source}}, got {table!r}")
+            raise self.fail(f"{where}: expected {{value, unit, status, source}}, got {shown(table)}")
         self._only_known(where, table, _QUANTITY_FIELDS)
         for name in ("value", "unit", "status", "source"):
             if name not in table:
                 raise self.fail(f"{where}: {name} is missing")
         value = table["value"]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.fail(f"{where}: value must be a number, got {value!r}")
+            raise self.fail(f"{where}: value must be a number, got {shown(value)}")
         if not 0 < value < 1e30:
-            raise self.fail(f"{where}: value must be positive and finite, got {_short(value)}")
+            raise self.fail(f"{where}: value must be positive and finite, got {shown(value)}")
         scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
         if si_unit != unit:
             known = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
-            raise self.fail(f"{where}: unit {table['unit']!r} does not fit; use one of {known}")
+            raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {known}")
         if table["status"] not in STATUSES:
-            raise self.fail(f"{where}: status {table['status']!r} is unknown; use one of {', '.join(STATUSES)}")
+            raise self.fail(f"{where}: status {shown(table['status'])} is unknown; use one of {', '.join(STATUSES)}")
         if not isinstance(table["source"], str) or not table["source"].strip():
             raise self.fail(f"{where}: source must say where the number comes from")
         clock = table.get("clock_mhz")
         if clock is not None and (isinstance(clock, bool) or not isinstance(clock, int | float) or not 0 < clock < 1e6):
-            raise self.fail(f"{where}: clock_mhz must be a positive number of MHz, got {_short(clock)}")
+            raise self.fail(f"{where}: clock_mhz must be a positive number of MHz, got {shown(clock)}")
         note = self._optional_text(f"{where} note", table.get("note", ""))
         return Quantity(
             value * scale, unit, table["status"], table["source"], None if clock is None else clock * 1e6, note
@@ -272,6 +267,8 @@ class _Reader:
         return [self._format(where, name) for name in names]
 
     def _format(self, where: str, name: Any) -> str:
+        if not isinstance(name, str):
+            raise self.fail(f"{where}: a format must be named by text, got {shown(name)}")
         try:
             return get_format(name).key
         except UnknownNameError as error:
@@ -285,13 +282,13 @@ class _Reader:
 
     def _optional_text(self, where: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise self.fail(f"{where} must be text, got {_short(value)}")
+            raise self.fail(f"{where} must be text, got {shown(value)}")
         return value
 
     def _strings(self, name: str, table: dict[str, Any]) -> list[str]:
         value = table.get(name, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.fail(f"{name} must be a list of texts, got {value!r}")
+            raise self.fail(f"{name} must be a list of texts, got {shown(value)}")
         return value
 
     def _table(self, name: str, required: bool = False) -> dict[str, Any]:
@@ -312,12 +309,3 @@ class _Reader:
         for name in table:
             if name not in known:
                 raise self.fail(f"{where}: unknown field {name!r}. Known: {', '.join(sorted(known))}.")
-
-
-def _short(value: Any) -> str:
-    """Print a refused value on one short line."""
-    try:
-        text = repr(value)
-    except ValueError:  # an int beyond the digit limit of str()
-        text = "a number of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:57]}…"

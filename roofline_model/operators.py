@@ -133,7 +133,7 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     """Parse `MxNxK`, e.g. `1x4096x4096`; raises `InvalidValueError` naming the form."""
     parts: Iterable[str] = text.strip().lower().split("x")
     numbers = [part.strip() for part in parts]
-    if len(numbers) != 3 or not all(part.isdecimal() and part.isascii() for part in numbers):
+    if len(numbers) != 3 or not all(part.isdecimal() and part.isascii() and len(part) < 20 for part in numbers):
         raise InvalidValueError(f"shape {text[:60]!r} is not MxNxK with whole numbers, e.g. 1x4096x4096")
     m, n, k = (int(part) for part in numbers)
     for name, size in (("M", m), ("N", n), ("K", k)):

@@ -68,10 +68,17 @@ class Recommendation:
     baseline: Candidate
     """The 16-bit candidate that speed-ups refer to, whether it fits or not."""
     notes: tuple[str, ...] = ()
+    misfit: str = ""
+    """Empty, or that nothing fits the memory limit and by how much the smallest candidate misses."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the best candidate fits the memory limit; True without a limit."""
+        return not self.misfit
 
     @property
     def best(self) -> Candidate:
-        """The recommended candidate."""
+        """The recommended candidate; the smallest one when nothing fits (see `fits`)."""
         return self.candidates[0]
 
     @property
@@ -105,6 +112,8 @@ class Recommendation:
         return self.best.reason
 
     def __str__(self) -> str:
+        if self.misfit:
+            return self.misfit
         if self.best.precision == self.baseline.precision:
             return f"stay at {self.best.precision}"
         return f"{self.precision} ({self.method}) {self.speedup:.1f}x speedup"

@@ -66,6 +66,15 @@ def format_flops(rate_flops_per_s: float | None, digits: int = 4) -> str:
     return _scaled(rate_flops_per_s, "FLOP/s", digits, "", "P")
 
 
+def format_quantity(value: float, unit: str) -> str:
+    """Print a value in SI with the decimal prefix that reads best: 1.2e15 B/s → "1.2 PB/s"; counts have no unit."""
+    if not unit:
+        return f"{value:g}"
+    if not 1e-3 <= abs(value) < 1e18:  # beyond the prefixes that anybody reads
+        return f"{value:.3g} {unit}"
+    return _scaled(value, unit, 4, "m", "P")
+
+
 def format_achieved(bound: str, bandwidth_bytes_per_s: float | None, rate_flops_per_s: float | None) -> str:
     """Print the rate that a bound is about: bandwidth when memory limits, FLOP/s when arithmetic does; missing → `–`."""
     return format_bandwidth(bandwidth_bytes_per_s) if bound == "memory" else format_flops(rate_flops_per_s, 3)

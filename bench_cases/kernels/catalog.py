@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench_cases.kernels.shape_rules import emulated_small, more_rows_than, multiple_of
+from bench_cases.kernels.shape_rules import at_least, emulated_small, more_rows_than, multiple_of
 from bench_cases.kernels.spec import CaseSpec, KernelSpec
 from bench_cases.shapes import Shape
 from roofline_model.errors import InvalidValueError
@@ -31,7 +31,7 @@ _CPU = (
     KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE),
     KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE),
     KernelSpec("int_mm", "cpu", "INT8", "INT8", "FP32", "bench_cases.kernels.int8:int_mm", ("torch._int_mm",),
-               note="INT32 result, before the scales are applied"),
+               shape_rules=(at_least("K", 2),), note="INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1"),
     KernelSpec("int8pack", "cpu", "INT8", "BF16", "BF16", "bench_cases.kernels.int8:int8pack", ("torch._weight_int8pack_mm",),
                shape_rules=(multiple_of("K", 16),), note="weight only, one BF16 scale per output channel"),
     KernelSpec("int4pack", "cpu", "INT4", "BF16", "BF16", "bench_cases.kernels.int4:int4pack_cpu",

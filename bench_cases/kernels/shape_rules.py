@@ -25,6 +25,14 @@ def multiple_of(letter: str, divisor: int) -> ShapeRule:
     return rule
 
 
+def at_least(letter: str, least: int) -> ShapeRule:
+    """Return the rule that dimension `letter` (M, N or K) is `least` or more."""
+    index = "MNK".index(letter)
+    return lambda M, N, K: (
+        None if (M, N, K)[index] >= least else f"needs {letter} ≥ {least}, here {letter} = {(M, N, K)[index]}"
+    )
+
+
 def more_rows_than(least: int) -> ShapeRule:
     """Return the rule that M is above `least`."""
     return lambda M, N, K: f"needs M above {least}, here M = {M}" if least >= M else None

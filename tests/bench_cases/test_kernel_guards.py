@@ -148,3 +148,9 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
     assert refused(create_custom_asic("mine", 100, {"FP16": 1.0})) == set()  # nothing is known of its kernels
     (mxfp4,) = [k for k in KERNELS if k.weight == "MXFP4" and k.name == "scaled_mm_block"]
     assert chip_reason(mxfp4, get_hardware("gb10")).endswith("10.x only, gb10 has 12.1")
+
+
+def test_int_mm_is_not_asked_for_a_single_column():
+    (spec,) = [spec for spec in cases_for("cpu", [Shape(8, 64, 1, "")]) if spec.kernel.name == "int_mm"]
+    assert "needs K ≥ 2, here K = 1" in spec.kernel.shape_reason(8, 64, 1)
+    assert spec.kernel.shape_reason(8, 64, 2) is None

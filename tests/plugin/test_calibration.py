@@ -75,11 +75,19 @@ def test_another_machine_or_torch_is_measured_again(cache_folder, monkeypatch, c
     assert cached_cpu_device(replace(MACHINE, **change)) is None
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"ceilings": {"speed": 1}})])
+def stored(**changed):
+    return json.dumps({"ceilings": asdict(CEILINGS) | changed})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[1]", json.dumps({"ceilings": {"speed": 1}}), "[" * 100_000, stored(dram_bytes_per_s=float("nan")), stored(dram_bytes_per_s=-5.0),
+     stored(dram_bytes_per_s=1e300), stored(dram_bytes_per_s="x"), stored(flops_per_s={"FP32": 0.0}), stored(flops_per_s=[]), stored(cache_bytes_per_s=0.0)],
+)  # fmt: skip
 def test_broken_cache_is_measured_again(cache_folder, monkeypatch, content):
     monkeypatch.setattr(calibration, "measure_cpu_ceilings", lambda size, report: CEILINGS)
     cpu_device(MACHINE, lambda text: None)
-    (file,) = cache_folder.iterdir()
+    (file,) = cache_folder.glob("*.json")
     assert json.loads(file.read_text())["ceilings"] == json.loads(json.dumps(asdict(CEILINGS)))
     file.write_text(content)
     assert cached_cpu_device(MACHINE) is None

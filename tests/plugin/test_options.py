@@ -72,6 +72,11 @@ def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
         ("require_measured", "0", "=N"),
         ("require_measured", "bench_cases", "=N"),
         ("db", "  ", "--roofline-db is empty"),
+        ("db", ":memory:", "must outlive its process"),
+        ("json", "", "no file that can be written"),
+        ("json", ".", "no file that can be written"),
+        ("require_measured", "9" * 5000, "=N"),
+        ("require_measured", "٣", "=N"),
         ("shapes", "", "--roofline-shapes is empty"),
     ],
 )

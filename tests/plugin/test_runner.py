@@ -136,14 +136,13 @@ def test_short_kernels_share_a_sample(fake_timer):
 
 
 def test_backwards_clock_gives_a_clear_error_and_ends(fake_timer):
-    with pytest.raises(UnsupportedError, match="negative or infinite"):
+    with pytest.raises(UnsupportedError, match="zero, negative or infinite"):
         run(call(lambda: fake_timer.spend(-1.0)), fake_timer)
 
 
 def test_clock_that_stands_still_ends_too(fake_timer):
-    timing = run(call(lambda: None), fake_timer, target_ratio=0.01, max_samples=50)
-    assert timing.stats.median_s == 0.0
-    assert timing.stop_reason == "max-samples"
+    with pytest.raises(UnsupportedError, match="0 of 21 samples are usable"):
+        run(call(lambda: None), fake_timer)
 
 
 def test_slow_kernel_gets_three_samples(fake_timer):

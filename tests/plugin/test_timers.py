@@ -53,6 +53,14 @@ def test_bad_settings_name_the_known_ones(text):
         SimulatedTimer.from_text(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["noise=-1", "efficiency=0", "true_s=-1", "true_s=0", "bimodal=2", "drift=1e300", "true_s=1e308"]
+)
+def test_settings_out_of_range_are_refused(text):
+    with pytest.raises(InvalidValueError, match="must be from"):
+        SimulatedTimer.from_text(text)
+
+
 def test_simulation_without_any_truth_is_refused():
     with pytest.raises(InvalidValueError, match="true_s"):
         SimulatedTimer().begin_case("x", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -65,6 +66,31 @@ def test_an_ambiguous_prefix_lists_what_it_may_mean(filled: ResultStore) -> None
         StoreError, match=r"several runs: abcd20000000 \(nightly\), abcd10000000 \(nightly\)\. Give more digits"
     ):
         filled.resolve_run("abcd")
+
+
+def test_ids_that_share_many_digits_are_listed_long_enough_to_differ(
+    store: ResultStore, make_run: Callable[..., RunInfo]
+) -> None:
+    for last in ("1a", "1b", "20"):
+        store.begin_run(make_run(run_id="abcd" + "0" * 20 + last + "f" * 6))
+    with pytest.raises(StoreError) as caught:
+        store.resolve_run("abcd")
+    shown = re.findall(r"abcd0+[0-9a-f]+", str(caught.value))
+    assert sorted(shown) == ["abcd" + "0" * 20 + last for last in ("1a", "1b", "20")]
+    assert store.resolve_run(shown[0]).run_id.startswith(shown[0])
+
+
+@pytest.mark.parametrize("label", ["latest", "latest~1", "latest~0", " latest ", "latest~x"])
+def test_a_label_cannot_mean_another_run(store: ResultStore, make_run: Callable[..., RunInfo], label: str) -> None:
+    with pytest.raises(StoreError, match=f"'{label.strip()}' cannot label a run"):
+        store.begin_run(make_run(label=label))
+    assert store.runs() == []
+
+
+@pytest.mark.parametrize("label", ["latest-nightly", "my latest", "Latest2", ""])
+def test_a_label_that_only_looks_like_it(store: ResultStore, make_run: Callable[..., RunInfo], label: str) -> None:
+    store.begin_run(make_run(label=label))
+    assert store.runs()[0].label == label
 
 
 @pytest.mark.parametrize("name", ["nightl", "abc", "0123", "", "%", "_____", "latest~x", "latest~-1", "'; DROP TABLE run", "\x00", "\ud800", "x" * 9999])  # fmt: skip

@@ -24,11 +24,20 @@ runner = CliRunner()
 ROOT = Path(__file__).parents[2]
 
 
-def flat(median_s: float) -> Measurement:
+def flat(median_s: float, flags: tuple[str, ...] = ()) -> Measurement:
     return Measurement(
         samples_s=(median_s,) * 5, calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s, std_s=0.0,
         q1_s=median_s, q3_s=median_s, sample_count=5, ci_low_s=median_s * 0.99, ci_high_s=median_s * 1.01, stop_reason="converged",
+        flags=flags,
     )  # fmt: skip
+
+
+class Started(list):
+    """The commands started so far; `flags`: kernel → flags that its measurement gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flags: dict[str, tuple[str, ...]] = {}
 
 
 @pytest.fixture
@@ -36,7 +45,7 @@ def fake_pytest(monkeypatch, tmp_path):
     """Stand in for the subprocess: stores what a run of three kernels would store, under the label asked for."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(tmp_path)
-    started = []
+    started = Started()
 
     def run(command, environment):
         from results import open_store
@@ -66,7 +75,7 @@ def fake_pytest(monkeypatch, tmp_path):
                     Record(
                         record_id=f"{number:032x}", run_id=info.run_id, case=work.case(kernel), status="failed" if median_s is None else "measured",
                         reason="wrong result: 0.5 > 0.1" if median_s is None else "", predictions=(prediction,),
-                        measurement=None if median_s is None else flat(median_s),
+                        measurement=None if median_s is None else flat(median_s, started.flags.get(kernel, ())),
                     )
                 )  # fmt: skip
             store.finish_run(
@@ -107,6 +116,25 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
     assert "(scaled_mm_block): wrong result: 0.5 > 0.1" in result.stdout
     assert "Best: INT4 W4A16 (tinygemm): measured 16 µs, 2.5× FP16" in result.stdout
     assert "`roofline show abababab`" in result.stdout
+
+
+@pytest.mark.parametrize("kernel", ["matmul", "tinygemm"])
+def test_doubtful_measurements_are_marked_on_either_side(fake_pytest, kernel):
+    fake_pytest.flags[kernel] = ("contended",)
+    arguments = ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10"]
+    lines = runner.invoke(app, arguments).stdout.splitlines()
+    marked = [line for line in lines if "!" in line.split() and "±" in line and "±" not in line.split()]
+    assert [kernel in line for line in marked] == [True]
+    best = next(line for line in lines if line.startswith("Best: "))
+    assert best.count("doubtful: contended") == 1
+    fake_pytest.flags.clear()
+
+
+def test_a_quiet_measurement_has_no_mark(fake_pytest):
+    fake_pytest.flags["matmul"] = ("throttled-elsewhere",)  # not a flag that puts a time in doubt
+    text = runner.invoke(app, ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10"]).stdout
+    assert "!" not in text
+    assert "doubtful" not in text
 
 
 def test_json_carries_both_speedups_and_the_ranking(fake_pytest):

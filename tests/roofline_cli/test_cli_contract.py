@@ -81,6 +81,25 @@ def test_every_help_line_of_the_root_is_whole():
     assert text.index("doctor") < text.index("predict") < text.index("report")
 
 
+@pytest.mark.parametrize("group_name", ["", "predict", "compare", "hardware"])
+def test_every_help_line_of_a_group_is_whole(group_name):
+    text = runner.invoke(app, [*group_name.split(), "--help"]).stdout
+    assert "..." not in text.split("Commands:")[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("show", "RUN"), ("export", "RUN"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
+    ],
+)  # fmt: skip
+def test_arguments_are_named_without_python_types(command, usage):
+    text = runner.invoke(app, [*command.split(), "--help"]).stdout
+    assert text.splitlines()[0].endswith(f"{command} [OPTIONS] {usage}")
+    assert "<" not in text
+    assert "Path" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -203,3 +203,19 @@ def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend):
     toml = runner.invoke(app, ["hardware", "show", "auto", "--toml"])
     assert toml.exit_code == 2
     assert "has no file of its own" in toml.stderr
+
+
+def test_ceilings_measured_on_a_busy_machine_are_doubted(pretend, monkeypatch):
+    from dataclasses import replace
+
+    from roofline_model.hardware import get_hardware
+
+    pretend()
+    profile = replace(get_hardware("b10"), notes=("About the memory.", calibration.BUSY_NOTE))
+    monkeypatch.setattr(calibration, "cached_cpu_device", lambda here: profile)
+    exit_code, found = checks()
+    assert found["chip"]["status"] == "warn"
+    assert calibration.BUSY_NOTE in found["chip"]["detail"]
+    assert "About the memory" not in found["chip"]["detail"]
+    assert "roofline calibrate" in found["chip"]["fix"]
+    assert exit_code == 0  # doubtful, not broken

@@ -55,18 +55,19 @@ def test_gemv_prints_the_table_of_the_original_documents():
         "NVFP4": ["9.51", "µs", "3.53", "800", "3.5x", "memory", "native"],
         "INT4": ["8.40", "µs", "4.00", "800", "4.0x", "memory", "native"],
     }
+    operands = {"FP16": "W16A16", "FP8_E4M3": "W8A8", "INT8": "W8A8", "NVFP4": "W4A4", "INT4": "W4A4"}
     for name, cells in expected.items():
-        assert rows[name][1:] == cells
+        assert rows[name][1:] == [operands[name], *cells]
 
 
 def test_gemm_prints_the_compute_bound_table():
     rows = table_rows(invoke("predict", "gemm", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10"))
-    times = {name: float(rows[name][1]) for name in ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")}
+    times = {name: float(rows[name][2]) for name in ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")}
     assert times == pytest.approx(
         {"FP16": 343.6, "FP8_E4M3": 171.8, "INT8": 171.8, "NVFP4": 85.9, "INT4": 85.9}, abs=0.05
     )
-    assert [rows[name][3] for name in times] == ["1024", "1638", "1638", "2215", "2341"]  # AI with FP16 output
-    assert {rows[name][6] for name in times} == {"compute"}
+    assert [rows[name][4] for name in times] == ["1024", "1638", "1638", "2215", "2341"]  # AI with FP16 output
+    assert {rows[name][7] for name in times} == {"compute"}
 
 
 def test_predict_json_carries_si_units():
@@ -80,7 +81,7 @@ def test_predict_json_carries_si_units():
     assert int4["time_s"] == pytest.approx((4096**2 / 2 + 4096 / 2 + 2 * 4096) / 1e12)
     assert int4["flops"] == 2 * 4096**2
     assert set(int4) == {
-        "format", "weight_format", "activation_format", "output_format", "time_s", "memory_time_s", "compute_time_s",
+        "format", "weight_format", "activation_format", "operands", "output_format", "time_s", "memory_time_s", "compute_time_s",
         "intensity_flop_per_byte", "critical_intensity_flop_per_byte", "speedup_ratio", "bound", "path", "compute_format", "flops",
         "rate_flops_per_s", "peak_flops_per_s", "read_bytes", "write_bytes", "bandwidth_bytes_per_s", "memory_level", "provenance",
         "model_version", "notes",
@@ -130,7 +131,7 @@ def test_default_formats_a_chip_cannot_compute_are_left_out_with_the_reason(tmp_
     assert data["baseline_format"] is None
     assert {row["format"] for row in data["left_out"]} == {"FP16", "FP8_E4M3", "NVFP4", "INT4"}
     text = invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip))
-    assert "left out: FP16: tiny has no rate for FP16" in text
+    assert "left out: FP16, FP8_E4M3, NVFP4, INT4: tiny declares no such rate (--formats" in text
     asked = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip), "--formats", "FP16"])
     assert asked.exit_code == 2
     assert "tiny has no rate for FP16" in asked.stderr
@@ -148,9 +149,9 @@ def test_user_formats_are_predicted_as_weight_only(own_format):
 
 def test_recommend_names_the_winner_of_the_original_documents():
     text = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
-    assert "Best: INT4 (AWQ) 4.0x speedup, 75 % of the memory saved" in text
+    assert "Best: INT4 (AWQ) 4.0x speedup, 75 % of the weight bytes saved" in text
     text = invoke("recommend", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10")
-    assert "Best: NVFP4 (native_fp4) 4.0x speedup, 72 % of the memory saved" in text
+    assert "Best: NVFP4 (native_fp4) 4.0x speedup, 72 % of the weight bytes saved" in text
 
 
 def test_recommend_json_and_memory_limit():
@@ -183,7 +184,9 @@ def test_recommend_json_and_memory_limit():
         "notes",
         "candidates",
         "excluded",
+        "fits_memory_limit",
     }
+    assert data["fits_memory_limit"] is True
     assert data["phase"] == "decode"
     assert data["best"]["format"] == "INT4"
     assert data["best"]["memory_bytes"] == pytest.approx(8.03e9 / 2)
@@ -247,3 +250,65 @@ def test_compare_ranks_only_the_formats_asked_for():
     )
     assert [row["format"] for row in data["predictions"]] == ["FP16", "INT8.FP16"]
     assert {one["format"] for one in data["recommendation"]["candidates"]} == {"FP16", "INT8"}
+
+
+def chip_file(path, *formats: str) -> str:
+    """A user's chip with one rate for the formats given."""
+    path.write_text(
+        'schema = 1\nkey = "mine"\nname = "Mine"\nkind = "custom"\n'
+        '[memory]\nbandwidth = {value = 50, unit = "GB/s", status = "declared", source = "me"}\n'
+        f'[[peak]]\nformats = {list(formats)}\ndense = {{value = 4, unit = "TOP/s", status = "declared", source = "me"}}\n'
+    )
+    return str(path)
+
+
+def test_a_chip_without_fp16_starts_with_bf16_and_predicts_only_what_it_declares(tmp_path):
+    chip = chip_file(tmp_path / "mine.toml", "BF16", "INT8")
+    arguments = ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", chip]
+    data = json.loads(invoke(*arguments, "--json"))
+    assert [row["format"] for row in data["predictions"]] == ["BF16", "INT8"]
+    assert "left out: FP8_E4M3, NVFP4, INT4: mine declares no such rate" in invoke(*arguments)
+    asked = json.loads(invoke(*arguments, "--formats", "INT4.BF16", "--json"))["predictions"]
+    assert [(row["format"], row["operands"], row["path"]) for row in asked] == [("INT4.BF16", "W4A16", "dequantize")]
+
+
+def test_a_chip_without_any_default_format_says_what_to_name(tmp_path):
+    chip = chip_file(tmp_path / "mine.toml", "FP64")
+    result = runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64", "--hw", chip])
+    assert result.exit_code == 2
+    assert "mine declares none of the default formats. Declared: FP64; name some with --formats" in result.stderr
+
+
+@pytest.mark.parametrize(("hw", "operands"), [("b10", "W4A4"), ("h100", "W4A16")])
+def test_native_and_weight_only_int4_are_told_apart(hw, operands):
+    arguments = ["-M", "1", "-N", "4096", "-K", "4096", "--hw", hw]
+    ranking = next(line.split() for line in invoke("recommend", *arguments).splitlines() if " INT4 " in line)
+    assert ranking[1:3] == ["INT4", operands]
+    compared = invoke("compare", "gemv", *arguments[2:], "--no-measure").splitlines()
+    assert [line.split()[1:3] for line in compared if " INT4 " in line and line.split()[0].isdecimal()] == [
+        ["INT4", operands]
+    ]
+    candidates = json.loads(invoke("recommend", *arguments, "--json"))["candidates"]
+    assert {one["format"]: one["operands"] for one in candidates}["INT4"] == operands
+
+
+def test_nothing_fits_is_no_recommendation():
+    arguments = ["recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10", "--memory-limit-gb", "3"]
+    result = runner.invoke(app, [*arguments, "--model-parameters", "8e9"])
+    assert result.exit_code == 1
+    assert result.stdout.startswith("Nothing fits in 3 GB: the smallest, INT4 W4A4, needs 4 GB, 1 GB more\n")
+    assert "Best:" not in result.stdout
+    assert "speedup" not in result.stdout
+    assert "one product only" not in result.stdout
+    result = runner.invoke(app, [*arguments, "--model-parameters", "8e9", "--json"])
+    assert result.exit_code == 1
+    data = json.loads(result.stdout)
+    assert data["fits_memory_limit"] is False
+    assert data["summary"].startswith("Nothing fits in 3 GB")
+
+
+def test_a_limit_without_a_model_says_what_it_was_applied_to():
+    arguments = ["recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10"]
+    assert "one product only" in invoke(*arguments, "--memory-limit-gb", "3")
+    assert "one product only" in json.loads(invoke(*arguments, "--memory-limit-gb", "3", "--json"))["notes"][-1]
+    assert "one product only" not in invoke(*arguments)

@@ -1,0 +1,62 @@
+"""Read the text of a definition file (chip or format TOML) that a user names, and nothing that is not one.
+
+A path may come from a command line or an environment variable, so it may be a FIFO that never answers, a device that
+never ends, or a file of any size and depth. Everything refused here is refused in one line.
+"""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from roofline_model.errors import DefinitionError
+from roofline_model.units import format_bytes
+
+MAX_FILE_BYTES = 1024**2
+"""Longest definition file that is read. The longest of the registry is a hundred times shorter."""
+
+
+def read_definition_text(path: Path, what: str, hint: str) -> str:
+    """Return the text of a UTF-8 file, with or without a byte-order mark.
+
+    `what` (chip file, format file) and `hint` (what to do when the file is absent) go into the message. Raises
+    `DefinitionError` when `path` is absent, no regular file, longer than `MAX_FILE_BYTES` or not UTF-8.
+    """
+    try:
+        # Looked at before it is opened: opening a FIFO waits for a writer, and reading a device may never end.
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise DefinitionError(f"{what} {path} is {kind}: it cannot be read; give the path of a TOML file")
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise DefinitionError(f"{what} {path} is longer than {format_bytes(MAX_FILE_BYTES)}: no definition is")
+        return content.decode("utf-8-sig")
+    except DefinitionError:  # a ValueError too, and not to be wrapped again
+        raise
+    except FileNotFoundError:
+        raise DefinitionError(f"{what} {path} does not exist; {hint}") from None
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
+        raise DefinitionError(f"{what} {path} cannot be read: {error}") from None
+
+
+def parse_definition(text: str) -> dict[str, Any]:
+    """Parse TOML; raises `ValueError` with one reason for anything that is not, deep nesting included."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def shown(value: object) -> str:
+    """Print a refused value on one short line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int beyond the digit limit of str()
+        text = "a number of thousands of digits"
+    except RecursionError:  # dotted keys nest without limit
+        text = "a deeply nested table"
+    return text if len(text) <= 60 else f"{text[:57]}…"
