@@ -211,7 +211,9 @@ class _Reader:
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise self.fail(f"[match] device_names: {shown(pattern)} is not a regular expression: {error}") from None
+                raise self.fail(
+                    f"[match] device_names: {shown(pattern)} is not a regular expression: {error}"
+                ) from None
             if re.search(pattern, "") is not None:
                 raise self.fail(f"[match] device_names: {shown(pattern)} matches every name, even an empty one")
         memory = table.get("memory_gb")
@@ -308,4 +310,4 @@ class _Reader:
     def _only_known(self, where: str, table: Mapping[str, Any], known: set[str]) -> None:
         for name in table:
             if name not in known:
-                raise self.fail(f"{where}: unknown field {name!r}. Known: {', '.join(sorted(known))}.")
+                raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")

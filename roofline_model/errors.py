@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class RooflineError(Exception):
@@ -24,6 +25,10 @@ class RooflineError(Exception):
         super().__init__(message)
         if slug is not None:
             self.slug = slug
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are rebuilt from `args`, the finished message; subclasses here take the parts it is made of.
+        return _rebuilt, (type(self), str(self), dict(self.__dict__))
 
 
 class UnknownNameError(RooflineError, KeyError):
@@ -75,6 +80,14 @@ class StoreError(RooflineError):
     """The results database cannot be used as asked."""
 
     slug = "store"
+
+
+def _rebuilt(kind: type[RooflineError], message: str, state: dict[str, Any]) -> RooflineError:
+    """Return the error that was pickled (a worker process hands it to its parent) or copied."""
+    error = kind.__new__(kind, message)
+    RooflineError.__init__(error, message)
+    error.__dict__.update(state)
+    return error
 
 
 def nearest_names(asked: str, known: Iterable[str], count: int = 3) -> list[str]:

@@ -13,15 +13,27 @@ Sources: element layouts as in ml_dtypes; OCP Microscaling Formats (MX) v1.0 (bl
 from __future__ import annotations
 
 import math
-import tomllib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from roofline_model.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.errors import DefinitionError, InvalidValueError, UnknownNameError
 
 Kind = Literal["float", "int", "table"]
+
+MAX_NAME_CHARS = 40
+"""Longest name of a user's format; it becomes part of test ids and column heads."""
+
+# Written out, because asking numpy and ml_dtypes would import them: names of either that can hold an element or a scale.
+_DTYPE_NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
+    "int1", "int2", "int4", "uint1", "uint2", "uint4",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +245,10 @@ def _check_names(formats: Sequence[NumberFormat]) -> None:
         for name in (fmt.key, *fmt.aliases):
             if not name or not all(ch.isascii() and (ch.isalnum() or ch in "._") for ch in name):
                 raise DefinitionError(
-                    f"format name {name!r}: use letters, digits, dots and underscores only (it becomes part of test ids)"
+                    f"format name {shown(name)}: use letters, digits, dots and underscores only (it becomes part of test ids)"
                 )
+            if len(name) > MAX_NAME_CHARS:
+                raise DefinitionError(f"format name {shown(name)} is longer than {MAX_NAME_CHARS} characters")
             if name.upper() in _BUILT_IN_NAMES:
                 raise DefinitionError(f"format name {name!r} is taken by the built-in catalog; choose another name")
             if name.upper() in taken:
@@ -253,13 +267,10 @@ def load_formats(path: str | Path) -> list[NumberFormat]:
         scales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]
     """
     file = Path(path)
+    text = read_definition_text(file, "format file", "give the path of a TOML file with one table per format")
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DefinitionError(
-            f"format file {file} does not exist; give the path of a TOML file with one table per format"
-        ) from None
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, not TOML, or a number beyond the digit limit
+        tables = parse_definition(text)
+    except ValueError as error:  # not TOML, nested too deeply, or a number beyond the digit limit
         raise DefinitionError(f"format file {file} cannot be read as TOML: {error}") from None
     # All tables are checked before the first is registered, so that a bad file changes nothing.
     parsed = [_format_from_table(file, key, table) for key, table in tables.items()]
@@ -270,36 +281,61 @@ def load_formats(path: str | Path) -> list[NumberFormat]:
 
 
 def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
-    where = f"format file {file}, [{key}]"
+    where = f"format file {file}, [{_cut(key)}]"
     if not isinstance(table, dict):
-        raise DefinitionError(f"{where}: expected a table such as [{key}] with kind and element_bits")
+        raise DefinitionError(f"{where}: expected a table such as [{_cut(key)}] with kind and element_bits")
     known = {f.name for f in fields(NumberFormat)} - {"key"}
     for name in table:
         if name not in known:
-            raise DefinitionError(f"{where}: unknown field {name!r}. Known: {', '.join(sorted(known))}.")
+            raise DefinitionError(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
     for name in ("kind", "element_bits"):
         if name not in table:
             raise DefinitionError(f"{where}: field {name!r} is missing")
     if table["kind"] not in ("float", "int", "table"):
-        raise DefinitionError(f"{where}: kind must be float, int or table, got {table['kind']!r}")
+        raise DefinitionError(f"{where}: kind must be float, int or table, got {shown(table['kind'])}")
     values = dict(table)
     for name in ("element_bits", "exponent_bits", "mantissa_bits", "container_bits"):
         if name in values and (not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 0):
-            raise DefinitionError(f"{where}: {name} must be a whole number of bits, got {values[name]!r}")
+            raise DefinitionError(f"{where}: {name} must be a whole number of bits, got {shown(values[name])}")
     for name in ("element_dtype", "description"):
         if not isinstance(values.get(name, ""), str):
-            raise DefinitionError(f"{where}: {name} must be text, got {values[name]!r}")
-    largest = values.get("max_value", 1.0)
-    if isinstance(largest, bool) or not isinstance(largest, int | float) or not largest > 0:
-        raise DefinitionError(f"{where}: max_value must be a positive number, got {largest!r}")
+            raise DefinitionError(f"{where}: {name} must be text, got {shown(values[name])}")
+    _check_element(where, values)
     aliases = values.pop("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise DefinitionError(f"{where}: aliases must be a list of texts, got {aliases!r}")
+        raise DefinitionError(f"{where}: aliases must be a list of texts, got {shown(aliases)}")
     levels = values.pop("scales", [])
     if not isinstance(levels, list):
         raise DefinitionError(f"{where}: scales must be a list such as [{{bits = 8, block_elems = 32}}]")
     try:
         scales = tuple(ScaleLevel(**{"block_elems": None, **level}) for level in levels)
+        for level in scales:
+            _check_dtype(f"{where}: dtype of a scale", level.dtype)
         return NumberFormat(key=key, scales=scales, aliases=tuple(aliases), **values)
     except (TypeError, InvalidValueError) as error:
         raise DefinitionError(f"{where}: {error}") from None
+
+
+def _check_element(where: str, values: dict[str, Any]) -> None:
+    """Raise `DefinitionError` unless the fields that describe one element agree with each other."""
+    parts = values.get("exponent_bits", 0) + values.get("mantissa_bits", 0)
+    if parts > values["element_bits"]:
+        raise DefinitionError(
+            f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits {shown(values['element_bits'])}"
+        )
+    _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
+    largest = values.get("max_value", 1.0)
+    if isinstance(largest, bool) or not isinstance(largest, int | float) or not 0 < largest <= sys.float_info.max:
+        raise DefinitionError(f"{where}: max_value must be a positive finite number, got {shown(largest)}")
+
+
+def _check_dtype(what: str, name: Any) -> None:
+    if not isinstance(name, str) or (name and name not in _DTYPE_NAMES):
+        raise DefinitionError(
+            f"{what} {shown(name)} is not a name of numpy or ml_dtypes; known: {', '.join(_DTYPE_NAMES)}"
+        )
+
+
+def _cut(name: str) -> str:
+    """Cut a table's name that is too long to be one."""
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"

@@ -15,8 +15,15 @@ from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import ComputePath, Device, Quantity, get_hardware
 from roofline_model.operators import Operator, gemm, gemv
 
-MODEL_VERSION = "ideal-1"
-"""Changes whenever the same case would get another ideal time; stored with every prediction."""
+MODEL_VERSION = "ideal-2"
+"""Changes whenever the same case would get another ideal time; stored with every prediction.
+
+ideal-2: a warm case that fills more than `WARM_CACHE_SHARE` of the last-level cache keeps the DRAM roof.
+"""
+
+WARM_CACHE_SHARE = 0.75
+"""Share of the last-level cache up to which operands are taken to stay in it: the rest holds code, stack and other data,
+and a hashed or divided cache evicts before it is full."""
 
 Bound = Literal["memory", "compute"]
 
@@ -130,8 +137,9 @@ def error_ratio(predicted_s: float | None, measured_s: float | None) -> float | 
 def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "cold") -> Prediction:
     """Return the ideal prediction of `work` on a chip.
 
-    `cache="warm"` uses the last-level cache's bandwidth when the operands fit in it and that bandwidth is known;
-    where it is not known the DRAM roof stands and a note says that the case may run faster.
+    `cache="warm"` uses the last-level cache's bandwidth when the operands take at most `WARM_CACHE_SHARE` of it and that
+    bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a note
+    says that the case may run faster.
     Raises `UnsupportedError` when the chip cannot compute in the format, `InvalidValueError` for FLOPs without a format.
     """
     device = get_hardware(hardware)
@@ -200,6 +208,10 @@ def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, li
     last = device.last_level_cache
     if cache != "warm" or last is None or cost.total_bytes > last.capacity_bytes:
         return device.bandwidth, "DRAM", []
+    share = cost.total_bytes / last.capacity_bytes
+    if share > WARM_CACHE_SHARE:
+        note = f"operands take {share * 100:.0f} % of {last.name} and are partly cached: expect a time between the roofs of DRAM and {last.name}"
+        return device.bandwidth, "DRAM", [note]
     if last.bandwidth is None:
         return (
             device.bandwidth,

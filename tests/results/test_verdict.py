@@ -58,7 +58,9 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
 
 @pytest.mark.parametrize(("fp16_s", "name"), [(99e-6, "BF16"), (96e-6, "BF16"), (94e-6, "FP16")])
 def test_noise_between_sixteen_bit_kernels_does_not_change_the_baseline(fp16_s, name):
-    found = judge([record("BF16", median_s=100e-6), record("FP16", median_s=fp16_s), record("INT8", "INT8", "int_mm", 50e-6)])
+    found = judge(
+        [record("BF16", median_s=100e-6), record("FP16", median_s=fp16_s), record("INT8", "INT8", "int_mm", 50e-6)]
+    )
     assert found.baseline.precision == name
 
 

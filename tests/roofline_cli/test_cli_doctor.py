@@ -194,7 +194,7 @@ def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend):
     from plugin.ceilings import Ceilings
 
     here = pretend()
-    ceilings = Ceilings(dram_bytes_per_s=50e9, dram_kernel="copy", cache_capacity_bytes=2**25, cache_bytes_per_s=200e9, flops_per_s={"FP32": 1e12, "BF16": 2e12}, seconds=1.0)  # fmt: skip
+    ceilings = Ceilings(dram_bytes_per_s=50e9, dram_kernel="copy", cache_capacity_bytes=float(2**25), cache_bytes_per_s=200e9, flops_per_s={"FP32": 1e12, "BF16": 2e12}, seconds=1.0)  # fmt: skip
     calibration._write_cache(here, ceilings)
     text = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--formats", "BF16,INT4.BF16"]).stdout
     assert "on cpu-test-cpu-2t" in text

@@ -72,7 +72,7 @@ def test_weight_only_int4_is_counted_with_the_scales_and_zero_points_of_awq() ->
     int4_bytes = 4096 * 4096 / 2 + 4096 * 4096 / 128 * (16 + 4) / 8 + 2 * 4096 * 2
     assert found["INT4"].time_s == pytest.approx(int4_bytes / 273.06e9, rel=1e-4)
     assert found["INT4"].speedup == pytest.approx(wide_bytes / int4_bytes)
-    assert found["INT4"].speedup == pytest.approx(3.85, abs=0.005)
+    assert found["INT4"].speedup == pytest.approx(3.844, abs=0.0005)
     assert found["MXFP4"].speedup == pytest.approx(3.76, abs=0.005)
     assert found["INT4"].memory_saved_ratio == 1 - 4.15625 / 16
     whole = recommend_quantization("gb10", *DECODE, model_parameters=8e9)
@@ -279,7 +279,9 @@ def test_a_fitting_answer_says_so() -> None:
 
 def test_a_limit_without_a_model_is_said_to_hold_for_one_product() -> None:
     found = recommend_quantization("gb10", *DECODE, memory_limit_gb=2)
-    assert [note for note in found.notes if "this one product" in note and "model_parameters" in note] == list(found.notes)
+    assert [note for note in found.notes if "this one product" in note and "model_parameters" in note] == list(
+        found.notes
+    )
     assert len(found.notes) == 1
     assert recommend_quantization("gb10", *DECODE).notes == ()
     assert recommend_quantization("gb10", *DECODE, memory_limit_gb=200, model_parameters=70e9).notes == ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from roofline_model import DefinitionError, get_hardware, predict_gemm
-from roofline_model.device_file import check_device, read_device_file, read_device_text
+from roofline_model.device_file import _UNITS, check_device, read_device_file, read_device_text
+from roofline_model.hardware import STATUSES
 
 Q = 'status = "measured", source = "a test bench"'
 GOOD = f"""
@@ -248,3 +250,69 @@ def test_a_wrong_ridge_is_an_error() -> None:
     )
     with pytest.raises(DefinitionError, match="ridge point of FP16"):
         read_device_text(wrong, "x.toml")
+
+
+def test_a_gpu_with_hardly_any_memory_is_warned_about_and_a_custom_chip_is_not() -> None:
+    small = edited('value = 16, unit = "GB"', 'value = 160, unit = "MB"')
+    found = [finding.message for finding in check_device(read_device_text(gpu(small), "x.toml"))]
+    assert "memory capacity: 160 MB is little for a GPU: a slip of unit?" in found
+    assert check_device(read_device_text(small, "x.toml")) == []  # nor about the formats it does not name
+
+
+def test_caches_together_must_be_smaller_than_the_memory() -> None:
+    l3 = f'[[level]]\nname = "L3"\ncapacity = {{value = 9, unit = "MiB", {Q}}}\n\n[chip]'
+    two = edited("[chip]", l3).replace('value = 16, unit = "GB"', 'value = 16, unit = "MiB"')
+    with pytest.raises(DefinitionError, match=r"L2 \+ L3 is not smaller than the memory"):
+        read_device_text(two, "x.toml")
+
+
+# --- units
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(100, "TFLOPS"), (100_000, "GFLOPS"), (0.1, "PFLOPS"), (100, "TOPS"), (100_000, "GOPS"), (0.1, "POPS"), (100_000, "GOP/s")],
+)  # fmt: skip
+def test_rates_may_be_written_as_vendors_do(value: float, unit: str) -> None:
+    chip = read_device_text(edited(PEAK, f'dense = {{value = {value}, unit = "{unit}", {Q}}}'), "x.toml")
+    assert chip.path("INT8").dense.value == pytest.approx(1e14)
+
+
+def test_a_range_error_is_readable() -> None:
+    with pytest.raises(DefinitionError, match=r"memory bandwidth: 1\.2 PB/s is outside 1 GB/s to 1 PB/s"):
+        read_device_text(edited(BW, f'bandwidth = {{value = 1200, unit = "TB/s", {Q}}}'), "x.toml")
+
+
+def test_the_documentation_names_every_status_and_unit() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+    section = text.split("## definition\n")[1].split("\n## ")[0]
+    assert [name for name in STATUSES if f"`{name}`" not in section] == []
+    assert [name for name in _UNITS if name and f"`{name}`" not in section] == []
+
+
+# --- hostile files
+
+
+def test_only_regular_files_of_a_sane_size_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", Path("/dev/zero")):
+        with pytest.raises(DefinitionError, match="not a regular file"):
+            read_device_file(path)
+    exact, longer = tmp_path / "exact.toml", tmp_path / "longer.toml"
+    exact.write_text(GOOD + "#" * (2**20 - len(GOOD)), encoding="utf-8")
+    assert read_device_file(exact).key == "mychip"
+    longer.write_text(GOOD + "#" * (2**20 - len(GOOD) + 1), encoding="utf-8")
+    with pytest.raises(DefinitionError, match="longer than 1 MiB"):
+        read_device_file(longer)
+
+
+def test_deep_nesting_is_refused_in_one_line() -> None:
+    with pytest.raises(DefinitionError, match="nested too deeply"):
+        read_device_text("x = " + "[" * 50_000, "x.toml")
+    with pytest.raises(DefinitionError, match="schema must be 1, got a deeply nested table"):
+        read_device_text("schema." + ".".join("a" * 3000) + " = 1", "x.toml")
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "bom.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert read_device_file(tmp_path / "bom.toml").key == "mychip"

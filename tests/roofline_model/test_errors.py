@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from roofline_model import errors
@@ -67,3 +70,18 @@ def test_nearest_names(asked: str, nearest: str) -> None:
 def test_nothing_is_near_nonsense() -> None:
     assert nearest_names("", ["gb10"]) == []
     assert nearest_names("%%%%%%", ["gb10", "h100"]) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnknownNameError("format", "INT5", ["INT4", "INT8"], fix="See the list."),
+        errors.MissingDependencyError("torch", "measure", "measuring"),
+        errors.DefinitionError("file: field"),
+        RooflineError("x", slug="special"),
+    ],
+)
+def test_errors_survive_pickling_and_copying(error: RooflineError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert type(again) is type(error)
+        assert (str(again), again.slug, again.args) == (str(error), error.slug, error.args)

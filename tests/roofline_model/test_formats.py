@@ -220,6 +220,21 @@ def test_loading_twice_replaces(tmp_path: Path) -> None:
         ("[Q]\nkind = 'int'\nelement_bits = 4\naliases = [4]", "aliases must be a list"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\nmax_value = 'big'", "max_value must be"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\ndescription = 4", "description must be text"),
+        ("[Q]\nkind = 'int'\nelement_bits = 4\nmax_value = inf", "max_value must be a positive finite"),
+        ("[Q]\nkind = 'int'\nelement_bits = 4\nmax_value = nan", "max_value must be a positive finite"),
+        ("[Q]\nkind = 'int'\nelement_bits = 4\nmax_value = 1" + "0" * 400, "max_value must be a positive finite"),
+        (
+            "[Q]\nkind = 'float'\nelement_bits = 4\nexponent_bits = 3\nmantissa_bits = 2",
+            "is 5, more than element_bits 4",
+        ),
+        ("[Q]\nkind = 'float'\nelement_bits = 4\nelement_dtype = 'float5'", "is not a name of numpy or ml_dtypes"),
+        (
+            "[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, dtype = 'e8m0'}]",
+            "dtype of a scale 'e8m0' is not",
+        ),
+        ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, dtype = 5}]", "dtype of a scale 5 is not"),
+        ("[" + "Q" * 41 + "]\nkind = 'int'\nelement_bits = 4", "longer than 40 characters"),
+        ("x = " + "[" * 50_000, "nested too deeply"),
         ("[INT8]\nkind = 'int'\nelement_bits = 4", "taken by the built-in catalog"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\naliases = ['half']", "taken by the built-in catalog"),
         ("['Q-4']\nkind = 'int'\nelement_bits = 4", "letters, digits"),
@@ -258,3 +273,17 @@ def test_a_scale_level_must_be_sane() -> None:
     for wrong in (0, -1, math.nan, 2000):
         with pytest.raises(InvalidValueError):
             ScaleLevel(wrong, 32)
+
+
+def test_every_dtype_name_exists_and_every_one_of_the_catalog_is_known() -> None:
+    for name in formats._DTYPE_NAMES:
+        np.dtype(getattr(ml_dtypes, name, name))
+    used = {fmt.element_dtype for fmt in FORMATS.values()} | {s.dtype for f in FORMATS.values() for s in f.scales}
+    assert used - {""} <= set(formats._DTYPE_NAMES)
+
+
+def test_a_format_file_must_be_a_regular_file(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="not a regular file"):
+        load_formats("/dev/zero")
+    (tmp_path / "bom.toml").write_text(Q4_K, encoding="utf-8-sig")
+    assert load_formats(tmp_path / "bom.toml")[0].key == "Q4_K"

@@ -193,6 +193,20 @@ def test_a_warm_case_uses_the_cache_only_when_it_fits_and_is_known() -> None:
     assert any("bandwidth is not known" in note for note in unknown.notes)
 
 
+def test_operands_that_nearly_fill_the_cache_are_not_predicted_at_its_speed() -> None:
+    fast = Quantity(5e12, "B/s", "declared", "test")
+    device = replace(chip(), levels=(MemoryLevel("L2", 1e6, fast),))
+    full = predict(OpCost({"FP16": 1}, 750_000), device, cache="warm")
+    assert (full.memory_level, full.notes) == ("L2", ())
+    partly = predict(OpCost({"FP16": 1}, 800_000), device, cache="warm")
+    assert partly.memory_level == "DRAM"
+    assert partly.time_s == predict(OpCost({"FP16": 1}, 800_000), device).time_s
+    assert partly.notes == (
+        "operands take 80 % of L2 and are partly cached: expect a time between the roofs of DRAM and L2",
+    )
+    assert predict(OpCost({"FP16": 1}, 1_000_001), device, cache="warm").notes == ()
+
+
 def test_the_last_level_decides_for_warm_cases() -> None:
     fast = Quantity(5e12, "B/s", "declared", "test")
     levels = (MemoryLevel("L1", 1e5, Quantity(2e13, "B/s", "declared", "test")), MemoryLevel("L2", 1e8, fast))
