@@ -110,7 +110,5 @@ def _check_memory(device: Device) -> list[Finding]:
     if device.capacity is not None and cached_bytes >= device.capacity.value:
         caches = " + ".join(level.name for level in device.levels)
         findings.append(Finding("error", f"{caches} is not smaller than the memory behind it"))
-    for level in device.levels:
-        if level.bandwidth is not None and level.bandwidth.value < device.bandwidth.value:
-            findings.append(Finding("error", f"{level.name} bandwidth is below DRAM bandwidth"))
-    return findings
+    slow = [one for one in device.levels if one.bandwidth is not None and one.bandwidth.value < device.bandwidth.value]
+    return findings + [Finding("error", f"{level.name} bandwidth is below DRAM bandwidth") for level in slow]

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from roofline_model import get_hardware
-
 import bench_cases
 from bench_cases.kernels.catalog import cases_for
 from bench_cases.shapes import Shape
+from roofline_model import get_hardware
 
 ROOT = Path(bench_cases.__file__).parents[1]
 
