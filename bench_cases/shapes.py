@@ -162,7 +162,7 @@ def _csv_number(path: Path, line: int, letter: str, cells: list[str], index: int
     where = f"shape file {path}, line {line}"
     text = cells[index].strip() if index < len(cells) else ""
     if not (text.isdecimal() and text.isascii() and len(text) < 20):
-        raise InvalidValueError(f"{where}: {letter} must be a whole number, got {text[:40]!r}")
+        raise InvalidValueError(f"{where}: {letter.upper()} must be a whole number, got {text[:40]!r}")
     try:
         check_dimension(letter.upper(), int(text))
     except InvalidValueError as error:

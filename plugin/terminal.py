@@ -47,11 +47,15 @@ def summary_lines(records: Sequence[Record], failed_reasons: bool = True) -> lis
 
 
 def count_line(records: Iterable[Record]) -> str:
-    """Return the counts by status, e.g. `12 measured, 1 skipped`; `nothing measured` for none."""
-    counts = Counter(record.status for record in records)
-    parts = [
-        f"{counts[status]} {status}" for status in ("measured", "predicted", "skipped", "failed") if counts[status]
-    ]
+    """Return the counts by status, e.g. `12 measured (3 in doubt), 1 skipped`; `nothing measured` for none."""
+    known = list(records)
+    counts = Counter(record.status for record in known)
+    doubtful = sum(bool(one.measurement and DOUBTFUL_FLAGS.intersection(one.measurement.flags)) for one in known)
+    parts = []
+    for status in ("measured", "predicted", "skipped", "failed"):
+        if counts[status]:
+            doubt = f" ({doubtful} in doubt)" if status == "measured" and doubtful else ""
+            parts.append(f"{counts[status]} {status}{doubt}")
     return ", ".join(parts) or "nothing measured"
 
 

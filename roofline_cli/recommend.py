@@ -143,6 +143,8 @@ def print_recommendation(found: Recommendation) -> None:
 
 def winner_sentence(found: Recommendation) -> str:
     """Return the decision in one sentence."""
+    if not found.fits:
+        return str(found)
     return f"Best: {found}, {found.memory_savings_pct:.0f} % of the weight bytes saved: {found.reason}"
 
 
