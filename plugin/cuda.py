@@ -94,10 +94,3 @@ def free_device_bytes() -> int:
     import torch
 
     return int(torch.cuda.mem_get_info()[0])
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception is the device running out of memory."""
-    import torch
-
-    return isinstance(error, torch.cuda.OutOfMemoryError)

@@ -288,13 +288,16 @@ class RooflineFixture:
         """Repeat the kernel alone for long enough that its power means something."""
         if not self._session.options.power or self._session.nvml is None or not timer.runs_kernel:
             return None
-        calls = max(1, int(0.2 / timing.stats.median_s))
-        schedule = timing.rotation.schedule(0, min(calls, 20_000))
+        schedule = timing.rotation.schedule(0, min(20_000, max(1, int(0.2 / timing.stats.median_s))))
+        calls = 0
         with Telemetry(self._session.nvml) as telemetry:
             deadline = time.perf_counter() + MIN_POWER_WINDOW_S + 0.2
             while time.perf_counter() < deadline:
-                timer.sample(call.kernel, schedule)
-        return telemetry.power()
+                for args in schedule:  # not through the timer: its blocking kernel would be in the window
+                    call.kernel(*args)
+                timer.synchronize()
+                calls += len(schedule)
+        return telemetry.power(calls)
 
     def records(self, test_id: str, failure: tuple[str, str] | None) -> list[Record]:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""

@@ -104,7 +104,7 @@ def _measurement(
         max_error=timing.max_error,
         tolerance=timing.tolerance,
         power_w=None if window is None else window.power_w,
-        energy_j=None if window is None else window.power_w * stats.median_s,
+        energy_j=None if window is None else window.energy_per_call_j,
         power_source=None if window is None else window.source,
         sm_clock_hz=median_of(telemetry, "sm_clock_hz"),
         temperature_c=median_of(telemetry, "temperature_c"),

@@ -26,6 +26,13 @@ class PowerReading:
     power_w: float
     window_s: float
     source: str
+    call_count: int
+    """Kernel calls in the window."""
+
+    @property
+    def energy_per_call_j(self) -> float:
+        """Energy of one call, gaps between launches included: what the window used over the calls it held."""
+        return self.power_w * self.window_s / self.call_count
 
 
 class Telemetry:
@@ -83,16 +90,18 @@ class Telemetry:
         """The readings of the last window, in order."""
         return tuple(self._samples)
 
-    def power(self) -> PowerReading | None:
-        """Return the mean power of the last window, or None when the window was too short or the chip refused."""
+    def power(self, call_count: int) -> PowerReading | None:
+        """Return the mean power of the last window, in which `call_count` calls ran, or None when the window was too short or the chip refused."""
         if self._window_s < MIN_POWER_WINDOW_S:
             return None
         if self._window_energy_j:
-            return PowerReading(self._window_energy_j / self._window_s, self._window_s, "nvml-energy-counter")
+            return PowerReading(
+                self._window_energy_j / self._window_s, self._window_s, "nvml-energy-counter", call_count
+            )
         readings = [sample.power_w for sample in self._samples if sample.power_w is not None]
         if len(readings) < 20:
             return None
-        return PowerReading(sum(readings) / len(readings), self._window_s, "nvml-power-samples")
+        return PowerReading(sum(readings) / len(readings), self._window_s, "nvml-power-samples", call_count)
 
 
 def median_of(samples: tuple[TelemetrySample, ...], name: str) -> float | None:

@@ -41,28 +41,29 @@ def window(device, seconds, monkeypatch, readings_s=0.06):
 def test_without_a_device_there_is_nothing():
     with Telemetry(None) as meter:
         pass
-    assert (meter.samples, meter.power()) == ((), None)
+    assert (meter.samples, meter.power(4)) == ((), None)
 
 
 def test_short_window_gives_no_power(monkeypatch):
-    assert window(FakeDevice([0.0, 500.0]), 1.0, monkeypatch).power() is None
+    assert window(FakeDevice([0.0, 500.0]), 1.0, monkeypatch).power(4) is None
 
 
 def test_energy_counter_comes_first(monkeypatch):
-    reading = window(FakeDevice([1000.0, 1600.0]), 3.0, monkeypatch).power()
+    reading = window(FakeDevice([1000.0, 1600.0]), 3.0, monkeypatch).power(4)
     assert reading.source == "nvml-energy-counter"
     assert reading.power_w == pytest.approx(200.0, rel=0.01)
+    assert reading.energy_per_call_j == pytest.approx(150.0)  # 600 J over 4 calls
 
 
 @pytest.mark.parametrize("energies", [(), (1000.0, 1000.0)])
 def test_frozen_or_absent_counter_falls_back_to_power_samples(monkeypatch, energies):
-    reading = window(FakeDevice(energies), 3.0, monkeypatch).power()
+    reading = window(FakeDevice(energies), 3.0, monkeypatch).power(4)
     assert reading.source == "nvml-power-samples"
     assert reading.power_w == pytest.approx(100.0)
 
 
 def test_no_sensor_at_all_is_none_never_zero(monkeypatch):
-    assert window(FakeDevice(power=None), 3.0, monkeypatch).power() is None
+    assert window(FakeDevice(power=None), 3.0, monkeypatch).power(4) is None
 
 
 def test_thread_ends_with_the_window():
@@ -83,3 +84,26 @@ def test_median_ignores_what_was_refused():
 
 def test_minimum_window_is_twenty_counter_steps():
     assert telemetry.MIN_POWER_WINDOW_S >= 20 * 0.1
+
+
+def test_power_window_holds_the_kernel_alone_and_counts_its_calls(monkeypatch, fake_timer):
+    """The timer is not asked for samples there: its blocking kernel would burn power inside the window."""
+    from types import SimpleNamespace
+
+    from plugin import fixtures
+
+    monkeypatch.setattr(fixtures, "MIN_POWER_WINDOW_S", -0.15)
+    monkeypatch.setattr(telemetry, "MIN_POWER_WINDOW_S", 0.0)
+    calls = []
+    device = FakeDevice([0.0, 10.0])
+    fixture = object.__new__(fixtures.RooflineFixture)
+    fixture._session = SimpleNamespace(options=SimpleNamespace(power=True), nvml=device)
+    call = SimpleNamespace(kernel=lambda x: calls.append(x))
+    timing = SimpleNamespace(
+        stats=SimpleNamespace(median_s=0.01), rotation=SimpleNamespace(schedule=lambda start, n: [(1,)] * n)
+    )
+    reading = fixture._power_window(call, fake_timer, timing)
+    assert reading.call_count == len(calls) > 0
+    assert len(calls) % 20 == 0  # 0.2 s of a 10 ms kernel at a time
+    assert reading.energy_per_call_j == pytest.approx(10.0 / len(calls))
+    assert set(fake_timer.events) == {"synchronize"}
