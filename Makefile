@@ -10,7 +10,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 BENCH_ARGS ?=
 TEST_ARGS ?=
-CHECKED := roofline_model bench_cases plugin results reports roofline_cli roofline_pytest.py conftest.py \
+CHECKED := roofline_model bench_cases plugin results reports roofline_cli roofline_pytest.py roofline_pytest_options.py conftest.py \
 	scripts tests benchmarks examples
 
 REPORT := .roofline/report.html

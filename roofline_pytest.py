@@ -13,24 +13,7 @@ from typing import Any
 
 import pytest
 
-_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--roofline-hw", {"metavar": "NAME|FILE|auto", "dest": "roofline_hw", "help": "Chip to predict for: a name of `roofline hardware list`, a TOML file, or auto = this machine (default). Short form: --hw."}),
-    ("--roofline-device", {"metavar": "cpu|cuda", "help": "Where kernels run. Default: cuda when an NVIDIA device is present, else cpu."}),
-    ("--roofline-db", {"metavar": "URL|PATH", "help": "Results database. Default: $ROOFLINE_DB, else .roofline/results.db in the current folder."}),
-    ("--roofline-run", {"metavar": "LABEL", "help": "Label of this run, for `roofline show LABEL`."}),
-    ("--roofline-predict-only", {"action": "store_true", "default": None, "help": "Store and show predictions; measure nothing."}),
-    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases whose weight format is listed (keys or aliases of `roofline formats`)."}),
-    ("--roofline-shapes", {"metavar": "SET", "help": "quick (default) | standard | full | llm:NAME | MxNxK,… | FILE.csv"}),
-    ("--roofline-cache", {"metavar": "cold|warm|both", "help": "Operands from memory (cold, default), left in cache (warm), or both as separate cases."}),
-    ("--roofline-target-ci", {"metavar": "PERCENT", "help": "Stop sampling when the 95 %% interval of the median is within ± this (default 1)."}),
-    ("--roofline-max-seconds", {"metavar": "SECONDS", "help": "Sampling budget of one case (default 0.7)."}),
-    ("--roofline-timer", {"metavar": "TIMER", "help": "auto (default) | monotonic | cuda-event | simulated[:k=v,…] | replay:RUN.json"}),
-    ("--roofline-power", {"action": "store_true", "dest": "roofline_power", "default": None, "help": "Add a window of 2 s per case to measure power and energy (NVML)."}),
-    ("--roofline-no-power", {"action": "store_false", "dest": "roofline_power", "default": None, "help": "Read no power sensor at all."}),
-    ("--roofline-json", {"metavar": "FILE", "help": "Export this run to FILE when it ends."}),
-    ("--roofline-require-measured", {"metavar": "N", "nargs": "?", "const": "1", "help": "Exit 1 when fewer than N cases (default 1) were measured; write it last or as =N."}),
-    ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
-)  # fmt: skip
+from roofline_pytest_options import OPTIONS
 
 _hooks: pytest.StashKey[Any] = pytest.StashKey()
 
@@ -41,7 +24,7 @@ class RooflineUsageError(pytest.UsageError):
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     group = parser.getgroup("roofline", "roofline: predict, measure and compare kernels")
-    for flag, attributes in _OPTIONS:
+    for flag, attributes in OPTIONS:
         group.addoption(flag, **{"default": None, **attributes})
     # Loaded by a conftest.py (a checkout that is not installed): the hook below has passed already.
     if any(getattr(p, "__name__", "").rpartition(".")[2] == "conftest" for p in pluginmanager.get_plugins()):
@@ -58,7 +41,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Any:
 
 def _add_short_form(parser: pytest.Parser) -> None:
     if not any("--hw" in option.names() for group in parser._groups for option in group.options):
-        attributes = {**dict(_OPTIONS)["--roofline-hw"], "default": None, "help": "Short form of --roofline-hw."}
+        attributes = {**dict(OPTIONS)["--roofline-hw"], "default": None, "help": "Short form of --roofline-hw."}
         parser.getgroup("roofline").addoption("--hw", **attributes)
 
 

@@ -57,7 +57,8 @@ def _cases(config: pytest.Config) -> list[CaseSpec]:
             )
         options = plugin.options(config)
         device = plugin.target(config).device
-        found = cases_for(device, resolve_shapes(options.shapes, device), options.formats, options.cache)
+        shapes = resolve_shapes(options.shapes, device)
+        found = cases_for(device, shapes, options.formats, options.cache, options.modes)
         config.stash[_CASES] = found
     return found
 

@@ -22,8 +22,8 @@ from plugin.runner import CaseTiming, KernelCall, run_case, run_interleaved
 from plugin.session import BenchSession
 from plugin.telemetry import MIN_POWER_WINDOW_S, PowerReading, Telemetry
 from plugin.timers import Timer
+from results.flags import DOUBTFUL_FLAGS
 from results.records import Measurement, Record
-from results.verdict import DOUBTFUL_FLAGS
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError, UnsupportedError

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline_model.case import MODES
 from roofline_model.errors import InvalidValueError
 
 if TYPE_CHECKING:
     import pytest
 
-CACHE_CHOICES = ("cold", "warm", "both")
+CACHE_CHOICES = ("cold", "warm", "flushed", "both")
+ISOLATE_CHOICES = ("auto", "case", "none")
+ATTRIBUTION_CHOICES = ("none", "cupti")
+PROFILER_CHOICES = ("ncu",)
 DEVICE_CHOICES = ("cpu", "cuda")
 
 
@@ -32,9 +36,21 @@ class BenchOptions:
     """Format keys to keep, or None for all."""
     shapes: str = "quick"
     cache: str = "cold"
+    modes: tuple[str, ...] = ("eager",)
+    """Modes of `roofline_model.case.MODES`, each a case of its own."""
     target_ci_ratio: float = 0.01
     max_seconds: float = 0.7
+    process_count: int | None = None
+    """Fresh processes per case; None: not replicated."""
+    isolate: str = "auto"
+    timeout_s: float = 60.0
     timer: str = "auto"
+    attribution: str = "none"
+    canary: bool = True
+    profile_file: Path | None = None
+    """Ceilings of this machine from a file, instead of its own measured ones."""
+    profiler: str | None = None
+    """ncu: print profiler commands instead of measuring."""
     power: bool | None = None
     """True: add a window long enough for power; None: sample the sensors, report no power; False: read no sensor."""
     json_path: Path | None = None
@@ -56,12 +72,20 @@ class BenchOptions:
             formats=_format_keys(given.roofline_formats),
             shapes=_text("--roofline-shapes", given.roofline_shapes, "quick"),
             cache=_choice("--roofline-cache", given.roofline_cache, CACHE_CHOICES) or "cold",
+            modes=_modes(given.roofline_mode),
             target_ci_ratio=_positive("--roofline-target-ci", given.roofline_target_ci, 1.0, "percent", 100) / 100,
             max_seconds=_positive("--roofline-max-seconds", given.roofline_max_seconds, 0.7, "seconds", 86_400),
+            process_count=_count("--roofline-processes", given.roofline_processes, "processes", 1000),
+            isolate=_choice("--roofline-isolate", given.roofline_isolate, ISOLATE_CHOICES) or "auto",
+            timeout_s=_positive("--roofline-timeout", given.roofline_timeout, 60.0, "seconds", 86_400),
             timer=_text("--roofline-timer", given.roofline_timer, "auto"),
+            attribution=_choice("--roofline-attribution", given.roofline_attribution, ATTRIBUTION_CHOICES) or "none",
+            canary=not given.roofline_no_canary,
+            profile_file=_input("--roofline-profile-file", given.roofline_profile_file, invocation),
+            profiler=_choice("--roofline-profile", given.roofline_profile, PROFILER_CHOICES),
             power=given.roofline_power,
             json_path=_output("--roofline-json", given.roofline_json, invocation),
-            require_measured=_count("--roofline-require-measured", given.roofline_require_measured),
+            require_measured=_count("--roofline-require-measured", given.roofline_require_measured, "cases"),
             force_measure=bool(given.roofline_force_measure),
         )
 
@@ -101,12 +125,35 @@ def _positive(option: str, value: str | None, default: float, unit: str, most: f
     return number
 
 
-def _count(option: str, value: str | None) -> int | None:
+def _count(option: str, value: str | None, what: str, most: int = 10**9) -> int | None:
     if value is None:
         return None
-    if not (value.isascii() and value.isdecimal() and len(value) < 10) or int(value) < 1:
-        raise InvalidValueError(f"{option} takes a whole number of cases from 1, got {value!r}; write {option}=N")
+    if not (value.isascii() and value.isdecimal() and len(value) < 10) or not 1 <= int(value) <= most:
+        raise InvalidValueError(
+            f"{option} takes a whole number of {what} from 1 to {most}, got {value!r}; write {option}=N"
+        )
     return int(value)
+
+
+def _modes(value: str | None) -> tuple[str, ...]:
+    if value is None:
+        return ("eager",)
+    names = tuple(dict.fromkeys(part.strip().lower() for part in value.split(",") if part.strip()))
+    if names == ("all",):
+        return MODES
+    wrong = [name for name in names if name not in MODES]
+    if wrong or not names:
+        raise InvalidValueError(f"--roofline-mode must be some of {', '.join(MODES)}, or all; got {value!r}")
+    return names
+
+
+def _input(option: str, value: str | None, invocation: Path) -> Path | None:
+    if value is None:
+        return None
+    path = invocation / Path(value).expanduser()
+    if not value.strip() or not path.is_file():
+        raise InvalidValueError(f"{option} {value!r} is no file; `roofline calibrate -o FILE` writes one")
+    return path
 
 
 def _output(option: str, value: str | None, invocation: Path) -> Path | None:

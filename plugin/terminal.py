@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import Record
-from results.verdict import DOUBTFUL_FLAGS, GroupKey, groups, shape_verdicts
+from results.verdict import GroupKey, groups, shape_verdicts
 from roofline_model.units import format_achieved, format_percent, format_time
 
 MAX_WIDTH = 100
@@ -64,7 +65,12 @@ _HEADERS = ("weight.act", "kernel", "median", "±", "ideal", "error", "rate", "r
 
 def _block(key: GroupKey, members: Sequence[Record]) -> list[Line]:
     op, _, cache, mode = key
-    where = {"cold": "operands from memory", "warm": "operands may stay in cache", "none": ""}[cache]
+    where = {
+        "cold": "operands from memory",
+        "flushed": "caches flushed before each call",
+        "warm": "operands may stay in cache",
+        "none": "",
+    }[cache]
     title = (
         f"{op} {members[0].case.shape_label}".rstrip()
         + (f" · {cache}" if cache != "none" else "")
@@ -155,16 +161,6 @@ def _reasons(records: Sequence[Record]) -> list[Line]:
 
 def flag_lines(records: Sequence[Record]) -> list[Line]:
     """Return one line per warning flag that occurred, with how many cases carry it."""
-    explained = {
-        "noisy": "the median's interval is wider than ±5 %",
-        "drift": "the last third of the samples differs from the first by more than 5 %",
-        "unchecked": "no reference was given: the result was not checked",
-        "contended": "other processes used more than 10 % of the CPUs: times are too long, measure on a quiet machine",
-        "stolen": "the hypervisor gave more than 2 % of the CPUs to other machines: times are too long",
-        "cold-unproven": "the last-level cache's size is unknown: operands may have come from cache",
-        "simulated": "times come from the simulated or replayed timer, not from this machine",
-        "forced": "measured with --roofline-force-measure on a machine that is not this chip",
-    }
     counts = Counter(flag for record in records if record.measurement for flag in record.measurement.flags)
     lines: list[Line] = []
     beaten = sum(_beats_measured_roof(record) for record in records)
@@ -174,10 +170,10 @@ def flag_lines(records: Sequence[Record]) -> list[Line]:
             "machine: run `roofline calibrate` while it is quiet",
             "yellow",
         )
-    for flag, text in explained.items():
-        if counts[flag]:
-            mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
-            lines += _wrapped(f"{flag}{mark}: {counts[flag]} case{'s' if counts[flag] > 1 else ''}: {text}", "yellow")
+    for flag in FLAGS.values():
+        if count := counts[flag.key]:
+            mark = " (!)" if flag.is_doubtful else ""
+            lines += _wrapped(f"{flag.key}{mark}: {count} case{'s' if count > 1 else ''}: {flag.meaning}", "yellow")
     return lines
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from results.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.case import Case, history_key, short_hash
 from roofline_model.roofline import Prediction, error_ratio
 
@@ -102,6 +103,10 @@ class ProcessInfo:
     pid: int | None = None
     host: str = ""
     started_at: str = ""
+    role: str = "main"
+    """main: pytest's own process; worker: a fresh process that measured for it."""
+    end_reason: str = ""
+    """How a worker ended when not by itself: `killed by SIGABRT`, `timeout after 60 s`, `device lost`; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +125,10 @@ class Measurement:
     q3_s: float
     sample_count: int
     ci_low_s: float | None
-    """Lower end of the 95 % interval of the median inside this process (order statistics)."""
+    """`interval_within`: lower end of the 95 % interval of the median inside this process."""
     ci_high_s: float | None
     stop_reason: str
-    """converged, budget, max-samples, …"""
+    """converged, noise-stable, budget, max-samples, replay-end"""
     first_call_s: float | None = None
     """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
     warmup_calls: int = 0
@@ -144,7 +149,16 @@ class Measurement:
     """Median SM clock seen while sampling."""
     temperature_c: float | None = None
     flags: tuple[str, ...] = ()
-    """Warnings about the samples: noisy, drift, bimodal, forced, …"""
+    """Warnings about the samples: keys of `flags.FLAGS`."""
+    clocks_hz: tuple[float, ...] = field(default=(), repr=False)
+    """SM clock of each sample, as many as `samples_s`; empty where no clock is known per sample."""
+    effective_sample_count: float | None = None
+    """How many independent samples the series is worth; fewer than `sample_count` when successive ones resemble each other."""
+    outlier_count: int | None = None
+    """Samples far from the rest; they are kept in every statistic."""
+    energy: EnergyReading | None = None
+    state: MachineState | None = None
+    attribution: KernelAttribution | None = None
 
     @property
     def ci_half_width_ratio(self) -> float | None:

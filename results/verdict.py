@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from results.flags import DOUBTFUL_FLAGS
 from results.records import Record
 from roofline_model.case import Case
 from roofline_model.errors import RooflineError
@@ -18,9 +19,6 @@ from roofline_model.units import format_time
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
 """What a speed-up is counted against: the formats models are published in, the same on every input."""
-
-DOUBTFUL_FLAGS = frozenset({"noisy", "drift", "contended", "stolen", "cold-unproven"})
-"""Flags of a measurement that put its time in doubt."""
 
 PREDICTED_TIE_RATIO = 0.005
 """Ideal times closer than this are one prediction: kernels of one format differ in nothing the model knows."""

@@ -112,7 +112,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 def doubts_of(case: CaseRow) -> frozenset[str]:
     """Return the flags that put a measured time in doubt."""
-    from results.verdict import DOUBTFUL_FLAGS
+    from results.flags import DOUBTFUL_FLAGS
 
     return DOUBTFUL_FLAGS & frozenset(case.flags) if case.measured_s is not None else frozenset()
 

@@ -15,9 +15,14 @@ from typing import Any, Literal
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 
-CacheState = Literal["cold", "warm", "none"]
-CACHE_STATES: tuple[str, ...] = ("cold", "warm", "none")
-"""cold: operands come from DRAM (rotated or flushed); warm: they may stay in cache; none: neither was arranged."""
+CacheState = Literal["cold", "flushed", "warm", "none"]
+CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
+"""cold: each call finds operands of its own in DRAM (rotation); flushed: the caches are overwritten before each call;
+warm (hot): calls follow each other on the same operands; none: nothing was arranged."""
+
+MODES: tuple[str, ...] = ("eager", "graph", "burst", "sustained")
+"""eager: calls issued one by one, short warm-up; graph: replay of a captured CUDA graph; burst: short, after the chip
+has recovered; sustained: after power and clock have become flat. Modes are cases of their own, never compared."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._x]")
 
@@ -36,7 +41,7 @@ class Case:
     """The implementation, e.g. matmul, int_mm, tinygemm."""
     cache: str = "cold"
     mode: str = "eager"
-    """How calls are issued: eager, graph, …"""
+    """How calls are issued and what went before: one of `MODES`, or a user's own word."""
 
     def __post_init__(self) -> None:
         if self.cache not in CACHE_STATES:

@@ -17,7 +17,7 @@ from bench_cases.shapes import Shape
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 
-CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "both": ("cold", "warm")}
+CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "both": ("cold", "warm")}
 
 _SCALED_MM = "torch.nn.functional.scaled_mm|torch._scaled_mm"
 _BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleType", "torch.float8_e8m0fnu")
@@ -120,11 +120,16 @@ def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[Kern
 
 
 def cases_for(
-    device: str, shapes: Iterable[Shape], formats: Sequence[str] | None = None, cache: str = "cold"
+    device: str,
+    shapes: Iterable[Shape],
+    formats: Sequence[str] | None = None,
+    cache: str = "cold",
+    modes: Sequence[str] = ("eager",),
 ) -> list[CaseSpec]:
     """Return the cases of every shape with every kernel of `device`, in the order of the shapes.
 
-    `cache`: cold, warm or both; cold and warm are different cases. Ids are unique.
+    `cache`: cold, warm, flushed or both; `modes`: some of `roofline_model.case.MODES`. Each state and mode is a case of
+    its own. Ids are unique.
     """
     if cache not in CACHE_AXIS:
         raise InvalidValueError(f"cache must be one of {', '.join(CACHE_AXIS)}, got {cache!r}")
@@ -135,7 +140,8 @@ def cases_for(
             work = kernel.work(*shape.size)
             if work.op in kernel.ops:
                 cases += [
-                    CaseSpec(work.case(kernel.name, cache=state), work, kernel, shape.origin)
+                    CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, shape.origin)
                     for state in CACHE_AXIS[cache]
+                    for mode in modes
                 ]
     return cases

@@ -24,6 +24,14 @@ NAMES = [
     "json",
     "require_measured",
     "force_measure",
+    "mode",
+    "processes",
+    "isolate",
+    "timeout",
+    "attribution",
+    "no_canary",
+    "profile_file",
+    "profile",
 ]
 
 

@@ -1,0 +1,56 @@
+"""What a device's sensors can be asked. NVML, a CPU's files and the simulated device all answer this way.
+
+Every reading is a number or None, never an exception: a chip may refuse any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Sensors(Protocol):
+    """Sensors of one device (a GPU, or a CPU package)."""
+
+    scope: str
+    """What power and energy cover: gpu, module, cpu-package."""
+
+    def power_w(self) -> float | None:
+        """Return the instantaneous power."""
+        ...
+
+    def total_energy_j(self) -> float | None:
+        """Return the energy used since some fixed moment; the counter steps (about every 20–100 ms on NVIDIA)."""
+        ...
+
+    def sm_clock_hz(self) -> float | None:
+        """Return the current SM clock; None on a CPU."""
+        ...
+
+    def memory_clock_hz(self) -> float | None:
+        """Return the current memory clock."""
+        ...
+
+    def rated_clock_hz(self) -> float | None:
+        """Return the SM clock the chip should hold: the lock where one is set, else its maximum."""
+        ...
+
+    def temperature_c(self) -> float | None:
+        """Return the temperature in °C."""
+        ...
+
+    def utilization_ratio(self) -> float | None:
+        """Return the share of the last sensor period in which a kernel ran."""
+        ...
+
+    def memory_used_bytes(self) -> float | None:
+        """Return the device memory in use."""
+        ...
+
+    def throttle_s(self) -> Mapping[str, float] | None:
+        """Return the cumulative seconds per throttle reason since the driver was loaded, or None where unreadable."""
+        ...
+
+    def other_process_count(self) -> int | None:
+        """Return how many other processes have a compute context on the device."""
+        ...

@@ -1,0 +1,32 @@
+"""The pytest options of roofline-bench. Standard library only: pytest reads them before anything of ours is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--roofline-hw", {"metavar": "NAME|FILE|auto", "dest": "roofline_hw", "help": "Chip to predict for: a name of `roofline hardware list`, a TOML file, or auto = this machine (default). Short form: --hw."}),
+    ("--roofline-device", {"metavar": "cpu|cuda", "help": "Where kernels run. Default: cuda when an NVIDIA device is present, else cpu."}),
+    ("--roofline-db", {"metavar": "URL|PATH", "help": "Results database. Default: $ROOFLINE_DB, else .roofline/results.db in the current folder."}),
+    ("--roofline-run", {"metavar": "LABEL", "help": "Label of this run, for `roofline show LABEL`."}),
+    ("--roofline-predict-only", {"action": "store_true", "default": None, "help": "Store and show predictions; measure nothing."}),
+    ("--roofline-formats", {"metavar": "F1,F2", "help": "Only cases whose weight format is listed (keys or aliases of `roofline formats`)."}),
+    ("--roofline-shapes", {"metavar": "SET", "help": "quick (default) | standard | full | llm:NAME | MxNxK,… | FILE.csv"}),
+    ("--roofline-cache", {"metavar": "cold|warm|flushed|both", "help": "Operands from memory by rotation (cold, default), left in cache (warm), caches overwritten before each call (flushed), or cold and warm as separate cases (both)."}),
+    ("--roofline-mode", {"metavar": "MODE,…", "help": "How calls are issued, each mode a case of its own: eager (default), graph (CUDA graph replay), burst (short, after recovery), sustained (after power and clock are flat), or all."}),
+    ("--roofline-target-ci", {"metavar": "PERCENT", "help": "Stop sampling when the 95 %% interval of the median is within ± this (default 1)."}),
+    ("--roofline-max-seconds", {"metavar": "SECONDS", "help": "Sampling budget of one case (default 0.7)."}),
+    ("--roofline-processes", {"metavar": "N", "help": "Measure every case in N fresh processes, in interleaved order (default: in this one)."}),
+    ("--roofline-isolate", {"metavar": "auto|case|none", "help": "What a crash, a hang or a sticky device error may cost: auto (default) = one case, measured in a worker that is replaced; case = a fresh worker for each case; none = measure in pytest's own process."}),
+    ("--roofline-timeout", {"metavar": "SECONDS", "help": "Watchdog of one case (default 60): a worker that needs longer is killed and the case FAILS."}),
+    ("--roofline-timer", {"metavar": "TIMER", "help": "auto (default) | monotonic | cuda-event | simulated[:k=v,…] | replay:RUN.json"}),
+    ("--roofline-attribution", {"metavar": "none|cupti", "help": "Trace each case's kernels after timing it: number, device-busy time and gaps (needs cupti-python)."}),
+    ("--roofline-no-canary", {"action": "store_true", "default": None, "help": "Run no canary kernel between cases."}),
+    ("--roofline-profile-file", {"metavar": "FILE", "help": "Ceilings of this machine as `roofline calibrate -o FILE` wrote them, instead of its own measured ones."}),
+    ("--roofline-profile", {"metavar": "ncu", "help": "Measure nothing; print the Nsight Compute command of each selected case."}),
+    ("--roofline-power", {"action": "store_true", "dest": "roofline_power", "default": None, "help": "Add a window of 2 s per case to measure power and energy (NVML)."}),
+    ("--roofline-no-power", {"action": "store_false", "dest": "roofline_power", "default": None, "help": "Read no power sensor at all."}),
+    ("--roofline-json", {"metavar": "FILE", "help": "Export this run to FILE when it ends."}),
+    ("--roofline-require-measured", {"metavar": "N", "nargs": "?", "const": "1", "help": "Exit 1 when fewer than N cases (default 1) were measured; write it last or as =N."}),
+    ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
+)  # fmt: skip
