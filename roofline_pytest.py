@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from roofline_pytest_options import OPTIONS
 
 _hooks: pytest.StashKey[Any] = pytest.StashKey()
+_xdist_lines: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
 class RooflineUsageError(pytest.UsageError):
@@ -71,6 +73,8 @@ class _WithoutBenchmark:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Any:
+    if "ROOFLINE_WORKER" in os.environ:  # started by plugin/supervisor.py to run single tests
+        _own("plugin.worker").attach(config)
     try:
         return (yield)
     except RooflineUsageError as error:
@@ -93,9 +97,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         if any("roofline" in getattr(i, "fixturenames", ()) or i.get_closest_marker("roofline") for i in items):
             load(config)
-        return (yield)
+        yield
+        if _hooks in config.stash:
+            config.stash[_hooks].collected(items)
     except Exception as error:
         raise _as_usage_error(error) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash.setdefault(_xdist_lines, []).extend(getattr(node, "workeroutput", {}).get("roofline", ()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for line in dict.fromkeys(config.stash.get(_xdist_lines, [])):
+        terminalreporter.write_line(f"roofline: {line}")
 
 
 def load(config: pytest.Config) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench_cases.fill import FILL
 from bench_cases.kernels.guards import chip_reason, read_machine_facts, skip_reason
 from bench_cases.kernels.spec import CaseSpec
 
@@ -19,7 +20,7 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
         spec.case,
         spec.work,
         unavailable=chip_reason(spec.kernel, roofline.hardware),
-        extra={"origin": spec.origin} if spec.origin else None,
+        extra={"fill": FILL, **({"origin": spec.origin} if spec.origin else {})},
     )
 
     from bench_cases.kernels.prepare import prepare

@@ -1,10 +1,10 @@
-"""One line of the result: what was aimed at, what was measured, and what a rival needs in the same run."""
+"""One line of the result: what was aimed at, what was measured, and what a rival needs (or says) in the same run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from roofline_model.units import format_time
 
@@ -42,10 +42,58 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "verdict": self.verdict}
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure that is no time: a share or a ratio, with the range it should lie in."""
+
+    name: str
+    value: float
+    rounds: int
+    unit: Literal["share", "ratio"]
+    aim_low: float | None = None
+    """The least it may be; None: no lower end."""
+    aim_high: float | None = None
+    """The most it may be; without both ends it is shown for information."""
+    rival: str = ""
+    rival_value: float | None = None
+    note: str = ""
+    others_ratio: float | None = None
+    is_contended: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`pass` or `MISS` against the aim; empty without one."""
+        if self.aim_low is None and self.aim_high is None:
+            return ""
+        is_inside = (self.aim_low is None or self.value >= self.aim_low) and (
+            self.aim_high is None or self.value <= self.aim_high
+        )
+        return "pass" if is_inside else "MISS"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figure as JSON values, derived ones included."""
+        return {**asdict(self), "verdict": self.verdict}
+
+    def shown(self, value: float | None) -> str:
+        """Return a value of this figure as text."""
+        if value is None:
+            return "–"
+        return f"{value:.1%}" if self.unit == "share" else f"{value:.2f}×"
+
+    @property
+    def aim(self) -> str:
+        """The range as text."""
+        if self.aim_low is None:
+            return "–" if self.aim_high is None else f"≤ {self.shown(self.aim_high)}"
+        if self.aim_high is None:
+            return f"≥ {self.shown(self.aim_low)}"
+        return f"{self.shown(self.aim_low)} to {self.shown(self.aim_high)}"
+
+
 _HEADERS = ("", "aim", "measured", "rival", "its time", "ratio", "")
 
 
-def table_lines(rows: Sequence[Row]) -> Iterator[str]:
+def table_lines(rows: Sequence[Row | Figure]) -> Iterator[str]:
     """Yield the rows as a table of at most 120 columns, then the notes; `!` marks a contended row."""
     cells = [_HEADERS, *(_cells(row) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(_HEADERS))]
@@ -68,8 +116,11 @@ def table_lines(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row | Figure) -> tuple[str, ...]:
     mark = " !" if row.is_contended else ""
+    if isinstance(row, Figure):
+        verdict = f"{row.verdict}{mark}".strip()
+        return (row.name, row.aim, row.shown(row.value), row.rival or "–", row.shown(row.rival_value), "–", verdict)
     return (
         row.name,
         "–" if row.aim_s is None else f"≤ {format_time(row.aim_s)}",

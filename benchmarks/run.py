@@ -21,16 +21,18 @@ if not __package__:  # run as a file: make this checkout importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.contention import Contention
-from benchmarks.rows import Row, table_lines
+from benchmarks.rows import Figure, Row, table_lines
 
 BENCHMARKS = ("per_case", "collecting", "importing", "committing", "prediction", "opening")
+ON_REQUEST = ("interval_agreement",)
+"""Only when named: they measure kernels for many minutes."""
 JSON_VERSION = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for and print it; returns 1 with --strict when an aim was missed."""
     asked = _parsed(arguments)
-    rows: list[Row] = []
+    rows: list[Row | Figure] = []
     with tempfile.TemporaryDirectory(prefix="roofline-benchmarks-", dir=asked.folder) as folder:
         for name in asked.names or BENCHMARKS:
             rows += _measured(name, Path(folder) / name, asked.quick)
@@ -42,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(asked.strict and any(row.verdict == "MISS" for row in rows))
 
 
-def _measured(name: str, folder: Path, quick: bool) -> list[Row]:
+def _measured(name: str, folder: Path, quick: bool) -> list[Row | Figure]:
     """Run one benchmark in a folder of its own and say in its rows whether the machine was ours meanwhile."""
     folder.mkdir()
-    measure: Callable[..., list[Row]] = import_module(f"benchmarks.{name}").measure
+    measure: Callable[..., list[Row | Figure]] = import_module(f"benchmarks.{name}").measure
     begin = time.perf_counter()
     with Contention() as contention:
         rows = measure(folder, quick=quick)
@@ -53,7 +55,7 @@ def _measured(name: str, folder: Path, quick: bool) -> list[Row]:
     return [replace(row, others_ratio=contention.others_ratio, is_contended=contention.is_contended) for row in rows]
 
 
-def _document(rows: Sequence[Row], is_quick: bool) -> dict[str, Any]:
+def _document(rows: Sequence[Row | Figure], is_quick: bool) -> dict[str, Any]:
     from plugin.machine import cpu_name, usable_cpus
 
     packages = ("pytest", "pytest-benchmark", "sqlalchemy")
@@ -71,15 +73,20 @@ def _document(rows: Sequence[Row], is_quick: bool) -> dict[str, Any]:
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the arguments; ends with exit code 2 and one line for a bad one, before anything is timed."""
     parser = argparse.ArgumentParser(prog="benchmarks", description="Time this software itself.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"which of {', '.join(BENCHMARKS)} (default: all of these) or, minutes each, {', '.join(ON_REQUEST)}",
+    )
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not what it costs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE as well")
     parser.add_argument("--strict", action="store_true", help="exit 1 when an aim is missed")
     parser.add_argument("--folder", metavar="FOLDER", help="where databases and suites are made; default: the system's temporary folder")  # fmt: skip
     asked = parser.parse_args(arguments)
     for name in asked.names:
-        if name not in BENCHMARKS:
-            parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS)}")
+        if name not in BENCHMARKS + ON_REQUEST:
+            parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS + ON_REQUEST)}")
     if asked.folder is not None and not Path(asked.folder).is_dir():
         parser.error(f"--folder {asked.folder} is no folder; create it first")
     if asked.json is not None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from plugin import benchmark_bridge
 from plugin.correctness import Check
-from plugin.kernel_call import make_kernel_call
-from plugin.load import LoadWatch
+from plugin.instruments import Instruments
+from plugin.kernel_call import KernelCall, make_kernel_call
 from plugin.machine import find_machine
+from plugin.observe import Observed, observe, with_attribution, with_energy
 from plugin.pending import Pending
-from plugin.runner import CaseTiming, KernelCall, run_case, run_interleaved
+from plugin.plan import MeasurePlan
 from plugin.session import BenchSession
-from plugin.telemetry import MIN_POWER_WINDOW_S, PowerReading, Telemetry
 from plugin.timers import Timer
 from results.flags import DOUBTFUL_FLAGS
 from results.records import Measurement, Record
+from roofline_model.calibrated import predict_calibrated
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -113,7 +113,7 @@ class RooflineFixture:
         pending = Pending(case, None, extra=dict(extra or {}))
         self.pending.append(pending)
         with _skipping(pending):
-            pending.prediction = self._predict(work, case)
+            self._predict(pending, work)
             if unavailable is not None:
                 raise UnsupportedError(unavailable)
         if not self.may_measure:
@@ -122,6 +122,7 @@ class RooflineFixture:
                 "--roofline-predict-only" if self._session.options.predict_only else self._session.target.reason
             )
             pytest.skip(f"predicted only: {pending.reason}")
+        self._session.declared(pending)  # building its operands may already end a worker
         return pending.prediction
 
     def measure(
@@ -141,7 +142,8 @@ class RooflineFixture:
         """Check `fn`, time it, and store the result beside its prediction.
 
         `make_args(i)` returns the arguments of operand set i (equal data in distinct memory): with it the case is cold,
-        because the sets are rotated past the cache. `args` (or nothing) gives one set: the case is warm, and says so.
+        because the sets are rotated past the cache. `args` (or nothing) gives one set: the case is warm (or flushed, with
+        --roofline-cache flushed), and says so.
         `work` is an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted. `reference` is the
         expected output or a callable that computes it from the same arguments; `check(output)` returns the relative error
         instead. `mutates` lists the positions of arguments that `fn` overwrites; when it returns nothing, they are what is
@@ -154,21 +156,17 @@ class RooflineFixture:
             fn, args=args, make_args=make_args, reference=reference, check=check,
             tolerance=self._tolerance(tolerance), mutates=mutates, setup=setup,
         )  # fmt: skip
+        plan = self._plan([pending], call.can_rotate)
+        timer = self._timer(pending)
         with _skipping(pending):
-            timer = self._timer(pending)
-        cold = pending.case.cache == "cold"
-        with _skipping(pending), Telemetry(self._session.nvml) as telemetry, LoadWatch() as load:
-            timing = run_case(
-                call,
-                timer,
-                self._session.make_rule(),
-                cold=cold,
-                cache_bytes=self._session.cache_bytes(),
-                free_bytes=self._session.free_bytes(),
-            )
-        window = self._power_window(call, timer, timing)
-        measurement = pending.measured(self._session, timing, timer, telemetry.samples, window, load.flags())
-        benchmark_bridge.feed(self._benchmark, self._request.node, timing.samples_s)
+            found = self._observe([pending], {"": (call, timer)}, plan)[""]
+            if self._session.options.power:
+                found = with_energy(found, call, timer, plan, self._instruments)
+            if self._session.options.attribution == "cupti" and timer.runs_kernel:
+                found = with_attribution(found, call, timer)
+        measurement = pending.measured(self._session, found, timer, plan)
+        self._session.declared(pending)  # measured: a crash later in this test does not cost it
+        benchmark_bridge.feed(self._benchmark, self._request.node, found.timing.samples_s)
         return Outcome(measurement, pending.prediction)
 
     def compare(
@@ -201,39 +199,57 @@ class RooflineFixture:
         }
         members = list(entries.values())
         self._stop_unless_measuring(members)
-        free_bytes = self._session.free_bytes()
-        with _skipping(*members):
-            timers = {label: self._timer(entry) for label, entry in entries.items()}
-        calls = {
-            label: make_kernel_call(
-                fn,
-                args=args,
-                make_args=make_args,
-                reference=reference,
-                check=check,
-                tolerance=self._tolerance(tolerance),
-                mutates=mutates,
-                label=label,
+        plan = self._plan(members, make_args is not None, share=len(kernels))  # each holds operands of its own
+        contestants = {
+            label: (
+                make_kernel_call(
+                    fn,
+                    args=args,
+                    make_args=make_args,
+                    reference=reference,
+                    check=check,
+                    tolerance=self._tolerance(tolerance),
+                    mutates=mutates,
+                    label=label,
+                ),
+                self._timer(entries[label]),
             )
             for label, fn in kernels.items()
         }
-        with _skipping(*members), Telemetry(self._session.nvml) as telemetry, LoadWatch() as load:
-            timings = run_interleaved(
-                {label: (calls[label], timers[label], self._session.make_rule()) for label in kernels},
-                cold=members[0].case.cache == "cold",
-                cache_bytes=self._session.cache_bytes(),
-                free_bytes=None if free_bytes is None else free_bytes / len(kernels),  # each holds operands of its own
-            )
+        with _skipping(*members):
+            found = self._observe(members, contestants, plan)
         outcomes = {}
         for label, entry in entries.items():
-            measurement = entry.measured(
-                self._session, timings[label], timers[label], telemetry.samples, None, load.flags()
-            )
+            measurement = entry.measured(self._session, found[label], contestants[label][1], plan)
+            self._session.declared(entry)
             outcomes[label] = Outcome(measurement, entry.prediction)
-        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(timings.values())).samples_s)
+        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(found.values())).timing.samples_s)
         return outcomes
 
     # Steps ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _instruments(self) -> Instruments:
+        return self._session.instruments
+
+    def _plan(self, members: Sequence[Pending], can_rotate: bool, share: int = 1) -> MeasurePlan:
+        """Return how the members are timed, all alike; skips the test where this machine cannot do it."""
+        with _skipping(*members):
+            plan = self._instruments.plan(members[0].case, can_rotate)
+        return plan if plan.free_bytes is None else replace(plan, free_bytes=plan.free_bytes / share)
+
+    def _observe(
+        self, members: Sequence[Pending], kernels: Mapping[str, tuple[KernelCall, Timer]], plan: MeasurePlan
+    ) -> dict[str, Observed]:
+        """Look at the canary when it is due, then measure."""
+        __tracebackhide__ = True
+        for pending in members:
+            self._session.declared(pending)
+        if self._session.canary is not None:
+            self._session.canary.before_case()
+        if self._session.options.power:
+            _ = self._instruments.idle_power_w  # read while the device has not worked yet
+        return observe(members[0].case.id, kernels, plan, self._instruments)
 
     def _current(
         self, work: Operator | OpCost | None, name: str | None, can_rotate: bool, last: bool = True
@@ -244,9 +260,9 @@ class RooflineFixture:
         work = work if work is not None else self._defaults.get("work")
         label = name or self._defaults.get("name") or self._request.node.name
         kernel = _kernel_name(str(label))
-        cache = "cold" if can_rotate and self._session.options.cache != "warm" else "warm"
-        custom = Case("custom", (), (), kernel, cache)
-        case = work.case(kernel, cache=cache) if isinstance(work, Operator) else custom
+        cache, mode = self._state(can_rotate), self._mode()
+        custom = Case("custom", (), (), kernel, cache, mode)
+        case = work.case(kernel, cache=cache, mode=mode) if isinstance(work, Operator) else custom
         known = next((entry for entry in self.pending if entry.case.case_key == case.case_key), None)
         if known is not None and not known.status:
             return known  # declared, and now measured
@@ -258,8 +274,23 @@ class RooflineFixture:
         entry = Pending(case, None)
         self.pending.append(entry)
         with _skipping(entry):
-            entry.prediction = self._predict(work, case)
+            self._predict(entry, work)
         return entry
+
+    def _state(self, can_rotate: bool) -> str:
+        """Return the cache state of a case made here: what was asked for, as far as the arguments allow it."""
+        asked = self._session.options.cache
+        if asked == "flushed":
+            return "flushed"
+        return "cold" if can_rotate and asked != "warm" else "warm"
+
+    def _mode(self) -> str:
+        modes = self._session.options.modes
+        if len(modes) > 1:
+            raise InvalidValueError(
+                f"one test is one measurement: give one --roofline-mode, not {','.join(modes)}, to tests that do not declare their case"
+            )
+        return modes[0]
 
     def _stop_unless_measuring(self, entries: Sequence[Pending]) -> None:
         if self.may_measure:
@@ -269,35 +300,26 @@ class RooflineFixture:
             entry.status, entry.reason = "predicted", reason
         pytest.skip(f"predicted only: {reason}")
 
-    def _predict(self, work: Operator | OpCost | None, case: Case) -> Prediction | None:
+    def _predict(self, pending: Pending, work: Operator | OpCost | None) -> None:
+        """Give a case its ideal prediction, and the calibrated one where this machine's constants were measured."""
         if work is not None and not isinstance(work, Operator | OpCost):
             raise InvalidValueError(
                 f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, 4096, 4096)"
             )
-        return None if work is None else predict(work, self._session.target.hardware, cache=case.cache)
+        if work is None:
+            return
+        chip, cache = self._session.target.hardware, pending.case.cache
+        pending.prediction = predict(work, chip, cache=cache)
+        pending.expected = predict_calibrated(work, chip, cache=cache)
 
     def _timer(self, pending: Pending) -> Timer:
-        timer = self._session.make_timer()
-        timer.begin_case(pending.case.case_key, pending.prediction.time_s if pending.prediction else None)
+        with _skipping(pending):
+            timer = self._instruments.make_timer(pending.case.mode)
+            timer.begin_case(pending.case.case_key, pending.prediction.time_s if pending.prediction else None)
         return timer
 
     def _tolerance(self, given: float | None) -> float | None:
         return given if given is not None else self._defaults.get("tolerance")
-
-    def _power_window(self, call: KernelCall, timer: Timer, timing: CaseTiming) -> PowerReading | None:
-        """Repeat the kernel alone for long enough that its power means something."""
-        if not self._session.options.power or self._session.nvml is None or not timer.runs_kernel:
-            return None
-        schedule = timing.rotation.schedule(0, min(20_000, max(1, int(0.2 / timing.stats.median_s))))
-        calls = 0
-        with Telemetry(self._session.nvml) as telemetry:
-            deadline = time.perf_counter() + MIN_POWER_WINDOW_S + 0.2
-            while time.perf_counter() < deadline:
-                for args in schedule:  # not through the timer: its blocking kernel would be in the window
-                    call.kernel(*args)
-                timer.synchronize()
-                calls += len(schedule)
-        return telemetry.power(calls)
 
     def records(self, test_id: str, failure: tuple[str, str] | None) -> list[Record]:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""

@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plugin import benchmark_bridge, terminal
+from plugin import benchmark_bridge, device_share, process_items, terminal
 from plugin.calibration import BUSY_NOTE
 from plugin.fixtures import RooflineFixture
+from plugin.isolation import Isolation, decide
 from plugin.options import BenchOptions
+from plugin.process_items import PassItem
 from plugin.progress import Progress
 from plugin.session import BenchSession
+from plugin.signals import EndOnSignal, alarm, silence_alarm
+from plugin.supervisor import CannotStart, Supervisor
 from plugin.target import Target
+from plugin.worker import PLUGIN_NAME
+from plugin.worker_session import WorkerSession
 from roofline_model.errors import InvalidValueError, RooflineError
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
@@ -34,17 +41,20 @@ class RooflineHooks:
         self._progress: Progress | None = None
         self._deselected: list[str] = []
         self._our_ids: set[str] = set()
+        self._isolation: Isolation | None = None
+        self._supervisor: Supervisor | None = None
+        self._followers: dict[pytest.Item, pytest.Item | None] = {}
+        self._signals = EndOnSignal()
+        self._link = config.pluginmanager.get_plugin(PLUGIN_NAME)  # set in a worker of ours
+        self._device = device_share.claim_device(os.environ) if _is_xdist_worker() else None
 
     @property
     def options(self) -> BenchOptions:
         """The parsed options; raises a `RooflineError` for a bad one."""
         if self._options is None:
             self._options = BenchOptions.from_pytest_config(self.config)
-            workers_own_it = self._options.require_measured is not None or self._options.json_path is not None
-            if workers_own_it and (self.config.pluginmanager.hasplugin("dsession") or _is_worker()):
-                raise InvalidValueError(
-                    "--roofline-require-measured and --roofline-json need one process: under xdist (-n) each worker keeps a run of its own"
-                )
+            if self.config.pluginmanager.hasplugin("dsession") or _is_xdist_worker():
+                _check_for_xdist(self._options)
         return self._options
 
     @property
@@ -52,13 +62,24 @@ class RooflineHooks:
         """The session, made on first use; no database is opened and nothing measured by making it."""
         if self._session is None:
             folder = Path(str(self.config.invocation_params.dir))
-            self._session = BenchSession(self.options, folder, self._report)
+            if self._link is not None:
+                self._session = WorkerSession(self.options, folder, self._report, self._link)
+            else:
+                self._session = BenchSession(self.options, folder, self._report)
+                _share_machine(self.config, self.options, self._session.target)
         return self._session
 
     @property
     def target(self) -> Target:
         """Which chip, which device, may it measure."""
         return self.session.target
+
+    @property
+    def isolation(self) -> Isolation:
+        """Where the cases of this session are measured; raises a `RooflineError` for options that contradict."""
+        if self._isolation is None:
+            self._isolation = decide(self.options, self.target, self.config)
+        return self._isolation
 
     def fixture(self, request: pytest.FixtureRequest, benchmark: Any) -> Iterator[RooflineFixture]:
         """Give a test its fixture object and keep it for the report."""
@@ -69,6 +90,12 @@ class RooflineHooks:
 
     # Before the tests ----------------------------------------------------------------------------------------
 
+    def collected(self, items: list[pytest.Item]) -> None:
+        """Add the further passes of `--roofline-processes` once everybody has selected what to run."""
+        ours = [item for item in items if _is_ours(item)]
+        if ours and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
+            process_items.add_passes(items, ours, self.isolation.process_count or 1)
+
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember what -k left out, to name the nearest when nothing is left."""
         self._deselected += [item.name for item in items if _is_ours(item)]
@@ -78,16 +105,19 @@ class RooflineHooks:
         for item in session.items:
             if _is_ours(item):
                 self._our_ids.add(item.nodeid)
-                benchmark_bridge.attach_timer(item)
+                if not isinstance(item, PassItem):
+                    benchmark_bridge.attach_timer(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Open the run before the first test, so that calibration is shown and is nobody's set-up time."""
         ours = [item for item in session.items if _is_ours(item)]
-        if not ours or session.config.option.collectonly or self.config.pluginmanager.hasplugin("dsession"):
+        is_controller = self.config.pluginmanager.hasplugin("dsession")
+        if not ours or session.config.option.collectonly or is_controller or self._link is not None:
             return
         try:
             run = self.session.open()
+            isolation = self.isolation
         except RooflineError as error:
             raise self.usage_error(str(error)) from None
         chip = self.target.hardware
@@ -111,6 +141,28 @@ class RooflineHooks:
         ):
             benchmark_bridge.show_few_columns(self.config)
         self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
+        if not _is_xdist_worker():
+            self._signals.install()
+        if isolation.kind != "none":
+            self._followers = process_items.followers(ours)
+            self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
+        if isolation.process_count:
+            self._report(f"every case is measured in {isolation.process_count} fresh processes, one after the other")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Hand a roofline test to a worker where cases are isolated; leave every other test to pytest."""
+        if self._supervisor is None or item not in self._followers:
+            return None
+        try:
+            self._supervisor.run(item, process_items.measured(item), self._followers[item], nextitem)
+        except CannotStart as error:
+            item.session.shouldstop = str(error)
+        except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
+            raise self.usage_error(str(error)) from None
+        if self._progress is not None:
+            self._progress.finished_one()
+        return True
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -131,11 +183,21 @@ class RooflineHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
-        """Let one case measure at a time when xdist runs several workers."""
-        if _is_ours(item) and _is_worker():
-            with _one_at_a_time(Path(str(self.config.invocation_params.dir))):
-                return (yield)
-        return (yield)
+        """Let one case measure at a time on a device that xdist workers may share; watch over a case without a worker."""
+        if not _is_ours(item) or self._link is not None:
+            return (yield)
+        turn: Any = contextlib.nullcontext()
+        if _is_xdist_worker():
+            turn = device_share.one_at_a_time(Path(str(self.config.invocation_params.dir)), self._device or "cpu")
+        watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(self.options.timeout_s)
+        with turn, watch:
+            return (yield)
+
+    def pytest_enter_pdb(self) -> None:
+        """Let a person look at a case for as long as they like; a worker has no keyboard for them."""
+        if self._link is not None:
+            pytest.fail("breakpoint() in a worker process has no terminal: add --roofline-isolate none", pytrace=False)
+        silence_alarm()
 
     # After each test -----------------------------------------------------------------------------------------
 
@@ -159,6 +221,9 @@ class RooflineHooks:
         """Close the run, and fail a night that measured too little."""
         if self._session is None or self.config.pluginmanager.hasplugin("dsession"):
             return
+        if self._link is not None:
+            self._session.close(0)
+            return
         needed = self.options.require_measured
         measured = sum(record.status == "measured" for record in self._session.records)
         if (
@@ -169,9 +234,15 @@ class RooflineHooks:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
         try:
+            if self._supervisor is not None:
+                self._supervisor.close()
             self._session.close(int(session.exitstatus), is_partial)
         except RooflineError as error:
             raise self.usage_error(str(error)) from None
+        finally:
+            self._signals.restore()
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["roofline"] = self._lines_for_controller()
 
     # The summary ---------------------------------------------------------------------------------------------
 
@@ -186,22 +257,41 @@ class RooflineHooks:
         records = self._session.records
         run = self._session.run
         terminalreporter.section("roofline")
-        for line in [*terminal.summary_lines(records), *terminal.flag_lines(records)]:
+        tables = terminal.summary_lines(records, floors=self._session.floors)
+        for line in [*tables, *terminal.flag_lines(records, self._session.canaries)]:
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         assert run is not None
         terminalreporter.write_line(
             f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({_clean(run.label)})' if run.label else ''} → {self._session.database}"
         )
+        for line in self._replaced_lines():
+            terminalreporter.write_line(line, yellow=True)
         needed = self.options.require_measured
         measured = sum(record.status == "measured" for record in records)
         if needed is not None and measured < needed:
             terminalreporter.write_line(
                 f"ERROR: --roofline-require-measured={needed}: only {measured} measured", red=True
             )
-        if _is_worker():
-            terminalreporter.write_line(
-                "under xdist each worker keeps a run of its own and cases are measured one at a time"
-            )
+
+    def _replaced_lines(self) -> list[str]:
+        ends = self._supervisor.replaced if self._supervisor is not None else []
+        if not ends:
+            return []
+        counts = [f"{how} ({count} times)" if count > 1 else how for how, count in Counter(ends).items()]
+        return [f"{len(ends)} worker{'s were' if len(ends) > 1 else ' was'} replaced: {'; '.join(counts)}"]
+
+    def _lines_for_controller(self) -> list[str]:
+        """Return what the xdist controller shows of this worker's run, which is a run of its own."""
+        assert self._session is not None
+        if self._session.run is None:
+            return []
+        name = os.environ.get("PYTEST_XDIST_WORKER", "")
+        lines = [
+            f"{name}: {terminal.count_line(self._session.records)} · run {self._session.run.run_id[:8]} → {self._session.database}"
+        ]
+        if self.target.reason == device_share.CPU_REASON:
+            lines.append(f"nothing was measured: {device_share.CPU_REASON}")
+        return lines
 
     def _explain_nothing(self, reporter: Any) -> None:
         wanted = self.config.option.keyword
@@ -214,6 +304,9 @@ class RooflineHooks:
         )
 
     def _report(self, text: str) -> None:
+        if self._link is not None:
+            self._link.send({"kind": "note", "text": text})
+            return
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None:
             return
@@ -230,8 +323,31 @@ class RooflineHooks:
         return reporter
 
 
-def _is_worker() -> bool:
+def _is_xdist_worker() -> bool:
     return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def _check_for_xdist(options: BenchOptions) -> None:
+    if options.require_measured is not None or options.json_path is not None:
+        raise InvalidValueError(
+            "--roofline-require-measured and --roofline-json need one process: under xdist (-n) each worker keeps a run of its own"
+        )
+    if options.process_count is not None:
+        raise InvalidValueError(
+            "--roofline-processes measures in fresh processes of one pytest, one after the other: leave out -n"
+        )
+
+
+def _share_machine(config: pytest.Config, options: BenchOptions, target: Target) -> None:
+    """Under xdist: refuse more workers than GPUs, and let several workers on one CPU predict only."""
+    if not target.can_measure or options.predict_only or options.timer.partition(":")[0] in ("simulated", "replay"):
+        return
+    if config.pluginmanager.hasplugin("dsession") and target.device == "cuda":
+        devices = device_share.visible_devices(os.environ, device_share.installed_devices())
+        device_share.refuse_too_many(device_share.controller_worker_count(config), devices)
+    worker = device_share.xdist_worker(os.environ)
+    if worker is not None and worker[1] > 1 and target.device == "cpu":
+        target.can_measure, target.reason = False, device_share.CPU_REASON
 
 
 def _is_ours(item: pytest.Item) -> bool:
@@ -258,14 +374,3 @@ def _clean(text: str) -> str:
     """Return the first line of a text, printable and short enough to store and show."""
     first = text.strip().splitlines()[0] if text.strip() else ""
     return "".join(ch if ch.isprintable() else "?" for ch in first)[:300]
-
-
-@contextlib.contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Hold a lock shared by the workers of this folder; two kernels at once would both be timed wrong."""
-    import fcntl
-
-    (folder / ".roofline").mkdir(exist_ok=True)
-    with (folder / ".roofline" / "measure.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -3,11 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from plugin.correctness import Check
-from plugin.runner import KernelCall
+from plugin.rotation import Arguments, MakeArgs
+from plugin.timers import Kernel
 from roofline_model.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """What is to be measured: the kernel, its operands and how its result is checked."""
+
+    kernel: Kernel
+    make_args: MakeArgs
+    can_rotate: bool
+    """False when the user gave fixed arguments: the case can then not be cold."""
+    reference: Any = None
+    check: Check | None = None
+    tolerance: float | None = None
+    mutates: tuple[int, ...] = ()
+    """Positions of arguments the kernel writes to; put back before and after each check, so that every check sees the same input."""
+    label: str = ""
+    """Names the kernel in errors, where several are measured together."""
+    setup: Callable[[], Any] | None = None
+    """Called before the first call and before the final check, outside every timed region."""
+
+    def run_setup(self) -> None:
+        """Call the user's set-up, if there is one."""
+        if self.setup is not None:
+            self.setup()
+
+    def result(self, arguments: Arguments, output: Any) -> Any:
+        """Return what is to be checked: the output, or the arguments written to by a kernel that returns nothing."""
+        if output is not None or not self.mutates:
+            return output
+        return [arguments[position] for position in self.mutates]
+
+    def labelled(self, when: str) -> str:
+        """Return when a check was made, naming the kernel where several are measured together."""
+        return f"{self.label}: {when}" if self.label else when
+
+    def saved(self, arguments: Arguments) -> list[Any]:
+        """Return copies of the arguments that the kernel writes to."""
+        copies = []
+        for position in self.mutates:
+            if not 0 <= position < len(arguments):
+                raise InvalidValueError(f"mutates names argument {position}, but the kernel takes {len(arguments)}")
+            value = arguments[position]
+            copies.append(value.clone() if hasattr(value, "clone") else value.copy())
+        return copies
+
+    def restore(self, arguments: Arguments, saved: Sequence[Any]) -> None:
+        """Put the saved copies back into the arguments that the kernel writes to."""
+        for position, copy in zip(self.mutates, saved, strict=True):
+            target = arguments[position]
+            if hasattr(target, "copy_"):
+                target.copy_(copy)
+            else:
+                target[...] = copy
 
 
 def make_kernel_call(

@@ -61,7 +61,7 @@ class LoadWatch:
     @property
     def stolen_ratio(self) -> float | None:
         """Share of our CPUs' time that the hypervisor gave to other machines."""
-        return None if self._window is None else self._share(self._window.stolen_s)
+        return None if self._window is None else max(0.0, self._share(self._window.stolen_s))
 
     def flags(self) -> tuple[str, ...]:
         """Return `contended` and `stolen` where the window was not ours."""

@@ -6,11 +6,14 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from plugin.runner import CaseTiming
+from plugin.expected_record import expected_record
+from plugin.observe import Observed
+from plugin.plan import MeasurePlan
 from plugin.session import BenchSession, utc_now
-from plugin.telemetry import PowerReading, median_of
+from plugin.telemetry import median_of
 from plugin.timers import Timer
 from results.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.calibrated import CalibratedPrediction
 from roofline_model.case import Case
 from roofline_model.roofline import Prediction
 
@@ -21,6 +24,7 @@ class Pending:
 
     case: Case
     prediction: Prediction | None
+    expected: CalibratedPrediction | None = None
     status: str = ""
     reason: str = ""
     measurement: Measurement | None = None
@@ -28,23 +32,14 @@ class Pending:
     telemetry: tuple[TelemetrySample, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def measured(
-        self,
-        session: BenchSession,
-        timing: CaseTiming,
-        timer: Timer,
-        telemetry: tuple[TelemetrySample, ...],
-        window: PowerReading | None,
-        load_flags: tuple[str, ...],
-    ) -> Measurement:
+    def measured(self, session: BenchSession, found: Observed, timer: Timer, plan: MeasurePlan) -> Measurement:
         """Take over what the runner and the instruments found; return the measurement."""
-        flags = timing.flags
-        flags += load_flags if timer.runs_kernel and session.target.device == "cpu" else ()
+        flags = found.flags
         flags += ("simulated",) if not timer.runs_kernel else ()
         flags += ("forced",) if session.target.is_forced else ()
-        self.measurement = _measurement(timing, telemetry, window, flags)
-        self.telemetry = telemetry
-        self.method = session.method(timer, self.case.cache == "cold")
+        self.measurement = _measurement(found, flags)
+        self.telemetry = found.telemetry
+        self.method = session.instruments.method(timer, plan)
         self.status = "measured"
         return self.measurement
 
@@ -58,9 +53,11 @@ class Pending:
         assert session.run is not None
         status, reason = (self.status, self.reason) if self.status else failure or ("", "")
         measured_s = self.measurement.median_s if self.measurement else None
-        predictions: tuple[PredictionRecord, ...] = ()
+        predictions = []
         if self.prediction is not None:
-            predictions = (PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s),)
+            predictions.append(PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s))
+        if self.expected is not None:
+            predictions.append(expected_record(self.expected, session.profile_hash, measured_s))
         return Record(
             record_id=uuid.uuid4().hex,
             run_id=session.run.run_id,
@@ -72,15 +69,14 @@ class Pending:
             process=session.process,
             method=self.method,
             measurement=self.measurement,
-            predictions=predictions,
+            predictions=tuple(predictions),
             telemetry=self.telemetry,
             extra=self.extra | ({"test_failure": failure[1]} if failure and self.measurement else {}),
         )
 
 
-def _measurement(
-    timing: CaseTiming, telemetry: tuple[TelemetrySample, ...], window: PowerReading | None, flags: tuple[str, ...]
-) -> Measurement:
+def _measurement(found: Observed, flags: tuple[str, ...]) -> Measurement:
+    timing, telemetry, energy = found.timing, found.telemetry, found.energy
     stats = timing.stats
     return Measurement(
         samples_s=timing.samples_s,
@@ -103,10 +99,16 @@ def _measurement(
         working_set_bytes=timing.rotation.working_set_bytes,
         max_error=timing.max_error,
         tolerance=timing.tolerance,
-        power_w=None if window is None else window.power_w,
-        energy_j=None if window is None else window.energy_per_call_j,
-        power_source=None if window is None else window.source,
-        sm_clock_hz=median_of(telemetry, "sm_clock_hz"),
+        power_w=None if energy is None else energy.power_w,
+        energy_j=None if energy is None else energy.energy_j,
+        power_source=None if energy is None else energy.source,
+        sm_clock_hz=found.clock_hz,
         temperature_c=median_of(telemetry, "temperature_c"),
         flags=flags,
+        clocks_hz=timing.clocks_hz,
+        effective_sample_count=stats.effective_count,
+        outlier_count=stats.outlier_count,
+        energy=energy,
+        state=found.state,
+        attribution=found.attribution,
     )

@@ -12,8 +12,10 @@ from typing import Protocol
 class Sensors(Protocol):
     """Sensors of one device (a GPU, or a CPU package)."""
 
-    scope: str
-    """What power and energy cover: gpu, module, cpu-package."""
+    @property
+    def scope(self) -> str:
+        """What power and energy cover: gpu, module, cpu-package."""
+        ...
 
     def power_w(self) -> float | None:
         """Return the instantaneous power."""

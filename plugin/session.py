@@ -7,23 +7,25 @@ import json
 import os
 import platform
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import plugin
 from plugin.calibration import cpu_device
+from plugin.canary import CanaryKeeper, CanaryLedger
 from plugin.environment import capture_environment, command_line, git_state
-from plugin.machine import available_memory_bytes, find_machine
+from plugin.instruments import Instruments
+from plugin.machine import find_machine
 from plugin.nvml import NvmlDevice, open_nvml_device
 from plugin.options import BenchOptions
-from plugin.stopping import MedianInterval
 from plugin.target import Target, resolve_target
-from plugin.timers import MonotonicTimer, ReplayTimer, SimulatedTimer, Timer
 from results.export import export_documents, export_run_json
-from results.records import HardwareProfile, Method, ProcessInfo, Record, RunInfo, RunStatus
-from roofline_model.errors import InvalidValueError, StoreError, UnsupportedError
+from results.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
+from results.state_records import CanaryReading, NoiseFloor
+from roofline_model.errors import StoreError
 
 Report = Callable[[str], None]
 
@@ -35,19 +37,19 @@ class BenchSession:
         self.options = options
         self.folder = folder
         self.records: list[Record] = []
+        self.canaries: list[CanaryReading] = []
+        self.floors: dict[tuple[str, str], NoiseFloor] = {}
+        self._ledger = CanaryLedger()
         self.run: RunInfo | None = None
         self._run_id = run_id
         self._report = report
         self._store: Any = None
         self._profile_hash = ""
-        self._replay: ReplayTimer | None = None
         self._nvml: NvmlDevice | None = None
         self._unsaved: Record | None = None
         self.process = ProcessInfo()
         self.target: Target = resolve_target(options, lambda: cpu_device(find_machine(), report))
-        if options.timer.startswith("replay:"):
-            self._replay = ReplayTimer.from_file(folder / options.timer.partition(":")[2])
-        self._check_timer_name()
+        self.instruments = Instruments(options, folder, self.target)
 
     @property
     def is_open(self) -> bool:
@@ -95,16 +97,21 @@ class BenchSession:
         )
         self._store.begin_run(run)
         self.run = run  # only now: a run that could not begin has nothing to end
+        self.floors = self._store.noise_floors(run.environment.class_hash)
         self._profile_hash = hardware.content_hash
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
+        self._open_sensors()
+        return self.run
+
+    def _open_sensors(self) -> None:
+        """Open the GPU's sensors where cases will be measured on it."""
         if (
             self.target.device == "cuda"
             and self.target.can_measure
             and self.options.power is not False
-            and not self._is_simulated
+            and not self.instruments.is_simulated
         ):
             self._nvml, _ = open_nvml_device()
-        return self.run
 
     def add(self, record: Record) -> None:
         """Commit one record. Raises `StoreError`, after which the session ends and `close` rescues what it holds."""
@@ -112,12 +119,60 @@ class BenchSession:
         self._store.add_record(record)
         self._unsaved = None
         self.records.append(record)
+        if record.measurement is not None:
+            self.flag_records(self._ledger.add_record(record.record_id), "quarantined")
+
+    @cached_property
+    def canary(self) -> CanaryKeeper | None:
+        """The canary of the process that measures, made at the first case; None where there is none."""
+        return self.instruments.make_canary(
+            self.earlier_canary_times, self.add_canary, process_ordinal=self.process.ordinal, utc_now=utc_now
+        )
+
+    def look_at_canary_once_more(self) -> None:
+        """Run the canary after the last case, so that it is bracketed too; nothing where no case was measured."""
+        keeper = self.__dict__.get("canary")  # not made for this
+        if keeper is not None:
+            keeper.look()
+
+    def declared(self, pending: Any) -> None:
+        """Note what is known of a case: declared, or measured by now. Only a worker, which may die of it, tells anyone."""
+
+    def add_canary(self, reading: CanaryReading) -> None:
+        """Commit one reading of the canary kernel. Raises `StoreError`."""
+        assert self.run is not None
+        self._store.add_canary(self.run.run_id, reading)
+        self.canaries.append(reading)
+        self.flag_records(self._ledger.add_reading(reading), "quarantined")
+
+    def earlier_canary_times(self, kernel: str) -> list[float]:
+        """Return healthy readings of this canary kernel in earlier runs on this machine and software, newest first."""
+        assert self.run is not None
+        return list(self._store.canary_times(self.run.environment.class_hash, kernel))
+
+    def flag_records(self, record_ids: Iterable[str], flag: str) -> None:
+        """Add a flag to measurements that are stored already, and to the ones the summary shows."""
+        wanted = set(record_ids)
+        if not wanted:
+            return
+        self._store.flag_records(wanted, flag)
+        for index, record in enumerate(self.records):
+            measured = record.measurement
+            if record.record_id in wanted and measured is not None and flag not in measured.flags:
+                self.records[index] = replace(record, measurement=replace(measured, flags=(*measured.flags, flag)))
+
+    def end_process(self, process: ProcessInfo, end_reason: str) -> None:
+        """Commit how a worker ended. Raises `StoreError`."""
+        assert self.run is not None
+        self._store.end_process(self.run.run_id, process, end_reason)
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """End the run; a session that never began one leaves no trace. A partial run is never `latest`."""
         if self.run is None:
             return
-        interrupted = is_partial or exit_code in (2, 3) or self._unsaved is not None
+        if self._unsaved is None:
+            self.look_at_canary_once_more()
+        interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._unsaved is not None
         status: RunStatus = "interrupted" if interrupted else "complete"
         try:
             if self._unsaved is not None:
@@ -140,86 +195,15 @@ class BenchSession:
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
         try:
-            write_json(path, export_documents(run, [profile], records))
+            write_json(path, export_documents(run, [profile], records, canaries=self.canaries))
         except StoreError as error:
             return f"({len(records)} records could not be rescued either: {error})"
         return f"({len(records)} records are in {path}; `roofline import` reads it)"
-
-    # What a case needs to be measured ------------------------------------------------------------------------
-
-    @property
-    def _is_simulated(self) -> bool:
-        return self.options.timer.partition(":")[0] in ("simulated", "replay")
 
     @property
     def nvml(self) -> NvmlDevice | None:
         """The GPU's sensors, or None on a CPU or where power is off."""
         return self._nvml
-
-    def make_timer(self) -> Timer:
-        """Return a fresh timer of the kind asked for."""
-        kind, _, rest = self.options.timer.partition(":")
-        if kind == "simulated":
-            return SimulatedTimer.from_text(rest)
-        if kind == "replay":
-            assert self._replay is not None
-            return ReplayTimer(self._replay.samples_by_case, self._replay.source)
-        if self.target.device == "cuda":
-            from plugin.cuda import CudaEventTimer
-
-            return CudaEventTimer.create()
-        return MonotonicTimer()
-
-    def make_rule(self) -> MedianInterval:
-        """Return a fresh stopping rule with the user's target and budget."""
-        return MedianInterval(target_ratio=self.options.target_ci_ratio, max_seconds=self.options.max_seconds)
-
-    def method(self, timer: Timer, cold: bool) -> Method:
-        """Return how a case is measured; equal methods may be compared."""
-        rule = self.make_rule()
-        settings = {
-            "target_ci_ratio": rule.target_ratio,
-            "max_seconds": rule.max_seconds,
-            "min_samples": rule.min_samples,
-            "min_sample_s": timer.min_sample_s,
-            "cache": "rotation" if cold else "none",
-            "timer": self.options.timer if self._is_simulated else timer.name,
-        }
-        return Method(timer.name, plugin.METHOD_VERSION, settings)
-
-    def cache_bytes(self) -> float | None:
-        """Return the cache that cold has to defeat: this device's own, not the predicted chip's."""
-        if self.target.device == "cuda" and not self._is_simulated:
-            from plugin.cuda import l2_cache_bytes
-
-            return l2_cache_bytes()
-        if self.target.device == "cpu":
-            return find_machine().cache_bytes
-        level = self.target.hardware.last_level_cache
-        return None if level is None else level.capacity_bytes
-
-    def free_bytes(self) -> float | None:
-        """Return the memory that operands may come from."""
-        if self.target.device == "cuda" and not self._is_simulated:
-            from plugin.cuda import free_device_bytes
-
-            return free_device_bytes()
-        return available_memory_bytes()
-
-    def _check_timer_name(self) -> None:
-        kind = self.options.timer.partition(":")[0]
-        if kind not in ("auto", "monotonic", "cuda-event", "simulated", "replay"):
-            raise InvalidValueError(
-                f"--roofline-timer {kind!r} is unknown; use auto, monotonic, cuda-event, simulated[:…] or replay:FILE"
-            )
-        if kind == "simulated":
-            SimulatedTimer.from_text(self.options.timer.partition(":")[2])
-        if kind == "monotonic" and self.target.device == "cuda":
-            raise UnsupportedError(
-                "--roofline-timer monotonic cannot time a GPU, whose work goes on after a call returns; use cuda-event"
-            )
-        if kind == "cuda-event" and self.target.device == "cpu":
-            raise UnsupportedError("--roofline-timer cuda-event needs kernels on a GPU; use monotonic on a CPU")
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:

@@ -1,189 +1,320 @@
-"""What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it."""
+"""What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
+
+One row per case: several processes are pooled by the median of their medians. The lines below the tables about flags and
+the machine are in `terminal_notes.py`.
+"""
 
 from __future__ import annotations
 
-import textwrap
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from results.flags import DOUBTFUL_FLAGS, FLAGS
-from results.records import Record
+from plugin.terminal_notes import Line, flag_lines, wrapped
+from results.flags import DOUBTFUL_FLAGS
+from results.records import PredictionRecord, Record
+from results.replication import TotalInterval, total_intervals
+from results.state_records import NoiseFloor
 from results.verdict import GroupKey, groups, shape_verdicts
+from roofline_model.case import Case
 from roofline_model.units import format_achieved, format_percent, format_time
 
-MAX_WIDTH = 100
+__all__ = ["Line", "count_line", "flag_lines", "summary_lines"]
+
+LEAST_WIDTH = 80
+MOST_WIDTH = 120
 GOOD_ROOF_RATIO = 0.7
 POOR_ROOF_RATIO = 0.3
 
 _STATUS_COLOURS = {"failed": "red", "skipped": "yellow"}
+_CACHE_MEANINGS = {
+    "cold": "operands from memory",
+    "flushed": "caches flushed before each call",
+    "warm": "hot: operands may stay in cache",
+}
+_MODE_MEANINGS = {
+    "graph": "replay of a CUDA graph",
+    "burst": "short, after recovery",
+    "sustained": "power and clock flat",
+}
+_TEXT_COLUMNS = ("weight.act", "kernel", "bound")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line to print, with the colour it gets on a terminal."""
+class _CaseRow:
+    """One case with its processes pooled."""
 
-    text: str
-    colour: str = ""
+    records: tuple[Record, ...]
+    total: TotalInterval | None
+
+    @property
+    def case(self) -> Case:
+        return self.records[0].case
+
+    @property
+    def ideal(self) -> PredictionRecord | None:
+        return next((one.ideal for one in self.records if one.ideal is not None), None)
+
+    @property
+    def median_s(self) -> float | None:
+        times_s = [one.measurement.median_s for one in self.records if one.measurement is not None]
+        return median(times_s) if times_s else None
+
+    @property
+    def total_ratio(self) -> float | None:
+        return None if self.total is None else self.total.half_width_ratio
+
+    @property
+    def within_ratio(self) -> float | None:
+        ratios = [one.measurement.ci_half_width_ratio for one in self.records if one.measurement is not None]
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    @property
+    def is_doubtful(self) -> bool:
+        return any(one.measurement and DOUBTFUL_FLAGS.intersection(one.measurement.flags) for one in self.records)
+
+    @property
+    def roof_share_ratio(self) -> float | None:
+        return self.ideal.time_s / self.median_s if self.ideal is not None and self.median_s else None
+
+    @property
+    def power_w(self) -> float | None:
+        known = [one.measurement.power_w for one in self.records if one.measurement is not None]
+        powers_w = [power_w for power_w in known if power_w is not None]
+        return median(powers_w) if powers_w else None
 
 
-def summary_lines(records: Sequence[Record], failed_reasons: bool = True) -> list[Line]:
-    """Return the whole summary: one block per shape, then the reasons of what was not measured."""
+def summary_lines(
+    records: Sequence[Record],
+    failed_reasons: bool = True,
+    *,
+    floors: Mapping[tuple[str, str], NoiseFloor] | None = None,
+    width: int | None = None,
+) -> list[Line]:
+    """Return the whole summary: one block per shape, what ± means, then the reasons of what was not measured.
+
+    `floors` (by case key and method hash) widen the interval of cases that ran in one process; `width` is the terminal's
+    own by default, and lines are laid out for 80 to 120 columns.
+    """
+    width = min(
+        max(shutil.get_terminal_size((LEAST_WIDTH, 24)).columns if width is None else width, LEAST_WIDTH), MOST_WIDTH
+    )
     verdicts = {verdict.key: verdict for verdict in shape_verdicts(records)}
+    totals = total_intervals(records, floors or {})
+    blocks = {key: rows for key, members in groups(records).items() if (rows := _case_rows(members, totals))}
+    # Every block has the same columns: those that fit in the widest of them.
+    left_out = frozenset(name for rows in blocks.values() for name in _too_wide(rows, width - 2))
     lines: list[Line] = []
-    for key, members in groups(records).items():
-        shown = [
-            record
-            for record in members
-            if record.status in ("measured", "predicted") and (record.ideal or record.measurement)
-        ]
-        if shown:
-            lines += _block(key, shown)
-            if key in verdicts:
-                lines.append(Line(f"  → {verdicts[key].sentence}", "bold"))
-            lines.append(Line(""))
+    for key, rows in blocks.items():
+        lines += _block(key, rows, width, left_out)
+        if key in verdicts:
+            lines.append(Line(f"  → {verdicts[key].sentence}", "bold"))
+        lines.append(Line(""))
+    lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
     if failed_reasons:
-        lines += _reasons(records)
+        lines += _reasons(records, width)
     return lines
 
 
 def count_line(records: Iterable[Record]) -> str:
-    """Return the counts by status, e.g. `12 measured (3 in doubt), 1 skipped`; `nothing measured` for none."""
-    known = list(records)
-    counts = Counter(record.status for record in known)
-    doubtful = sum(bool(one.measurement and DOUBTFUL_FLAGS.intersection(one.measurement.flags)) for one in known)
+    """Return the counts of cases by status, e.g. `12 measured (3 in doubt), 1 skipped`; `nothing measured` for none.
+
+    A case counts once, whatever the number of its processes: as measured when one of them measured it.
+    """
+    cases: dict[str, list[Record]] = {}
+    for record in records:
+        cases.setdefault(record.case.case_key, []).append(record)
+    statuses = {key: _status(members) for key, members in cases.items()}
+    counts = Counter(statuses.values())
+    doubtful = sum(_CaseRow(tuple(members), None).is_doubtful for members in cases.values())
+    processes = len({record.process.ordinal for members in cases.values() for record in members if record.measurement})
     parts = []
     for status in ("measured", "predicted", "skipped", "failed"):
         if counts[status]:
-            doubt = f" ({doubtful} in doubt)" if status == "measured" and doubtful else ""
-            parts.append(f"{counts[status]} {status}{doubt}")
+            remarks = [f"in {processes} processes"] if status == "measured" and processes > 1 else []
+            remarks += [f"{doubtful} in doubt"] if status == "measured" and doubtful else []
+            parts.append(f"{counts[status]} {status}" + (f" ({', '.join(remarks)})" if remarks else ""))
     return ", ".join(parts) or "nothing measured"
 
 
-_HEADERS = ("weight.act", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound")
+def _status(members: Sequence[Record]) -> str:
+    return "measured" if any(one.status == "measured" for one in members) else members[0].status
 
 
-def _block(key: GroupKey, members: Sequence[Record]) -> list[Line]:
+def _case_rows(members: Sequence[Record], totals: Mapping[str, TotalInterval]) -> list[_CaseRow]:
+    cases: dict[str, list[Record]] = {}
+    for record in members:
+        if record.status in ("measured", "predicted") and (record.ideal or record.measurement):
+            cases.setdefault(record.case.case_key, []).append(record)
+    return [_CaseRow(tuple(found), totals.get(key)) for key, found in cases.items()]
+
+
+# The table ---------------------------------------------------------------------------------------------------
+
+
+def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozenset[str]) -> list[Line]:
     op, _, cache, mode = key
-    where = {
-        "cold": "operands from memory",
-        "flushed": "caches flushed before each call",
-        "warm": "operands may stay in cache",
-        "none": "",
-    }[cache]
+    means = [_CACHE_MEANINGS[cache]] if cache in _CACHE_MEANINGS else []
+    means += [_MODE_MEANINGS[mode]] if mode in _MODE_MEANINGS else []
     title = (
-        f"{op} {members[0].case.shape_label}".rstrip()
+        f"{op} {rows[0].case.shape_label}".rstrip()
         + (f" · {cache}" if cache != "none" else "")
         + (f" · {mode}" if mode != "eager" else "")
     )
-    has_power = any(record.measurement and record.measurement.power_w is not None for record in members)
-    rows = [_row(record, has_power) for record in members]
-    headers = (*_HEADERS, "W") if has_power else _HEADERS
-    widths = [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
-    widths = _fitted(widths)
-    lines = [
-        Line(f"{title}  ({where})" if where else title, "bold"),
-        Line("  " + _join(headers, widths), "light"),
-    ]
-    for record, row in zip(members, rows, strict=True):
-        lines.append(Line("  " + _join(row, widths), _colour(record)))
+    table = _fitted([_without(cells, left_out) for cells in _table(rows)], width - 2)
+    headers = list(table[0])
+    widths = {name: max(len(name), *(len(row[name]) for row in table)) for name in headers}
+    lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
+    lines.append(Line("  " + _join({name: name for name in headers}, widths), "light"))
+    for row, cells in zip(rows, table, strict=True):
+        lines.append(Line("  " + _join(cells, widths), _colour(row)))
     return lines
 
 
-def _row(record: Record, has_power: bool) -> tuple[str, ...]:
-    measured, ideal = record.measurement, record.ideal
-    width = measured.ci_half_width_ratio if measured else None
-    cells = (
-        record.case.format_label or "–",
-        record.case.kernel,
-        format_time(measured.median_s if measured else None),
-        "–" if width is None else f"{width * 100:.1f} %",
-        format_time(ideal.time_s if ideal else None),
-        format_percent(ideal.error_ratio if ideal else None, 0, signed=True),
-        _rate(record),
-        format_percent(ideal.time_s / measured.median_s if ideal and measured else None, 0),
-        (ideal.bound if ideal else "–") + (" !" if measured and DOUBTFUL_FLAGS.intersection(measured.flags) else ""),
-    )
-    return (
-        (*cells, "–" if not measured or measured.power_w is None else f"{measured.power_w:.0f}") if has_power else cells
-    )
+def _cells(row: _CaseRow) -> dict[str, str]:
+    ideal, median_s = row.ideal, row.median_s
+    error = None if ideal is None or median_s is None else ideal.error_ratio
+    if error is None or len(row.records) > 1:
+        error = None if row.roof_share_ratio is None else row.roof_share_ratio - 1
+    return {
+        "weight.act": row.case.format_label or "–",
+        "kernel": row.case.kernel,
+        "median": format_time(median_s),
+        "±": _plus_minus(row),
+        "ideal": format_time(ideal.time_s if ideal else None),
+        "error": format_percent(error, 0, signed=True),
+        "rate": _rate(row),
+        "roof": format_percent(row.roof_share_ratio, 0),
+        "bound": (ideal.bound if ideal else "–") + (" !" if row.is_doubtful else ""),
+        "W": "–" if row.power_w is None else f"{row.power_w:.0f}",
+    }
 
 
-def _rate(record: Record) -> str:
+def _plus_minus(row: _CaseRow) -> str:
+    """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines` explains."""
+    if row.total_ratio is not None:
+        return f"{row.total_ratio * 100:.1f} %"
+    return "–" if row.within_ratio is None else f"{row.within_ratio * 100:.1f} %*"
+
+
+def _rate(row: _CaseRow) -> str:
     """Return the rate the bound is about: GB/s of compulsory traffic, or TFLOP/s."""
-    ideal = record.ideal
-    if ideal is None:
+    ideal = row.ideal
+    time_s = row.median_s if ideal is None or row.median_s else ideal.time_s
+    if ideal is None or not time_s:
         return "–"
-    time_s = record.measurement.median_s if record.measurement else ideal.time_s
     return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
 
 
-def _fitted(widths: list[int]) -> list[int]:
-    """Shorten the two text columns until the table fits into `MAX_WIDTH`."""
-    fitted = list(widths)
-    for column in (1, 0):
-        excess = sum(fitted) + 2 * len(fitted) - MAX_WIDTH
+def _table(rows: Sequence[_CaseRow]) -> list[dict[str, str]]:
+    """Return the cells of a block; power only where somebody measured it."""
+    table = [_cells(row) for row in rows]
+    return [_without(cells, {"W"}) for cells in table] if all(cells["W"] == "–" for cells in table) else table
+
+
+def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
+    """Return the columns that a block has no room for: what others imply (`error` is `roof` less one), then the rate."""
+    table, found = _shortened(_table(rows)), set[str]()
+    for column in ("roof", "rate"):
+        if _width(table) > width:
+            found.add(column)
+            table = [_without(cells, found) for cells in table]
+    return found
+
+
+def _fitted(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
+    """Make the columns as narrow as the screen: shorter words first, names last."""
+    if _width(rows) > width:
+        rows = _shortened(rows)
+    if _width(rows) > width:
+        rows = [{**row, "bound": row["bound"].replace("memory", "mem").replace("compute", "comp")} for row in rows]
+    for column in ("kernel", "weight.act"):
+        excess = _width(rows) - width
         if excess > 0:
-            fitted[column] = max(10, fitted[column] - excess)
-    return fitted
+            keep = max(10, max(len(row[column]) for row in rows) - excess)
+            rows = [{**row, column: _cut(row[column], keep)} for row in rows]
+    return rows
 
 
-def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
-    texts = []
-    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        text = cell if len(cell) <= width else cell[: width - 1] + "…"
-        texts.append(text.ljust(width) if i in (0, 1, 8) else text.rjust(width))
+def _shortened(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{**row, "weight.act": _short_formats(row["weight.act"])} for row in rows]
+
+
+def _without(row: dict[str, str], columns: Iterable[str]) -> dict[str, str]:
+    return {name: text for name, text in row.items() if name not in columns}
+
+
+def _width(rows: list[dict[str, str]]) -> int:
+    return sum(max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]) + 2 * (len(rows[0]) - 1)
+
+
+def _short_formats(label: str) -> str:
+    """`BF16.BF16` → `BF16`: one name where weight and activation share it."""
+    parts = label.split(".")
+    return parts[0] if len(parts) == 2 and parts[0] == parts[1] else label
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _join(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+    texts = [
+        cells[name].ljust(width) if name in _TEXT_COLUMNS else cells[name].rjust(width)
+        for name, width in widths.items()
+    ]
     return "  ".join(texts).rstrip()
 
 
-def _colour(record: Record) -> str:
-    if record.measurement is None or record.ideal is None:
+def _colour(row: _CaseRow) -> str:
+    share = row.roof_share_ratio
+    if share is None:
         return ""
-    share = record.ideal.time_s / record.measurement.median_s
     return "green" if share >= GOOD_ROOF_RATIO else "red" if share < POOR_ROOF_RATIO else ""
 
 
-def _reasons(records: Sequence[Record]) -> list[Line]:
-    """Return why cases were not measured, each reason once with its count."""
-    counts: Counter[tuple[str, str]] = Counter()
-    example: dict[tuple[str, str], str] = {}
+# Below the tables --------------------------------------------------------------------------------------------
+
+
+def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
+    """Say once what ± is, and what an 80-column screen does not show."""
+    within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
+    total = [row for row in rows if row.total_ratio is not None]
+    lines: list[Line] = []
+    if total:
+        sources = []
+        counts = sorted({row.total.process_count for row in total if row.total and row.total.process_count > 1})
+        if counts:
+            sources.append(f"{counts[0]} processes" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} processes")
+        if any(row.total and row.total.basis == "processes" and row.total.process_count == 1 for row in total):
+            sources.append("(cases of one process) the spread of the other cases")
+        if any(row.total and row.total.basis == "floor" for row in total):
+            sources.append("this machine's A/A floor")
+        lines += wrapped(f"± is interval_total, from {' and '.join(sources)}", "light", width)
+    if within:
+        mark = "±* is" if total else "* ± is"
+        lines += wrapped(
+            f"{mark} interval_within: one process; `roofline doctor --noise` measures this machine's floor",
+            "light",
+            width,
+        )
+    if left_out:
+        names = " and ".join(name for name in ("rate", "roof") if name in left_out)
+        lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
+    return lines
+
+
+def _reasons(records: Sequence[Record], width: int) -> list[Line]:
+    """Return why cases were not measured, each reason once with the count of its cases."""
+    cases: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
         if record.status != "measured":
-            key = (record.status, record.reason)
-            counts[key] += 1
-            example.setdefault(key, f"{record.case.op} {record.case.id}")
+            found = cases.setdefault((record.status, record.reason), {})
+            found.setdefault(record.case.case_key, f"{record.case.op} {record.case.id}")
     lines = []
-    for (status, reason), count in counts.items():
-        what = example[status, reason] if count == 1 else f"{count} cases"
-        lines += _wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""))
+    for (status, reason), found in cases.items():
+        what = next(iter(found.values())) if len(found) == 1 else f"{len(found)} cases"
+        lines += wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""), width)
     return lines
-
-
-def flag_lines(records: Sequence[Record]) -> list[Line]:
-    """Return one line per warning flag that occurred, with how many cases carry it."""
-    counts = Counter(flag for record in records if record.measurement for flag in record.measurement.flags)
-    lines: list[Line] = []
-    beaten = sum(_beats_measured_roof(record) for record in records)
-    if beaten:
-        lines += _wrapped(
-            f"above the roof: {beaten} case{'s' if beaten > 1 else ''} ran more than 5 % faster than the ceilings measured on this "
-            "machine: run `roofline calibrate` while it is quiet",
-            "yellow",
-        )
-    for flag in FLAGS.values():
-        if count := counts[flag.key]:
-            mark = " (!)" if flag.is_doubtful else ""
-            lines += _wrapped(f"{flag.key}{mark}: {count} case{'s' if count > 1 else ''}: {flag.meaning}", "yellow")
-    return lines
-
-
-def _beats_measured_roof(record: Record) -> bool:
-    """A cold case above a datasheet roof is a wrong measurement; above a roof measured here the ceiling was too low."""
-    ideal, measured = record.ideal, record.measurement
-    return bool(ideal and measured and ideal.provenance == "measured-here" and ideal.time_s > 1.05 * measured.median_s)
-
-
-def _wrapped(text: str, colour: str) -> list[Line]:
-    return [
-        Line(part, colour) for part in textwrap.wrap(text, MAX_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from roofline_model.errors import DefinitionError
 from roofline_model.hardware import ComputePath, Device, MatchRule, MemoryLevel, Quantity
+from roofline_model.machine_constants import Calibration
 
 
 def device_from_profile(profile: Mapping[str, Any]) -> Device:
@@ -23,6 +24,8 @@ def device_from_profile(profile: Mapping[str, Any]) -> Device:
         data["levels"] = tuple(_level(level) for level in data.get("levels", ()))
         data["chip"] = {key: Quantity(**quantity) for key, quantity in data.get("chip", {}).items()}
         data["match"] = _match(data.get("match") or {})
+        if data.get("calibration") is not None:
+            data["calibration"] = Calibration.from_dict(data["calibration"], "a stored profile")
         for name in ("aliases", "notes"):
             data[name] = tuple(data.get(name, ()))
         return Device(**data)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from roofline_model.units import DECIMAL_PREFIXES
+
 SHOWN_CHARACTERS = 240
 """Longer texts are cut here; the store keeps them whole."""
 
@@ -23,3 +25,16 @@ def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return `1 case`, `2 cases`; an irregular plural is given."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def prefixed(value: float | None, unit: str, digits: int = 3) -> str:
+    """Print a value in SI with the prefix that reads best, from pico to peta: 2.5e-5 J → `25 µJ`; missing → `–`."""
+    if value is None:
+        return "–"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded == 0 or rounded - rounded != 0:  # zero, infinite, not a number
+        return f"{rounded:g} {unit}"
+    fitting = [name for name, scale in DECIMAL_PREFIXES.items() if abs(rounded) >= scale * (1 - 1e-12)]
+    chosen = fitting[-1] if fitting else "p"
+    text = f"{rounded / DECIMAL_PREFIXES[chosen]:.{digits}g}"
+    return f"{float(text):g} {chosen}{unit}" if "e" in text else f"{text} {chosen}{unit}"

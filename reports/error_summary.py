@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from statistics import median
 
 from reports.case_rows import CaseRow
+from reports.regime import regime_rank
 from results.records import STATUSES
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSummary:
-    """Errors of the ideal prediction over one operator × precision (ratios of the measured time)."""
+    """Errors of the ideal prediction over one operator × precision × cache state × mode (ratios of the measured time)."""
 
     op: str
     precision: str
+    cache: str
+    mode: str
     case_count: int
     median_abs_error_ratio: float
     median_error_ratio: float
@@ -38,19 +41,27 @@ class ReasonCount:
 
 
 def error_summaries(rows: Iterable[CaseRow]) -> tuple[ErrorSummary, ...]:
-    """Return one summary per op × precision with a measured and predicted case, in the order first met.
+    """Return one summary per op × precision × cache × mode with a measured and predicted case, in the order first met.
 
     Ignores: forced rows, whose prediction belongs to another chip.
     """
-    groups: dict[tuple[str, str], list[CaseRow]] = {}
+    groups: dict[tuple[str, str, str, str], list[CaseRow]] = {}
     for row in comparable_rows(rows):
-        groups.setdefault((row.op, row.precision), []).append(row)
+        groups.setdefault((row.op, row.precision, row.cache, row.mode), []).append(row)
     return tuple(summary for key, members in groups.items() if (summary := _summary(*key, members)) is not None)
 
 
 def overall_error(rows: Iterable[CaseRow]) -> ErrorSummary | None:
-    """Return one summary over all comparable rows, or None when nothing was both measured and predicted."""
-    return _summary("all", "all", list(comparable_rows(rows)))
+    """Return one summary over the comparable rows of one cache state and mode, or None when nothing was both measured and predicted.
+
+    The state and mode are the first by `regime_rank` that occur: cold and eager where there are any.
+    """
+    comparable = list(comparable_rows(rows))
+    if not comparable:
+        return None
+    cache, mode = min(((row.cache, row.mode) for row in comparable), key=lambda one: regime_rank(*one))
+    members = [row for row in comparable if (row.cache, row.mode) == (cache, mode)]
+    return _summary("all", "all", cache, mode, members)
 
 
 def comparable_rows(rows: Iterable[CaseRow]) -> Iterable[CaseRow]:
@@ -74,7 +85,7 @@ def reason_counts(rows: Iterable[CaseRow]) -> tuple[ReasonCount, ...]:
     return tuple(sorted(found, key=lambda one: (one.status != "failed", -len(one.case_ids), one.reason)))
 
 
-def _summary(op: str, precision: str, rows: list[CaseRow]) -> ErrorSummary | None:
+def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]) -> ErrorSummary | None:
     errors = [(row.error_ratio, row.case_id) for row in rows if row.error_ratio is not None]
     shares = [row.roof_share_ratio for row in rows if row.roof_share_ratio is not None]
     if not errors or not shares:
@@ -83,6 +94,8 @@ def _summary(op: str, precision: str, rows: list[CaseRow]) -> ErrorSummary | Non
     return ErrorSummary(
         op=op,
         precision=precision,
+        cache=cache,
+        mode=mode,
         case_count=len(errors),
         median_abs_error_ratio=median(abs(error) for error, _ in errors),
         median_error_ratio=median(error for error, _ in errors),

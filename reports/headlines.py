@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reports.display_text import counted
-from reports.shape_results import Configuration, ShapeResult
+from reports.regime import regime_title
+from reports.shape_results import Configuration, ShapeResult, first_regime
 from results.verdict import times_faster
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
@@ -15,8 +16,8 @@ _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
     """Return one sentence per operator, decode and prefill first; operators without any time have none.
 
-    Measured shapes are judged where there are some, else predicted ones; cold ones where there are some, because a
-    model's weights rarely stay in cache.
+    Measured shapes are judged where there are some, else predicted ones; of one cache state and mode, cold and eager
+    where there are some, because a model's weights rarely stay in cache. Any other is named.
     """
     families: dict[str, list[ShapeResult]] = {}
     for result in results:
@@ -31,16 +32,17 @@ def _judged(results: list[ShapeResult]) -> list[ShapeResult]:
     for keep in (
         lambda one: one.is_contest and one.baseline is not None,
         lambda one: one.best.is_measured,
-        lambda one: one.cache != "warm",
     ):
         results = [one for one in results if keep(one)] or results
-    return results
+    return first_regime(results)
 
 
 def _sentence(op: str, results: list[ShapeResult]) -> str:
     family = _FAMILIES.get(op, op)
     if len(results) == 1:  # titles of other operators begin with their name
         return f"{family} at {results[0].verdict}" if op in _FAMILIES else results[0].verdict
+    regime = regime_title(results[0].cache, results[0].mode)
+    family += f", {regime}" if regime else ""
     if not all(one.is_contest and one.baseline is not None for one in results):
         return f"{family}: nothing to compare with at {counted(len(results), 'shape')}; first {results[0].verdict}"
     wins: dict[str, list[ShapeResult]] = {}

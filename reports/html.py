@@ -12,15 +12,21 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from reports.case_rows import CaseRow
-from reports.display_text import counted, shown
+from reports.case_energy import case_energy
+from reports.case_state import case_state, clock_text, state_of
+from reports.display_text import counted, prefixed, shown
 from reports.plot_style import all_inks
+from reports.regime import regime_title, regime_words
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.roofline_view import RooflineView
+from reports.sample_series import MAX_SERIES, SHAPE_FLAGS
+from reports.small_plots import draw_canaries, draw_samples
 from reports.views import ReportView, report_view, utc_minutes
+from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import HardwareProfile, Record, RunInfo
+from results.state_records import CanaryReading, NoiseFloor
 from results.verdict import times_faster
 from roofline_model.errors import RooflineError
 from roofline_model.units import format_bandwidth, format_flops, format_percent, format_time
@@ -38,6 +44,12 @@ class RecordSource(Protocol):
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return a stored chip profile."""
+
+    def canaries(self, run_id: str) -> list[CanaryReading]:
+        """Return the canary readings of a run."""
+
+    def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
+        """Return the noise floors of a machine and software, by case key and method hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,15 @@ def write_report(store: RecordSource, run: RunInfo, output: Path) -> ReportFiles
     stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
     files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
     records = store.records(run.run_id, with_samples=False)
-    view = report_view(run, records, stored_profiles(store, records))
+    if any(one.measurement and set(SHAPE_FLAGS) & set(one.measurement.flags) for one in records):
+        records = store.records(run.run_id)  # their samples are drawn
+    view = report_view(
+        run,
+        records,
+        stored_profiles(store, records),
+        canaries=store.canaries(run.run_id),
+        floors=store.noise_floors(run.environment.class_hash),
+    )
     first = draw_dual_roofline(view.chips[0].roofline)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -87,22 +107,51 @@ def render_page(view: ReportView, first: Figure | None = None) -> str:
     figures = [draw_dual_roofline(chip.roofline) for chip in (view.chips[1:] if first is not None else view.chips)]
     figures = figures if first is None else [first, *figures]
     plots = [_inline_svg(figure_svg(one, text_as_paths=False), f"p{index}-") for index, one in enumerate(figures)]
-    # The evidence links of a recommendation lead to the row of its record; rows are numbered through, as in the table.
-    anchors = {row.record_id: f"case-{index}" for index, row in enumerate(view.rows, start=1)}
+    # The evidence links of a recommendation lead to the row of its case; rows are numbered through, as in the table.
+    anchors = {row.record_id: f"case-{index}" for index, case in enumerate(view.cases, start=1) for row in case.rows}
+    canary_plot = (
+        _inline_svg(figure_svg(draw_canaries(view.state), text_as_paths=False), "c-") if view.state.canaries else ""
+    )
+    stated = [(case, state) for case in view.cases if (state := case_state(case)) is not None]
     return _template().render(
         view=view,
         css=Markup(_css()),
         plots=[Markup(plot) for plot in plots],
+        stated=stated,
+        has_sm_clock=any(state.clock_low_hz is not None for _, state in stated),
+        sample_plots=_sample_plots(view),
+        canary_plot=Markup(canary_plot),
         anchors=anchors,
         facts=_facts(view),
     )
 
 
+def _sample_plots(view: ReportView) -> dict[str, list[tuple[Any, Any]]]:
+    """Return the (series, drawing) pairs of each chip's flagged cases, as many as a page may hold, by the chip's number."""
+    from markupsafe import Markup
+
+    drawn, left = {}, MAX_SERIES
+    for number, chip in enumerate(view.chips):
+        pairs = []
+        for index, series in enumerate(chip.series[:left]):
+            svg = figure_svg(draw_samples(series), text_as_paths=False)
+            pairs.append((series, Markup(_inline_svg(svg, f"s{number}-{index}-"))))
+        drawn[str(number)] = pairs
+        left -= len(pairs)
+    return drawn
+
+
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=False,
+        keep_trailing_newline=True,
+        loader=FunctionLoader(_read),
+    )
     environment.filters.update(
         time=format_time,
         percent=format_percent,
@@ -111,12 +160,22 @@ def _template() -> Template:
         flops=format_flops,
         speedup=lambda ratio: "–" if ratio is None else times_faster(ratio),
         watts=lambda power_w: "–" if power_w is None else f"{power_w:.4g} W",
+        prefixed=prefixed,
+        clock=clock_text,
+        energy=case_energy,
+        state=case_state,
+        row_state=lambda row: None if row.record.measurement is None else state_of([row.record.measurement]),
+        attribution=lambda case: next((one.attribution for one in case.measurements if one.attribution), None),
+        meaning=lambda flag: FLAGS[flag].meaning if flag in FLAGS else "a flag that this version does not know",
+        doubtful=lambda flag: flag in DOUBTFUL_FLAGS,
+        regime=lambda one: regime_words(one.cache, one.mode),
+        regime_title=lambda one: regime_title(one.cache, one.mode),
         shown=shown,
         unbroken=lambda text: text.replace(" %", "\u00a0%").replace(" µs", "\u00a0µs").replace(" ms", "\u00a0ms"),
-        remarks=_remarks,
         plot_summary=_plot_summary,
     )
-    return environment.from_string(_read("report.html.j2"))
+    environment.tests["several"] = lambda rows: len(rows) > 1
+    return environment.get_template("report.html.j2")
 
 
 def _read(name: str) -> str:
@@ -147,12 +206,6 @@ def _inline_svg(svg: str, prefix: str) -> str:
     return re.sub(
         r"((?:fill|stroke): )(#[0-9a-f]{6})", lambda found: found[1] + variables.get(found[2], found[2]), body
     )
-
-
-def _remarks(row: CaseRow) -> str:
-    """Put a row's reason, flags and notes into one cell."""
-    return "; ".join([*([row.reason] if row.reason else []), *row.flags, *(["faster than its roof"] if row.is_faster_than_roof else []),
-                      *row.notes]) or "–"  # fmt: skip
 
 
 def _plot_summary(view: RooflineView) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from reports.display_text import shown
 from reports.label_layout import Field, callout_place, rectangle
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 _RING_RADIUS = 15.0  # pixels from the best point where its arrow ends
+_CACHE_FILLS: dict[str, Literal["left", "right"]] = {"warm": "left", "flushed": "right"}
+_MODE_GLYPHS = {"graph": "+", "burst": "|", "sustained": "_"}
 
 
 class _Place(NamedTuple):
@@ -43,17 +45,21 @@ def draw_points(axes: Axes, view: RooflineView, inks: dict[str, Ink], field: Fie
         [(a, b) for a, b, _ in pairs], colors=colors, linewidths=1.1, alpha=0.55, zorder=4, label="gap"
     )
     axes.add_collection(gaps, autolim=False)
-    groups: dict[tuple[str, str, str], list[_Place]] = {}
+    groups: dict[tuple[str, str, str, str], list[_Place]] = {}
     for one in places:
-        groups.setdefault((one.point.op, one.point.precision, one.point.cache), []).append(one)
-    for (op, precision, cache), members in groups.items():
-        ink, name = inks[precision].light, f"{op} {precision} {cache}"
+        groups.setdefault((one.point.op, one.point.precision, one.point.cache, one.point.mode), []).append(one)
+    for (op, precision, cache, mode), members in groups.items():
+        ink, name = inks[precision].light, f"{op} {precision} {cache}{'' if mode == 'eager' else f' {mode}'}"
         hollow = {"markerfacecolor": SURFACE.light, "markeredgecolor": ink, "markeredgewidth": 1.4, "zorder": 6}
         filled = {"color": ink, "markeredgecolor": SURFACE.light, "markeredgewidth": 0.9, "zorder": 7}
-        if cache == "warm":
-            filled |= {"fillstyle": "left", "markerfacecoloralt": SURFACE.light, "markeredgecolor": ink}
+        if cache in _CACHE_FILLS:
+            filled |= {"fillstyle": _CACHE_FILLS[cache], "markerfacecoloralt": SURFACE.light, "markeredgecolor": ink}
         _scatter(axes, [one.predicted for one in members], markers[op], 7, f"predicted {name}", hollow)
         _scatter(axes, [one.measured for one in members], markers[op], 7.5, f"measured {name}", filled)
+        if mode != "eager":
+            _scatter(
+                axes, [one.measured for one in members], _mode_glyph(mode), 4.5, f"mode {name}", _glyph_style(cache)
+            )
     chosen = view.highlight and (view.highlight.intensity_flop_per_byte, view.highlight.rate_flops_per_s / unit)
     rings = [one.measured or one.predicted for one in places if one.point.is_best]
     _scatter(axes, [spot for spot in rings if spot != chosen], "o", 14, "best of its shape", _ring(1.4))
@@ -118,8 +124,15 @@ def draw_legend(figure: Figure, view: RooflineView) -> None:
         handles.append((filled, hollow))
     elif view.points:
         handles.append(filled if view.measured_count else hollow)
-    if any(point.cache == "warm" and point.measured_flops_per_s for point in view.points):
-        handles.append(entry("half: measured, warm cache", first, fillstyle="left", markerfacecoloralt=empty))
+    seen = [point for point in view.points if point.measured_flops_per_s]
+    for cache, fill in _CACHE_FILLS.items():
+        if any(point.cache == cache for point in seen):
+            side = {"left": "half", "right": "right half"}[fill]
+            words = "warm cache" if cache == "warm" else cache
+            handles.append(entry(f"{side}: measured, {words}", first, fillstyle=fill, markerfacecoloralt=empty))
+    for mode in dict.fromkeys(point.mode for point in seen if point.mode != "eager"):
+        glyph = Line2D([], [], linestyle="none", marker=_mode_glyph(mode), markersize=4.5, **_glyph_style("cold"))
+        handles.append((entry(shown(mode, 20), first), glyph))
     if any(point.is_best for point in view.points):
         handles.append(
             Line2D([], [], linestyle="none", marker="o", markersize=12, label="best of its shape", **_ring(1.6))
@@ -128,21 +141,29 @@ def draw_legend(figure: Figure, view: RooflineView) -> None:
         handles.append(Line2D([], [], color=ink, linewidth=1.4, linestyle=(0, (5, 3)), label="cache slope"))
     if handles:
         labels = [
-            "filled measured, hollow predicted (ideal)" if isinstance(one, tuple) else one.get_label()
+            "filled measured, hollow predicted (ideal)"
+            if isinstance(one, tuple) and one[1] is hollow
+            else (one[0] if isinstance(one, tuple) else one).get_label()
             for one in handles
         ]  # type: ignore[attr-defined]
+        rows = 1 if len(handles) <= 8 else 2
         legend = figure.legend(
             handles,
             labels,
             loc="lower left",
-            bbox_to_anchor=(0.06, 0.042),
-            ncol=len(handles),
+            bbox_to_anchor=(0.06, 0.042 if rows == 1 else 0.03),
+            ncol=-(-len(handles) // rows),
             frameon=False,
             fontsize=9 if len(handles) <= 7 else 7.5,
+            labelspacing=0.25,
             handletextpad=0.5,
             columnspacing=1.5,
             labelcolor=INK.light,
-            handler_map={tuple: HandlerTuple(ndivide=None, pad=0.6)},
+            handler_map={
+                one: HandlerTuple(ndivide=None if one[1] is hollow else 1, pad=0.6)
+                for one in handles
+                if isinstance(one, tuple)
+            },
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
@@ -161,6 +182,17 @@ def _scatter(
     if known:
         xs, ys = zip(*known, strict=True)
         axes.plot(xs, ys, linestyle="none", marker=marker, markersize=size, label=label, **style)
+
+
+def _mode_glyph(mode: str) -> str:
+    """Return the small sign on a measured point that tells a mode from eager; a user's own mode gets an x."""
+    return _MODE_GLYPHS.get(mode, "x")
+
+
+def _glyph_style(cache: str) -> dict[str, Any]:
+    """Light on a filled point, dark on a half-filled one."""
+    colour = INK.light if cache in _CACHE_FILLS else SURFACE.light
+    return {"color": colour, "markeredgewidth": 1.3, "zorder": 7.5}
 
 
 def _ring(width: float) -> dict[str, Any]:

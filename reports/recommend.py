@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from reports.case_rows import CaseRow, case_rows
 from reports.display_text import shown
+from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
 from results.records import Record
 from results.verdict import SIXTEEN_BIT_FORMATS, are_level, times_faster
@@ -72,6 +73,7 @@ class ShapeRecommendation:
     op: str
     shape_label: str
     cache: str
+    mode: str
     phase: str
     """decode, prefill, or empty for operators that are no products."""
     baseline_label: str
@@ -90,7 +92,7 @@ class ShapeRecommendation:
 def recommend_from_run(records: Iterable[Record], hardware: Device | None) -> list[ShapeRecommendation]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
-    The cold measurement is used where there is one. `hardware` (the chip the run's predictions are for) adds the formats
+    Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`. `hardware` (the chip the run's predictions are for) adds the formats
     that were not run; without it, or for operators that are no products, only what the run stored is ranked.
     """
     records = tuple(records)
@@ -134,6 +136,7 @@ def _recommend(hardware_key: str, cases: list[Case], rows: list[CaseRow], device
         op=first.op,
         shape_label=first.shape_label,
         cache=cache,
+        mode=first.mode,
         phase=_phase(cases[0]),
         baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
         rows=numbered,
@@ -299,11 +302,8 @@ def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str
 
 def _preferred_cache(rows: list[CaseRow]) -> str:
     """Return the cache state to judge by: cold where it was measured, because a model's weights rarely stay in cache."""
-    for usable in ([row for row in rows if row.measured_s is not None], rows):
-        for cache in ("cold", "none", "warm"):
-            if any(row.cache == cache for row in usable):
-                return cache
-    return rows[0].cache
+    usable = [row for row in rows if row.measured_s is not None] or rows
+    return min((row.cache for row in usable), key=lambda cache: regime_rank(cache, rows[0].mode))
 
 
 def _phase(case: Case) -> str:

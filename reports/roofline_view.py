@@ -53,6 +53,7 @@ class Point:
     op: str
     precision: str
     cache: str
+    mode: str
     intensity_flop_per_byte: float
     predicted_flops_per_s: float | None
     measured_flops_per_s: float | None
@@ -177,6 +178,7 @@ def _point(row: CaseRow, best_keys: set[str]) -> Point | None:
         op=row.op,
         precision=row.precision,
         cache=row.cache,
+        mode=row.mode,
         intensity_flop_per_byte=row.intensity_flop_per_byte,
         predicted_flops_per_s=row.ideal_flops_per_s,
         measured_flops_per_s=row.achieved_flops_per_s,
@@ -189,10 +191,14 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         return None
     best = result.best
     row = min(best.rows, key=lambda one: abs((one.measured_s or 0.0) - (best.measured_s or 0.0)))
-    rate = row.achieved_flops_per_s if best.is_measured else row.ideal_flops_per_s
-    if not rate or not row.intensity_flop_per_byte:
-        return None
     time_s = best.measured_s if best.is_measured else best.ideal_s
+    own_s, rate = (
+        (row.measured_s, row.achieved_flops_per_s) if best.is_measured else (row.ideal_s, row.ideal_flops_per_s)
+    )
+    if not rate or not own_s or not time_s or not row.intensity_flop_per_byte:
+        return None
+    if own_s != time_s:  # of an even number of processes none has the pooled time itself
+        rate *= own_s / time_s
     evidence = "measured" if best.is_measured else "predicted"
     speedup = result.measured_speedup if best.is_measured else result.predicted_speedup
     lines = [

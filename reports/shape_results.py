@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reports.case_rows import CaseRow
 from reports.display_text import shown
+from reports.regime import regime_rank
 from results.verdict import Contender, GroupKey, ShapeVerdict, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
 from results.verdict import speedups as contender_speedups
@@ -98,6 +99,11 @@ class ShapeResult:
         return self.judged.cache
 
     @property
+    def mode(self) -> str:
+        """How calls were issued."""
+        return self.judged.key[3]
+
+    @property
     def predicted_speedup(self) -> float | None:
         """Of `best` over `baseline`, ideal over ideal."""
         return self.judged.predicted_speedup
@@ -146,9 +152,10 @@ def speedups(one: Configuration | None, baseline: Configuration | None) -> tuple
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
     """Return the shape whose best configuration gains most: by measured speed-up, else predicted, else the first.
 
-    Shapes that somebody wins go before shapes where the baseline stays or nobody competes.
+    Shapes that somebody wins go before shapes where the baseline stays or nobody competes. One cache state and mode is
+    judged: see `first_regime`.
     """
-    results = [result for result in results if result.best is not None]
+    results = first_regime(result for result in results if result.best is not None)
     candidates = (
         [result for result in results if result.is_win]
         or [result for result in results if result.is_contest]
@@ -160,6 +167,14 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
             return max(known, key=lambda result: getattr(result, attribute))
     measured = [result for result in candidates if result.best is not None and result.best.is_measured]
     return next(iter(measured or candidates), None)
+
+
+def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
+    """Return the results of one cache state and mode: of those with a measured best (else of all), the first by `regime_rank`."""
+    results = list(results)
+    measured = [one for one in results if one.best is not None and one.best.is_measured]
+    ranks = [regime_rank(one.cache, one.mode) for one in measured or results]
+    return [one for one in results if regime_rank(one.cache, one.mode) == min(ranks)]
 
 
 def _shape_result(key: GroupKey, rows: list[CaseRow]) -> ShapeResult:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.case_rows import CaseRow, case_rows
+from reports.case_summary import CaseSummary, case_summaries
 from reports.chip_profile import device_from_profile
 from reports.display_text import counted, shown
 from reports.error_summary import (
     ErrorSummary,
     ReasonCount,
-    comparable_rows,
     error_summaries,
     overall_error,
     reason_counts,
@@ -24,9 +24,16 @@ from reports.error_summary import (
 )
 from reports.headlines import operator_headlines
 from reports.recommend import ShapeRecommendation, recommend_from_run
+from reports.regime import regime_meanings, regime_title
 from reports.roofline_view import RooflineView, roofline_view
+from reports.run_state import RunState, run_state
+from reports.run_warnings import missing, run_warnings
+from reports.sample_series import SampleSeries, flagged_series
 from reports.shape_results import ShapeResult, shape_results
+from results.flags import FLAGS, Flag
 from results.records import HardwareProfile, Record, RunInfo
+from results.replication import total_intervals
+from results.state_records import CanaryReading, NoiseFloor
 from roofline_model.errors import DefinitionError
 from roofline_model.hardware import Device
 from roofline_model.units import format_percent
@@ -51,11 +58,16 @@ class ChipView:
     hardware_key: str
     hardware_name: str
     rows: tuple[CaseRow, ...]
+    """One per record."""
+    cases: tuple[CaseSummary, ...]
+    """One per case, its processes pooled."""
     shapes: tuple[ShapeResult, ...]
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
     recommendations: tuple[ShapeRecommendation, ...]
+    series: tuple[SampleSeries, ...]
+    """Samples of cases whose shape was flagged; empty where samples were not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,17 @@ class ReportView:
     """What this report cannot say, and why."""
     environment: tuple[tuple[str, str], ...]
     has_power: bool
+    state: RunState
+    """The machine over the run."""
+    flags: tuple[Flag, ...]
+    """The known flags that occur, to be explained once."""
+    regimes: tuple[tuple[str, str], ...]
+    """(word, meaning) of the cache states and modes that occur."""
+
+    @property
+    def cases(self) -> tuple[CaseSummary, ...]:
+        """All cases, chip by chip."""
+        return tuple(case for chip in self.chips for case in chip.cases)
 
     @property
     def rows(self) -> tuple[CaseRow, ...]:
@@ -89,16 +112,28 @@ class ReportView:
 
 
 def report_view(
-    run: RunInfo, records: Iterable[Record], profiles: Mapping[str, HardwareProfile] | None = None
+    run: RunInfo,
+    records: Iterable[Record],
+    profiles: Mapping[str, HardwareProfile] | None = None,
+    *,
+    canaries: Iterable[CanaryReading] = (),
+    floors: Mapping[tuple[str, str], NoiseFloor] | None = None,
 ) -> ReportView:
-    """Return the view of one run. `profiles` (by profile hash) give chip names, cache levels and recommendations."""
+    """Return the view of one run.
+
+    `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method hash,
+    the noise between processes of cases that ran in one.
+    """
     records = tuple(records)
     rows = case_rows(records, is_forced=run.is_forced)
     warnings: list[str] = []
-    chips = _chips(run, records, rows, profiles or {}, warnings)
+    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings)
+    cases = tuple(case for chip in chips for case in chip.cases)
     run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
-    counts = status_counts(rows)
+    leads = [case.lead for case in cases]
+    counts = status_counts(leads)
     has_power = any(row.power_w is not None for row in rows)
+    state = run_state(run, cases, records, canaries)
     return ReportView(
         title=f"Roofline report: {run_name}",
         run=run,
@@ -106,14 +141,17 @@ def report_view(
         date=date,
         machine=_machine(run),
         headlines=_headlines(chips, counts),
-        findings=_findings(chips, rows, counts),
-        warnings=(*warnings, *_warnings(run, chips, rows)),
+        findings=_findings(chips, cases, counts),
+        warnings=(*warnings, *run_warnings(run, chips, cases, state)),
         chips=chips,
         counts=counts,
-        reasons=reason_counts(rows),
-        missing=_missing(chips, rows, counts, has_power),
+        reasons=reason_counts(leads),
+        missing=missing(chips, cases, counts, has_power=has_power, state=state),
         environment=_environment(run),
         has_power=has_power,
+        state=state,
+        flags=tuple(flag for flag in FLAGS.values() if any(flag.key in row.flags for row in rows)),
+        regimes=regime_meanings((row.cache, row.mode) for row in rows),
     )
 
 
@@ -136,6 +174,7 @@ def _chips(
     records: tuple[Record, ...],
     rows: tuple[CaseRow, ...],
     profiles: Mapping[str, HardwareProfile],
+    floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
 ) -> tuple[ChipView, ...]:
     known = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
@@ -151,7 +190,7 @@ def _chips(
         groups.items(), key=lambda item: (-sum(rows[i].measured_s is not None for i in item[1]), -len(item[1]), item[0])
     )
     return tuple(
-        _chip(run, key, [records[i] for i in members], [rows[i] for i in members], profiles, warnings)
+        _chip(run, key, [records[i] for i in members], [rows[i] for i in members], profiles, floors, warnings)
         for key, members in ordered
     )
 
@@ -162,6 +201,7 @@ def _chip(
     records: list[Record],
     rows: list[CaseRow],
     profiles: Mapping[str, HardwareProfile],
+    floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
 ) -> ChipView:
     hardware_key, profile_hash = key
@@ -173,8 +213,10 @@ def _chip(
     subtitle = " · ".join(
         part for part in (run_name, utc_minutes(run.started_at), "forced" if run.is_forced else "") if part
     )
+    cases = case_summaries(rows, total_intervals(records, floors))
+    pooled = [case.pooled for case in cases]
     roofline = roofline_view(
-        rows,
+        pooled,
         results,
         hardware_key=shown(hardware_key, 60),
         title=f"Dual roofline of {name}",
@@ -185,11 +227,13 @@ def _chip(
         hardware_key=shown(hardware_key, 60),
         hardware_name=name,
         rows=tuple(rows),
+        cases=cases,
         shapes=results,
         roofline=roofline,
-        errors=error_summaries(rows),
-        overall=overall_error(rows),
+        errors=error_summaries(pooled),
+        overall=overall_error(pooled),
         recommendations=tuple(recommend_from_run(records, device)),
+        series=flagged_series(cases),
     )
 
 
@@ -213,83 +257,27 @@ def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[
     return tuple(found) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
 
 
-def _findings(chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
-    if not rows:
+def _findings(
+    chips: tuple[ChipView, ...], cases: tuple[CaseSummary, ...], counts: Mapping[str, int]
+) -> tuple[str, ...]:
+    if not cases:
         return ()
     parts = [f"{count} {status}" for status, count in counts.items() if count]
-    found = [f"{counted(len(rows), 'case')}: {', '.join(parts)}."]
+    most = max(case.process_count for case in cases)
+    replicated = f", in up to {most} processes each" if most > 1 else ""
+    found = [f"{counted(len(cases), 'case')}: {', '.join(parts)}{replicated}."]
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         if chip.overall is not None:
             one = chip.overall
+            regime = regime_title(one.cache, one.mode)
+            where += f"{regime} cases: " if regime else ""
             found.append(
                 f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(one.median_abs_error_ratio, 0)} "
                 f"over {counted(one.case_count, 'case')}: kernels reached {format_percent(one.median_roof_share_ratio, 0)} of their roof "
                 f"in the median, {format_percent(one.best_roof_share_ratio, 0)} at best "
                 f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
             )
-    return tuple(found)
-
-
-def _warnings(run: RunInfo, chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...]) -> list[str]:
-    found = []
-    if run.status != "complete":
-        found.append(f"The run is {run.status}: cases that were still to come are not here.")
-    forced = sum(row.is_forced for row in rows)
-    if forced:
-        found.append(
-            f"{counted(forced, 'case was', 'cases were')} measured with --roofline-force-measure on a machine that is not the predicted chip; "
-            "their errors are shown but count in no summary."
-        )
-    if len(chips) > 1:
-        names = ", ".join(chip.hardware_name for chip in chips)
-        found.append(
-            f"Records of {len(chips)} chip profiles are in this run ({names}); they are never compared with each other."
-        )
-    beaten = [row for row in comparable_rows(rows) if row.is_faster_than_roof]
-    if beaten:
-        found.append(
-            f"{counted(len(beaten), 'case')} ran faster than the roof ({', '.join(row.case_id for row in beaten[:3])}"
-            f"{', …' if len(beaten) > 3 else ''}): operands came from a cache, or the stored ceiling is too low."
-        )
-    wide = [row for row in rows if row.interval_ratio is not None and row.interval_ratio > 0.05]
-    if wide:
-        found.append(
-            f"{counted(len(wide), 'case has', 'cases have')} an interval wider than ±5 %: treat their ranking with care."
-        )
-    for flag, said in _DISTURBED.items():
-        count = sum(flag in row.flags for row in rows)
-        if count:
-            found.append(
-                f"{counted(count, 'case was', 'cases were')} measured while {said}: times are too long; run again on a quiet machine."
-            )
-    return found
-
-
-_DISTURBED = {
-    "contended": "other processes used more than 10 % of the CPUs",
-    "stolen": "the hypervisor gave more than 2 % of the CPUs to other machines",
-}
-
-
-def _missing(
-    chips: tuple[ChipView, ...], rows: tuple[CaseRow, ...], counts: Mapping[str, int], has_power: bool
-) -> tuple[str, ...]:
-    found = [
-        f"{chip.hardware_name}: {line}" if len(chips) > 1 else line for chip in chips for line in chip.roofline.missing
-    ]
-    measured = counts["measured"]
-    if measured and not has_power:
-        found.append(
-            "no power was stored: the device has no readable sensor, or every window was too short to mean something"
-        )
-    if measured and not any(result.baseline for chip in chips for result in chip.shapes):
-        found.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")
-    without = sum(row.measured_s is not None and row.ideal_s is None for row in rows)
-    if without:
-        found.append(
-            f"{counted(without, 'measured case has', 'measured cases have')} no stored prediction, so no error and no share of roof"
-        )
     return tuple(found)
 
 

@@ -8,10 +8,15 @@ from typing import Any
 __roofline_bench__ = True  # tells our package from another one of this common name
 
 _PUBLIC = {
+    "CanaryReading": "state_records",
+    "EnergyReading": "state_records",
     "EnvironmentInfo": "records",
     "HardwareProfile": "records",
+    "KernelAttribution": "state_records",
+    "MachineState": "state_records",
     "Measurement": "records",
     "Method": "records",
+    "NoiseFloor": "state_records",
     "PredictionRecord": "records",
     "ProcessInfo": "records",
     "Record": "records",

@@ -12,12 +12,15 @@ from results.plain_form import to_plain
 from roofline_model.errors import StoreError
 
 if TYPE_CHECKING:
-    from results.records import HardwareProfile, Record, RunInfo
+    from results.records import HardwareProfile, ProcessInfo, Record, RunInfo
+    from results.state_records import CanaryReading, NoiseFloor
     from results.store import ResultStore
 
 EXPORT_FORMAT = "roofline-bench run"
-EXPORT_VERSION = 1
-"""1: format, schema_version, run, profiles, records (2026). Old versions keep loading for ever (tests/golden)."""
+EXPORT_VERSION = 2
+"""1: format, schema_version, run, profiles, records (2026).
+2: processes, canaries, noise_floors; energy, state, attribution, clocks_hz and counts of a measurement (2026).
+Old versions keep loading for ever (tests/golden)."""
 
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
@@ -27,28 +30,48 @@ file names that are not UTF-8 and cannot be written to a file)."""
 
 
 def export_run_json(store: ResultStore, run_id: str) -> dict[str, Any]:
-    """Return one run, its chip descriptions and its records as strict JSON values; the same run gives the same document.
+    """Return one run with all that belongs to it as strict JSON values; the same run gives the same document.
 
+    With it go the chip descriptions that its predictions used and the noise floors of its machine and software.
     Raises `UnknownNameError` for an unknown run.
     """
     run = _run(store, run_id)
     records = store.records(run_id)
     hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
     profiles = [profile for profile in map(store.profile, hashes) if profile is not None]
-    return export_documents(run, profiles, records)
+    return export_documents(
+        run,
+        profiles,
+        records,
+        processes=store.processes(run_id),
+        canaries=store.canaries(run_id),
+        noise_floors=list(store.noise_floors(run.environment.class_hash).values()),
+    )
 
 
-def export_documents(run: RunInfo, profiles: Sequence[HardwareProfile], records: Sequence[Record]) -> dict[str, Any]:
+def export_documents(
+    run: RunInfo,
+    profiles: Sequence[HardwareProfile],
+    records: Sequence[Record],
+    *,
+    processes: Sequence[ProcessInfo] = (),
+    canaries: Sequence[CanaryReading] = (),
+    noise_floors: Sequence[NoiseFloor] = (),
+) -> dict[str, Any]:
     """Return the document of `export_run_json` from values in memory: it rescues a run whose database is lost.
 
-    `import_file` reads it like any other export.
+    `import_file` reads it like any other export. Processes of the records need not be given again.
     """
+    all_processes = dict.fromkeys([*processes, *(record.process for record in records)])
     return {
         "format": EXPORT_FORMAT,
         "schema_version": EXPORT_VERSION,
         "run": to_plain(run),
         "profiles": [to_plain(profile) for profile in profiles],
+        "processes": [to_plain(process) for process in all_processes],
         "records": [to_plain(record) for record in records],
+        "canaries": [to_plain(reading) for reading in canaries],
+        "noise_floors": [to_plain(floor) for floor in noise_floors],
     }
 
 

@@ -30,6 +30,7 @@ _ALL = (
     Flag("not-steady", "power or clock were still moving when sampling began: this is not the sustained speed", True),
     Flag("outliers", "more than 5 % of the samples lie far from the rest; the median is robust, the tail is real", False),
     Flag("autocorrelated", "successive samples resemble each other; the interval is widened for it", False),
+    Flag("energy-disagrees", "the energy counter and the integrated power differ by more than 10 %: trust neither alone", False),
     Flag("unchecked", "no reference was given: the result was not checked", False),
     Flag("simulated", "times come from the simulated or replayed timer, not from this machine", False),
     Flag("forced", "measured with --roofline-force-measure on a machine that is not this chip", False),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from results.records import Measurement, PredictionRecord, Record, RunInfo
+from results.state_records import EnergyReading, KernelAttribution, MachineState
 
+T = TypeVar("T")
 Row = dict[str, Any]
 
 _RUN: dict[str, Callable[[RunInfo], Any]] = {
@@ -104,6 +107,48 @@ _DERIVED: dict[str, Callable[[Record], Any]] = {
 }
 """achieved: the work the prediction counts over the measured median; roof_ratio: ideal over measured, 1 is the roof."""
 
+_PROCESS: dict[str, Callable[[Record], Any]] = {
+    "process_role": lambda record: record.process.role,
+    "process_end_reason": lambda record: record.process.end_reason,
+}
+
+_COUNTS: dict[str, Callable[[Measurement], Any]] = {
+    "effective_sample_count": lambda taken: taken.effective_sample_count,
+    "outlier_count": lambda taken: taken.outlier_count,
+}
+
+_STATE: dict[str, Callable[[MachineState], Any]] = {
+    "throttled_s": lambda state: None if state.throttled_s is None else math.fsum(state.throttled_s.values()),
+    "throttle_reasons": lambda state: _reasons(state.throttled_s),
+    "retry_count": lambda state: state.retry_count,
+    "rated_clock_hz": lambda state: state.rated_clock_hz,
+    "cpu_clock_hz": lambda state: state.cpu_clock_hz,
+    "others_ratio": lambda state: state.others_ratio,
+    "stolen_ratio": lambda state: state.stolen_ratio,
+    "device_process_count": lambda state: state.device_process_count,
+}
+"""throttled_s adds up the reasons; they may hold at the same time, so it can exceed the time the case took."""
+
+# `energy_j` and `power_w` of `_MEASUREMENT` are the gross figures that these explain.
+_ENERGY: dict[str, Callable[[EnergyReading], Any]] = {
+    "net_energy_j": lambda energy: energy.net_energy_j,
+    "energy_std_j": lambda energy: energy.std_j,
+    "idle_power_w": lambda energy: energy.idle_power_w,
+    "energy_scope": lambda energy: energy.scope,
+    "energy_window_count": lambda energy: energy.window_count,
+    "energy_window_s": lambda energy: energy.window_s,
+    "energy_call_count": lambda energy: energy.call_count,
+    "energy_cross_check_j": lambda energy: energy.cross_check_j,
+    "energy_disagreement_ratio": lambda energy: energy.disagreement_ratio,
+    "power_sensor_period_s": lambda energy: energy.sensor_period_s,
+}
+
+_ATTRIBUTION: dict[str, Callable[[KernelAttribution], Any]] = {
+    "kernel_count": lambda traced: traced.kernel_count,
+    "busy_s": lambda traced: traced.busy_s,
+    "gap_s": lambda traced: traced.gap_s,
+}
+
 COLUMNS: tuple[str, ...] = (
     *_RUN,
     *_RECORD,
@@ -116,25 +161,53 @@ COLUMNS: tuple[str, ...] = (
     *(f"expected_{name}" for name in _PREDICTION),
     "expected_notes",
     *_DERIVED,
+    *_PROCESS,
+    *_COUNTS,
+    *_STATE,
+    *_ENERGY,
+    *_ATTRIBUTION,
 )
 """Columns are only ever added at the end; what reads our CSV by position keeps working."""
 
 
 def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
     """Yield one row per record, keys in the order of COLUMNS; None where nothing is known."""
-    of_run = {name: get(run) for name, get in _RUN.items()}
+    of_run = _values(_RUN, run)
     for record in records:
         row = {
             **of_run,
-            **{name: get(record) for name, get in _RECORD.items()},
+            **_values(_RECORD, record),
             "history_key": record.history_key(of_run["environment_class"]),
             **_measured(record.measurement),
             **_worked(record.ideal or record.expected),
             **_predicted("ideal", record.ideal),
             **_predicted("expected", record.expected),
-            **{name: get(record) for name, get in _DERIVED.items()},
+            **_values(_DERIVED, record),
+            **_values(_PROCESS, record),
+            **_parts(record.measurement),
         }
         yield {name: row[name] for name in COLUMNS}
+
+
+def _values(columns: dict[str, Callable[[T], Any]], value: T | None) -> Row:
+    """Return the columns of a value; all None where there is none."""
+    return {name: None if value is None else get(value) for name, get in columns.items()}
+
+
+def _parts(measurement: Measurement | None) -> Row:
+    return {
+        **_values(_COUNTS, measurement),
+        **_values(_STATE, None if measurement is None else measurement.state),
+        **_values(_ENERGY, None if measurement is None else measurement.energy),
+        **_values(_ATTRIBUTION, None if measurement is None else measurement.attribution),
+    }
+
+
+def _reasons(throttled_s: Mapping[str, float] | None) -> str | None:
+    """Return the reasons that gained any time, by name; empty where none did, None where nobody could tell."""
+    if throttled_s is None:
+        return None
+    return ";".join(sorted(reason for reason, seconds in throttled_s.items() if seconds > 0))
 
 
 def _measured(measurement: Measurement | None) -> Row:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 
 from results.plain_form import FormError
 from results.records import Measurement, Record, RunInfo
+from results.state_checks import check_parts, check_process
+from results.value_checks import check_date
 
 _TIMES = ("median_s", "min_s", "max_s", "mean_s")
 _COUNTS = ("calls_per_sample", "sample_count", "warmup_calls", "rotation_count")
@@ -22,17 +23,14 @@ _ROUNDING = 1e-9
 
 def check_run(run: RunInfo, records: Sequence[Record]) -> None:
     """Raise `FormError` naming the record and the field that cannot be true."""
-    _check_date(run.started_at, "run.started_at")
+    check_date(run.started_at, "run.started_at")
     if run.finished_at is not None:
-        _check_date(run.finished_at, "run.finished_at")
+        check_date(run.finished_at, "run.finished_at")
     for number, record in enumerate(records):
         where = f"records[{number}]"
         if record.created_at:  # empty: its maker did not say
-            _check_date(record.created_at, f"{where}.created_at")
-        if record.process.started_at:
-            _check_date(record.process.started_at, f"{where}.process.started_at")
-        if record.process.ordinal < 0:
-            raise FormError(f"{where}.process.ordinal is {record.process.ordinal}, below 0")
+            check_date(record.created_at, f"{where}.created_at")
+        check_process(record.process, f"{where}.process")
         if record.measurement is not None:
             timer = record.method.timer if record.method is not None else ""
             is_simulated = timer in _SIMULATED or "simulated" in record.measurement.flags
@@ -57,10 +55,4 @@ def _check_measurement(measurement: Measurement, where: str, is_simulated: bool)
     low, middle, high = measurement.min_s, measurement.median_s, measurement.max_s
     if low > middle * (1 + _ROUNDING) or middle > high * (1 + _ROUNDING):
         raise FormError(f"{where}.median_s is {middle:g}, not between min_s {low:g} and max_s {high:g}")
-
-
-def _check_date(text: str, where: str) -> None:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise FormError(f"{where} is {text[:40]!r}, not a date and time in ISO 8601") from None
+    check_parts(measurement, where)

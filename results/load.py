@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from results.export import EXPORT_FORMAT, EXPORT_VERSION
 from results.import_checks import check_run
 from results.plain_form import FormError, NewerFormError, from_plain
-from results.records import HardwareProfile, Record, RunInfo
+from results.records import HardwareProfile, ProcessInfo, Record, RunInfo
+from results.state_checks import check_canaries, check_floors, check_processes
+from results.state_records import CanaryReading, NoiseFloor
 from roofline_model.errors import StoreError
 
 if TYPE_CHECKING:
@@ -35,16 +37,28 @@ class ExportedRun:
     run: RunInfo
     profiles: tuple[HardwareProfile, ...]
     records: tuple[Record, ...]
+    processes: tuple[ProcessInfo, ...] = ()
+    """All of the run, those that stored no record too; empty in a file of version 1."""
+    canaries: tuple[CanaryReading, ...] = ()
+    noise_floors: tuple[NoiseFloor, ...] = ()
+    """Of the run's environment class."""
 
 
 def import_file(store: ResultStore, path: str | Path) -> ImportReport:
-    """Add the run of an exported JSON file to the store; records it already has are left alone.
+    """Add the run of an exported JSON file to the store; records it already has keep their numbers (see `add_run`).
 
     The whole file is checked first. Raises `StoreError` for a file that is missing, damaged, not ours or of a newer
     version; nothing is imported then.
     """
     exported = read_export(path)
-    added, duplicates = store.add_run(exported.run, exported.profiles, exported.records)
+    added, duplicates = store.add_run(
+        exported.run,
+        exported.profiles,
+        exported.records,
+        processes=exported.processes,
+        canaries=exported.canaries,
+        noise_floors=exported.noise_floors,
+    )
     return ImportReport((exported.run.run_id,), added, duplicates)
 
 
@@ -92,7 +106,15 @@ def parse_export(document: Any) -> ExportedRun:
     if not run.run_id or any(not record.record_id for record in records):
         raise FormError("the run or a record has an empty id")
     check_run(run, records)
-    return ExportedRun(run, tuple(profiles), tuple(records))
+    if version == 1:
+        return ExportedRun(run, tuple(profiles), tuple(records))
+    processes = _listed(document, "processes", ProcessInfo)
+    canaries = _listed(document, "canaries", CanaryReading)
+    floors = _listed(document, "noise_floors", NoiseFloor)
+    check_processes(processes, "processes")
+    check_canaries(canaries)
+    check_floors(floors, run.environment.class_hash)
+    return ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
 
 
 def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:

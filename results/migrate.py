@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from results.connection import LACKS_TABLES, MAKE_A_RUN, REPLACE_IT, WRITING, make_engine, translated
 from results.file_lock import exclusive_lock
-from results.schema import SCHEMA_VERSION, VERSION_TABLE, Base
+from results.schema import FIRST_TABLES, SCHEMA_VERSION, VERSION_TABLE, Base
 from results.target import StoreTarget
 from roofline_model.errors import RooflineError, StoreError
 
@@ -53,7 +53,7 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     else:
         found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     ours = Base.metadata.tables.keys()
-    if found is None or not (str(found).isdecimal() and 2 * len(ours & tables) > len(ours)):
+    if found is None or not (str(found).isdecimal() and 2 * len(FIRST_TABLES & tables) > len(FIRST_TABLES)):
         raise StoreError(
             f"{target.name} is a database of something else: nothing was changed; name another one with --roofline-db or ROOFLINE_DB"
         )

@@ -87,7 +87,9 @@ def _value(hint: Any, data: Any, where: str) -> Any:
         mapping = untag(data)
         if not isinstance(mapping, dict):
             raise FormError(f"{where} is a number, not an object")
-        return mapping
+        if arguments[1] is Any:
+            return mapping
+        return {key: _value(arguments[1], item, f"{where}.{key[:40]}") for key, item in mapping.items()}
     if is_dataclass(hint):
         return from_plain(hint, data, where)  # type: ignore[arg-type]
     return _scalar(hint, data, where)

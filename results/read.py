@@ -9,8 +9,25 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Select, Table, func, select
 
 from results import rows
-from results.records import HardwareProfile, Record, RunInfo
-from results.write import CASE, ENVIRONMENT, MEASUREMENT, METHOD, PREDICTION, PROCESS, PROFILE, RECORD, RUN, TELEMETRY
+from results.records import HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
+from results.state_records import CanaryReading, NoiseFloor
+from results.write import (
+    ATTRIBUTION,
+    CANARY,
+    CASE,
+    ENERGY,
+    ENVIRONMENT,
+    FLOOR,
+    MEASUREMENT,
+    METHOD,
+    PREDICTION,
+    PROCESS,
+    PROFILE,
+    RECORD,
+    RUN,
+    STATE,
+    TELEMETRY,
+)
 
 T = TypeVar("T")
 
@@ -51,9 +68,7 @@ def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> 
     cases = _by_id(connection, CASE, rows.case_from, select(RECORD.c.case_id).where(of_run))
     methods = _by_id(connection, METHOD, rows.method_from, select(RECORD.c.method_id).where(of_run))
     processes = _by_id(connection, PROCESS, rows.process_from, select(RECORD.c.process_id).where(of_run))
-    columns = [column for column in MEASUREMENT.c if with_samples or column.name != "samples"]
-    of_this_run = select(*columns).join(RECORD).where(of_run)
-    measurements = {row["record_pk"]: rows.measurement_from(row) for row in connection.execute(of_this_run).mappings()}
+    measurements = _measurements(connection, run_id, with_samples=with_samples)
     predictions = _grouped(connection, PREDICTION, rows.prediction_from, run_id)
     telemetry = _grouped(connection, TELEMETRY, rows.telemetry_from, run_id)
     return [
@@ -74,6 +89,57 @@ def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> 
         )
         for row in found
     ]
+
+
+def read_processes(connection: Connection, run_id: str) -> list[ProcessInfo]:
+    """Return the processes of a run in the order they were first seen."""
+    statement = select(PROCESS).where(PROCESS.c.run_id == run_id).order_by(PROCESS.c.id)
+    return [rows.process_from(row) for row in connection.execute(statement).mappings()]
+
+
+def read_canaries(connection: Connection, run_id: str) -> list[CanaryReading]:
+    """Return the canary readings of a run in the order they were committed."""
+    statement = select(CANARY).where(CANARY.c.run_id == run_id).order_by(CANARY.c.id)
+    return [rows.canary_from(row) for row in connection.execute(statement).mappings()]
+
+
+def read_canary_times(connection: Connection, class_hash: str, kernel: str, limit: int) -> list[float]:
+    """Return the times of the newest healthy readings of a kernel in an environment class, newest first."""
+    statement = (
+        select(CANARY.c.time_s)
+        .where(CANARY.c.class_hash == class_hash, CANARY.c.kernel == kernel, CANARY.c.is_slow.is_(False))
+        .order_by(CANARY.c.created_at.desc(), CANARY.c.id.desc())
+        .limit(limit)
+    )
+    return list(connection.execute(statement).scalars())
+
+
+def read_noise_floors(connection: Connection, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
+    """Return the newest noise floor of every case and method of an environment class, by case key and method hash."""
+    statement = (
+        select(FLOOR)
+        .where(FLOOR.c.class_hash == class_hash)
+        .order_by(FLOOR.c.case_key, FLOOR.c.method_hash, FLOOR.c.created_at, FLOOR.c.id)
+    )
+    floors = (rows.floor_from(row) for row in connection.execute(statement).mappings())
+    return {(floor.case_key, floor.method_hash): floor for floor in floors}
+
+
+def _measurements(connection: Connection, run_id: str, *, with_samples: bool) -> dict[int, Measurement]:
+    energies = _parts(connection, ENERGY, rows.energy_from, run_id)
+    states = _parts(connection, STATE, rows.state_from, run_id)
+    attributions = _parts(connection, ATTRIBUTION, rows.attribution_from, run_id)
+    columns = [column for column in MEASUREMENT.c if with_samples or column.name not in ("samples", "clocks")]
+    found = {}
+    for row in connection.execute(select(*columns).join(RECORD).where(RECORD.c.run_id == run_id)).mappings():
+        pk = row["record_pk"]
+        found[pk] = rows.measurement_from(row, energies.get(pk), states.get(pk), attributions.get(pk))
+    return found
+
+
+def _parts(connection: Connection, table: Table, build: Callable[[rows.Row], T], run_id: str) -> dict[int, T]:
+    statement = select(table).join(RECORD).where(RECORD.c.run_id == run_id)
+    return {row["record_pk"]: build(row) for row in connection.execute(statement).mappings()}
 
 
 def _by_id(connection: Connection, table: Table, build: Callable[[rows.Row], T], wanted: Select[Any]) -> dict[int, T]:

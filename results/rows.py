@@ -18,6 +18,7 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
+from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from roofline_model.case import Case, short_hash
 
 Row = Mapping[Any, Any]
@@ -33,9 +34,17 @@ def _names(kind: type[Any], *apart: str) -> tuple[str, ...]:
 _RUN = _names(RunInfo, "environment")
 _PROCESS = _names(ProcessInfo)
 _METHOD = _names(Method, "settings")
-_MEASUREMENT = _names(Measurement, "samples_s", "flags")
+_MEASUREMENT = _names(Measurement, "samples_s", "clocks_hz", "flags", "energy", "state", "attribution")
+_ENERGY = _names(EnergyReading)
+_STATE = _names(MachineState, "throttled_s")
+_ATTRIBUTION = _names(KernelAttribution, "kernel_names")
 _PREDICTION = _names(PredictionRecord, "notes")
 _TELEMETRY = _names(TelemetrySample)
+_CANARY = _names(CanaryReading)
+_FLOOR = _names(NoiseFloor, "run_ids")
+
+_PROCESS_IDENTITY = ("ordinal", "pid", "host", "started_at")
+"""What tells processes apart; stored hashes depend on it, and how a process ended is not among it."""
 
 
 def _picked(value: object, names: tuple[str, ...]) -> Values:
@@ -69,8 +78,8 @@ def profile_values(profile: HardwareProfile) -> Values:
 
 def process_values(process: ProcessInfo, run_id: str) -> Values:
     """Return the row of a process of a run."""
-    values = _picked(process, _PROCESS)
-    return {**values, "run_id": run_id, "process_hash": short_hash(list(values.values()))}
+    identity = [getattr(process, name) for name in _PROCESS_IDENTITY]
+    return {**_picked(process, _PROCESS), "run_id": run_id, "process_hash": short_hash(identity)}
 
 
 def case_values(case: Case) -> Values:
@@ -99,13 +108,41 @@ def record_values(record: Record, class_hash: str) -> Values:
 
 
 def measurement_values(measurement: Measurement, record_pk: int) -> Values:
-    """Return the row of a measurement."""
+    """Return the row of a measurement, without its parts that have tables of their own."""
     return {
         **_picked(measurement, _MEASUREMENT),
         "record_pk": record_pk,
         "samples": pack_samples(measurement.samples_s),
+        "clocks": pack_samples(measurement.clocks_hz) if measurement.clocks_hz else None,
         "flags": list(measurement.flags),
     }
+
+
+def energy_values(energy: EnergyReading, record_pk: int) -> Values:
+    """Return the row of a record's energy."""
+    return {**_picked(energy, _ENERGY), "record_pk": record_pk}
+
+
+def state_values(state: MachineState, record_pk: int) -> Values:
+    """Return the row of the machine's state over a record's case."""
+    throttled_s = None if state.throttled_s is None else dict(state.throttled_s)
+    return {**_picked(state, _STATE), "record_pk": record_pk, "throttled_s": throttled_s}
+
+
+def attribution_values(attribution: KernelAttribution, record_pk: int) -> Values:
+    """Return the row of what ran on the device."""
+    names = list(attribution.kernel_names)
+    return {**_picked(attribution, _ATTRIBUTION), "record_pk": record_pk, "kernel_names": names}
+
+
+def canary_values(reading: CanaryReading, run_id: str, class_hash: str) -> Values:
+    """Return the row of a canary reading of a run."""
+    return {**_picked(reading, _CANARY), "run_id": run_id, "class_hash": class_hash}
+
+
+def floor_values(floor: NoiseFloor) -> Values:
+    """Return the row of a noise floor."""
+    return {**_picked(floor, _FLOOR), "run_ids": list(floor.run_ids)}
 
 
 def prediction_values(predictions: Iterable[PredictionRecord], record_pk: int) -> list[Values]:
@@ -153,10 +190,44 @@ def method_from(row: Row) -> Method:
     return Method(**_from(row, _METHOD), settings=row["settings"])
 
 
-def measurement_from(row: Row) -> Measurement:
-    """Return a measurement; its samples are empty where the row was read without them."""
-    samples_s = unpack_samples(row["samples"]) if "samples" in row else ()
-    return Measurement(**_from(row, _MEASUREMENT), samples_s=samples_s, flags=tuple(row["flags"]))
+def measurement_from(
+    row: Row, energy: EnergyReading | None, state: MachineState | None, attribution: KernelAttribution | None
+) -> Measurement:
+    """Return a measurement with its parts; samples and clocks are empty where the row was read without them."""
+    return Measurement(
+        **_from(row, _MEASUREMENT),
+        samples_s=unpack_samples(row.get("samples") or b""),
+        clocks_hz=unpack_samples(row.get("clocks") or b""),
+        flags=tuple(row["flags"]),
+        energy=energy,
+        state=state,
+        attribution=attribution,
+    )
+
+
+def energy_from(row: Row) -> EnergyReading:
+    """Return the energy of a record."""
+    return EnergyReading(**_from(row, _ENERGY))
+
+
+def state_from(row: Row) -> MachineState:
+    """Return the state of the machine over a record's case."""
+    return MachineState(**_from(row, _STATE), throttled_s=row["throttled_s"])
+
+
+def attribution_from(row: Row) -> KernelAttribution:
+    """Return what ran on the device."""
+    return KernelAttribution(**_from(row, _ATTRIBUTION), kernel_names=tuple(row["kernel_names"]))
+
+
+def canary_from(row: Row) -> CanaryReading:
+    """Return a canary reading."""
+    return CanaryReading(**_from(row, _CANARY))
+
+
+def floor_from(row: Row) -> NoiseFloor:
+    """Return a noise floor."""
+    return NoiseFloor(**_from(row, _FLOOR), run_ids=tuple(row["run_ids"]))
 
 
 def prediction_from(row: Row) -> PredictionRecord:

@@ -14,8 +14,26 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from results.column_types import ExactFloat, ExactInt, ExactText
 
-SCHEMA_VERSION = 1
-"""1: run, process, environment, hardware_profile, case, method, record, measurement, prediction, telemetry (2026)."""
+SCHEMA_VERSION = 2
+"""1: run, process, environment, hardware_profile, case, method, record, measurement, prediction, telemetry (2026).
+2: energy, machine_state, attribution, canary, noise_floor; clocks, effective sample and outlier count of a measurement;
+role and end of a process (2026)."""
+
+FIRST_TABLES = frozenset(
+    {
+        "run",
+        "process",
+        "environment",
+        "hardware_profile",
+        "case",
+        "method",
+        "record",
+        "measurement",
+        "prediction",
+        "telemetry",
+    }
+)
+"""Tables of schema 1: by these an old database of ours is told from somebody else's, however many tables follow."""  # fmt: skip
 
 VERSION_TABLE = "alembic_version"
 
@@ -104,11 +122,13 @@ class ProcessRow(Base):
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True, doc="row id")
     run_id: Mapped[str] = mapped_column(ForeignKey("run.run_id", ondelete="CASCADE"), doc="its run")
-    process_hash: Mapped[str] = mapped_column(doc="hash over the four fields below (pid may be NULL)")
+    process_hash: Mapped[str] = mapped_column(doc="hash over ordinal, pid, host and started_at, no more")
     ordinal: Mapped[int] = mapped_column(doc="0 for the first process of the run")
     pid: Mapped[int | None] = mapped_column(doc="process id on its host")
     host: Mapped[str] = mapped_column(doc="host name")
     started_at: Mapped[str] = mapped_column(doc="UTC, ISO 8601")
+    role: Mapped[str] = mapped_column(server_default="main", doc="main: pytest's own; worker: measured for it")
+    end_reason: Mapped[str] = mapped_column(server_default="", doc="how a worker ended when not by itself; else empty")
 
 
 class CaseRow(Base):
@@ -185,7 +205,7 @@ class MeasurementRow(Base):
     sample_count: Mapped[int] = mapped_column(doc="samples taken; stays when `samples` is pruned")
     ci_low_s: Mapped[float | None] = mapped_column(doc="lower end of the 95 % interval of the median in this process")
     ci_high_s: Mapped[float | None] = mapped_column(doc="upper end")
-    stop_reason: Mapped[str] = mapped_column(doc="converged, budget, max-samples, …")
+    stop_reason: Mapped[str] = mapped_column(doc="converged, noise-stable, budget, max-samples, …")
     first_call_s: Mapped[float | None] = mapped_column(doc="the very first call: compilation and autotuning")
     warmup_calls: Mapped[int] = mapped_column(doc="calls before the first sample")
     wall_s: Mapped[float | None] = mapped_column(doc="wall-clock time of the case in all")
@@ -199,6 +219,67 @@ class MeasurementRow(Base):
     sm_clock_hz: Mapped[float | None] = mapped_column(doc="median SM clock while sampling")
     temperature_c: Mapped[float | None] = mapped_column(doc="device temperature")
     flags: Mapped[list[str]] = mapped_column(JSON, doc="warnings: noisy, drift, bimodal, forced, …")
+    clocks: Mapped[bytes | None] = mapped_column(
+        doc="SM clock of each sample in Hz, packed like `samples`; NULL: unknown"
+    )
+    effective_sample_count: Mapped[float | None] = mapped_column(doc="independent samples the series is worth")
+    outlier_count: Mapped[int | None] = mapped_column(doc="samples far from the rest; kept in every statistic")
+
+
+class EnergyRow(Base):
+    """Energy of one record's case, from windows that held its kernel alone; no row where none was read."""
+
+    __tablename__ = "energy"
+
+    record_pk: Mapped[int] = mapped_column(
+        RowId, ForeignKey("record.id", ondelete="CASCADE"), primary_key=True, autoincrement=False, doc="its record"
+    )
+    energy_j: Mapped[float] = mapped_column(doc="per call, gross; mean over the windows")
+    power_w: Mapped[float] = mapped_column(doc="mean gross power over the windows")
+    window_s: Mapped[float] = mapped_column(doc="mean length of one window")
+    window_count: Mapped[int] = mapped_column(doc="windows")
+    call_count: Mapped[int] = mapped_column(doc="kernel calls in all windows together")
+    source: Mapped[str] = mapped_column(doc="nvml-energy-counter, nvml-power-samples, rapl or simulated")
+    scope: Mapped[str] = mapped_column(doc="what the sensor covers: gpu, module, cpu-package")
+    std_j: Mapped[float | None] = mapped_column(doc="standard deviation of energy_j between windows; NULL with one")
+    idle_power_w: Mapped[float | None] = mapped_column(doc="power of the same scope while nothing ran, in this run")
+    net_energy_j: Mapped[float | None] = mapped_column(doc="per call, idle power × window time subtracted")
+    cross_check_j: Mapped[float | None] = mapped_column(doc="per call by the second source")
+    sensor_period_s: Mapped[float | None] = mapped_column(doc="how often the power reading changes")
+
+
+class MachineStateRow(Base):
+    """State of the machine over one record's case; NULL: this machine does not tell. No row where nobody looked."""
+
+    __tablename__ = "machine_state"
+
+    record_pk: Mapped[int] = mapped_column(
+        RowId, ForeignKey("record.id", ondelete="CASCADE"), primary_key=True, autoincrement=False, doc="its record"
+    )
+    throttled_s: Mapped[dict[str, Any] | None] = mapped_column(
+        JSON(none_as_null=True), doc="seconds gained per throttle reason; {}: none gained, NULL: unreadable"
+    )
+    rated_clock_hz: Mapped[float | None] = mapped_column(doc="SM clock the chip should hold")
+    retry_count: Mapped[int] = mapped_column(doc="times measured anew because the clock was held down")
+    others_ratio: Mapped[float | None] = mapped_column(doc="share of our CPUs' time that other processes used")
+    stolen_ratio: Mapped[float | None] = mapped_column(doc="share that the hypervisor gave away")
+    device_process_count: Mapped[int | None] = mapped_column(doc="other processes that had work on the GPU")
+    cpu_clock_hz: Mapped[float | None] = mapped_column(doc="mean frequency of the CPUs in use, after the case")
+
+
+class AttributionRow(Base):
+    """What ran on the device per call of one record's case, by the tracing interface; no row where nothing traced."""
+
+    __tablename__ = "attribution"
+
+    record_pk: Mapped[int] = mapped_column(
+        RowId, ForeignKey("record.id", ondelete="CASCADE"), primary_key=True, autoincrement=False, doc="its record"
+    )
+    source: Mapped[str] = mapped_column(doc="cupti")
+    kernel_count: Mapped[float] = mapped_column(doc="kernels per call")
+    busy_s: Mapped[float] = mapped_column(doc="time in which at least one kernel ran")
+    latency_s: Mapped[float] = mapped_column(doc="first start to last end")
+    kernel_names: Mapped[list[str]] = mapped_column(JSON, doc="names of the kernels")
 
 
 class PredictionRow(Base):
@@ -252,3 +333,44 @@ class TelemetryRow(Base):
     temperature_c: Mapped[float | None] = mapped_column(doc="temperature")
     utilization_ratio: Mapped[float | None] = mapped_column(doc="share of time a kernel ran, 0…1")
     memory_used_bytes: Mapped[float | None] = mapped_column(doc="device memory in use")
+
+
+class CanaryRow(Base):
+    """One run of the fixed canary kernel between groups of cases."""
+
+    __tablename__ = "canary"
+    __table_args__ = (
+        UniqueConstraint("run_id", "process_ordinal", "ordinal", "created_at", "kernel", name="uq_canary_reading"),
+        Index(None, "class_hash", "kernel", "is_slow", "created_at"),
+        _NEVER_REUSED,
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True, doc="row id; ascending in the order of commits")
+    run_id: Mapped[str] = mapped_column(ForeignKey("run.run_id", ondelete="CASCADE"), doc="its run")
+    class_hash: Mapped[str] = mapped_column(doc="environment.class_hash of its run, repeated for the index")
+    process_ordinal: Mapped[int] = mapped_column(doc="process.ordinal of the process it ran in")
+    ordinal: Mapped[int] = mapped_column(doc="0 for the first of its process")
+    created_at: Mapped[str] = mapped_column(doc="UTC, ISO 8601")
+    kernel: Mapped[str] = mapped_column(doc="kernel and size; readings of different kernels are never compared")
+    time_s: Mapped[float] = mapped_column(doc="fastest of its calls")
+    reference_s: Mapped[float | None] = mapped_column(doc="median of earlier healthy readings; NULL: there were none")
+    is_slow: Mapped[bool] = mapped_column(doc="slower than its reference allows: the machine is in a slow state")
+    power_w: Mapped[float | None] = mapped_column(doc="power while it ran")
+    sm_clock_hz: Mapped[float | None] = mapped_column(doc="SM clock while it ran")
+
+
+class NoiseFloorRow(Base):
+    """A machine's own A/A spread of one case; it outlives the runs it was taken from."""
+
+    __tablename__ = "noise_floor"
+    __table_args__ = (UniqueConstraint("class_hash", "case_key", "method_hash", "created_at"), _NEVER_REUSED)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True, doc="row id; ascending in the order of commits")
+    class_hash: Mapped[str] = mapped_column(doc="environment.class_hash of the machine and software")
+    case_key: Mapped[str] = mapped_column(doc="case.case_key")
+    method_hash: Mapped[str] = mapped_column(doc="method.method_hash")
+    between_sd_ratio: Mapped[float] = mapped_column(doc="standard deviation of the log of the process medians")
+    within_sd_ratio: Mapped[float | None] = mapped_column(doc="median relative standard deviation inside a process")
+    process_count: Mapped[int] = mapped_column(doc="processes it was measured in")
+    created_at: Mapped[str] = mapped_column(doc="UTC, ISO 8601; the newest of a case and method counts")
+    run_ids: Mapped[list[str]] = mapped_column(JSON, doc="runs it comes from")

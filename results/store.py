@@ -11,13 +11,15 @@ from typing import TypeVar
 from sqlalchemy import Connection, update
 from sqlalchemy.exc import IntegrityError
 
-from results import read, run_names, write
+from results import read, run_names, write, write_state
 from results.connection import WRITING, make_engine, prepare_place, translated
 from results.database_file import DatabaseFile
+from results.flags import FLAGS
 from results.migrate import ensure_current, read_version
-from results.records import HardwareProfile, Record, RunInfo, RunStatus
+from results.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
+from results.state_records import CanaryReading, NoiseFloor
 from results.target import StoreTarget, parse_target
-from roofline_model.errors import StoreError
+from roofline_model.errors import InvalidValueError, StoreError
 
 T = TypeVar("T")
 
@@ -119,11 +121,21 @@ class ResultStore:
             self._known.forget()
             self._write("storing the record", lambda connection: self._insert_again(connection, record))
 
-    def add_run(self, run: RunInfo, profiles: Iterable[HardwareProfile], records: Iterable[Record]) -> tuple[int, int]:
+    def add_run(
+        self,
+        run: RunInfo,
+        profiles: Iterable[HardwareProfile],
+        records: Iterable[Record],
+        *,
+        processes: Iterable[ProcessInfo] = (),
+        canaries: Iterable[CanaryReading] = (),
+        noise_floors: Iterable[NoiseFloor] = (),
+    ) -> tuple[int, int]:
         """Store a whole run at once (an import) and return how many records were added and how many were there already.
 
-        All or nothing. A run that is there as running takes over the end of this one. Raises `StoreError` when a record
-        id belongs to another run already, or the label means another run.
+        All or nothing. What is there already keeps every number; a running run takes over the end of this one, a
+        process how it ended, and a measurement the flags it was given since. Raises `StoreError` when a record id
+        belongs to another run already, or the label means another run.
         """
         run_names.check_label(run.label)
         given = list(records)
@@ -137,8 +149,13 @@ class ResultStore:
                 connection.execute(update(write.RUN).where(write.RUN.c.run_id == run.run_id), ended)
             for profile in profiles:
                 write.insert_profile(connection, profile)
+            for process in processes:
+                write.insert_process(connection, run.run_id, process)
+            write_state.insert_canaries(connection, run.run_id, canaries)
+            write_state.insert_floors(connection, noise_floors)
             owners = write.present_record_runs(connection, [record.record_id for record in given])
             self._refuse_records_of_others(run, owners)
+            write_state.unite_flags(connection, [record for record in given if record.record_id in owners])
             seen = set(owners)
             added = 0
             for record in given:
@@ -150,6 +167,41 @@ class ResultStore:
 
         self._known.forget()
         return self._write("storing the run", insert)
+
+    def end_process(self, run_id: str, process: ProcessInfo, end_reason: str) -> None:
+        """Store how a process of a run ended, in the row it has; one that never stored a record gets a row now.
+
+        Raises `StoreError` for a run that was not begun.
+        """
+        self._write(
+            "storing the end of a process",
+            lambda connection: write_state.end_process(connection, run_id, process, end_reason),
+        )
+
+    def add_canary(self, run_id: str, reading: CanaryReading) -> None:
+        """Store one canary reading of a run; one that is there already is left alone.
+
+        Raises `StoreError` for a run that was not begun.
+        """
+        self._write("storing the canary", lambda connection: write_state.insert_canaries(connection, run_id, [reading]))
+
+    def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
+        """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
+        given = list(floors)
+        self._write("storing the noise floors", lambda connection: write_state.insert_floors(connection, given))
+
+    def flag_records(self, record_ids: Iterable[str], flag: str) -> int:
+        """Add a flag to stored measurements, all or none, and return how many did not carry it yet.
+
+        Flags keep their order; a record without a measurement is passed over. Raises `InvalidValueError` for a flag
+        that `flags.FLAGS` does not explain, `StoreError` for a record that is not there.
+        """
+        if flag not in FLAGS:
+            raise InvalidValueError(f"a measurement cannot carry the flag {flag[:40]!r}: known are {', '.join(FLAGS)}")
+        wanted = list(dict.fromkeys(record_ids))
+        if not wanted:
+            return 0
+        return self._write("flagging the records", lambda connection: write_state.add_flag(connection, wanted, flag))
 
     # Reading -------------------------------------------------------------------------------------------------
 
@@ -175,6 +227,25 @@ class ResultStore:
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return the chip description of this hash, or None."""
         return self._read(lambda connection: read.read_profile(connection, profile_hash))
+
+    def processes(self, run_id: str) -> list[ProcessInfo]:
+        """Return the processes of the run with exactly this id, first seen first, with how each ended."""
+        return self._read(lambda connection: read.read_processes(connection, run_id))
+
+    def canaries(self, run_id: str) -> list[CanaryReading]:
+        """Return the canary readings of the run with exactly this id, in the order they were stored."""
+        return self._read(lambda connection: read.read_canaries(connection, run_id))
+
+    def canary_times(self, class_hash: str, kernel: str, limit: int = 50) -> list[float]:
+        """Return the seconds of up to `limit` healthy readings (not slow) of this kernel, newest first.
+
+        All runs whose environment has this class hash count, the one in progress too once it has stored a reading.
+        """
+        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit))
+
+    def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
+        """Return the newest noise floor of every (case key, method hash) measured in this environment class."""
+        return self._read(lambda connection: read.read_noise_floors(connection, class_hash))
 
     # Transactions --------------------------------------------------------------------------------------------
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, select, update
 from sqlalchemy.dialects import sqlite
 
 from results import rows
-from results.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo
+from results.records import EnvironmentInfo, HardwareProfile, Measurement, Method, ProcessInfo, Record, RunInfo
 from results.schema import (
+    AttributionRow,
     Base,
+    CanaryRow,
     CaseRow,
+    EnergyRow,
     EnvironmentRow,
     HardwareProfileRow,
+    MachineStateRow,
     MethodRow,
+    NoiseFloorRow,
     ProcessRow,
     RecordRow,
     RunRow,
@@ -34,6 +39,15 @@ CASE, METHOD, PROCESS = (
     TABLES[ProcessRow.__tablename__],
 )
 MEASUREMENT, PREDICTION, TELEMETRY = TABLES["measurement"], TABLES["prediction"], TABLES["telemetry"]
+ENERGY, STATE, ATTRIBUTION = (
+    TABLES[EnergyRow.__tablename__],
+    TABLES[MachineStateRow.__tablename__],
+    TABLES[AttributionRow.__tablename__],
+)
+CANARY, FLOOR = TABLES[CanaryRow.__tablename__], TABLES[NoiseFloorRow.__tablename__]
+
+_AT_ONCE = 500
+"""Ids in one statement: well under every limit on bound parameters."""
 
 
 class KnownIds:
@@ -82,11 +96,22 @@ def insert_record(connection: Connection, known: KnownIds, record: Record) -> No
     assert inserted.inserted_primary_key is not None
     record_pk: int = inserted.inserted_primary_key[0]
     if record.measurement is not None:
-        connection.execute(MEASUREMENT.insert(), rows.measurement_values(record.measurement, record_pk))
+        _insert_measurement(connection, record.measurement, record_pk)
     if record.predictions:
         connection.execute(PREDICTION.insert(), rows.prediction_values(record.predictions, record_pk))
     if record.telemetry:
         connection.execute(TELEMETRY.insert(), rows.telemetry_values(record.telemetry, record_pk))
+
+
+def _insert_measurement(connection: Connection, measurement: Measurement, record_pk: int) -> None:
+    """Insert a measurement; a part that was not read costs nothing."""
+    connection.execute(MEASUREMENT.insert(), rows.measurement_values(measurement, record_pk))
+    if measurement.energy is not None:
+        connection.execute(ENERGY.insert(), rows.energy_values(measurement.energy, record_pk))
+    if measurement.state is not None:
+        connection.execute(STATE.insert(), rows.state_values(measurement.state, record_pk))
+    if measurement.attribution is not None:
+        connection.execute(ATTRIBUTION.insert(), rows.attribution_values(measurement.attribution, record_pk))
 
 
 def insert_run(connection: Connection, run: RunInfo) -> None:
@@ -96,35 +121,59 @@ def insert_run(connection: Connection, run: RunInfo) -> None:
 
 def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
     """Insert a hardware profile unless it is there."""
-    _insert_new(connection, PROFILE, rows.profile_values(profile))
+    insert_new(connection, PROFILE, rows.profile_values(profile))
 
 
 def present_record_runs(connection: Connection, record_ids: Sequence[str]) -> dict[str, str]:
     """Return which of the record ids the database already holds, and the run that each belongs to."""
     found: dict[str, str] = {}
-    for start in range(0, len(record_ids), 500):  # well under every limit on bound parameters
-        some = record_ids[start : start + 500]
+    for some in in_parts(record_ids):
         owned = select(RECORD.c.record_id, RECORD.c.run_id).where(RECORD.c.record_id.in_(some))
         found.update((row.record_id, row.run_id) for row in connection.execute(owned))
     return found
 
 
+def insert_process(connection: Connection, run_id: str, process: ProcessInfo) -> int:
+    """Insert a process of a run unless it is there, and return its row id.
+
+    How it ended is noted where nothing was noted yet: a process is stored with its first record, and ends later.
+    """
+    row_id = _found_or_inserted(connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash"))
+    if process.end_reason:
+        statement = update(PROCESS).where(PROCESS.c.id == row_id, PROCESS.c.end_reason == "")
+        connection.execute(statement, {"end_reason": process.end_reason})
+    return row_id
+
+
+def class_hash_of(connection: Connection, run_id: str) -> str:
+    """Return the environment class of a run. Raises `StoreError` for a run that was never begun."""
+    statement = select(ENVIRONMENT.c.class_hash).join(RUN).where(RUN.c.run_id == run_id)
+    found: str | None = connection.execute(statement).scalar()
+    if found is None:
+        raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come first")
+    return found
+
+
+def in_parts(record_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the ids in lots that fit one statement."""
+    return (record_ids[start : start + _AT_ONCE] for start in range(0, len(record_ids), _AT_ONCE))
+
+
 def _class_hash(connection: Connection, known: KnownIds, run_id: str) -> str:
     found: str | None = known.get(("run", run_id))
     if found is None:
-        statement = select(ENVIRONMENT.c.class_hash).join(RUN).where(RUN.c.run_id == run_id)
-        found = connection.execute(statement).scalar()
-        if found is None:
-            raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come before add_record")
+        found = class_hash_of(connection, run_id)
         known.note(("run", run_id), found)
     return found
 
 
 def _process_id(connection: Connection, known: KnownIds, process: ProcessInfo, run_id: str) -> int:
     key = ("process", run_id, process)
-    return known.get(key) or _noted(
-        connection, known, key, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash")
-    )
+    found: int | None = known.get(key)
+    if found is None:
+        found = insert_process(connection, run_id, process)
+        known.note(key, found)
+    return found
 
 
 def _case_id(connection: Connection, known: KnownIds, case: Case) -> int:
@@ -155,12 +204,12 @@ def _found_or_inserted(connection: Connection, table: Table, values: rows.Values
     statement = select(table.c.id).where(*(table.c[name] == values[name] for name in identity))
     found = connection.execute(statement).scalar()
     if found is None:
-        _insert_new(connection, table, values)
+        insert_new(connection, table, values)
         found = connection.execute(statement).scalar_one()
     return int(found)
 
 
-def _insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
+def insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
     """Insert a row unless another process was first."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql  # costs every other start 20 ms

@@ -1,62 +1,168 @@
-"""`roofline calibrate`: measure this CPU's own ceilings again and keep them."""
+"""`roofline calibrate`: measure this machine's ceilings and constants, keep them, and write them to a file."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roofline_cli.options import JsonOption
-from roofline_cli.screen import Column, show_json, show_line, show_table
+from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
+    from plugin.machine import Machine
     from roofline_model.hardware import Device
+    from roofline_model.machine_constants import Calibration, Constant
 
 
 def calibrate(
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.toml", help="Write the profile as a chip file, too."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="cpu|cuda", help="What to measure (default: the GPU, if any).")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="SECONDS", min=5, max=600, help="How long to look, about.")
+    ] = 40,
     forget: Annotated[
         bool, typer.Option("--forget", help="Start anew instead of keeping the best value ever seen.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure this CPU's ceilings: memory, cache, each format.
+    """Measure this machine's real ceilings and constants.
 
-    Takes about 12 s. A ceiling is the best this machine has shown, so a busy moment never lowers one. The result is what
-    --hw auto means here.
+    Memory and cache bandwidth, each format's products, fixed costs, casts, bandwidth against active cores, each with its
+    spread. Later runs here use them by themselves and say so; a ceiling is the best this machine has shown, so a busy
+    moment never lowers one. FILE.toml is read by --hw and, in pytest, by --roofline-profile-file.
     """
-    from plugin.calibration import cpu_device
     from plugin.machine import find_machine
-    from roofline_model.errors import MissingDependencyError
+    from plugin.profile_file import profile_text
+    from roofline_cli.output_file import check_output, write_text
+    from roofline_model.errors import InvalidValueError, MissingDependencyError
 
     machine = find_machine()
+    kind = _kind(device, machine)
+    if output is not None:
+        check_output(output, None)
+        if not output.parent.is_dir():
+            raise InvalidValueError(
+                f"{output} cannot be written: there is no folder {output.parent}; name another file with -o"
+            )
     if machine.torch_version is None:
-        raise MissingDependencyError("torch", "measure", "calibrating this CPU")
+        raise MissingDependencyError("torch", "measure", "calibrating this machine")
+    chip = _measure(machine, kind, forget, seconds)
+    if output is not None:
+        write_text(output, profile_text(chip))
+    if as_json:
+        show_json({"hardware": chip.to_dict(), "file": None if output is None else str(output)})
+    else:
+        _show(chip)
+        if output is not None:
+            show_line(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
 
+
+def _kind(asked: str | None, machine: Machine) -> str:
+    from roofline_model.errors import InvalidValueError, UnsupportedError
+
+    if asked not in (None, "cpu", "cuda"):
+        raise InvalidValueError(f"--device must be cpu or cuda, got {asked!r}")
+    if asked == "cuda" and machine.kind != "cuda":
+        raise UnsupportedError(f"--device cuda: this machine has no NVIDIA device ({machine.reason}); use --device cpu")
+    return asked or machine.kind
+
+
+def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Device:
     def report(text: str) -> None:
         typer.echo(text, err=True)
 
-    device = cpu_device(machine, report, refresh=True, forget=forget)
-    if as_json:
-        show_json({"hardware": device.to_dict()})
-    else:
-        _show(device)
+    if kind == "cpu":
+        from plugin.calibration import cpu_device
+
+        return cpu_device(machine, report, refresh=True, forget=forget, budget_s=seconds, with_scaling=True)
+    from plugin.gpu_calibration import gpu_device
+    from roofline_model.errors import UnsupportedError
+
+    if (machine.torch_version or "").endswith("+cpu"):
+        raise UnsupportedError(
+            f"the installed torch {machine.torch_version} has no CUDA: `roofline doctor` prints the command that installs one; "
+            "--device cpu measures the CPU"
+        )
+    chip, why = machine.match()
+    if chip is None:
+        raise UnsupportedError(
+            f"{why}; constants stand beside a datasheet, so describe this chip in a TOML file first "
+            "(start: `roofline hardware show gb10 --toml`)"
+        )
+    return gpu_device(machine, chip, report, forget=forget, budget_s=seconds)
 
 
-def _show(device: Device) -> None:
-    from roofline_model.units import format_bandwidth, format_bytes, format_flops
+def _show(chip: Device) -> None:
+    known = chip.calibration
+    assert known is not None
+    show_line(f"{chip.key}: {chip.name}", "bold")
+    show_line(f"measured {known.measured_at} with {', '.join(_conditions(known)) or 'no condition known'}")
+    if known.disturbed_by:
+        show_line(
+            f"doubtful: the machine was busy ({', '.join(known.disturbed_by)}); run it again when it is quiet", "yellow"
+        )
+    columns = (
+        Column("Constant"), Column("Best", "right"), Column("Typical", "right"), Column("Slow", "right", drop=2),
+        Column("Spread", "right"), Column("Of", "right", drop=3), Column("By", drop=1),
+    )  # fmt: skip
+    show_table(columns, [_row(label, constant) for label, constant in _constants(known)])
+    show_line(
+        "Typical: the median; Slow: 95 % were faster; Spread: standard deviation over mean; Of: repetitions.", "dim"
+    )
 
-    show_line(f"{device.key}: {device.name}", "bold")
-    rows = [["memory", format_bandwidth(device.bandwidth.value), device.bandwidth.note]]
-    for level in device.levels:
-        speed = "not faster than memory" if level.bandwidth is None else format_bandwidth(level.bandwidth.value)
-        rows.append([f"{level.name}, {format_bytes(level.capacity_bytes)}", speed, ""])
-    for key, path in device.paths.items():
-        if path.kind == "native":
-            rows.append(
-                [
-                    f"{key} product",
-                    format_flops(path.dense.value),
-                    f"ridge {device.critical_intensity(key):.3g} FLOP/byte",
-                ]
-            )
-    show_table((Column("Ceiling"), Column("Measured", "right"), Column("Note", is_prose=True)), rows)
+
+def _conditions(known: Calibration) -> list[str]:
+    """Return what the numbers depend on, in words, what matters most first."""
+    from roofline_cli.numbers import decimal_bytes
+    from roofline_model.units import format_percent
+
+    shown = {
+        "torch": "torch {}", "driver": "driver {}", "threads": "{} threads", "governor": "governor {}",
+        "hypervisor": "hypervisor {}", "power_limit_w": "power limit {} W",
+    }  # fmt: skip
+    told = [text.format(known.conditions[name]) for name, text in shown.items() if name in known.conditions]
+    for name, text in (("sm_clock_hz", "SM clock"), ("cpu_clock_hz", "CPU clock")):
+        if name in known.conditions:
+            told.append(f"{text} {float(known.conditions[name]) / 1e6:.0f} MHz")
+    for name, text in (("others_ratio", "others"), ("stolen_ratio", "stolen")):
+        if name in known.conditions:
+            told.append(f"{text} {format_percent(float(known.conditions[name]))} of the CPUs")
+    return told + ([] if known.cache_capacity_bytes is None else [f"cache {decimal_bytes(known.cache_capacity_bytes)}"])
+
+
+def _constants(known: Calibration) -> list[tuple[str, Constant]]:
+    unit = "SMs" if known.kind == "cuda" else "threads"
+    words = {
+        "call": "smallest call",
+        "fork-join": "waking all threads",
+        "launch": "launch",
+        "host-launch": "launch, host",
+    }
+    return [
+        *((f"memory {mix}", one) for mix, one in known.dram.items()),
+        *((f"cache {mix}", one) for mix, one in known.cache.items()),
+        *((f"memory, {count} {unit if int(count) > 1 else unit[:-1]}", one) for count, one in known.scaling.items()),
+        *((f"{key} product", one) for key, one in known.peaks.items()),
+        *((words[name], one) for name, one in known.floors.items()),
+        *((f"{name.replace('>', ' to ')} per element", one) for name, one in known.casts.items()),
+    ]
+
+
+def _row(label: str, constant: Constant) -> list[Cell]:
+    from roofline_model.units import format_bandwidth, format_flops, format_percent, format_time
+
+    shown = {"s": format_time, "B/s": format_bandwidth, "FLOP/s": format_flops}[constant.unit]
+    return [
+        label,
+        *(shown(value, 3) for value in (constant.best_value, constant.median_value, constant.slow_value)),
+        format_percent(constant.sd_ratio),
+        str(constant.repetition_count),
+        constant.kernel or "–",
+    ]

@@ -20,6 +20,7 @@ def find_chip(name: str) -> Device:
 def this_chip() -> Device:
     """Return this machine's chip: the registry's entry for its GPU, or the measured profile of its CPU."""
     from plugin.calibration import cached_cpu_device
+    from plugin.gpu_calibration import calibrated_gpu
     from plugin.machine import find_machine
     from roofline_model.errors import UnsupportedError
 
@@ -30,11 +31,11 @@ def this_chip() -> Device:
             raise UnsupportedError(
                 f"--hw auto: {why}; name a chip with --hw, or describe this one in a TOML file: --hw FILE.toml"
             )
-        return chip
+        return calibrated_gpu(here, chip)
     profile = cached_cpu_device(here)
     if profile is None:
         raise UnsupportedError(
             f"--hw auto: this machine is a CPU ({here.cpu_name}) whose ceilings have not been measured yet; name a chip, e.g. --hw gb10, "
-            "or measure: pytest --pyargs bench_cases -k gemv"
+            "or measure: roofline calibrate"
         )
     return profile

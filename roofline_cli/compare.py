@@ -34,7 +34,12 @@ app = typer.Typer(help="Predicted against measured for your M, N, K, per format.
 
 NoMeasureOption = Annotated[bool, typer.Option("--no-measure", help="Predict only: needs no torch and no GPU.")]
 CacheOption = Annotated[
-    str, typer.Option("--cache", metavar="cold|warm", help="Where operands come from: DRAM, or cache where they fit.")
+    str,
+    typer.Option(
+        "--cache",
+        metavar="cold|flushed|warm",
+        help="Where operands come from: DRAM (own operands per call), DRAM (caches flushed before each call), or cache where they fit.",
+    ),
 ]
 
 
@@ -108,8 +113,8 @@ def _compare(
 ) -> None:  # fmt: skip
     from roofline_model.errors import InvalidValueError
 
-    if cache not in ("cold", "warm"):
-        raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
+    if cache not in ("cold", "flushed", "warm"):
+        raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
     own = register_formats(formats_file)
     shape = (typed[0], parse_size("N", typed[1]), parse_size("K", typed[2]))
     request = CompareRequest(shape, hw, split_list(formats), db, cache, as_json)

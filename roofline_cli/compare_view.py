@@ -9,6 +9,7 @@ from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 
 if TYPE_CHECKING:
     from reports.case_rows import CaseRow
+    from reports.case_summary import CaseSummary
     from reports.recommend import RankedRow, ShapeRecommendation
     from results.records import RunInfo
     from results.store import ResultStore
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
 class ComparedRow:
     """One case with its speed-ups over the run's own 16-bit baseline."""
 
-    case: CaseRow
+    summary: CaseSummary
     predicted_speedup: float | None
     measured_speedup: float | None
+
+    @property
+    def case(self) -> CaseRow:
+        """The case as one row, its processes pooled."""
+        return self.summary.pooled
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +49,26 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
-    from reports.case_rows import case_rows
     from reports.chip_profile import device_from_profile
     from reports.recommend import recommend_from_run
     from reports.shape_results import shape_results, speedups
+    from roofline_cli.runs import summaries
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
-    rows = case_rows(records, is_forced=run.is_forced)
+    cases = summaries(run, records, store.noise_floors(run.environment.class_hash))
+    by_record = {row.record_id: case for case in cases for row in case.rows}
+    rows = [row for case in cases for row in case.rows]
     profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)
     device = None if profile is None else device_from_profile(profile.profile)
     results = shape_results(rows)
     compared = [
-        ComparedRow(one.rows[0], *speedups(one, result.baseline)) for result in results for one in result.ranked
+        ComparedRow(by_record[one.rows[0].record_id], *speedups(one, result.baseline))
+        for result in results
+        for one in result.ranked
     ]
-    shown = {row.case.record_id for row in compared}
-    compared += [ComparedRow(row, None, None) for row in rows if row.record_id not in shown]
+    shown = {id(row.summary) for row in compared}
+    compared += [ComparedRow(case, None, None) for case in cases if id(case) not in shown]
     baseline = next((result.baseline for result in results if result.baseline is not None), None)
     return Comparison(
         run=run,
@@ -72,8 +82,8 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
-    from roofline_cli.numbers import paired_times, plus_minus, speedup
-    from roofline_cli.runs import print_reasons
+    from roofline_cli.numbers import paired_times, speedup
+    from roofline_cli.runs import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
     from roofline_model.units import format_achieved, format_percent
 
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
@@ -86,23 +96,29 @@ def print_comparison(comparison: Comparison) -> None:
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
-            row.case.precision, row.case.kernel, ideal, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus(row.case.interval_ratio),
+            row.case.precision, row.case.kernel, ideal, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus_cell(row.summary),
             format_percent(row.case.error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
             speedup(row.predicted_speedup), speedup(row.measured_speedup),
         ]
         for row, ideal, time in zip(rows, predicted, measured, strict=True)
     ]  # fmt: skip
     shape = comparison.rows[0].case if comparison.rows else None
-    what = f"{shape.op} {shape.shape_label}" if shape else f"run {comparison.run.run_id[:8]} (no case)"
+    what = (
+        f"{shape.op} {shape.shape_label}, {comparison.rows[0].summary.regime}"
+        if shape
+        else f"run {comparison.run.run_id[:8]} (no case)"
+    )
     show_table(columns, cells, title=f"{what} on {comparison.hardware_name}")
     if comparison.baseline_label is None:
         show_line("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)", "yellow")
     else:
         baseline = f"Pred. and Meas. are speed-ups over {comparison.baseline_label}"
         show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
+    print_interval_meaning(row.summary for row in comparison.rows)
     if doubtful:
         show_line("! measured under conditions that put the time in doubt:", "yellow")
     print_reasons([row.case for row in comparison.rows])
+    print_flag_meanings([row.summary for row in comparison.rows])
     for recommendation in comparison.recommendations:
         show_line()
         _print_ranking(recommendation, comparison)
@@ -165,7 +181,7 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from roofline_cli.runs import case_json
+    from roofline_cli.runs import summary_json
 
     first = comparison.recommendations[0] if comparison.recommendations else None
     return {
@@ -175,7 +191,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "baseline": comparison.baseline_label,
         "cases": [
             {
-                **case_json(row.case),
+                **summary_json(row.summary),
                 "predicted_speedup_ratio": row.predicted_speedup,
                 "measured_speedup_ratio": row.measured_speedup,
             }

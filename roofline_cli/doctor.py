@@ -18,12 +18,36 @@ def doctor(
         float,
         typer.Option("--timeout", metavar="SECONDS", min=1, max=600, help="Give torch this long to look for the GPU."),
     ] = 60,
+    noise: Annotated[
+        bool,
+        typer.Option("--noise", help="Measure this machine's own noise: how far fresh processes differ, per case."),
+    ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="N", min=2, max=100, help="With --noise: fresh processes (default 8)."),
+    ] = None,
+    shapes: Annotated[
+        str | None,
+        typer.Option("--shapes", metavar="SET", help="With --noise: as pytest's --roofline-shapes (default quick)."),
+    ] = None,
+    keyword: Annotated[
+        str | None,
+        typer.Option("-k", metavar="EXPRESSION", help="With --noise: only cases whose names match, as in pytest."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what this machine has, what is missing, how to install it.
 
     Exits 1 when something is broken, 0 otherwise.
     """
+    if noise:
+        from roofline_cli.noise import NoisePlan, measure_noise
+
+        measure_noise(NoisePlan(db, processes or 8, shapes or "quick", keyword), as_json=as_json)
+        return
+    for name, given in (("--processes", processes), ("--shapes", shapes), ("-k", keyword)):
+        if given is not None:
+            raise typer.BadParameter(f"{name} belongs to --noise: roofline doctor --noise {name} …")
     from roofline_cli.machine_checks import run_checks
 
     checks = run_checks(db, timeout_s)

@@ -48,18 +48,30 @@ def check_can_measure() -> None:
             raise MissingDependencyError(name, "measure", "measuring (without it: --no-measure)")
 
 
-def pytest_command(plan: MeasuringPlan, label: str) -> list[str]:
-    """Return the command line: pytest's progress; the results are printed by the caller, from the store.
+def workload_command(*arguments: str) -> list[str]:
+    """Return the command line that runs our workloads under pytest, without its report.
 
     It reads no ini file of the folder it is called in, and writes no cache there.
     """
     root = _package_root()
     # By path, not with --pyargs: its conftest.py is then loaded early enough to make a bad option one line.
-    command = [
+    return [
         sys.executable, "-P", "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-p", "no:benchmark", "--no-header",
-        "--no-summary", "-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib", str(root / "bench_cases"), "-k", plan.op,
-        "--roofline-shapes", "x".join(map(str, plan.shape)), "--roofline-run", label, "--roofline-hw", plan.hw,
+        "--no-summary", "-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib", str(root / "bench_cases"), *arguments,
     ]  # fmt: skip
+
+
+def run_workloads(command: list[str]) -> tuple[int, str]:
+    """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr."""
+    return _run(command, _environment())
+
+
+def pytest_command(plan: MeasuringPlan, label: str) -> list[str]:
+    """Return the command line: pytest's progress; the results are printed by the caller, from the store."""
+    shape = "x".join(map(str, plan.shape))
+    command = workload_command(
+        "-k", plan.op, "--roofline-shapes", shape, "--roofline-run", label, "--roofline-hw", plan.hw
+    )
     if plan.db is not None:
         command += ["--roofline-db", plan.db]
     if plan.formats is not None:
@@ -81,7 +93,7 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
     pytest's own output goes to stderr: stdout stays for the result. Raises `RooflineError` when nothing was stored.
     """
     label = plan.label()
-    exit_code, errors = _run(pytest_command(plan, label), _environment())
+    exit_code, errors = run_workloads(pytest_command(plan, label))
     known = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
     if exit_code not in (0, _TESTS_FAILED) and known:
         raise RooflineError(known[1].replace("--roofline-", "--"))

@@ -26,18 +26,19 @@ def common_time(times_s: Sequence[float | None]) -> list[str]:
 
 
 def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | None]) -> tuple[list[str], list[str]]:
-    """Print two columns of times that are read against each other (predicted, measured) in one unit, the median's.
+    """Print two columns of times that are read against each other (predicted, measured), without losing digits.
 
-    ([7.1e-6, 0.99e-6], [16.09e-6, None]) → (["7.14 µs", "0.99 µs"], ["16.09 µs", "–"]).
+    In the unit of the smallest, with two decimals, where that reads well; times that are four digits or more apart get a
+    unit each and four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
     """
-    known = sorted(time for time in (*first_s, *second_s) if time)
-    prefix = _prefix(known[len(known) // 2]) if known else ""
+    known = [time for time in (*first_s, *second_s) if time]
+    prefix = _prefix(min(known)) if known else ""
+    is_shared = not known or max(known) < DECIMAL_PREFIXES[prefix] * 9999.995
 
     def shown(time_s: float | None) -> str:
-        if time_s is None:
-            return MISSING
-        value = time_s / DECIMAL_PREFIXES[prefix]
-        return f"{value:.2f} {prefix}s" if value >= 0.1 else f"{value:.2g} {prefix}s"
+        if time_s is None or not is_shared:
+            return format_time(time_s)
+        return f"{time_s / DECIMAL_PREFIXES[prefix]:.2f} {prefix}s"
 
     return [shown(time) for time in first_s], [shown(time) for time in second_s]
 

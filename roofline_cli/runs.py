@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +13,14 @@ from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show
 
 if TYPE_CHECKING:
     from reports.case_rows import CaseRow
-    from results.records import RunInfo
+    from reports.case_summary import CaseSummary
+    from results.records import Record, RunInfo
+    from results.state_records import NoiseFloor
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
+CasesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="CASE...", help="Part of a case's id: show everything about it.")
+]
 
 _STATUS_STYLES = {"measured": "green", "predicted": "yellow", "skipped": "yellow", "failed": "bold red"}
 
@@ -53,53 +60,162 @@ def list_runs(
     show_table(columns, rows)
 
 
-def show_run(run: RunArgument, db: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """Show one run: measured, predicted, error, bound, rate."""
-    from reports.case_rows import case_rows
+def show_run(
+    run: RunArgument,
+    cases: CasesArgument = None,
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one run: measured, predicted, error, bound, rate.
+
+    With CASE, any part of a case's id: everything about the cases that match.
+    """
+    from reports.run_state import run_state
     from roofline_cli.database import reading
 
+    wanted = cases or []
     with reading(db) as store:
         info = store.resolve_run(run)
-        rows = case_rows(store.records(info.run_id, with_samples=False), is_forced=info.is_forced)
-    if as_json:
-        show_json({"run": run_json(info), "cases": [case_json(row) for row in rows]})
+        records = store.records(info.run_id, with_samples=bool(wanted))
+        canaries = store.canaries(info.run_id)
+        floors = store.noise_floors(info.environment.class_hash)
+    found = summaries(info, records, floors)
+    if wanted:
+        _show_cases(info, _matching(found, wanted, info), len(found), as_json=as_json)
         return
-    _print_run(info, len(rows))
-    has_caches = len({row.cache for row in rows}) > 1
-    groups: dict[tuple[str, str], list[CaseRow]] = {}
-    for row in rows:
-        groups.setdefault((row.op, row.shape_label), []).append(row)
-    for (op, shape), members in groups.items():
+    state = run_state(info, found, records, canaries)
+    if as_json:
+        show_json({
+            "run": run_json(info),
+            "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in found],
+            "canaries": [asdict(one) for one in canaries],
+            "worker_ends": list(state.restarts),
+        })  # fmt: skip
+        return
+    _print_run(info, _counted(len(found)))
+    if canaries:
+        show_line(state.canary_sentence, "yellow" if state.slow else "")
+    for line in state.restarts:
+        show_line(line, "yellow")
+    groups: dict[tuple[str, str, str, str], list[CaseSummary]] = {}
+    for case in found:
+        lead = case.lead
+        groups.setdefault((lead.op, lead.shape_label, lead.cache, lead.mode), []).append(case)
+    for (op, shape, _, _), members in groups.items():
         show_line()
-        print_cases(f"{op} {shape}", members, has_caches=has_caches)
+        print_cases(f"{op} {shape}, {members[0].regime}", members)
+    _print_legend(found, info)
 
 
-def print_cases(title: str, rows: list[CaseRow], *, has_caches: bool) -> None:
-    """Print the cases of one shape side by side; what was not measured keeps its reason in a line below.
+def summaries(
+    run: RunInfo, records: list[Record], floors: Mapping[tuple[str, str], NoiseFloor]
+) -> tuple[CaseSummary, ...]:
+    """Return the cases of a run, their processes pooled and with both intervals."""
+    from reports.case_rows import case_rows
+    from reports.case_summary import case_summaries
+    from results.replication import total_intervals
 
-    `has_caches`: the run holds several cache states. They tell rows apart then, and stay on the narrowest screen.
-    """
-    from roofline_cli.numbers import paired_times, plus_minus
+    return case_summaries(case_rows(records, is_forced=run.is_forced), total_intervals(records, floors))
+
+
+def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
+    from roofline_model.errors import InvalidValueError
+
+    for part in wanted:
+        if not any(part.lower() in case.lead.case_id.lower() for case in found):
+            examples = ", ".join(case.lead.case_id for case in found[:2])
+            known = f"it has {len(found)} cases, such as {examples}" if found else "it has no cases"
+            raise InvalidValueError(
+                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its id; {known}; `roofline show {run.run_id[:8]}` lists them"
+            )
+    return [case for case in found if any(part.lower() in case.lead.case_id.lower() for part in wanted)]
+
+
+def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_json: bool) -> None:
+    from roofline_cli.case_view import case_detail_json, print_case
+
+    if as_json:
+        environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
+        details = [case_detail_json(case) for case in cases]
+        show_json({"run": run_json(run), "environment_class": environment, "cases": details})
+        return
+    _print_run(run, f"{len(cases)} of {_counted(case_count)}")
+    for case in cases:
+        show_line()
+        print_case(case, run)
+
+
+def print_cases(title: str, cases: list[CaseSummary]) -> None:
+    """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line below."""
+    from roofline_cli.numbers import paired_times
     from roofline_model.units import format_achieved, format_percent
 
+    rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=0 if has_caches else 4), Column("Measured", "right", hide_empty=True),
-        Column("±", "right", drop=2, hide_empty=True),
-        Column("Ideal", "right"), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
-        Column("Rate", "right", drop=1, hide_empty=True),
-        Column("Status", drop=5),
+        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True), Column("±", "right", drop=1, hide_empty=True), Column("Ideal", "right"), Column("Error", "right", hide_empty=True),
+        Column("Bound", drop=5), Column("Rate", "right", drop=3, hide_empty=True), Column("Energy", "right", drop=2, hide_empty=True),
+        Column("Power", "right", drop=4, hide_empty=True), Column("Status", drop=6),
     )  # fmt: skip
+    has_doubts = any(case.doubts for case in cases)
     cells: list[list[Cell]] = [
         [
-            row.precision, row.kernel, row.cache, time, plus_minus(row.interval_ratio), predicted,
+            row.precision, row.kernel, time, "!" if case.doubts else "" if has_doubts else "–", plus_minus_cell(case), predicted,
             format_percent(row.error_ratio, signed=True), row.bound or "–", format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
-            Styled(row.status, _STATUS_STYLES.get(row.status, "")),
+            *_energy_cells(case), Styled(row.status, _STATUS_STYLES.get(row.status, "")),
         ]
-        for row, time, predicted in zip(rows, measured, ideal, strict=True)
+        for case, row, time, predicted in zip(cases, rows, measured, ideal, strict=True)
     ]  # fmt: skip
     show_table(columns, cells, title=title)
     print_reasons(rows)
+
+
+def plus_minus_cell(case: CaseSummary) -> str:
+    """Print `±1.2 %` of the total interval; of the one within, with a mark, where the total is not known."""
+    from roofline_cli.numbers import plus_minus
+
+    text = plus_minus(case.plus_minus_ratio)
+    return f"{text}*" if case.total_ratio is None and case.within_ratio is not None else text
+
+
+def _energy_cells(case: CaseSummary) -> tuple[str, str]:
+    from reports.case_energy import case_energy
+    from reports.display_text import prefixed
+
+    energy = case_energy(case)
+    power_w = energy.power_w if energy is not None else case.lead.power_w
+    return prefixed(energy.energy_j if energy else None, "J"), prefixed(power_w, "W")
+
+
+def _print_legend(cases: tuple[CaseSummary, ...], run: RunInfo) -> None:
+    """Explain once what ± and the flags mean, and where the rest is."""
+    show_line()
+    print_interval_meaning(cases)
+    print_flag_meanings(cases)
+    show_line(f"`roofline show {run.run_id[:8]} CASE` shows everything about the cases with CASE in their id", "dim")
+
+
+def print_interval_meaning(cases: Iterable[CaseSummary]) -> None:
+    """Say which interval the ± of a table is."""
+    cases = list(cases)
+    if any(case.total_ratio is not None for case in cases):
+        show_line("± is interval_total: it knows how far fresh processes differ", "dim")
+    if any(case.total_ratio is None and case.within_ratio is not None for case in cases):
+        show_line("* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor", "dim")
+
+
+def print_flag_meanings(cases: Iterable[CaseSummary]) -> None:
+    """Explain the flags that occur, one line each."""
+    from results.flags import FLAGS
+
+    occurring = {flag for case in cases for flag in case.flags}
+    for flag in FLAGS.values():
+        if flag.key in occurring:
+            show_line(
+                f"{flag.key}{' (!)' if flag.is_doubtful else ''}: {flag.meaning}",
+                "yellow" if flag.is_doubtful else "dim",
+            )
 
 
 def print_reasons(rows: list[CaseRow]) -> None:
@@ -121,18 +237,20 @@ def print_reasons(rows: list[CaseRow]) -> None:
             show_line(f"  {status}: {names}{': ' if names else ''}{text}", _STATUS_STYLES[status])
 
 
-def _print_run(run: RunInfo, case_count: int) -> None:
+def _print_run(run: RunInfo, cases: str) -> None:
     show_line(f"run {run.run_id[:8]} {run.label}".rstrip(), "bold")
     exit_code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    show_line(
-        f"{_minutes(run.started_at)} UTC, {run.status}{exit_code}, {case_count} cases, chip {run.hardware_key or '–'}"
-    )
+    show_line(f"{_minutes(run.started_at)} UTC, {run.status}{exit_code}, {cases}, chip {run.hardware_key or '–'}")
     if run.is_forced:
         show_line("forced: measured on a machine that is not that chip", "yellow")
     facts = run.environment.facts
     machine = list(dict.fromkeys(str(facts[name]) for name in ("host", "device", "cpu") if facts.get(name)))
     machine += [f"torch {facts['torch']}"] if facts.get("torch") else []
     show_line(", ".join([*machine, f"commit {commit_label(run)}"]))
+
+
+def _counted(case_count: int) -> str:
+    return "1 case" if case_count == 1 else f"{case_count} cases"
 
 
 def commit_label(run: RunInfo) -> str:
@@ -163,6 +281,21 @@ def run_json(run: RunInfo) -> dict[str, Any]:
         "git_is_dirty": run.git_is_dirty,
         "plugin_version": run.plugin_version,
         "environment": dict(run.environment.facts),
+    }
+
+
+def summary_json(case: CaseSummary) -> dict[str, Any]:
+    """Return one case, its processes pooled, as JSON: the keys of `case_json`, and both intervals."""
+    total = case.total
+    return {
+        **case_json(case.pooled),
+        "cache_and_mode": case.regime,
+        "process_count": case.process_count,
+        "interval_within_half_width_ratio": case.within_ratio,
+        "interval_total_half_width_ratio": case.total_ratio,
+        "interval_total_low_s": total.low_s if total is not None else None,
+        "interval_total_high_s": total.high_s if total is not None else None,
+        "interval_total_basis": total.basis if total is not None else None,
     }
 
 

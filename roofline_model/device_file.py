@@ -43,6 +43,8 @@ The layout (schema 1)::
     kind = "dequantize"                # or "emulated"
     compute = "BF16"
     reason = "no unit: codes are looked up and multiplied in 16 bit"
+
+    [calibration]                      # what one machine measured: written by `roofline calibrate -o FILE`
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ from roofline_model.device_check import Finding, check_device
 from roofline_model.errors import DefinitionError, UnknownNameError
 from roofline_model.formats import get_format
 from roofline_model.hardware import STATUSES, ComputePath, Device, MatchRule, MemoryLevel, Quantity
+from roofline_model.machine_constants import Calibration
 
 __all__ = ["Finding", "check_device", "read_device_file", "read_device_text"]
 
@@ -73,7 +76,7 @@ _UNITS: dict[str, tuple[float, str]] = {
 }  # fmt: skip
 
 _TOP_FIELDS = {"schema", "key", "name", "kind", "vendor", "architecture", "aliases", "placeholder", "notes",
-               "match", "memory", "level", "chip", "peak", "path"}  # fmt: skip
+               "match", "memory", "level", "chip", "peak", "path", "calibration"}  # fmt: skip
 _QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
 _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
@@ -135,6 +138,7 @@ class _Reader:
         paths = self._peaks()
         paths.update(self._paths(paths))
         chip = self._table("chip")
+        measured = self.data.get("calibration")
         self._only_known("[chip]", chip, set(_CHIP_UNITS))
         return Device(
             key=key,
@@ -152,6 +156,7 @@ class _Reader:
             chip={name: self._quantity(f"[chip] {name}", value, _CHIP_UNITS[name]) for name, value in chip.items()},
             paths=paths,
             match=self._match(),
+            calibration=None if measured is None else Calibration.from_dict(measured, self.where),
         )
 
     def _peaks(self) -> dict[str, ComputePath]:

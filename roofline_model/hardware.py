@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats import get_format
+from roofline_model.machine_constants import Calibration
 
 Status = Literal[
     "datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here"
@@ -114,6 +115,8 @@ class Device:
     """Everything else that is a number: sm_count, clock, tdp, shared memory, registers, exp rate, …"""
     match: MatchRule = MatchRule()
     notes: tuple[str, ...] = ()
+    calibration: Calibration | None = None
+    """What a machine with this chip measured about itself (`roofline calibrate`); None for a chip of the registry."""
 
     def path(self, format_name: str) -> ComputePath:
         """Return how this chip computes with `format_name`; raises `UnsupportedError` when it cannot.
@@ -164,6 +167,9 @@ class Device:
         for name in ("bandwidth", "bandwidth_achieved", "capacity", "match"):
             value = plain[name]
             plain[name] = None if value is None else asdict(value)
+        del plain["calibration"]
+        if self.calibration is not None:
+            plain["calibration"] = self.calibration.to_dict()
         return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
 
     @property

@@ -16,6 +16,7 @@ class FakeTimer:
     runs_kernel: bool = True
     clock_s: float = 0.0
     events: list = field(default_factory=list)
+    last_clock_hz: float | None = None
 
     def begin_case(self, case_key, ideal_s):
         self.events.append("begin")
@@ -23,7 +24,10 @@ class FakeTimer:
     def spend(self, seconds):
         self.clock_s += seconds
 
-    def sample(self, kernel, schedule):
+    def sample(self, kernel, schedule, prepare=None):
+        if prepare is not None:
+            prepare()
+            self.events.append("prepare")
         begin = self.clock_s
         for args in schedule:
             kernel(*args)
@@ -32,6 +36,10 @@ class FakeTimer:
 
     def synchronize(self):
         self.events.append("synchronize")
+
+    def idle(self, seconds):
+        self.events.append(("idle", seconds))
+        self.clock_s += seconds
 
     def now(self):
         return self.clock_s

@@ -7,6 +7,7 @@ import pytest
 
 from plugin.correctness import WrongResultError
 from plugin.kernel_call import make_kernel_call
+from plugin.plan import MeasurePlan
 from plugin.runner import run_case, run_interleaved
 from plugin.stopping import MedianInterval
 from roofline_model.errors import InvalidValueError
@@ -45,7 +46,7 @@ def test_something_not_callable_is_no_kernel():
 def measured(timer, fn, **given):
     call = make_kernel_call(fn, **{"args": None, "make_args": None, **given})
     rule = MedianInterval(max_samples=4, min_samples=2)
-    return run_case(call, timer, rule, cold=False, cache_bytes=None)
+    return run_case(call, timer, rule, MeasurePlan())
 
 
 def incrementing(timer, returns):
@@ -96,7 +97,7 @@ def test_the_second_of_two_kernels_gets_the_arguments_as_they_were(fake_timer):
     }  # fmt: skip
     rules = {name: MedianInterval(max_samples=4, min_samples=2) for name in calls}
     timings = run_interleaved(
-        {name: (call, fake_timer, rules[name]) for name, call in calls.items()}, cold=False, cache_bytes=None
+        {name: (call, fake_timer, rules[name]) for name, call in calls.items()}, MeasurePlan()
     )
     assert {name: timing.max_error for name, timing in timings.items()} == {"first": 0, "second": 0}
 
@@ -115,4 +116,4 @@ def test_the_wrong_one_of_two_kernels_is_named(fake_timer):
     }
     contestants = {name: (call, fake_timer, MedianInterval()) for name, call in calls.items()}
     with pytest.raises(WrongResultError, match=r"bad: before timing: relative error 0\.5"):
-        run_interleaved(contestants, cold=False, cache_bytes=None)
+        run_interleaved(contestants, MeasurePlan())

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from plugin.correctness import WrongResultError
-from plugin.runner import KernelCall, run_case, run_interleaved
+from plugin.kernel_call import KernelCall
+from plugin.plan import MeasurePlan
+from plugin.runner import run_case, run_interleaved
+from plugin.simulated import SimulatedTimer
 from plugin.stopping import MedianInterval
-from plugin.timers import SimulatedTimer
 from roofline_model.errors import InvalidValueError, UnsupportedError
 
 
@@ -14,10 +16,12 @@ def call(kernel, make_args=lambda i: (), can_rotate=False, **more):
     return KernelCall(kernel, make_args, can_rotate, **more)
 
 
-def run(kernel_call, timer, cold=False, cache_bytes=None, **rule):
-    return run_case(
-        kernel_call, timer, MedianInterval(**{"max_seconds": 5.0, **rule}), cold=cold, cache_bytes=cache_bytes
-    )
+def run(kernel_call, timer, plan=MeasurePlan(), sensors=None, **rule):
+    return run_case(kernel_call, timer, MedianInterval(**{"max_seconds": 5.0, **rule}), plan, sensors)
+
+
+def cold(cache_bytes, **more):
+    return MeasurePlan(cache="cold", cache_bytes=cache_bytes, **more)
 
 
 def test_set_up_is_never_timed_and_the_first_call_is_apart(fake_timer):
@@ -25,10 +29,10 @@ def test_set_up_is_never_timed_and_the_first_call_is_apart(fake_timer):
 
     def kernel():
         calls["n"] += 1
-        fake_timer.spend(100.0 if calls["n"] == 1 else 2.0)
+        fake_timer.spend(100.0 if calls["n"] == 1 else 0.25)
 
     timing = run(call(kernel, setup=lambda: fake_timer.spend(1000.0)), fake_timer, max_seconds=60)
-    assert set(timing.samples_s) == {2.0}
+    assert set(timing.samples_s) == {0.25}
     assert timing.warmup_calls >= 3
     assert timing.stop_reason == "converged"
 
@@ -38,10 +42,15 @@ def test_warm_up_is_not_among_the_samples(fake_timer):
 
     def kernel():
         calls["n"] += 1
-        fake_timer.spend(50.0 if calls["n"] <= 4 else 1.0)
+        fake_timer.spend(0.25 if calls["n"] <= 4 else 0.125)
 
     timing = run(call(kernel), fake_timer, max_seconds=20)
-    assert set(timing.samples_s) == {1.0}
+    assert set(timing.samples_s) == {0.125}
+
+
+def test_a_kernel_of_half_a_minute_is_called_once_before_its_samples(fake_timer):
+    timing = run(call(lambda: fake_timer.spend(30.0)), fake_timer, max_seconds=0.7)
+    assert (timing.warmup_calls, timing.stats.count, timing.stop_reason) == (1, 3, "budget")
 
 
 def test_wrong_result_is_never_timed(fake_timer):
@@ -110,12 +119,12 @@ def test_cold_goes_round_enough_sets(fake_timer):
 
     def kernel(array):
         seen.append(array[0])
-        fake_timer.spend(1.0)
+        fake_timer.spend(0.0625)
 
     def make_args(index):
         return (np.full(128, float(index)),)  # 1 KiB each
 
-    timing = run(call(kernel, make_args, can_rotate=True), fake_timer, cold=True, cache_bytes=5 * 1024, max_seconds=30)
+    timing = run(call(kernel, make_args, can_rotate=True), fake_timer, cold(5 * 1024), max_seconds=30)
     assert len(timing.rotation.sets) == 10  # 2 × 5 KiB / 1 KiB
     assert timing.rotation.defeats(5 * 1024)
     assert "cold-unproven" not in timing.flags
@@ -124,8 +133,19 @@ def test_cold_goes_round_enough_sets(fake_timer):
 
 
 def test_fixed_arguments_are_never_called_cold(fake_timer):
-    timing = run(call(lambda: fake_timer.spend(1.0)), fake_timer, cold=True, cache_bytes=1024, max_seconds=20)
-    assert "cold-unproven" in timing.flags
+    with pytest.raises(UnsupportedError, match="1 set of operands .* cannot be cold"):
+        run(call(lambda: fake_timer.spend(1.0)), fake_timer, cold(1024))
+
+
+def test_sets_that_share_memory_are_no_rotation(fake_timer):
+    shared = np.zeros(128)
+    with pytest.raises(InvalidValueError, match=r"10 sets of operands .* share memory"):
+        run(call(lambda x: fake_timer.spend(1.0), lambda i: (shared,), can_rotate=True), fake_timer, cold(5 * 1024))
+
+
+def test_cold_with_an_unknown_cache_is_said(fake_timer):
+    kernel = call(lambda x: fake_timer.spend(1.0), lambda i: (np.zeros(128),), can_rotate=True)
+    assert "cold-unproven" in run(kernel, fake_timer, cold(None), max_seconds=20).flags
 
 
 def test_short_kernels_share_a_sample(fake_timer):
@@ -179,8 +199,7 @@ def test_interleaved_kernels_take_turns(fake_timer):
     rule = lambda: MedianInterval(max_seconds=1e9)  # noqa: E731
     found = run_interleaved(
         {"a": (call(make("a", 1.0)), fake_timer, rule()), "b": (call(make("b", 3.0)), fake_timer, rule())},
-        cold=False,
-        cache_bytes=None,
+        MeasurePlan(),
     )
     assert found["b"].stats.median_s / found["a"].stats.median_s == pytest.approx(3.0)
     assert order[-24:] == ["a", "b"] * 12  # twelve samples of each, in turn

@@ -6,7 +6,9 @@ import pytest
 
 from plugin.progress import Progress
 from plugin.terminal import count_line, flag_lines, summary_lines
-from results.records import Measurement, PredictionRecord, Record
+from results.records import Measurement, Method, PredictionRecord, ProcessInfo, Record
+from results.replication import total_intervals
+from results.state_records import CanaryReading, NoiseFloor
 from roofline_model import gemm, predict
 from roofline_model.units import format_time
 
@@ -35,7 +37,7 @@ def text(lines):
 
 def test_row_by_hand():
     # 1×4096×4096 BF16 on 1000 GB/s: 33.57 µs ideal, 33.57 MB; measured 67.14 µs → −50 %, 500 GB/s, half the roof
-    (_, header, row, *_) = summary_lines([record(median_s=67.1416e-6, half_width_s=0.67e-6)])
+    (_, header, row, *_) = summary_lines([record(median_s=67.1416e-6, half_width_s=0.67e-6)], width=100)
     assert header.text.split() == ["weight.act", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound"]
     assert row.text.split() == [
         "BF16.BF16",
@@ -43,7 +45,7 @@ def test_row_by_hand():
         "67.14",
         "µs",
         "1.0",
-        "%",
+        "%*",
         "33.57",
         "µs",
         "-50",
@@ -94,14 +96,146 @@ def test_power_has_a_column_only_when_somebody_measured_it():
     assert [line.text.split()[-1] for line in lines[2:4]] == ["123", "–"]
 
 
-def test_every_line_fits_into_100_columns():
+def table_lines(lines):
+    """The lines of the tables and titles; verdicts are sentences, which a terminal folds."""
+    return [line for line in lines if not line.text.startswith("  → ")]
+
+
+@pytest.mark.parametrize(("asked", "given"), [(80, 80), (40, 80), (100, 100), (500, 120)])
+def test_every_line_fits_the_terminal_but_never_less_than_80_columns(asked, given):
     long = "a_kernel_with_a_very_long_name_indeed_" * 3
     records = [
-        record(median_s=70e-6, kernel=long, power_w=1.0, flags=("noisy", "drift", "contended")),
+        record(
+            median_s=70e-6, kernel=long, power_w=1.0, flags=("noisy", "drift", "contended", "quarantined", "capped")
+        ),
+        record(a="FP8_E4M3", median_s=412.7e-6, power_w=712.0, shape=(2048, 4096, 4096)),
         record(status="skipped", reason="because " * 40),
     ]
-    for line in [*summary_lines(records), *flag_lines(records)]:
-        assert len(line.text) <= 100, line.text
+    ended = [ProcessInfo(3, end_reason="killed by SIGABRT " * 5)]
+    lines = table_lines(summary_lines(records, width=asked)) + flag_lines(records, [canary(1.3e-3)], ended, width=asked)
+    assert max(len(line.text) for line in lines) <= given
+    assert max(len(line.text) for line in lines) > given - 20  # and uses the room
+
+
+def test_what_80_columns_leave_out_is_implied_by_what_they_show_and_said_once():
+    records = [
+        record(median_s=70e-6, power_w=612.0),
+        record(a="FP8_E4M3", kernel="dequantize_matmul", median_s=50e-6, power_w=612.0),
+    ]
+    wide, narrow = summary_lines(records, width=120), summary_lines(records, width=80)
+    assert wide[1].text.split() == [
+        "weight.act",
+        "kernel",
+        "median",
+        "±",
+        "ideal",
+        "error",
+        "rate",
+        "roof",
+        "bound",
+        "W",
+    ]
+    assert narrow[1].text.split() == ["weight.act", "kernel", "median", "±", "ideal", "error", "bound", "W"]
+    assert "FP8_E4M3.FP8_E4M3" in text(wide)
+    assert "FP8_E4M3.FP8_E4M3" not in text(narrow)
+    assert text(narrow).count("left out at this width") == 1
+    assert "left out" not in text(wide)
+
+
+def in_process(one, ordinal, median_s=None):
+    measured = one.measurement if median_s is None else measurement(median_s, half_width_s=median_s / 100)
+    return dataclasses.replace(
+        one, record_id=f"{one.record_id}-{ordinal}", measurement=measured, process=ProcessInfo(ordinal)
+    )
+
+
+def test_several_processes_are_one_row_with_the_total_interval():
+    base = record(median_s=70e-6)
+    records = [in_process(base, ordinal, time_s) for ordinal, time_s in enumerate((66e-6, 70e-6, 71e-6))]
+    lines = summary_lines(records, width=100)
+    (row,) = [line.text for line in lines if "matmul" in line.text and "→" not in line.text]
+    total = total_intervals(records)[base.case.case_key]
+    assert "70 µs" in row  # the median of the medians
+    assert f"{total.half_width_ratio * 100:.1f} %  " in row
+    assert "%*" not in row
+    assert "-52 %" in row  # 33.57 µs against 70 µs, not against one process
+    assert "± is interval_total, from 3 processes" in text(lines)
+    assert "interval_within" not in text(lines)
+    assert count_line(records) == "1 measured (in 3 processes)"
+
+
+def test_one_process_says_so_once_and_a_stored_floor_widens_it():
+    one = dataclasses.replace(record(median_s=70e-6, half_width_s=0.7e-6), method=Method("monotonic", "1", {}))
+    alone = summary_lines([one], width=100)
+    assert "1.0 %*" in alone[2].text
+    said = "* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor"
+    assert text(alone).count(said) == 1
+    key = one.case.case_key, one.method.method_hash
+    floor = NoiseFloor("class", *key, between_sd_ratio=0.05, within_sd_ratio=0.01, process_count=12, created_at="")
+    known = summary_lines([one], floors={key: floor}, width=100)
+    width = total_intervals([one], {key: floor})[one.case.case_key].half_width_ratio
+    assert f"{width * 100:.1f} %  " in known[2].text
+    assert width > 0.05
+    assert "from this machine's A/A floor" in text(known)
+
+
+def test_modes_and_cache_states_are_blocks_of_their_own_and_named():
+    base = record(median_s=70e-6)
+    records = [
+        dataclasses.replace(base, case=dataclasses.replace(base.case, cache=cache, mode=mode))
+        for cache, mode in (
+            ("cold", "eager"),
+            ("flushed", "eager"),
+            ("warm", "eager"),
+            ("cold", "graph"),
+            ("cold", "sustained"),
+        )
+    ]
+    titles = [line.text for line in summary_lines(records, width=120) if line.text.startswith("gemv 1x4096x4096")]
+    assert titles == [
+        "gemv 1x4096x4096 · cold  (operands from memory)",
+        "gemv 1x4096x4096 · flushed  (caches flushed before each call)",
+        "gemv 1x4096x4096 · warm  (hot: operands may stay in cache)",
+        "gemv 1x4096x4096 · cold · graph  (operands from memory, replay of a CUDA graph)",
+        "gemv 1x4096x4096 · cold · sustained  (operands from memory, power and clock flat)",
+    ]
+    assert "→" not in text(summary_lines(records))  # a case in graph mode is no rival of itself in eager mode
+
+
+def canary(time_s, is_slow=True):
+    return CanaryReading(0, 0, "2026-11-21T09:00:00+00:00", "gemv-bf16-4096x4096", time_s, 410e-6, is_slow)
+
+
+def test_quarantine_is_explained_once_with_what_to_do():
+    records = [record(kernel=f"k{i}", median_s=70e-6, flags=("quarantined",) if i < 3 else ()) for i in range(42)]
+    found = flag_lines(records, [canary(410e-6, False), canary(1.312e-3)], width=120)
+    assert found[0].text.startswith(
+        "3 of 42 cases are quarantined: the canary kernel (gemv-bf16-4096x4096) was slow in 1 of 2 readings, up to 1.31 ms, 3.2×"
+    )
+    assert "run them again" in text(found)
+    assert text(found).count("quarantined") == 1
+    assert "quarantined: the canary kernel beside it" in text(
+        flag_lines(records)
+    )  # readings of this run are not at hand
+    assert "no case lay beside it" in text(flag_lines(records[3:], [canary(1.3e-3)]))
+    assert flag_lines(records[3:], [canary(410e-6, False)]) == []
+
+
+def test_capped_cases_and_replaced_workers_say_what_to_do():
+    records = [record(median_s=70e-6, flags=("capped",)), in_process(record(a="FP16", median_s=70e-6), 1)]
+    found = text(
+        flag_lines(records, processes=[ProcessInfo(2, role="worker", end_reason="killed by SIGABRT")], width=120)
+    )
+    assert "1 of 2 cases is capped: the clock was held down" in found
+    assert "run it again" in found
+    assert "1 worker was replaced by a fresh one (killed by SIGABRT)" in found
+    ended = dataclasses.replace(records[1], process=ProcessInfo(1, end_reason="timeout after 60 s"))
+    assert "(timeout after 60 s)" in text(flag_lines([ended], width=120))
+
+
+def test_a_flag_in_two_processes_is_one_case():
+    records = [in_process(record(median_s=70e-6, flags=("drift",)), ordinal) for ordinal in range(2)]
+    assert "drift (!): 1 case: the times rose or fell" in text(flag_lines(records))
 
 
 def test_reasons_are_said_once_with_their_count():
@@ -109,7 +243,8 @@ def test_reasons_are_said_once_with_their_count():
     assert "skipped: 3 cases: needs compute capability ≥ 10.0" in text(summary_lines(records))
     assert count_line(records) == "3 skipped"
     assert count_line([]) == "nothing measured"
-    assert count_line([record(median_s=1e-5, flags=("drift",)), record(median_s=1e-5)]) == "2 measured (1 in doubt)"
+    twice = [record(median_s=1e-5, flags=("drift",)), record(a="FP16", median_s=1e-5)]
+    assert count_line(twice) == "2 measured (1 in doubt)"
 
 
 def test_progress_knows_the_time_left():

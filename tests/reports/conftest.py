@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -13,9 +15,11 @@ from results.records import (
     Measurement,
     Method,
     PredictionRecord,
+    ProcessInfo,
     Record,
     RunInfo,
 )
+from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.operators import gemm
 from roofline_model.roofline import predict
@@ -154,12 +158,140 @@ def profiles_of(*devices: Device) -> dict[str, HardwareProfile]:
     return {d.content_hash: HardwareProfile(d.key, d.name, d.content_hash, d.to_dict()) for d in devices}
 
 
-class FakeStore:
-    """The two questions a report asks a store."""
+def in_process(record: Record, ordinal: int, end_reason: str = "") -> Record:
+    """The same record as measured by a worker."""
+    role = "worker" if ordinal else "main"
+    return replace(record, process=ProcessInfo(ordinal, 4000 + ordinal, "lab", role=role, end_reason=end_reason))
 
-    def __init__(self, records: Iterable[Record], *devices: Device) -> None:
+
+def as_mode(record: Record, mode: str) -> Record:
+    """The same record in another mode: another case."""
+    return replace(record, case=replace(record.case, mode=mode))
+
+
+def series(kind: str, median_s: float, count: int = 240) -> tuple[float, ...]:
+    """Samples of one shape, always the same."""
+    noise = Random(count)
+    plain = [median_s * (1 + 0.01 * noise.gauss(0, 1)) for _ in range(count)]
+    if kind == "bimodal":
+        plain = [one * (1.35 if (index // 20) % 2 else 0.95) for index, one in enumerate(plain)]
+    if kind == "drift":
+        plain = [one * (0.92 + 0.16 * index / count) for index, one in enumerate(plain)]
+    if kind == "outliers":
+        plain = [one * (1.8 if index % 17 == 3 else 1.0) for index, one in enumerate(plain)]
+    return tuple(plain)
+
+
+def reading(median_s: float, flops: float, power_w: float = 612.0, *, apart: float = 0.02) -> EnergyReading:
+    """Energy by the counter, with idle, spread and a second source that is `apart`."""
+    energy_j = power_w * median_s
+    return EnergyReading(
+        energy_j=energy_j, power_w=power_w, window_s=2.0, window_count=3, call_count=int(6 / median_s), source="nvml-energy-counter", scope="gpu",
+        std_j=energy_j * 0.012, idle_power_w=74.0, net_energy_j=energy_j - 74 * median_s, cross_check_j=energy_j * (1 + apart), sensor_period_s=0.1,
+    )  # fmt: skip
+
+
+def rich_records() -> list[Record]:
+    """A run that uses everything: three processes, every mode and cache state, flags, state, energy, kernels, a dead worker."""
+    found: list[Record] = []
+
+    def add(shape, b, a, kernel, time_s, *, cache="cold", mode="eager", processes=(0,), kind="", flags=(), **more):
+        for ordinal in processes:
+            own_s = time_s * (1 + 0.01 * (ordinal - 1))
+            samples = series(kind, own_s) if kind else (own_s,) * 12
+            values = {"samples_s": samples, "sample_count": len(samples), "flags": ((kind,) if kind else ()) + tuple(flags), "power_w": 612.0,
+                      "energy": reading(own_s, 2.0 * shape[0] * shape[1] * shape[2]), "energy_j": 612.0 * own_s, "sm_clock_hz": 1.98e9, "temperature_c": 61.0,
+                      "effective_sample_count": 9.0, "clocks_hz": (1.98e9,) * (len(samples) - 1) + (1.9e9,),
+                      "state": MachineState(throttled_s={}, rated_clock_hz=1.98e9, others_ratio=0.01, stolen_ratio=0.0, device_process_count=0)} | more  # fmt: skip
+            record = make_record(shape, b, a, kernel, own_s, device=GPU, cache=cache, number=len(found), **values)
+            minute = len(found) // 4
+            record = replace(
+                record, created_at=f"2026-11-21T09:{10 + minute:02d}:{15 * (len(found) % 4):02d}.000000+00:00"
+            )
+            found.append(as_mode(in_process(record, ordinal), mode))
+
+    decode, prefill = (1, 28672, 8192), (2048, 8192, 8192)
+    three = (0, 1, 2)
+    add(decode, "BF16", "BF16", "matmul", 122e-6, processes=three)
+    add(decode, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 71e-6, processes=three)
+    add(decode, "INT4", "BF16", "tinygemm", 52e-6, processes=three, kind="bimodal")
+    add(decode, "BF16", "BF16", "matmul", 118e-6, mode="graph")
+    add(
+        decode,
+        "INT4",
+        "BF16",
+        "tinygemm",
+        44e-6,
+        mode="graph",
+        attribution=KernelAttribution("cupti", 2.0, 41e-6, 43e-6, ("tinygemm_m16n8k16", "memset")),
+    )
+    add(decode, "BF16", "BF16", "matmul", 121e-6, cache="flushed")
+    add(decode, "INT4", "BF16", "tinygemm", 50e-6, cache="warm", kind="outliers")
+    add(
+        prefill,
+        "BF16",
+        "BF16",
+        "matmul",
+        0.37e-3,
+        processes=three,
+        attribution=KernelAttribution("cupti", 1.0, 0.36e-3, 0.362e-3, ("nvjet_tst_256x128",)),
+    )
+    add(prefill, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 0.21e-3, processes=three)
+    add(prefill, "BF16", "BF16", "matmul", 0.41e-3, mode="sustained", kind="drift", flags=("capped",), energy=reading(0.41e-3, 2.75e11, 690.0, apart=-0.18),
+        state=MachineState(throttled_s={"sw-power-cap": 1.31, "hw-thermal": 0.08}, rated_clock_hz=1.98e9, retry_count=3, device_process_count=1))  # fmt: skip
+    add(prefill, "BF16", "BF16", "matmul", 0.33e-3, mode="burst")
+    add(prefill, "INT8", "INT8", "int_mm_padded", 0.62e-3, flags=("quarantined",))
+    add(
+        prefill,
+        "INT4",
+        "BF16",
+        "tinygemm",
+        1.7e-3,
+        flags=("quarantined", "noisy"),
+        ci_low_s=1.5e-3,
+        ci_high_s=1.9e-3,
+        energy=None,
+        energy_j=None,
+        power_w=None,
+    )
+    lost = make_record(
+        prefill,
+        "NF4",
+        "BF16",
+        "dequantize_matmul",
+        device=GPU,
+        number=len(found),
+        status="failed",
+        reason="the worker was killed by SIGABRT",
+    )
+    found.append(in_process(lost, 3, "killed by SIGABRT"))
+    found.append(make_record(decode, "NVFP4", "NVFP4", "scaled_mm_block", device=None, number=len(found), status="skipped",
+                             reason="compute capability 9.0 has no FP4 unit (needs 10.0)"))  # fmt: skip
+    return found
+
+
+def canaries() -> list[CanaryReading]:
+    """Readings of a run that fell into a slow state near its end and came back."""
+    times_s = [410e-6, 412e-6, 409e-6, 411e-6, 415e-6, 410e-6, 1.31e-3, 1.29e-3, 411e-6]
+    return [
+        CanaryReading(index, 0, f"2026-11-21T09:{9 + index:02d}:30.000000+00:00", "gemv-bf16-4096x4096", time_s, 410e-6, time_s > 6e-4, 300.0, 1.98e9)
+        for index, time_s in enumerate(times_s)
+    ]  # fmt: skip
+
+
+class FakeStore:
+    """What a report asks a store."""
+
+    def __init__(self, records: Iterable[Record], *devices: Device, canaries: Iterable[CanaryReading] = ()) -> None:
         self._records = list(records)
         self._profiles = profiles_of(*devices)
+        self._canaries = list(canaries)
+
+    def canaries(self, run_id: str) -> list[CanaryReading]:
+        return self._canaries
+
+    def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
+        return {}
 
     def records(self, run_id: str, *, with_samples: bool = True) -> list[Record]:
         return [record for record in self._records if record.run_id == run_id]
@@ -168,11 +300,12 @@ class FakeStore:
         return self._profiles.get(profile_hash)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make() -> SimpleNamespace:
     """Every maker by name: `make.record(…)`, `make.run(…)`, `make.cpu_records()`, …"""
     return SimpleNamespace(
         device=make_device, record=make_record, run=make_run, cpu_records=cpu_records, gpu_records=gpu_records,
+        rich_records=rich_records, canaries=canaries, in_process=in_process, as_mode=as_mode, series=series,
         profiles=profiles_of, store=FakeStore, CPU=CPU, GPU=GPU, RUN_ID=RUN_ID,
     )  # fmt: skip
 

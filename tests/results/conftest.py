@@ -21,6 +21,7 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
+from results.state_records import EnergyReading, KernelAttribution, MachineState
 from results.store import ResultStore, open_store
 from roofline_model.case import Case
 
@@ -119,3 +120,24 @@ def make_record() -> Callable[..., Record]:
 @pytest.fixture
 def profile() -> HardwareProfile:
     return HardwareProfile("b10", "B10 (placeholder)", "0123456789abcdef", {"bandwidth": {"value": 1e12}})
+
+
+@pytest.fixture
+def full_measurement() -> Measurement:
+    """Three samples and every part that a measurement may have."""
+    return Measurement(
+        samples_s=(4.5e-5, 4.4e-5, 4.3e-5), calls_per_sample=2, median_s=4.4e-5, min_s=4.3e-5, max_s=4.5e-5,
+        mean_s=4.4e-5, std_s=1e-6, q1_s=4.35e-5, q3_s=4.45e-5, sample_count=3, ci_low_s=4.3e-5, ci_high_s=4.5e-5,
+        stop_reason="noise-stable", power_w=11.5, energy_j=5e-4, power_source="nvml-energy-counter", flags=("capped",),
+        clocks_hz=(2.4e9, 2.385e9, 1.1e9), effective_sample_count=2.25, outlier_count=1,
+        energy=EnergyReading(
+            energy_j=5e-4, power_w=11.5, window_s=2.001, window_count=3, call_count=134061,
+            source="nvml-energy-counter", scope="module", std_j=1.5e-6, idle_power_w=4.25, net_energy_j=3e-4,
+            cross_check_j=5.5e-4, sensor_period_s=0.02,
+        ),
+        state=MachineState(
+            throttled_s={"sw-power-cap": 0.125, "hw-thermal": 0.5, "sw-thermal": 0.0}, rated_clock_hz=2.418e9,
+            retry_count=3, others_ratio=0.0625, stolen_ratio=0.03125, device_process_count=1, cpu_clock_hz=3.1e9,
+        ),
+        attribution=KernelAttribution("cupti", 2.0, 4.2e-5, 4.4e-5, ("gemv", "splitKreduce")),
+    )  # fmt: skip

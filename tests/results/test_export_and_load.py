@@ -106,7 +106,9 @@ def test_the_rest_of_a_run_can_follow(document: dict[str, Any], there: ResultSto
 def test_an_export_says_what_it_is(document: dict[str, Any]) -> None:
     assert document["format"] == "roofline-bench run"
     assert document["schema_version"] == EXPORT_VERSION
-    assert list(document) == ["format", "schema_version", "run", "profiles", "records"]
+    assert list(document) == [
+        "format", "schema_version", "run", "profiles", "processes", "records", "canaries", "noise_floors"
+    ]  # fmt: skip
 
 
 def test_only_the_whole_id_is_exported(filled: tuple[ResultStore, RunInfo]) -> None:

@@ -139,7 +139,9 @@ def test_a_failed_migration_is_rolled_back_whole(
 ) -> None:
     target, records = filled
     before = contents(target)
-    with pytest.raises(StoreError, match=r"schema 1 to 2 failed \(the disk caught fire\); nothing was changed"):
+    with pytest.raises(
+        StoreError, match=rf"schema {SCHEMA_VERSION} to {NEXT} failed \(the disk caught fire\); nothing was changed"
+    ):
         upgrade(target, wanted=NEXT, folders=scripts(FAIL_HALFWAY))
     assert contents(target) == before
     with open_store(target.path or target.url) as store:
@@ -180,7 +182,10 @@ def test_an_upgrade_keeps_a_complete_backup_and_never_overwrites_one(
             upgrade(parse_target(path), wanted=NEXT, folders=scripts(FAIL_HALFWAY))
         upgrade(parse_target(path), wanted=NEXT, folders=scripts(REBUILD_RUN))
     backups = sorted(item for item in tmp_path.iterdir() if "backup" in item.name)
-    assert [item.name for item in backups] == ["results.db.schema-1.backup", "results.db.schema-1.backup-2"]
+    assert [item.name for item in backups] == [
+        f"results.db.schema-{SCHEMA_VERSION}.backup",
+        f"results.db.schema-{SCHEMA_VERSION}.backup-2",
+    ]
     for backup in backups:
         with open_store(backup, read_only=True) as store:
             assert store.records(run.run_id) == [record]
@@ -202,7 +207,9 @@ def test_a_newer_schema_is_refused_and_left_alone(
     target, _ = filled
     upgrade(target, wanted=NEXT, folders=scripts(REBUILD_RUN))
     for options in ({}, {"read_only": True}):
-        with pytest.raises(StoreError, match=r"newer roofline-bench \(schema 2, this one knows 1\): pip install"):
+        with pytest.raises(
+            StoreError, match=rf"newer roofline-bench \(schema {NEXT}, this one knows {SCHEMA_VERSION}\): pip"
+        ):
             open_store(target.path or target.url, **options)
     with pytest.raises(StoreError, match="newer"):
         upgrade(target)

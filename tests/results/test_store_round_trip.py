@@ -19,7 +19,8 @@ from results.column_types import ESCAPED_TEXT, pack_samples, unpack_samples
 from results.export import export_run_json
 from results.json_values import dumps, loads
 from results.load import import_file
-from results.records import HardwareProfile, Measurement, Record, RunInfo
+from results.records import HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
+from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from results.store import ResultStore, open_store
 from roofline_model.case import Case
 from roofline_model.errors import StoreError
@@ -58,7 +59,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
     if origin is tuple:
         return st.lists(strategy(arguments[0]), max_size=3).map(tuple)
     if origin is not None and origin is not Union:
-        return st.dictionaries(TEXT, JSON, max_size=3)
+        return st.dictionaries(TEXT, JSON if arguments[1] is Any else strategy(arguments[1]), max_size=3)
     simple = {str: TEXT, int: INTS, float: FLOATS, bool: st.booleans(), Case: CASES}
     return simple[hint] if hint in simple else fields_of(hint)
 
@@ -83,9 +84,14 @@ def believable_run(run: RunInfo) -> RunInfo:
     return replace(run, run_id=uuid.uuid4().hex, started_at="2026-03-01T10:00:00.000000+00:00", finished_at=finished_at)
 
 
+def own_process(record: Record) -> ProcessInfo:
+    """The record's process, told from every other: one row cannot hold two roles."""
+    return replace(record.process, ordinal=uuid.uuid4().int >> 65)
+
+
 def believable_record(record: Record, run_id: str) -> Record:
     """The same record in a run, with numbers that a clock can give; all other fields may be anything."""
-    process = replace(record.process, started_at="", ordinal=max(record.process.ordinal, 0))
+    process = replace(own_process(record), started_at="", role=record.process.role or "main")
     record = replace(record, run_id=run_id, record_id=uuid.uuid4().hex, created_at="", process=process)
     if record.measurement is None:
         return record
@@ -103,11 +109,74 @@ def believable_record(record: Record, run_id: str) -> Record:
         median_s=middle,
         max_s=high,
         mean_s=time_s(taken.mean_s),
+        clocks_hz=tuple(2e9 + number / 3 for number in range(len(taken.samples_s))) if taken.clocks_hz else (),
+        effective_sample_count=None if taken.effective_sample_count is None else time_s(taken.effective_sample_count),
+        outlier_count=None if taken.outlier_count is None else 0,
+        energy=taken.energy and believable_energy(taken.energy),
+        state=taken.state and believable_state(taken.state),
+        attribution=taken.attribution and believable_attribution(taken.attribution),
     )
     return replace(record, measurement=measurement)
 
 
+def believable_number(value: float | None) -> float | None:
+    """The same number where a sensor could give it."""
+    return value if value is None or 0 < value < math.inf else 0.1
+
+
+def believable_energy(energy: EnergyReading) -> EnergyReading:
+    optional = ("std_j", "idle_power_w", "net_energy_j", "cross_check_j", "sensor_period_s")
+    numbers = {
+        name: believable_number(getattr(energy, name)) for name in (*optional, "energy_j", "power_w", "window_s")
+    }
+    counts = {name: max(getattr(energy, name), 1) for name in ("window_count", "call_count")}
+    return replace(energy, **numbers, **counts, source=energy.source or "rapl", scope=energy.scope or "gpu")  # type: ignore[arg-type]
+
+
+def believable_state(state: MachineState) -> MachineState:
+    names = ("rated_clock_hz", "cpu_clock_hz", "others_ratio", "stolen_ratio")
+    numbers = {name: believable_number(getattr(state, name)) for name in names}
+    given = state.throttled_s
+    throttled_s = (
+        None if given is None else {reason or "x": believable_number(value) or 0.0 for reason, value in given.items()}
+    )
+    count = None if state.device_process_count is None else max(state.device_process_count, 0)
+    return replace(
+        state, **numbers, throttled_s=throttled_s, retry_count=max(state.retry_count, 0), device_process_count=count
+    )  # type: ignore[arg-type]
+
+
+def believable_attribution(traced: KernelAttribution) -> KernelAttribution:
+    busy_s, latency_s = sorted((believable_number(traced.busy_s) or 0.0, believable_number(traced.latency_s) or 0.0))
+    names = tuple(name or "kernel" for name in traced.kernel_names)
+    return KernelAttribution(
+        traced.source or "cupti", believable_number(traced.kernel_count) or 0.0, busy_s, latency_s, names
+    )
+
+
+def believable_canary(reading: CanaryReading) -> CanaryReading:
+    names = ("time_s", "reference_s", "power_w", "sm_clock_hz")
+    return replace(
+        reading,
+        **{name: believable_number(getattr(reading, name)) for name in names},  # type: ignore[arg-type]
+        ordinal=max(reading.ordinal, 0),
+        process_ordinal=max(reading.process_ordinal, 0),
+        created_at="2026-03-01T10:00:00.000000+00:00",
+        kernel=reading.kernel or "gemv",
+    )
+
+
+def believable_floor(floor: NoiseFloor, class_hash: str) -> NoiseFloor:
+    return NoiseFloor(
+        class_hash, uuid.uuid4().hex, floor.method_hash or "m", believable_number(floor.between_sd_ratio) or 0.0,
+        believable_number(floor.within_sd_ratio), max(floor.process_count, 2), "2026-03-01T10:00:00.000000+00:00",
+        tuple(run_id or "r" for run_id in floor.run_ids),
+    )  # fmt: skip
+
+
 RUNS = fields_of(RunInfo)
+CANARIES = fields_of(CanaryReading)
+FLOORS = fields_of(NoiseFloor)
 RECORDS = fields_of(Record)
 PROFILES = fields_of(HardwareProfile)
 # Not shrunk: whole runs shrink for minutes, and the first difference is plain to see.
@@ -120,17 +189,38 @@ MANY = settings(
 
 
 @MANY
-@given(run=RUNS, records=st.lists(RECORDS, max_size=3), profile=PROFILES)
+@given(
+    run=RUNS,
+    records=st.lists(RECORDS, max_size=3),
+    profile=PROFILES,
+    canaries=st.lists(CANARIES, max_size=2),
+    floor=FLOORS,
+)
 def test_every_field_comes_back(
-    store: ResultStore, run: RunInfo, records: list[Record], profile: HardwareProfile
+    store: ResultStore,
+    run: RunInfo,
+    records: list[Record],
+    profile: HardwareProfile,
+    canaries: list[CanaryReading],
+    floor: NoiseFloor,
 ) -> None:
     run = replace(run, run_id=uuid.uuid4().hex)
-    records = [replace(record, run_id=run.run_id, record_id=uuid.uuid4().hex) for record in records]
+    records = [
+        replace(record, run_id=run.run_id, record_id=uuid.uuid4().hex, process=own_process(record))
+        for record in records
+    ]
     profile = replace(profile, profile_hash=uuid.uuid4().hex)
     store.begin_run(run)
     store.add_profile(profile)
     for record in records:
         store.add_record(record)
+    canaries = [replace(reading, kernel=uuid.uuid4().hex) for reading in canaries]
+    for reading in canaries:
+        store.add_canary(run.run_id, reading)
+    floor = replace(floor, class_hash=run.run_id)  # one of its own
+    store.add_noise_floors([floor])
+    assert shown(store.canaries(run.run_id)) == shown(canaries)
+    assert shown(store.noise_floors(run.run_id)) == shown({(floor.case_key, floor.method_hash): floor})
     assert shown(store.resolve_run(run.run_id)) == shown(run)
     for found, given_record in zip(store.records(run.run_id), records, strict=True):
         assert shown(found) == shown(given_record)
@@ -145,16 +235,28 @@ def two_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Resul
 
 
 @MANY
-@given(run=RUNS, records=st.lists(RECORDS, max_size=3), profile=PROFILES)
+@given(
+    run=RUNS,
+    records=st.lists(RECORDS, max_size=3),
+    profile=PROFILES,
+    canaries=st.lists(CANARIES, max_size=2),
+    floors=st.lists(FLOORS, max_size=2),
+)
 def test_export_and_import_give_the_same_run(
     two_stores: tuple[ResultStore, ResultStore],
     tmp_path: Path,
     run: RunInfo,
     records: list[Record],
     profile: HardwareProfile,
+    canaries: list[CanaryReading],
+    floors: list[NoiseFloor],
 ) -> None:
     here, there = two_stores
     run = believable_run(run)
+    canaries = [replace(believable_canary(reading), ordinal=number) for number, reading in enumerate(canaries)]
+    run = replace(run, environment=replace(run.environment, class_facts={"of": run.run_id}))
+    floors = [believable_floor(floor, run.environment.class_hash) for floor in floors]
+    silent = ProcessInfo(2**40, None, "box", "2026-03-01T10:00:00+00:00", "worker", "killed by SIGKILL")
     profile = replace(profile, profile_hash=uuid.uuid4().hex)
     records = [believable_record(record, run.run_id) for record in records]
     used = [
@@ -163,7 +265,7 @@ def test_export_and_import_give_the_same_run(
         for prediction in record.predictions
     ]
     records[:1] = [replace(record, predictions=tuple(used)) for record in records[:1]]
-    here.add_run(run, [profile], records)
+    here.add_run(run, [profile], records, processes=[silent], canaries=canaries, noise_floors=floors)
     document = export_run_json(here, run.run_id)
     (tmp_path / "run.json").write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
     report = import_file(there, tmp_path / "run.json")
@@ -171,6 +273,10 @@ def test_export_and_import_give_the_same_run(
     assert shown(there.resolve_run(run.run_id)) == shown(run)
     assert shown(there.records(run.run_id)) == shown(records)
     assert shown(there.profile(profile.profile_hash)) == shown(profile if used else None)
+    assert shown(there.canaries(run.run_id)) == shown(canaries)
+    assert shown(there.processes(run.run_id)[:1]) == shown([silent])
+    of_case = {(floor.case_key, floor.method_hash): floor for floor in floors}
+    assert there.noise_floors(run.environment.class_hash) == of_case
     assert json.dumps(export_run_json(there, run.run_id)) == json.dumps(document)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import results
 from results.records import Record, RunInfo
+from results.schema import SCHEMA_VERSION
 from results.store import open_store
 from results.target import parse_target
 from roofline_model.errors import StoreError
@@ -59,7 +60,7 @@ def test_paths_and_sqlite_urls_name_the_same_file(tmp_path: Path, form: str) -> 
     path = tmp_path / "my results.db"
     open_store(path).close()
     with open_store(form.format(path), create=False) as store:
-        assert store.schema_version() == 1
+        assert store.schema_version() == SCHEMA_VERSION
         assert store.name == str(path)
 
 

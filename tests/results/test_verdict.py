@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import Measurement, PredictionRecord, ProcessInfo, Record
 from results.verdict import are_level, contenders, groups, judge, shape_verdicts, times_faster
 from roofline_model.operators import gemm
@@ -175,13 +176,28 @@ def test_measured_evidence_outranks_a_faster_prediction():
     assert shape_verdicts([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")]) == []
 
 
-@pytest.mark.parametrize("flag", ["noisy", "drift", "contended", "stolen", "cold-unproven"])
+@pytest.mark.parametrize("flag", sorted(DOUBTFUL_FLAGS))
 @pytest.mark.parametrize("side", ["baseline", "best"])
 def test_doubts_on_either_side_are_in_the_sentence(flag, side):
     flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
     found = judge([record("BF16", median_s=40e-6, flags=flags["baseline"]), record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"])])  # fmt: skip
     assert found.doubts == (flag,)
     assert found.sentence == f"INT8 (int_mm) predicted 2.0× BF16, measured 2.0× (doubtful: {flag})"
+
+
+def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
+    assert {"quarantined", "capped", "bimodal"} <= DOUBTFUL_FLAGS
+    facts = sorted(set(FLAGS) - DOUBTFUL_FLAGS - {"forced", "simulated"})
+    assert facts == ["autocorrelated", "outliers", "unchecked"]
+    judged = judge([record("BF16", median_s=40e-6, flags=facts), record("INT8", "INT8", "int_mm", 20e-6, flags=facts)])
+    assert judged.doubts == ()
+    assert judged.sentence == "INT8 (int_mm) predicted 2.0× BF16, measured 2.0×"
+
+
+def test_one_quarantined_process_puts_the_pooled_case_in_doubt():
+    slow = replace(record("INT8", "INT8", "int_mm", 20e-6, flags=("quarantined",)), process=ProcessInfo(1))
+    judged = judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), slow])
+    assert judged.doubts == ("quarantined",)
 
 
 def test_doubts_about_the_rival_count_and_about_bystanders_do_not():

@@ -102,7 +102,7 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
         "16.00",
         "µs",
         "±1.0",
-        "%",
+        "%*",
         "-47.5",
         "%",
         "memory",

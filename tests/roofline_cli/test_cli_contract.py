@@ -24,7 +24,7 @@ COMMANDS = {
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
 READING = {"runs", "show", "export", "report", "compare gemv", "compare gemm", "import", "doctor"}
-WRITING = {"export", "report"}
+WRITING = {"export", "report", "calibrate"}
 
 
 def leaves(command, prefix=""):

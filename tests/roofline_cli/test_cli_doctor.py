@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from plugin import calibration, machine
-from roofline_cli import machine_checks, packages
+from roofline_cli import machine_checks, packages, state_checks
 from roofline_cli.main import app
 from roofline_model.hardware import DeviceFacts
 
@@ -190,32 +191,183 @@ def test_hw_auto_on_an_uncalibrated_cpu_says_what_to_type(pretend):
     assert "--hw gb10" in result.stderr
 
 
-def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend):
-    from plugin.ceilings import Ceilings
+def calibrated(here, **changes):
+    """Keep a calibration for the machine, as a measuring run would have."""
+    from dataclasses import replace
 
+    from roofline_model.machine_constants import Calibration, Constant
+
+    one, peak = (
+        Constant("B/s", 50e9, 40e9, 30e9, 0.1, 9, "sum"),
+        Constant("FLOP/s", 1e12, 9e11, 8e11, 0.1, 9, "704 square"),
+    )
+    known = Calibration(
+        calibration.now_utc(),
+        "Test CPU",
+        "cpu",
+        {"read": one},
+        {"FP32": peak, "BF16": peak},
+        conditions={"torch": "2.13.0", "threads": 2},
+    )
+    file = calibration.cache_file("cpu", calibration.cpu_fingerprint(here))
+    calibration.write_cache(file, replace(known, **changes))
+
+
+def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     here = pretend()
-    ceilings = Ceilings(dram_bytes_per_s=50e9, dram_kernel="copy", cache_capacity_bytes=float(2**25), cache_bytes_per_s=200e9, flops_per_s={"FP32": 1e12, "BF16": 2e12}, seconds=1.0)  # fmt: skip
-    calibration._write_cache(here, ceilings)
+    assert checks()[1]["calibration"]["status"] == "info"
+    assert checks()[1]["calibration"]["fix"] == "roofline calibrate"
+    calibrated(here)
     text = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--formats", "BF16,INT4.BF16"]).stdout
     assert "on cpu-test-cpu-2t" in text
     assert "measured-here: `roofline hardware show auto`" in text
-    assert checks()[1]["chip"]["detail"] == "cpu-test-cpu-2t: measured here, 50 GB/s"
+    found = checks()[1]
+    assert found["chip"]["detail"] == "cpu-test-cpu-2t: measured here, 50 GB/s"
+    today = calibration.now_utc()[:10]
+    assert found["calibration"]["detail"] == f"calibrated {today} (torch 2.13.0, 2 threads), today"
+    assert found["calibration"]["status"] == "ok"
     toml = runner.invoke(app, ["hardware", "show", "auto", "--toml"])
     assert toml.exit_code == 2
     assert "has no file of its own" in toml.stderr
 
 
-def test_ceilings_measured_on_a_busy_machine_are_doubted(pretend, monkeypatch):
-    from dataclasses import replace
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"disturbed_by": ("contended",)}, "while the machine was busy (contended)"),
+        ({"measured_at": "2020-01-01T00:00:00+00:00"}, "days ago"),
+        ({"measured_at": "2020-01-01T00:00:00"}, "days ago"),
+    ],
+)
+def test_a_doubtful_or_old_calibration_is_to_be_repeated(pretend, changes, words):
+    calibrated(pretend(), **changes)
+    exit_code, found = checks()
+    assert found["calibration"]["status"] == "warn"
+    assert words in found["calibration"]["detail"]
+    assert "roofline calibrate" in found["calibration"]["fix"]
+    assert found["chip"]["status"] == "ok"
+    assert exit_code == 0  # doubtful, not broken
 
-    from roofline_model.hardware import get_hardware
+
+def test_the_age_of_a_calibration(pretend):
+    import datetime
+
+    calibrated(pretend(), measured_at="2026-11-20T12:00:00+00:00")
+    known = calibration.cached_cpu_device(machine.find_machine()).calibration
+    for days, hours in ((0, 23), (1, 25), (10, 240), (0, -5)):
+        now = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC) + datetime.timedelta(hours=hours)
+        assert state_checks.calibration_age_days(known, now) == days
+
+
+# The machine's state ---------------------------------------------------------------------------------------------
+
+LOCKED = {
+    "clock_lock_hz": 2.1e9,
+    "max_clock_hz": 3.0e9,
+    "persistence": True,
+    "power_limit_w": 140.0,
+    "power_limit_default_w": 140.0,
+}
+
+
+def by_name(found):
+    return {check.name: check for check in found}
+
+
+def test_a_gpu_in_order_has_nothing_to_mend():
+    found = state_checks.gpu_state(LOCKED, 0)
+    assert {check.status for check in found} == {"ok"}
+    assert by_name(found)["clocks"].detail == "set to 2100 MHz"
+
+
+@pytest.mark.parametrize(
+    ("change", "others", "name", "fix"),
+    [
+        ({"clock_lock_hz": None}, 0, "clocks", "sudo nvidia-smi -lgc 3000"),
+        ({"persistence": False}, 0, "persistence", "sudo nvidia-smi -pm 1"),
+        ({}, 1, "gpu processes", "nvidia-smi --query-compute-apps"),
+        ({"power_limit_w": 100.0}, 0, "power limit", "sudo nvidia-smi -pl 140"),
+    ],
+)
+def test_each_problem_of_a_gpu_comes_with_its_command(change, others, name, fix):
+    found = by_name(state_checks.gpu_state(LOCKED | change, others))
+    assert found[name].status == "warn"
+    assert fix in found[name].fix
+    assert [check.name for check in found.values() if check.status == "warn"] == [name]
+
+
+def test_what_a_driver_does_not_tell_is_not_a_problem():
+    found = by_name(state_checks.gpu_state({}, None))
+    assert (found["persistence"].status, found["gpu processes"].status) == ("info", "info")
+    assert found["clocks"].status == "warn"  # no lock shows either way
+
+
+def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
+    from plugin import nvml
+
+    pretend(GB10, answer=(0, "True 13.0 1\n", ""))
+    monkeypatch.setattr(nvml, "open_nvml_device", lambda: (None, "NVML: broken"))
+    found = checks()[1]["gpu sensors"]
+    assert (found["status"], "NVML: broken" in found["detail"]) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "words"),
+    [
+        ({"governor": "performance", "boost": True}, "ok", "performance, boost on"),
+        ({"governor": "powersave", "boost": False}, "warn", "powersave, boost off"),
+        ({"governor": None, "hypervisor": "KVM"}, "info", "the host decides"),
+        ({}, "info", "not told by the system"),
+    ],
+)
+def test_the_governor(facts, status, words):
+    found = state_checks.governor_check(facts)
+    assert (found.status, words in found.detail) == (status, True)
+    assert ("cpupower" in found.fix) == (status == "warn")
+
+
+@pytest.mark.parametrize(
+    ("others", "stolen", "warned"),
+    [(0.02, 0.0, set()), (0.5, 0.0, {"cpu load"}), (0.0, 0.3, {"steal"}), (0.5, 0.3, {"cpu load", "steal"})],
+)
+def test_load_and_steal(others, stolen, warned):
+    found = state_checks.load_checks(SimpleNamespace(others_ratio=others, stolen_ratio=stolen))
+    assert {check.name for check in found if check.status == "warn"} == warned
+    assert all(check.fix for check in found if check.status == "warn")
+    assert state_checks.load_checks(SimpleNamespace(others_ratio=None, stolen_ratio=None))[0].status == "info"
+
+
+def test_an_energy_counter_that_root_alone_reads_has_its_command(pretend, monkeypatch):
+    from plugin import rapl
 
     pretend()
-    profile = replace(get_hardware("b10"), notes=("About the memory.", calibration.BUSY_NOTE))
-    monkeypatch.setattr(calibration, "cached_cpu_device", lambda here: profile)
-    exit_code, found = checks()
-    assert found["chip"]["status"] == "warn"
-    assert calibration.BUSY_NOTE in found["chip"]["detail"]
-    assert "About the memory" not in found["chip"]["detail"]
-    assert "roofline calibrate" in found["chip"]["fix"]
-    assert exit_code == 0  # doubtful, not broken
+    monkeypatch.setattr(
+        rapl, "open_cpu_sensors", lambda: (SimpleNamespace(), "readable by root only; `sudo chmod x` opens them")
+    )
+    found = checks()[1]["cpu energy"]
+    assert (found["status"], found["fix"], found["detail"]) == ("info", "sudo chmod x", "readable by root only")
+    monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(total_energy_j=lambda: 5.0), ""))
+    assert checks()[1]["cpu energy"]["status"] == "ok"
+
+
+def test_tools_for_a_gpu_are_missed_beside_a_gpu_only(pretend, monkeypatch):
+    monkeypatch.setattr(state_checks, "installed_version", lambda name: None)
+    monkeypatch.setattr(state_checks.shutil, "which", lambda name: None)
+    pretend()
+    found = checks()[1]
+    assert [found[name]["fix"] for name in ("cupti-python", "ncu", "pytest-xdist")] == ["", "", ""]
+    pretend(GB10, answer=(0, "True 13.0 1\n", ""))
+    found = checks()[1]
+    assert found["cupti-python"]["fix"] == "pip install cupti-python"
+    assert "CUDA toolkit" in found["ncu"]["fix"]
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_table_fits_the_screen(pretend, monkeypatch, columns):
+    calibrated(pretend(), disturbed_by=("contended",))
+    monkeypatch.setenv("COLUMNS", columns)
+    text = runner.invoke(app, ["doctor"]).stdout
+    assert max(len(line) for line in text.splitlines()) <= int(columns)
+    for name in ("calibration", "governor", "cpu load", "steal", "cpu energy", "cupti-python", "ncu", "pytest-xdist"):
+        assert f"\n{name}" in text

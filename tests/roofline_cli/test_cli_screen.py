@@ -130,11 +130,13 @@ def test_times_of_a_column_share_a_unit():
     assert common_time([None]) == ["–"]
 
 
-def test_predicted_and_measured_share_the_unit_of_their_median():
-    assert paired_times([7.14e-6, 0.99e-6], [16.09e-6, None]) == (["7.14 µs", "0.99 µs"], ["16.09 µs", "–"])
-    # far below the median: significant digits instead of 0.00
-    assert paired_times([2e-9, 5e-3], [4e-3, 6e-3]) == (["2e-06 ms", "5.00 ms"], ["4.00 ms", "6.00 ms"])
+def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
+    assert paired_times([7.14e-6, 1.1e-6], [16.09e-6, None]) == (["7.14 µs", "1.10 µs"], ["16.09 µs", "–"])
+    assert paired_times([0.99e-6], [1.5e-6]) == (["990.00 ns"], ["1500.00 ns"])
+    # too far apart for one unit: each keeps four digits, the small one no less than the large one
+    assert paired_times([2.345e-9, 5e-3], [4e-3, 6.0021e-3]) == (["2.345 ns", "5 ms"], ["4 ms", "6.002 ms"])
     assert paired_times([None], [None]) == (["–"], ["–"])
+    assert paired_times([0.0], [2e-6]) == (["0.00 µs"], ["2.00 µs"])
 
 
 def test_a_column_without_content_is_not_shown(capsys, monkeypatch):

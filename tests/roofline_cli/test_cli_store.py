@@ -95,11 +95,10 @@ def test_show_prints_measured_beside_predicted(database, name):
     assert fp16 == [
         "FP16",
         "matmul",
-        "cold",
         "40.00",
         "µs",
         "±1.0",
-        "%",
+        "%*",
         "33.57",
         "µs",
         "-16.1",

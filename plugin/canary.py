@@ -1,0 +1,129 @@
+"""The canary: one fixed kernel between groups of cases, which shows a machine that is slow although no sensor says so.
+
+GB10 has such a state: same clocks, no throttle reason, device copy unchanged, and every matrix-vector product 3.3 times
+slower (research on DGX Spark, docs/measuring.md). A slow reading quarantines the cases measured since the last good
+one and those until the next good one: they are kept and flagged, never dropped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from results.state_records import CanaryReading
+
+SLOW_RATIO = 1.5
+"""A reading this many times its reference is a slow state; ordinary clock and bandwidth noise stays below it."""
+EVERY_S = 5.0
+MIN_EARLIER = 3
+"""Readings of earlier runs that make a reference; with fewer, the fastest of this run is it."""
+RECOVERY_RESTS_S = (0.5, 2.0)
+"""After a slow reading: rest and look again, so that a moment's disturbance quarantines nothing."""
+
+
+@dataclass(slots=True)
+class CanaryKeeper:
+    """Runs the canary when one is due; lives in the process that measures."""
+
+    name: str
+    """Names kernel and size; readings of another kernel are no reference."""
+    run_kernel: Callable[[], float]
+    """Runs it a few times and returns the fastest call's seconds."""
+    earlier_s: Sequence[float]
+    """Healthy readings of earlier runs on this machine and software."""
+    deliver: Callable[[CanaryReading], None]
+    utc_now: Callable[[], str]
+    process_ordinal: int = 0
+    power_w: Callable[[], float | None] = lambda: None
+    sm_clock_hz: Callable[[], float | None] = lambda: None
+    now: Callable[[], float] = time.monotonic
+    rest: Callable[[float], None] = time.sleep
+    _last_s: float | None = None
+    _own_s: list[float] = field(default_factory=list)
+    _count: int = 0
+
+    def before_case(self) -> None:
+        """Run the canary when none ran for `EVERY_S`; a slow reading is looked at again after a rest."""
+        if self._last_s is not None and self.now() - self._last_s < EVERY_S:
+            return
+        self.look()
+
+    def look(self) -> None:
+        """Run the canary now, and again after a rest while it is slow; every reading is delivered."""
+        reading = self._read()
+        for seconds in RECOVERY_RESTS_S:
+            if not reading.is_slow:
+                break
+            self.rest(seconds)
+            reading = self._read()
+        self._last_s = self.now()
+
+    def _read(self) -> CanaryReading:
+        elapsed_s = self.run_kernel()
+        self._own_s.append(elapsed_s)
+        reference = reference_s(self.earlier_s, self._own_s)
+        reading = CanaryReading(
+            ordinal=self._count,
+            process_ordinal=self.process_ordinal,
+            created_at=self.utc_now(),
+            kernel=self.name,
+            time_s=elapsed_s,
+            reference_s=reference,
+            is_slow=elapsed_s > SLOW_RATIO * reference,
+            power_w=self.power_w(),
+            sm_clock_hz=self.sm_clock_hz(),
+        )
+        self._count += 1
+        self.deliver(reading)
+        return reading
+
+
+def reference_s(earlier_s: Sequence[float], own_s: Sequence[float]) -> float:
+    """Return what a reading is compared with: the median of earlier runs, or this run's fastest where it has been faster.
+
+    A machine whose first runs were all in the slow state would otherwise call it healthy for ever.
+    """
+    fastest = min(own_s)
+    return min(median(earlier_s), fastest * SLOW_RATIO) if len(earlier_s) >= MIN_EARLIER else fastest
+
+
+@dataclass(slots=True)
+class CanaryLedger:
+    """Which records lie between which readings; lives where records are stored. Pure."""
+
+    _groups: list[list[str]] = field(default_factory=lambda: [[]])
+    """Group i lies between reading i − 1 and reading i."""
+    _readings: list[CanaryReading] = field(default_factory=list)
+    _flagged: set[str] = field(default_factory=set)
+
+    def add_record(self, record_id: str) -> list[str]:
+        """Note a measured record; return it if it must be quarantined at once, because the last reading was slow."""
+        self._groups[-1].append(record_id)
+        return self._new([record_id]) if self._readings and self._is_slow(self._readings[-1]) else []
+
+    def add_reading(self, reading: CanaryReading) -> list[str]:
+        """Note a reading; return the records that it puts into quarantine, earlier groups included.
+
+        When a later reading is much faster than an earlier one, the earlier one was slow all along.
+        """
+        if self._readings and not self._groups[-1]:  # the second look after a rest replaces the first
+            self._readings[-1] = reading
+        else:
+            self._readings.append(reading)
+            self._groups.append([])
+        found: list[str] = []
+        for index, one in enumerate(self._readings):
+            if self._is_slow(one):
+                found += [*self._groups[index], *self._groups[index + 1]]
+        return self._new(found)
+
+    def _is_slow(self, reading: CanaryReading) -> bool:
+        same = [one.time_s for one in self._readings if one.kernel == reading.kernel]
+        return reading.is_slow or reading.time_s > SLOW_RATIO * min(same)
+
+    def _new(self, record_ids: Sequence[str]) -> list[str]:
+        fresh = [one for one in dict.fromkeys(record_ids) if one not in self._flagged]
+        self._flagged.update(fresh)
+        return fresh

@@ -1,0 +1,139 @@
+"""The lines below the tables: flags explained once, the machine's slow states, workers that ended, and what to do next."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from results.flags import FLAGS
+from results.records import ProcessInfo, Record
+from results.state_records import CanaryReading
+from results.verdict import times_faster
+from roofline_model.units import format_time
+
+MOST_WIDTH = 120
+_TOLD_APART = ("quarantined", "capped")
+"""Flags with lines of their own, that say what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line to print, with the colour it gets on a terminal."""
+
+    text: str
+    colour: str = ""
+
+
+def flag_lines(
+    records: Sequence[Record],
+    canaries: Sequence[CanaryReading] = (),
+    processes: Iterable[ProcessInfo] | None = None,
+    *,
+    width: int | None = None,
+) -> list[Line]:
+    """Return what weakens the run, each thing once with the count of its cases.
+
+    Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other flag.
+    `processes` are those of the run; None: those of the records.
+    """
+    width = min(max(shutil.get_terminal_size((80, 24)).columns if width is None else width, 80), MOST_WIDTH)
+    by_flag = _cases_by_flag(records)
+    measured = len({one.case.case_key for one in records if one.measurement})
+    lines: list[Line] = []
+    lines += _quarantine_lines(by_flag.get("quarantined", []), measured, canaries, width)
+    if capped := by_flag.get("capped", []):
+        lines += wrapped(
+            f"{_of(capped, measured)} capped: {FLAGS['capped'].meaning}. Lock a lower clock or cool the machine, then run "
+            f"{'it' if len(capped) == 1 else 'them'} again ({_named(capped)})", "yellow", width,
+        )  # fmt: skip
+    lines += _worker_lines(records, processes, width)
+    beaten = len({record.case.case_key for record in records if _beats_measured_roof(record)})
+    if beaten:
+        lines += wrapped(
+            f"above the roof: {beaten} case{'s' if beaten > 1 else ''} ran more than 5 % faster than the ceilings measured on this "
+            "machine: run `roofline calibrate` while it is quiet",
+            "yellow",
+            width,
+        )
+    for flag in FLAGS.values():
+        count = len(by_flag.get(flag.key, []))
+        if count and flag.key not in _TOLD_APART:
+            mark = " (!)" if flag.is_doubtful else ""
+            text = f"{flag.key}{mark}: {count} case{'s' if count > 1 else ''}: {flag.meaning}"
+            lines += wrapped(text, "yellow" if flag.is_doubtful else "", width)
+    return lines
+
+
+def wrapped(text: str, colour: str, width: int, *, indent: str = "  ") -> list[Line]:
+    """Return a text folded at `width`; continuation lines are indented."""
+    parts = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
+    return [Line(part, colour) for part in parts]
+
+
+def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[CanaryReading], width: int) -> list[Line]:
+    slow = [one for one in canaries if one.is_slow]
+    if not cases and not slow:
+        return []
+    said = ""
+    if slow:
+        worst = max(slow, key=_slowdown)
+        usual = (
+            f", {times_faster(_slowdown(worst))} its usual {format_time(worst.reference_s, 3)}"
+            if worst.reference_s
+            else ""
+        )
+        said = f"the canary kernel ({worst.kernel}) was slow in {len(slow)} of {len(canaries)} readings, up to {format_time(worst.time_s, 3)}{usual}"
+    if not cases:
+        return wrapped(f"canary: {said}; no case lay beside it", "yellow", width)
+    found = wrapped(
+        f"{_of(cases, measured)} quarantined: {said or FLAGS['quarantined'].meaning} ({_named(cases)})", "yellow", width
+    )
+    return found + wrapped(
+        "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "
+        "pytest … -k with their names", "yellow", width, indent="  ",
+    )  # fmt: skip
+
+
+def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | None, width: int) -> list[Line]:
+    known = {one.ordinal: one for one in (record.process for record in records)}
+    known |= {one.ordinal: one for one in processes or ()}
+    ended = [one for one in known.values() if one.end_reason]
+    if not ended:
+        return []
+    reasons = list(dict.fromkeys(one.end_reason for one in ended))
+    more = f" and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    return wrapped(
+        f"{len(ended)} worker{'s were' if len(ended) > 1 else ' was'} replaced by a fresh one ({'; '.join(reasons[:2])}{more}): the case it ran "
+        "failed with that reason, the others went on",
+        "yellow",
+        width,
+    )
+
+
+def _cases_by_flag(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the ids of the cases that carry each flag, in any of their processes."""
+    found: dict[str, dict[str, str]] = {}
+    for record in records:
+        for flag in record.measurement.flags if record.measurement else ():
+            found.setdefault(flag, {}).setdefault(record.case.case_key, record.case.id)
+    return {flag: list(cases.values()) for flag, cases in found.items()}
+
+
+def _of(cases: list[str], measured: int) -> str:
+    return f"{len(cases)} of {measured} cases {'is' if len(cases) == 1 else 'are'}"
+
+
+def _named(cases: list[str]) -> str:
+    return ", ".join(cases[:2]) + (", …" if len(cases) > 2 else "")
+
+
+def _slowdown(reading: CanaryReading) -> float:
+    return reading.time_s / reading.reference_s if reading.reference_s else 1.0
+
+
+def _beats_measured_roof(record: Record) -> bool:
+    """A cold case above a datasheet roof is a wrong measurement; above a roof measured here the ceiling was too low."""
+    ideal, measured = record.ideal, record.measurement
+    return bool(ideal and measured and ideal.provenance == "measured-here" and ideal.time_s > 1.05 * measured.median_s)

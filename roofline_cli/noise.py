@@ -1,0 +1,190 @@
+"""`roofline doctor --noise`: how far fresh processes of unchanged code differ on this machine, per case; stored as its floor."""
+
+from __future__ import annotations
+
+import re
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from roofline_cli.group import EXIT_FOUND
+from roofline_cli.measuring import check_can_measure, run_workloads, workload_command
+from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show_table
+
+if TYPE_CHECKING:
+    from results.noise_floor import Sensitivity
+    from results.records import Record, RunInfo
+
+SHOWN_PROCESSES = (1, 3, 8)
+"""Processes a side of the later diffs whose smallest step is shown."""
+
+QUIET_SD_RATIO = 0.01
+NOISY_SD_RATIO = 0.05
+
+_TESTS_FAILED = 1
+_NOTHING_SELECTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePlan:
+    """What to measure: which cases, in how many fresh processes, into which database."""
+
+    db: str | None
+    process_count: int
+    shapes: str
+    keyword: str | None
+
+    def command(self, label: str) -> list[str]:
+        """Return pytest's command line."""
+        arguments = ["--roofline-processes", str(self.process_count), "--roofline-shapes", self.shapes]
+        arguments += ["--roofline-run", label]
+        arguments += ["-k", self.keyword] if self.keyword is not None else []
+        arguments += ["--roofline-db", self.db] if self.db is not None else []
+        return workload_command(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNoise:
+    """One case: its name and what can be seen of it."""
+
+    case_id: str
+    sensitivity: Sensitivity
+
+
+def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
+    """Measure every case in fresh processes, store the floors, print them; exits 1 when a kernel failed."""
+    check_can_measure()
+    label = f"noise-{uuid.uuid4().hex[:8]}"
+    typer.echo(f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other", err=True)  # fmt: skip
+    is_correct = _run(plan, label)
+    run, cases, records = _stored_noise(plan.db, label)
+    verdict = verdict_text(cases, _contended_share(records))
+    if as_json:
+        show_json(_document(run, cases, verdict, _contended_share(records)))
+    else:
+        _show(cases, verdict, _contended_share(records) > 0 or _sd_ratio(cases) >= NOISY_SD_RATIO)
+    if not is_correct:
+        raise typer.Exit(EXIT_FOUND)
+
+
+def verdict_text(cases: Sequence[CaseNoise], contended_ratio: float) -> str:
+    """Return the one line that says what the numbers mean for whoever compares two runs here."""
+    typical = _sd_ratio(cases)
+    word = "quiet" if typical < QUIET_SD_RATIO else "usable" if typical < NOISY_SD_RATIO else "noisy"
+    worst = max(cases, key=lambda case: case.sensitivity.floor.between_sd_ratio)
+    step = median(case.sensitivity.smallest_step_ratio(3) for case in cases)
+    text = (
+        f"{word}: medians of fresh processes differ by {_percent(typical)} (standard deviation of the median case; worst "
+        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.case_id}); with 3 processes a side a diff sees a step of {_percent(step)} in the median case"
+    )
+    if contended_ratio > 0:
+        text += f". Other processes used the CPUs in {contended_ratio:.0%} of the measurements: measure again on a quiet machine"
+    return text
+
+
+def _run(plan: NoisePlan, label: str) -> bool:
+    """Run pytest; returns whether all kernels were correct. Raises `RooflineError` when nothing was measured."""
+    from roofline_model.errors import RooflineError, UnsupportedError
+
+    exit_code, errors = run_workloads(plan.command(label))
+    known = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
+    if exit_code not in (0, _TESTS_FAILED) and known:
+        raise RooflineError(known[1].replace("--roofline-", "--"))
+    sys.stderr.write(errors)
+    if exit_code == _NOTHING_SELECTED:
+        wanted = f"-k {plan.keyword}" if plan.keyword is not None else f"--shapes {plan.shapes}"
+        raise UnsupportedError(f"{wanted} selects no case; `pytest bench_cases --collect-only -q` lists them")
+    if exit_code not in (0, _TESTS_FAILED):
+        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}); what pytest said stands above")
+    return exit_code == 0
+
+
+def _stored_noise(db: str | None, label: str) -> tuple[RunInfo, list[CaseNoise], list[Record]]:
+    from results.noise_floor import noise_floors, sensitivities
+    from roofline_cli.database import writing
+    from roofline_model.errors import RooflineError
+
+    with writing(db) as store:
+        run = store.resolve_run(label)
+        records = store.records(run.run_id, with_samples=False)
+        floors = noise_floors(records, run.environment.class_hash, datetime.now(UTC).isoformat(timespec="microseconds"))
+        if not floors:
+            raise RooflineError(
+                f"no case was measured in two processes, so there is no noise to tell; `roofline show {run.run_id[:8]}` says why"
+            )
+        store.add_noise_floors(floors)
+    names = {record.case.case_key: f"{record.case.op} {record.case.id}" for record in records}
+    return run, [CaseNoise(names[one.floor.case_key], one) for one in sensitivities(floors)], records
+
+
+def _show(cases: Sequence[CaseNoise], verdict: str, is_doubtful: bool) -> None:
+    columns = (
+        Column("Case", is_prose=True, least=34), Column("Within", "right"), Column("Between", "right"),
+        *(Column(f"Step, {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            case.case_id,
+            _percent(case.sensitivity.floor.within_sd_ratio),
+            Styled(_percent(case.sensitivity.floor.between_sd_ratio), _style(case.sensitivity.floor.between_sd_ratio)),
+            *(_percent(case.sensitivity.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
+        ]
+        for case in cases
+    ]
+    show_table(columns, rows)
+    show_line()
+    show_line("Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes.")
+    show_line("Step, n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
+    show_line()
+    show_line(verdict, "yellow" if is_doubtful else "green")
+    counts = sorted({case.sensitivity.floor.process_count for case in cases})
+    spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    show_line(f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it")
+
+
+def _document(run: RunInfo, cases: Sequence[CaseNoise], verdict: str, contended_ratio: float) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "class_hash": run.environment.class_hash,
+        "contended_ratio": contended_ratio,
+        "verdict": verdict,
+        "cases": [
+            {
+                "case_id": case.case_id,
+                "case_key": case.sensitivity.floor.case_key,
+                "method_hash": case.sensitivity.floor.method_hash,
+                "process_count": case.sensitivity.floor.process_count,
+                "within_sd_ratio": case.sensitivity.floor.within_sd_ratio,
+                "between_sd_ratio": case.sensitivity.floor.between_sd_ratio,
+                "pooled_between_sd_ratio": case.sensitivity.between_sd_ratio,
+                "smallest_step_ratio": {str(count): case.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES},
+            }
+            for case in cases
+        ],
+    }  # fmt: skip
+
+
+def _contended_share(records: Sequence[Record]) -> float:
+    measured = [record.measurement for record in records if record.measurement is not None]
+    disturbed = [one for one in measured if {"contended", "stolen", "shared-device"}.intersection(one.flags)]
+    return len(disturbed) / len(measured) if measured else 0.0
+
+
+def _sd_ratio(cases: Sequence[CaseNoise]) -> float:
+    return median(case.sensitivity.floor.between_sd_ratio for case in cases)
+
+
+def _style(sd_ratio: float) -> str:
+    return "green" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "yellow"
+
+
+def _percent(ratio: float | None) -> str:
+    if ratio is None:
+        return "–"
+    return "> 999 %" if ratio >= 10 else f"{ratio * 100:.1f} %" if ratio < 0.0995 else f"{ratio * 100:.0f} %"

@@ -1,0 +1,176 @@
+"""`roofline calibrate`: what it shows, writes and refuses. The micro-kernels themselves are replaced."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from plugin import calibration, gpu_calibration, machine
+from plugin.ceilings import CpuReadings
+from roofline_cli.main import app
+from roofline_model.hardware import DeviceFacts, get_hardware
+from roofline_model.machine_constants import Constant
+
+runner = CliRunner()
+GB10 = DeviceFacts("NVIDIA GB10", "12.1", 48, 128_000_000_000)
+
+
+def rate(best, unit="B/s", kernel="sum"):
+    return Constant(unit, best, 0.9 * best, 0.5 * best, 0.123, 20, kernel)
+
+
+READINGS = CpuReadings(
+    dram={"read": rate(60e9), "copy": rate(50e9, kernel="copy")},
+    cache={"copy": rate(180e9, kernel="copy")},
+    peaks={"FP32": rate(2e11, "FLOP/s", "704 square"), "BF16": rate(4e11, "FLOP/s", "704 square")},
+    floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.2, 300, "add")},
+    casts={"INT8>BF16": Constant("s", 5e-11, 6e-11, 9e-11, 0.1, 300, "copy")},
+    scaling={"1": rate(30e9), "2": rate(60e9)},
+)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, "none"))
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Become a machine; returns the arguments that its micro-kernels were called with."""
+    calls = []
+
+    def fake(size, report, budget_s, **options):
+        calls.append((budget_s, options))
+        report("memory 60 GB/s (sum)")
+        return READINGS
+
+    def become(facts=None, torch="2.13.0+cpu"):
+        found = machine.Machine("cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch)
+        monkeypatch.setattr(machine, "find_machine", lambda: found)
+        monkeypatch.setattr(calibration, "measure_cpu_ceilings", fake)
+        return calls
+
+    return become
+
+
+def run(*arguments):
+    return runner.invoke(app, ["calibrate", *arguments])
+
+
+def test_it_measures_shows_and_keeps(here):
+    calls = here()
+    result = run()
+    assert result.exit_code == 0, result.output
+    assert calls == [(40, {"free_bytes": calls[0][1]["free_bytes"], "with_scaling": True})]
+    for words in ("cpu-test-cpu-2t", "torch 2.13.0+cpu, 2 threads", "memory read", "60 GB/s", "54 GB/s", "12.3 %", "memory, 1 thread ", "FP32 product",
+                  "200 GFLOP/s", "smallest call", "2 µs", "INT8 to BF16 per element", "60 ps", "704 square"):  # fmt: skip
+        assert words in result.stdout, words
+    assert "memory 60 GB/s (sum)" in result.stderr
+    assert runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64"]).exit_code == 0  # --hw auto knows it now
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_it_fits_the_screen(here, monkeypatch, columns):
+    here()
+    monkeypatch.setenv("COLUMNS", columns)
+    result = run()
+    assert max(len(line) for line in result.stdout.splitlines()) <= int(columns)
+    assert "Typical" in result.stdout
+    assert ("(left out at this width" in result.stdout) == (columns == "80")
+
+
+def test_it_writes_a_complete_chip_file(here):
+    here()
+    result = run("-o", "mine.toml", "--seconds", "20")
+    assert result.exit_code == 0, result.output
+    assert "written to mine.toml" in result.stdout
+    checked = runner.invoke(app, ["hardware", "check", "mine.toml"])
+    assert (checked.exit_code, checked.stdout.splitlines()[0]) == (0, "cpu-test-cpu-2t: ok")
+    chip = get_hardware("./mine.toml")
+    assert chip == calibration.cached_cpu_device(machine.find_machine())
+    assert chip.calibration.scaling["2"].best_value == 60e9
+    assert chip.bandwidth.status == "measured-here"
+
+
+def test_json_holds_everything(here):
+    here()
+    result = run("--json", "-o", "mine.toml")
+    data = json.loads(result.stdout)
+    assert data["file"] == "mine.toml"
+    assert data["hardware"]["calibration"]["floors"]["call"]["median"] == 2e-6
+    assert data["hardware"]["calibration"]["provenance"] == "measured-here"
+
+
+def test_a_busy_machine_is_said(here, monkeypatch):
+    here()
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
+    result = run()
+    assert "doubtful: the machine was busy (contended)" in result.stdout
+    assert "busy (contended)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--device", "tpu"], "--device must be cpu or cuda, got 'tpu'"),
+        (["--device", "cuda"], "no NVIDIA device (simulated)"),
+        (["-o", "."], "is a folder"),
+        (["-o", "absent/mine.toml"], "there is no folder absent"),
+        (["-o", "results.db"], "belongs to a SQLite database"),
+        (["--seconds", "1"], "--seconds"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_measuring(here, arguments, words):
+    calls = here()
+    Path("results.db").write_bytes(b"SQLite format 3\x00" + b"\x00" * 100)
+    result = run(*arguments)
+    assert (result.exit_code, calls) == (2, [])
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_torch_it_names_the_command(here):
+    here(torch=None)
+    result = run()
+    assert result.exit_code == 2
+    assert "pip install 'roofline-bench[measure]'" in result.stderr
+
+
+def test_a_gpu_is_measured_beside_its_datasheet(here, monkeypatch):
+    here(GB10, "2.13.0+cu130")
+    asked = []
+
+    def fake(machine, chip, report, *, forget, budget_s):
+        asked.append((chip.key, forget, budget_s))
+        found = calibration._calibration(machine, READINGS, calibration.LoadWatch())
+        return gpu_calibration.with_calibration(chip, found)
+
+    monkeypatch.setattr(gpu_calibration, "gpu_device", fake)
+    result = run("--forget", "-o", "gb10.toml")
+    assert result.exit_code == 0, result.output
+    assert asked == [("gb10", True, 40)]
+    assert get_hardware("./gb10.toml").bandwidth == get_hardware("gb10").bandwidth
+    assert run("--device", "cpu").exit_code == 0  # the CPU beside it
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "torch", "words"),
+    [
+        (GB10, "2.13.0+cpu", "the installed torch 2.13.0+cpu has no CUDA"),
+        (DeviceFacts("NVIDIA Whatever 9000", "15.0"), "2.13.0+cu130", "describe this chip in a TOML file first"),
+    ],
+)
+def test_a_gpu_that_cannot_be_measured_says_why(here, facts, torch, words):
+    here(facts, torch)
+    result = run()
+    assert result.exit_code == 2
+    assert words in result.stderr
