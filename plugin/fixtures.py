@@ -19,6 +19,7 @@ from plugin.machine import find_machine
 from plugin.observe import Observed, observe, with_attribution, with_energy
 from plugin.pending import Pending
 from plugin.plan import MeasurePlan
+from plugin.profiler_command import is_profiled, profile_one_call
 from plugin.session import BenchSession
 from plugin.timers import Timer
 from results.flags import DOUBTFUL_FLAGS
@@ -90,7 +91,17 @@ class RooflineFixture:
     @property
     def may_measure(self) -> bool:
         """Whether this machine measures in this session, or only predicts."""
-        return self._session.target.can_measure and not self._session.options.predict_only
+        return not self._why_not
+
+    @property
+    def _why_not(self) -> str:
+        """Why nothing is measured in this session; empty where it is."""
+        options, target = self._session.options, self._session.target
+        if options.predict_only:
+            return "--roofline-predict-only"
+        if options.profiler is not None:
+            return f"--roofline-profile {options.profiler} prints commands and measures nothing"
+        return "" if target.can_measure else target.reason
 
     def declare(
         self,
@@ -117,10 +128,7 @@ class RooflineFixture:
             if unavailable is not None:
                 raise UnsupportedError(unavailable)
         if not self.may_measure:
-            pending.status = "predicted"
-            pending.reason = (
-                "--roofline-predict-only" if self._session.options.predict_only else self._session.target.reason
-            )
+            pending.status, pending.reason = "predicted", self._why_not
             pytest.skip(f"predicted only: {pending.reason}")
         self._session.declared(pending)  # building its operands may already end a worker
         return pending.prediction
@@ -158,12 +166,17 @@ class RooflineFixture:
         )  # fmt: skip
         plan = self._plan([pending], call.can_rotate)
         timer = self._timer(pending)
+        if is_profiled():
+            arguments = call.make_args(0)
+            call.run_setup()
+            profile_one_call(lambda: call.kernel(*arguments), timer.synchronize)
+            pytest.skip("run under a profiler: one call was made for it, nothing is timed")
         with _skipping(pending):
             found = self._observe([pending], {"": (call, timer)}, plan)[""]
             if self._session.options.power:
                 found = with_energy(found, call, timer, plan, self._instruments)
             if self._session.options.attribution == "cupti" and timer.runs_kernel:
-                found = with_attribution(found, call, timer)
+                found = with_attribution(found, call, timer, plan)
         measurement = pending.measured(self._session, found, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         benchmark_bridge.feed(self._benchmark, self._request.node, found.timing.samples_s)
@@ -295,7 +308,7 @@ class RooflineFixture:
     def _stop_unless_measuring(self, entries: Sequence[Pending]) -> None:
         if self.may_measure:
             return
-        reason = "--roofline-predict-only" if self._session.options.predict_only else self._session.target.reason
+        reason = self._why_not
         for entry in entries:
             entry.status, entry.reason = "predicted", reason
         pytest.skip(f"predicted only: {reason}")

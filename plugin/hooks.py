@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 
 from plugin import benchmark_bridge, device_share, process_items, terminal
-from plugin.calibration import BUSY_NOTE
+from plugin.calibration import BUSY_NOTE, calibration_note
 from plugin.fixtures import RooflineFixture
 from plugin.isolation import Isolation, decide
+from plugin.machine import find_machine
+from plugin.machine_state import warnings
 from plugin.options import BenchOptions
 from plugin.process_items import PassItem
+from plugin.profiler_command import ncu_commands
 from plugin.progress import Progress
 from plugin.session import BenchSession
 from plugin.signals import EndOnSignal, alarm, silence_alarm
@@ -129,6 +132,14 @@ class RooflineHooks:
         self._report(
             f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
         )
+        if note := calibration_note(chip):
+            self._report(note)
+        if self.target.can_measure and not self.session.instruments.is_simulated and not self.options.predict_only:
+            for warning in warnings(self.session.instruments.sensors, find_machine(), self.target.device):
+                self._report(f"warning: {warning}")
+        if self.options.profiler is not None:
+            for command in ncu_commands(ours):
+                self._report(command)
         busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
         if busy:
             self._report(f"{busy[0]}; `roofline calibrate` measures again")
@@ -264,8 +275,8 @@ class RooflineHooks:
         terminalreporter.write_line(
             f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({_clean(run.label)})' if run.label else ''} → {self._session.database}"
         )
-        for line in self._replaced_lines():
-            terminalreporter.write_line(line, yellow=True)
+        for text in self._replaced_lines():
+            terminalreporter.write_line(text, yellow=True)
         needed = self.options.require_measured
         measured = sum(record.status == "measured" for record in records)
         if needed is not None and measured < needed:

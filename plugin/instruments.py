@@ -58,7 +58,9 @@ class Instruments:
             self._replay = ReplayTimer.from_file(folder / rest)
         self._simulated: SimulatedDevice | None = None
         if kind == "simulated":
-            self._simulated = SimulatedDevice(SimulatedSettings.from_text(rest))  # one for all cases, as they share a GPU
+            self._simulated = SimulatedDevice(
+                SimulatedSettings.from_text(rest)
+            )  # one for all cases, as they share a GPU
         if kind == "monotonic" and target.device == "cuda":
             raise UnsupportedError(
                 "--roofline-timer monotonic cannot time a GPU, whose work goes on after a call returns; use cuda-event"

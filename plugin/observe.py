@@ -135,12 +135,12 @@ def with_energy(
     return replace(found, energy=energy, flags=flags)
 
 
-def with_attribution(found: Observed, call: KernelCall, timer: Timer) -> Observed:
+def with_attribution(found: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:
     """Add what ran on the device per call; raises `UnsupportedError` where that cannot be traced."""
     from plugin.cupti import attribute
 
     schedule = found.timing.rotation.schedule(0, TRACED_CALLS)
-    return replace(found, attribution=attribute(call.kernel, schedule, timer.synchronize))
+    return replace(found, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
 
 
 def _clock(timings: Mapping[str, CaseTiming], telemetry: Telemetry) -> float | None:

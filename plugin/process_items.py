@@ -43,10 +43,17 @@ def add_passes(items: list[pytest.Item], ours: Sequence[pytest.Item], process_co
     """Append the passes 2 … N of `ours` to a session's items, every second pass in reversed order."""
     for number in range(2, process_count + 1):
         again = [
-            PassItem.from_parent(item.parent, name=pass_name(item.name, number), measured_item=item, pass_number=number)
+            PassItem.from_parent(
+                _parent(item), name=pass_name(item.name, number), measured_item=item, pass_number=number
+            )
             for item in ours
         ]
         items += again[::-1] if number % 2 == 0 else again
+
+
+def _parent(item: pytest.Item) -> pytest.Collector:
+    assert item.parent is not None  # every collected test lies in a module
+    return item.parent
 
 
 def pass_name(name: str, number: int) -> str:

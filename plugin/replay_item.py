@@ -29,7 +29,7 @@ def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> None:
 
     given = {"callspec": source.callspec} if hasattr(source, "callspec") else {}
     double = pytest.Function.from_parent(
-        item.parent, name=item.name, callobj=replay, originalname=source.originalname, **given
+        item.parent, name=item.name, callobj=replay, originalname=getattr(source, "originalname", None), **given
     )
     double.fixturenames = ["benchmark"]  # not the automatic ones of the module
     marker = source.get_closest_marker("benchmark")

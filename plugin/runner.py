@@ -59,9 +59,7 @@ def run_interleaved(
     return {name: one.finish() for name, one in series.items()}
 
 
-def _prepare(
-    call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePlan, sensors: Sensors | None
-) -> Series:
+def _prepare(call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePlan, sensors: Sensors | None) -> Series:
     __tracebackhide__ = True
     began = time.perf_counter()
     rotation, verifier, first_call_s, saved = _first_call(call, timer, tuple(call.make_args(0)), plan)
@@ -118,7 +116,9 @@ def _require_cold(rotation: Rotation, cache_bytes: float, can_rotate: bool) -> N
     needed = f"twice the cache is {format_bytes(CACHE_MULTIPLE * cache_bytes)}"
     if can_rotate:
         raise InvalidValueError(f"{found}, {needed}: the sets share memory; make_args must return distinct copies")
-    raise UnsupportedError(f"{found}, {needed}: the case cannot be cold; give make_args=, or measure it warm or flushed")
+    raise UnsupportedError(
+        f"{found}, {needed}: the case cannot be cold; give make_args=, or measure it warm or flushed"
+    )
 
 
 def _calls_per_sample(timer: Timer, per_call_s: float, plan: MeasurePlan, set_count: int) -> int:
@@ -144,8 +144,10 @@ def _capture(series: Series) -> None:
     capture = getattr(series.timer, "capture", None)
     if capture is None:
         raise UnsupportedError(f"timer {series.timer.name} cannot replay graphs; graph mode needs a GPU")
+    if series.call.mutates:
+        raise UnsupportedError(
+            "a kernel that changes its arguments cannot be replayed: each replay would get the last one's output"
+        )
     series.graph_schedule = series.rotation.schedule(0, series.calls)
     series.graph_outputs = capture(series.call.kernel, series.graph_schedule)
     series.timer.sample(series.call.kernel, series.graph_schedule)  # the first replay uploads the graph
-    for arguments in series.rotation.sets[:1]:
-        series.call.restore(arguments, series.saved)

@@ -70,7 +70,7 @@ def is_drifting(series: np.ndarray[Any, Any]) -> bool:
     """Whether the times rose or fell by more than 3 %, and more than noise of their kind would by chance.
 
     The correlation of ranks with time (Spearman), so that outliers weigh no more than others. Its variance 1/(n−1) is
-    multiplied by the correlation time of what is left when the trend is taken out, after Hamed and Rao, *A modified
+    multiplied by the correlation time of what is left when the trend (a line or a step) is taken out, after Hamed and Rao, *A modified
     Mann-Kendall trend test for autocorrelated data* (1998).
     """
     import numpy as np
@@ -81,10 +81,22 @@ def is_drifting(series: np.ndarray[Any, Any]) -> bool:
     ranks = _ranks(series)
     times = np.arange(count) - (count - 1) / 2
     trend = float(ranks @ times) / math.sqrt(float(ranks @ ranks) * float(times @ times))
-    residual = ranks - times * (float(ranks @ times) / float(times @ times))
     # Correlations of ranks exceed those of signs, which correlation_time sums, by up to a half.
-    inflation = 1 + 1.5 * (correlation_time(residual) - 1)
+    inflation = 1 + 1.5 * (correlation_time(_without_trend(ranks, times)) - 1)
     return abs(trend) * math.sqrt((count - 1) / inflation) > DRIFT_SIGMAS
+
+
+def _without_trend(ranks: np.ndarray[Any, Any], times: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the ranks less a line or less one step, whichever leaves less: a clock that stepped did not glide."""
+    import numpy as np
+
+    line = ranks - times * (float(ranks @ times) / float(times @ times))
+    count = len(ranks)
+    sizes = np.arange(count // 10 + 1, count - count // 10)
+    sums = np.cumsum(ranks)
+    at = int(sizes[np.argmax(sums[sizes - 1] ** 2 / (sizes * (count - sizes)))])
+    step = np.concatenate((ranks[:at] - ranks[:at].mean(), ranks[at:] - ranks[at:].mean()))
+    return step if float(step @ step) < float(line @ line) else line
 
 
 def is_bimodal(series: np.ndarray[Any, Any]) -> bool:

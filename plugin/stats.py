@@ -178,10 +178,11 @@ def rank_autocorrelation(series: np.ndarray[Any, Any], lag: int) -> float:
     return _Autocorrelation(_centred_ranks(order, series[order])).at(lag, lag + 1)[0]
 
 
-def correlation_time(series: np.ndarray[Any, Any]) -> float:
+def correlation_time(samples: Sequence[float] | np.ndarray[Any, Any]) -> float:
     """Return τ of a series: how many successive samples are worth one independent one; 1 for independent samples."""
     import numpy as np
 
+    series = np.asarray(samples, dtype=np.float64)
     order = np.argsort(series)
     return _correlation_time(_centred_ranks(order, series[order]))
 

@@ -194,9 +194,10 @@ def _cells(row: _CaseRow) -> dict[str, str]:
 
 def _plus_minus(row: _CaseRow) -> str:
     """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines` explains."""
-    if row.total_ratio is not None:
-        return f"{row.total_ratio * 100:.1f} %"
-    return "–" if row.within_ratio is None else f"{row.within_ratio * 100:.1f} %*"
+    ratio = row.total_ratio if row.total_ratio is not None else row.within_ratio
+    if ratio is None:
+        return "–"
+    return f"{ratio * 100:.{1 if ratio < 0.995 else 0}f} %" + ("*" if row.total_ratio is None else "")
 
 
 def _rate(row: _CaseRow) -> str:

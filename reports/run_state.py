@@ -18,8 +18,8 @@ from roofline_model.units import format_time
 class CanaryPoint:
     """One canary reading, ready to draw."""
 
-    minutes: float
-    """Since the run began; the reading's number where its time cannot be read."""
+    offset_s: float | None
+    """Since the run began; None where its time cannot be read."""
     slowdown_ratio: float
     """Its time over what it was compared with; over the run's own healthy median where there was no reference."""
     is_slow: bool
@@ -33,10 +33,8 @@ class RunState:
     """What a reader must know about the machine before believing a run."""
 
     canaries: tuple[CanaryPoint, ...]
-    quarantined_minutes: tuple[float, ...]
-    """When each quarantined record was made, on the canaries' axis."""
-    has_time_axis: bool
-    """False: readings without usable times are drawn by their number."""
+    quarantined_offsets_s: tuple[float, ...]
+    """When each quarantined record was made, since the run began; those without a usable time are left out."""
     quarantined: tuple[str, ...]
     """Ids of the quarantined cases."""
     capped: tuple[str, ...]
@@ -45,6 +43,11 @@ class RunState:
     """One sentence per worker that did not end by itself."""
     warnings: tuple[str, ...]
     """What the session warned of, as stored with the environment."""
+
+    @property
+    def has_time_axis(self) -> bool:
+        """Whether every reading has a time; else they are drawn by their number."""
+        return all(one.offset_s is not None for one in self.canaries)
 
     @property
     def slow(self) -> tuple[CanaryPoint, ...]:
@@ -76,19 +79,11 @@ def run_state(
     readings = sorted(canaries, key=lambda one: (one.created_at, one.process_ordinal, one.ordinal))
     records, summaries = tuple(records), tuple(summaries)
     start_s = _seconds(run.started_at)
-    times_s = [_seconds(one.created_at) for one in readings]
-    has_time_axis = start_s is not None and all(time_s is not None for time_s in times_s)
-    points = tuple(
-        _point(one, readings, (time_s - start_s) / 60 if has_time_axis and time_s is not None and start_s is not None else number)
-        for number, (one, time_s) in enumerate(zip(readings, times_s, strict=True), start=1)
-    )  # fmt: skip
-    held = [_seconds(one.created_at) for one in records if one.measurement and "quarantined" in one.measurement.flags]
+    held = [one for one in records if one.measurement and "quarantined" in one.measurement.flags]
+    offsets_s = [_offset_s(start_s, one.created_at) for one in held]
     return RunState(
-        canaries=points,
-        quarantined_minutes=tuple(
-            (time_s - start_s) / 60 for time_s in held if time_s is not None and start_s is not None and has_time_axis
-        ),
-        has_time_axis=has_time_axis,
+        canaries=tuple(_point(one, readings, _offset_s(start_s, one.created_at)) for one in readings),
+        quarantined_offsets_s=tuple(one for one in offsets_s if one is not None),
         quarantined=tuple(one.lead.case_id for one in summaries if "quarantined" in one.flags),
         capped=tuple(one.lead.case_id for one in summaries if "capped" in one.flags),
         restarts=_restarts(records),
@@ -96,7 +91,7 @@ def run_state(
     )
 
 
-def _point(reading: CanaryReading, readings: list[CanaryReading], minutes: float) -> CanaryPoint:
+def _point(reading: CanaryReading, readings: list[CanaryReading], offset_s: float | None) -> CanaryPoint:
     usual_s = reading.reference_s
     if not usual_s or usual_s <= 0:
         own = [one.time_s for one in readings if one.kernel == reading.kernel and not one.is_slow]
@@ -108,7 +103,7 @@ def _point(reading: CanaryReading, readings: list[CanaryReading], minutes: float
         f"{shown(clock, 20)} UTC, process {reading.process_ordinal}: {kernel} took {format_time(reading.time_s, 3)}, "
         f"{times_faster(slowdown_ratio)} its usual {format_time(usual_s, 3)}"
     )
-    return CanaryPoint(minutes, slowdown_ratio, reading.is_slow, kernel, text)
+    return CanaryPoint(offset_s, slowdown_ratio, reading.is_slow, kernel, text)
 
 
 def _restarts(records: tuple[Record, ...]) -> tuple[str, ...]:
@@ -126,6 +121,11 @@ def _restarts(records: tuple[Record, ...]) -> tuple[str, ...]:
 def _stored_warnings(run: RunInfo) -> tuple[str, ...]:
     warnings = run.environment.facts.get("warnings")
     return tuple(shown(one) for one in warnings) if isinstance(warnings, list | tuple) else ()
+
+
+def _offset_s(start_s: float | None, timestamp: str) -> float | None:
+    time_s = _seconds(timestamp)
+    return None if start_s is None or time_s is None else time_s - start_s
 
 
 def _seconds(timestamp: str) -> float | None:

@@ -35,14 +35,16 @@ def draw_canaries(state: RunState) -> Figure:
     axes = figure.add_axes((0.085, 0.2, 0.9, 0.62), facecolor=SURFACE.light)
     _plain(axes)
     axes.axhline(1, color=MUTED.light, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
-    minutes = [one.minutes for one in state.canaries]
-    axes.plot(minutes, [one.slowdown_ratio for one in state.canaries], color=GRID.light, linewidth=1.2, zorder=2)
+    places = _places(state)
+    axes.plot(
+        list(places.values()), [one.slowdown_ratio for one in state.canaries], color=GRID.light, linewidth=1.2, zorder=2
+    )
     kernels = list(dict.fromkeys(one.kernel for one in state.canaries))
     for kernel, marker in zip(kernels, _markers(len(kernels)), strict=True):
         for is_slow, ink, size in ((False, _SAMPLE_INK, 5.5), (True, ACCENT, 9.0)):
             chosen = [one for one in state.canaries if one.kernel == kernel and one.is_slow is is_slow]
             axes.plot(
-                [one.minutes for one in chosen],
+                [places[id(one)] for one in chosen],
                 [one.slowdown_ratio for one in chosen],
                 linestyle="none",
                 marker="X" if is_slow else marker,
@@ -58,16 +60,15 @@ def draw_canaries(state: RunState) -> Figure:
     spread = max(highest - min(lowest, 1), 0.1)
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.set_ylim(min(lowest, 1) - 0.17 * spread, max(highest, 1) + 0.15 * spread)
-    if state.quarantined_minutes:
+    held = [offset_s / 60 for offset_s in state.quarantined_offsets_s] if state.has_time_axis else []
+    if held:
         bottom = axes.get_ylim()[0]
-        axes.vlines(
-            state.quarantined_minutes, bottom, bottom + 0.1 * spread, color=ACCENT.light, linewidth=1.4, zorder=3
-        )
+        axes.vlines(held, bottom, bottom + 0.1 * spread, color=ACCENT.light, linewidth=1.4, zorder=3)
     axes.set_xlabel(
         "Minutes since the run began" if state.has_time_axis else "Reading", fontsize=_FONT, color=INK.light
     )
     axes.set_ylabel("× usual time", fontsize=_FONT, color=INK.light)
-    _canary_key(figure, kernels, state)
+    _canary_key(figure, kernels, has_slow=bool(state.slow), has_held=bool(held))
     return figure
 
 
@@ -121,10 +122,19 @@ def thinned(values: Sequence[float], limit: int = MAX_DOTS) -> list[int]:
     return sorted(chosen)
 
 
-def _canary_key(figure: Figure, kernels: list[str], state: RunState) -> None:
+def _places(state: RunState) -> dict[int, float]:
+    """Return where each reading (by identity) stands: minutes since the run began, or its number."""
+    timed = state.has_time_axis
+    return {
+        id(one): one.offset_s / 60 if timed and one.offset_s is not None else float(number)
+        for number, one in enumerate(state.canaries, start=1)
+    }
+
+
+def _canary_key(figure: Figure, kernels: list[str], *, has_slow: bool, has_held: bool) -> None:
     words = [("●", _SAMPLE_INK.light, ", ".join(shown(one, 40) for one in kernels[:3]))]
-    words += [("✕", ACCENT.light, "slow")] if state.slow else []
-    words += [("|", ACCENT.light, "quarantined case")] if state.quarantined_minutes else []
+    words += [("✕", ACCENT.light, "slow")] if has_slow else []
+    words += [("|", ACCENT.light, "quarantined case")] if has_held else []
     left = 0.085
     for mark, colour, text in words:
         figure.text(left, 0.905, mark, fontsize=_FONT, color=colour, fontweight="bold")

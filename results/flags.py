@@ -27,6 +27,7 @@ _ALL = (
     Flag("stolen", "the hypervisor gave more than 2 % of the CPUs to other machines: times are too long", True),
     Flag("shared-device", "another process used the GPU meanwhile: times are too long", True),
     Flag("cold-unproven", "the last-level cache's size is unknown: operands may have come from cache", True),
+    Flag("launch-gaps", "the host could not queue the calls in time: launches are in the times", True),
     Flag("not-steady", "power or clock were still moving when sampling began: this is not the sustained speed", True),
     Flag("outliers", "more than 5 % of the samples lie far from the rest; the median is robust, the tail is real", False),
     Flag("autocorrelated", "successive samples resemble each other; the interval is widened for it", False),

@@ -16,7 +16,15 @@ SOURCES = [ROOT / "roofline_pytest.py", *(path for name in PACKAGES for path in 
 
 # Package → the only places that may import it, at module level or inside a function.
 HOMES = {
-    "torch": ("bench_cases/", "plugin/cuda.py", "plugin/cuda_graph.py", "plugin/cuda_ceilings.py", "plugin/canary_kernel.py", "plugin/ceilings.py", "plugin/cache_state.py"),
+    "torch": (
+        "bench_cases/",
+        "plugin/cuda.py",
+        "plugin/cuda_graph.py",
+        "plugin/cuda_ceilings.py",
+        "plugin/canary_kernel.py",
+        "plugin/ceilings.py",
+        "plugin/cache_state.py",
+    ),
     "torchao": ("bench_cases/",),
     "transformers": ("bench_cases/",),
     "triton": ("bench_cases/",),

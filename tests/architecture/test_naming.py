@@ -13,6 +13,8 @@ PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "ro
 UNITS = {
     "s", "ns", "us", "bytes", "bits", "elems", "flops", "count", "ratio", "pct", "gb", "mib", "w", "j", "hz", "mhz", "c", "version",
 }  # fmt: skip
+# A user types these into `simulated:…`; short names, SI, each unit in its docstring.
+TYPED_BY_USERS = {"SimulatedSettings"}
 # Last words that need no unit: dimensionless by meaning, an identity, or a number whose unit stands beside it.
 PLAIN_WORDS = {
     # identities and positions
@@ -20,9 +22,9 @@ PLAIN_WORDS = {
     # ratios and relative errors by definition
     "speedup", "error", "tolerance", "efficiency", "noise", "drift", "factor", "bimodal",
     # plain counts
-    "calls", "rounds", "samples", "added", "duplicates", "attempts", "done", "look", "measured", "parameters", "features", "heads", "size", "dim",
+    "calls", "rounds", "samples", "added", "duplicates", "attempts", "done", "look", "df", "measured", "parameters", "features", "heads", "size", "dim",
     # unit beside it (`Quantity.unit`), unit spelled out, or a number of a format itself
-    "value", "seconds", "scale", "zero", "schema",
+    "value", "seconds", "minutes", "scale", "zero", "schema",
     # characters of a table on the screen
     "least",
     # the dimensions of C(M×N) = A(M×K)·B(K×N)
@@ -46,7 +48,7 @@ def is_value_type(node: ast.ClassDef) -> bool:
 def numeric_fields(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
     """Yield (class, field, line) of the fields that hold one number, or None for a missing one."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.ClassDef) or not is_value_type(node):
+        if not isinstance(node, ast.ClassDef) or not is_value_type(node) or node.name in TYPED_BY_USERS:
             continue
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -9,7 +9,7 @@ BAD = [
     (("--hw", "missing.toml"), "chip file missing.toml does not exist*"),
     (("--hw", "bad.toml"), "bad.toml: *bandwidth*value must be positive*"),
     (("--roofline-formats", "bf17"), "unknown format 'bf17'. Did you mean*"),
-    (("--roofline-cache", "hot"), "--roofline-cache must be cold or warm or both*"),
+    (("--roofline-cache", "hot"), "--roofline-cache must be cold or warm or flushed or both*"),
     (("--roofline-device", "tpu"), "--roofline-device must be cpu or cuda*"),
     (("--roofline-max-seconds", "-3"), "--roofline-max-seconds must be above 0*"),
     (("--roofline-timer", "stopwatch"), "--roofline-timer 'stopwatch' is unknown*"),

@@ -113,7 +113,7 @@ def test_only_the_runtime_that_is_loaded_is_taken(tmp_path):
     maps = tmp_path / "maps"
     maps.write_text("7f00-7f01 r-xp 00000000 00:00 0 /usr/lib/libc.so.6\n")
     assert cache_state._loaded_runtime(maps) is None
-    maps.write_text("7f00-7f01 r-xp 00000000 00:00 0 /opt/x/libcudart-1234.so.13\n")  # named, but not there
+    maps.write_text("7f00-7f01 r-xp 00000000 00:00 0 /usr/lib/libcudart-1234.so.13\n")  # named, but not there
     assert cache_state._loaded_runtime(maps) is None
     assert cache_state._loaded_runtime(tmp_path / "absent") is None
 

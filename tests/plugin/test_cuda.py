@@ -113,7 +113,10 @@ def test_a_call_that_outlasts_every_block_is_timed_with_its_gaps_and_says_so():
     retakes = timer.retake_count
     timer.sample(kernel, [()] * 2)
     assert timer.retake_count == retakes  # it is not tried again in every sample
-    assert timer.unqueued_count == 2
+    blocks = cuda.log.count("block")
+    timer.sample(kernel, [()] * 2)
+    assert cuda.log.count("block") - blocks == 2  # nor split any more
+    assert timer.unqueued_count == 3
 
 
 def test_a_kernel_that_waits_for_the_device_is_found_out():
@@ -131,6 +134,27 @@ def test_a_kernel_that_waits_for_the_device_is_found_out():
     assert timer.unqueued_count == 1
 
 
+def test_a_waiting_kernels_first_call_is_not_hidden_behind_the_block():
+    timer, cuda = timer_with(loaded={"kernel"})
+
+    def kernel():
+        cuda.launch(5e-6)
+        cuda.item()
+
+    timer.sample(kernel, [()] * 8)
+    alone = timer.sample(kernel, [()])  # the only call: behind the block it would lose its launch
+    end_event_s = cuda.record_s + cuda.latency_s + cuda.event_s  # recorded when the host has come back
+    assert alone == pytest.approx(cuda.launch_s + cuda.latency_s + 5e-6 + end_event_s, abs=1e-6)
+
+
+def test_the_launch_cost_is_learned_from_samples_that_went_well():
+    timer, cuda = timer_with(loaded={"kernel"})
+    slow = lambda: cuda.launch(2e-6, host_s=20e-6)  # noqa: E731
+    timer.sample(slow, [()] * 2)  # the shortest block is long enough for two
+    timer.sample(slow, [()] * 20)  # and from 10 µs a call it would be too short for twenty
+    assert timer.retake_count == 0
+
+
 def test_a_slow_launch_is_not_taken_for_waiting():
     timer, cuda = timer_with()
     timer.sample(lambda: cuda.launch(5e-6, host_s=2e-3), [()] * 3)
@@ -144,6 +168,7 @@ def test_prepare_runs_once_per_take_before_the_block_and_is_not_timed():
     cuda.log.clear()
     value = timer.sample(lambda: cuda.launch(3e-6), [()] * 4, lambda: cuda.launch(900e-6, "flush"))
     assert cuda.log.count("flush") == 1
+    assert cuda.log[0] == "synchronize"  # a flush meets an idle device and an empty queue
     order = [entry for entry in cuda.log if entry in ("flush", "block", "kernel")]
     assert order == ["flush", "block", "block", *["kernel"] * 4]
     assert value < 10e-6

@@ -96,9 +96,7 @@ def test_the_second_of_two_kernels_gets_the_arguments_as_they_were(fake_timer):
         for name in ("first", "second")
     }  # fmt: skip
     rules = {name: MedianInterval(max_samples=4, min_samples=2) for name in calls}
-    timings = run_interleaved(
-        {name: (call, fake_timer, rules[name]) for name, call in calls.items()}, MeasurePlan()
-    )
+    timings = run_interleaved({name: (call, fake_timer, rules[name]) for name, call in calls.items()}, MeasurePlan())
     assert {name: timing.max_error for name, timing in timings.items()} == {"first": 0, "second": 0}
 
 

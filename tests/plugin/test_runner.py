@@ -16,8 +16,9 @@ def call(kernel, make_args=lambda i: (), can_rotate=False, **more):
     return KernelCall(kernel, make_args, can_rotate, **more)
 
 
-def run(kernel_call, timer, plan=MeasurePlan(), sensors=None, **rule):
-    return run_case(kernel_call, timer, MedianInterval(**{"max_seconds": 5.0, **rule}), plan, sensors)
+def run(kernel_call, timer, plan=None, sensors=None, **rule):
+    rule = MedianInterval(**{"max_seconds": 5.0, **rule})
+    return run_case(kernel_call, timer, rule, plan or MeasurePlan(), sensors)
 
 
 def cold(cache_bytes, **more):
@@ -133,7 +134,7 @@ def test_cold_goes_round_enough_sets(fake_timer):
 
 
 def test_fixed_arguments_are_never_called_cold(fake_timer):
-    with pytest.raises(UnsupportedError, match="1 set of operands .* cannot be cold"):
+    with pytest.raises(UnsupportedError, match=r"1 set of operands .* cannot be cold"):
         run(call(lambda: fake_timer.spend(1.0)), fake_timer, cold(1024))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reports.case_rows import case_rows
@@ -91,3 +93,14 @@ def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
     assert flagged_series(case_summaries(case_rows([pruned]), {})) == ()
     contended = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("contended",))
     assert flagged_series(case_summaries(case_rows([contended]), {})) == ()
+
+
+def test_readings_without_times_are_drawn_by_number(make):
+    records = make.rich_records()
+    readings = [replace(one, created_at="then") for one in make.canaries()]
+    state = run_state(make.run(), case_summaries(case_rows(records), {}), records, readings)
+    (axes,) = draw_canaries(state).axes
+    (slow,) = [line for line in axes.lines if str(line.get_label()).endswith("slow")]
+    assert list(slow.get_xdata()) == [7, 8]
+    assert axes.get_xlabel() == "Reading"
+    assert not axes.collections  # quarantined cases have no place on this axis
