@@ -15,7 +15,7 @@ import pytest
 from plugin import benchmark_bridge, device_share, process_items, terminal
 from plugin.calibration import BUSY_NOTE, calibration_note
 from plugin.fixtures import RooflineFixture
-from plugin.isolation import Isolation, decide
+from plugin.isolation import Isolation, decide, watchdog_s
 from plugin.machine import find_machine
 from plugin.machine_state import warnings
 from plugin.options import BenchOptions
@@ -158,7 +158,9 @@ class RooflineHooks:
             self._followers = process_items.followers(ours)
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
         if isolation.process_count:
-            self._report(f"every case is measured in {isolation.process_count} fresh processes, one after the other")
+            count = isolation.process_count
+            several = f"{count} fresh processes, one after the other" if count > 1 else "one fresh process"
+            self._report(f"every case is measured in {several}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -200,7 +202,7 @@ class RooflineHooks:
         turn: Any = contextlib.nullcontext()
         if _is_xdist_worker():
             turn = device_share.one_at_a_time(Path(str(self.config.invocation_params.dir)), self._device or "cpu")
-        watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(self.options.timeout_s)
+        watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(watchdog_s(self.options))
         with turn, watch:
             return (yield)
 

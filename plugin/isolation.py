@@ -15,6 +15,7 @@ from roofline_model.errors import InvalidValueError
 if TYPE_CHECKING:
     import pytest
 
+_DEFAULT_TIMEOUT_S = BenchOptions().timeout_s
 _DEBUGGERS = ("pydevd", "debugpy")
 
 
@@ -63,6 +64,16 @@ def decide(
     if _coverage_is_active(config):
         return Isolation("none", "coverage is measured")
     return Isolation("auto", "")
+
+
+def watchdog_s(options: BenchOptions) -> float:
+    """Return how long one case may take: what the user said, else the default, which grows with the sampling budget.
+
+    A burst rests more than it measures and takes several budgets; loading and warming up come on top.
+    """
+    if options.timeout_s != _DEFAULT_TIMEOUT_S:
+        return options.timeout_s
+    return max(_DEFAULT_TIMEOUT_S, 30 + 10 * options.max_seconds)
 
 
 def _nothing_to_measure(options: BenchOptions, target: Target) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from plugin.isolation import Isolation
+from plugin.isolation import Isolation, watchdog_s
 from plugin.replay_item import finish_here, replay_benchmark
 from plugin.session import BenchSession, utc_now
 from plugin.worker_process import WorkerDied, WorkerProcess
@@ -71,9 +71,8 @@ class Supervisor:
 
     @property
     def limit_s(self) -> float:
-        """Return the watchdog's limit; a sampling budget that is as long as the limit extends it."""
-        options = self.session.options
-        return options.timeout_s + (2 * options.max_seconds if 2 * options.max_seconds >= options.timeout_s else 0.0)
+        """Return the watchdog's limit for one case."""
+        return watchdog_s(self.session.options)
 
     def run(self, item: pytest.Item, measured: pytest.Item, following: pytest.Item | None, nextitem: Any) -> None:
         """Run a test in the worker and log it as `item`.
@@ -127,6 +126,9 @@ class Supervisor:
 
     def _ready_worker(self) -> WorkerProcess:
         failed: list[str] = []
+        if self._worker is not None and (end := self._worker.end()) is not None:
+            self._note_end(f"{end} between two cases")  # what the last one left running; the next is not to blame
+            self.kill()
         while self._worker is None:
             worker = self._start()
             try:
@@ -169,7 +171,7 @@ class Supervisor:
                         "process": to_plain(self._process),
                         "run": to_plain(self.session.run),
                         "hardware": pack(self.session.target.hardware),
-                        "preload": ["torch"] if self._uses_torch or self.session.target.device == "cuda" else [],
+                        "preload": ["torch"] if self._uses_torch or self.session.instruments.runs_on_gpu else [],
                     }
                 )
             elif message["kind"] == "ready":

@@ -165,6 +165,10 @@ class WorkerProcess:
         data = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
         return data.decode("utf-8", "replace").strip()
 
+    def end(self) -> str | None:
+        """Return how the worker has ended, or None while it lives."""
+        return None if self.process.poll() is None else self._how_it_ended()
+
     def kill(self) -> None:
         """End the worker and everything in its process group at once. May be called again."""
         with contextlib.suppress(ProcessLookupError, PermissionError):

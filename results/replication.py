@@ -7,7 +7,8 @@ samples in one process shows it. Here the process median is the unit, and the in
 **What `interval_total` covers.** Two back-to-back runs A and B of unchanged code, with equally many processes each, agree
 for 95 % of the cases, agreeing meaning |ln A − ln B| ≤ √(hA² + hB²) with h half the interval on the logarithmic scale
 (`agree`). For a run alone this reads: with 95 % the mean that very many fresh processes would give on this machine about
-now. In simulation 93–97 % agree for many cases, up to 98.5 % for a single one. It is no statement about another day: an
+now. In simulation 92–98 % agree, 90 % in the worst case (two processes of a case
+that comes in two states), up to 98.5 % in runs of one or two cases. It is no statement about another day: an
 interval knows the part of a slow drift that its own processes were spread over, and a stored floor knows the part that the
 floor's processes were spread over.
 

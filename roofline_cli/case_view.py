@@ -259,7 +259,7 @@ def _width() -> int:
 
 
 def _plus_minus(ratio: float | None) -> str:
-    return "not known" if ratio is None else f"±{ratio * 100:.2g} %"
+    return "not known" if ratio is None else f"±{ratio * 100:.{1 if ratio < 0.995 else 0}f} %"
 
 
 def _method_json(row: CaseRow) -> dict[str, Any] | None:

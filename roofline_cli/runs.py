@@ -232,7 +232,9 @@ def print_reasons(rows: list[CaseRow]) -> None:
     for (status, text), labels in remarks.items():
         names = "" if len(labels) == len(rows) else ", ".join(dict.fromkeys(labels))
         if status == "flag":
-            show_line(f"  {text}: {names or 'all'}", "yellow")
+            if len(labels) == sum(row.measured_s is not None for row in rows):
+                names = "all that were measured" if names else "all"
+            show_line(f"  {text}: {names}", "yellow")
         else:
             show_line(f"  {status}: {names}{': ' if names else ''}{text}", _STATUS_STYLES[status])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import bench_cases
+from bench_cases.fill import FILL
 from bench_cases.kernels.catalog import cases_for
 from bench_cases.shapes import Shape
 from roofline_model import get_hardware
@@ -112,7 +113,7 @@ def test_a_case_is_declared_prepared_and_measured(name):
 
     fixture, spec = RecordingFixture(), spec_of((4, 64, 128), name)
     measure_case(fixture, spec)
-    assert fixture.declared == [(spec.case, spec.work, {"origin": "test"})]
+    assert fixture.declared == [(spec.case, spec.work, {"fill": FILL, "origin": "test"})]
     assert len(fixture.errors) == 2
 
 

@@ -113,7 +113,7 @@ def test_cold_and_warm_are_different_cases():
     both = cases_for("cpu", DECODE, ["FP32"], "both")
     assert [spec.case.cache for spec in both] == ["cold", "warm"]
     assert both[0].case.case_key != both[1].case.case_key
-    with pytest.raises(InvalidValueError, match="cold, warm, both"):
+    with pytest.raises(InvalidValueError, match="cold, warm, flushed, both"):
         cases_for("cpu", DECODE, cache="hot")
 
 

@@ -343,3 +343,42 @@ def test_without_workers_the_watchdog_reaches_python_code(tmp_path):
     assert run.status == "complete"
     assert {one.case.kernel: one.status for one in records} == {"sleeper": "failed", "next": "measured"}
     assert "timeout after 1 s: --roofline-timeout" in {one.case.kernel: one for one in records}["sleeper"].reason
+
+
+def test_a_worker_that_dies_between_two_cases_costs_neither(tmp_path):
+    text = (
+        HEAD
+        + """
+import threading
+
+def test_leaves_a_bomb(roofline):
+    measure(roofline, "before")
+    threading.Timer(0.5, os.abort).start()
+
+def test_ordinary():
+    time.sleep(1.5)
+
+def test_next(roofline):
+    measure(roofline, "after")
+"""
+    )
+    code, said = run_suite(tmp_path, text)
+    assert code == 0, said
+    records = {one.case.kernel: one for one in stored(tmp_path)[1]}
+    assert {name: one.status for name, one in records.items()} == {"before": "measured", "after": "measured"}
+    assert records["before"].process.end_reason == "killed by SIGABRT between two cases"
+    assert records["after"].process.ordinal == 2
+
+
+def test_somebody_elses_watchdog_costs_its_case_only(tmp_path):
+    pytest.importorskip("pytest_timeout")
+    text = (
+        HEAD + "\ndef test_sleeps(roofline):\n    roofline.declare(WORK.case('sleeper'), WORK)\n    time.sleep(600)\n"
+    )
+    text += "\ndef test_next(roofline):\n    measure(roofline, 'next')\n"
+    code, said = run_suite(tmp_path, text, "--timeout", "5", "--timeout-method", "signal")
+    assert code == 1, said
+    records = {one.case.kernel: one for one in stored(tmp_path)[1]}
+    assert {name: one.status for name, one in records.items()} == {"sleeper": "failed", "next": "measured"}
+    assert "Timeout" in records["sleeper"].reason
+    assert not leftovers(tmp_path)

@@ -72,7 +72,7 @@ def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
         ("formats", "bf17", "Did you mean"),
         ("formats", " , ", "--roofline-formats is empty"),
         ("device", "tpu", "cpu or cuda"),
-        ("cache", "hot", "cold or warm or both"),
+        ("cache", "hot", "cold or warm or flushed or both"),
         ("target_ci", "0", "above 0"),
         ("target_ci", "abc", "number of percent"),
         ("max_seconds", "-1", "above 0"),

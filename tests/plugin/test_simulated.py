@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import statistics
 
 import pytest
@@ -59,7 +60,7 @@ def test_words_out_of_range_name_the_known_words():
         SimulatedSettings.from_text("kind=gauss")
     with pytest.raises(InvalidValueError, match=f"fault must be one of {', '.join(FAULTS)}"):
         SimulatedSettings.from_text("fault=maybe")
-    with pytest.raises(InvalidValueError, match="refuse takes some of power, energy, .* got 'colour'"):
+    with pytest.raises(InvalidValueError, match=r"refuse takes some of power, energy, .* got 'colour'"):
         SimulatedSettings.from_text("refuse=power+colour")
     assert SimulatedSettings.from_text("refuse=power+energy").refuse == ("power", "energy")
 
@@ -97,8 +98,11 @@ def test_spikes_go_up_only_and_have_their_share():
 
 
 def test_autocorrelation_is_the_one_asked_for():
-    assert correlation_time(factors("noise=0.05,correlation=0.8", 4000)) == pytest.approx(6.4, rel=0.3)
-    assert correlation_time(factors("noise=0.05,correlation=0.8,slow_share=0.3", 4000)) < 4
+    def found(text):
+        return statistics.median(correlation_time(factors(text, 2000, f"case {n}")) for n in range(20))
+
+    assert found("noise=0.05,correlation=0.8") == pytest.approx(6.4, rel=0.2)
+    assert found("noise=0.05,correlation=0.8,slow_share=0.3") == pytest.approx(2.6, rel=0.3)
 
 
 def test_drift_modes_and_waves_show():
@@ -113,7 +117,7 @@ def test_drift_modes_and_waves_show():
 def test_modes_in_runs_keep_their_share_and_length():
     slow = [value > 1 for value in factors("noise=0,bimodal=0.3,slow_factor=2,bimodal_run=20", 60_000)]
     assert sum(slow) / 60_000 == pytest.approx(0.3, abs=0.04)
-    changes = sum(a and not b for a, b in zip(slow, slow[1:], strict=False))
+    changes = sum(a and not b for a, b in itertools.pairwise(slow))
     assert sum(slow) / changes == pytest.approx(20, rel=0.15)
 
 

@@ -11,7 +11,7 @@ import pytest
 from plugin import device_share
 from plugin.device_errors import lost_device_reason
 from plugin.device_share import claim_device, controller_worker_count, refuse_too_many, visible_devices, xdist_worker
-from plugin.isolation import decide
+from plugin.isolation import decide, watchdog_s
 from plugin.options import BenchOptions
 from plugin.target import Target
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -77,6 +77,19 @@ def test_processes_need_workers(obstacle):
     options = replace(OPTIONS, process_count=2, **{k: v for k, v in obstacle.items() if k == "isolate"})
     with pytest.raises(InvalidValueError, match="--roofline-processes measures in worker processes"):
         decide(options, HERE, config(options={k: v for k, v in obstacle.items() if k == "usepdb"}), {})
+
+
+@pytest.mark.parametrize(
+    ("options", "limit_s"),
+    [
+        ({}, 60.0),
+        ({"max_seconds": 20.0}, 230.0),
+        ({"timeout_s": 5.0, "max_seconds": 20.0}, 5.0),
+        ({"timeout_s": 90.0}, 90.0),
+    ],
+)
+def test_the_watchdog_waits_for_a_long_sampling_budget_unless_told_otherwise(options, limit_s):
+    assert watchdog_s(replace(OPTIONS, **options)) == limit_s
 
 
 # Device errors --------------------------------------------------------------------------------------------------

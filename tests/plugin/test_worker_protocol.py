@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 import warnings
 
 import pytest
 
-from plugin.worker_process import main_thread
+from plugin import worker_process
+from plugin.worker_process import WorkerProcess, main_thread
 from plugin.worker_protocol import (
     MessageBuffer,
     ProtocolError,
@@ -108,3 +111,32 @@ def test_the_main_thread_is_the_last_one_that_faulthandler_writes():
         'File "/x/_pytest/python.py", line 187 in call',
     ]
     assert main_thread("") == []
+
+
+@pytest.mark.parametrize(
+    ("kills_before", "kills_after", "said"),
+    [
+        (3, 4, "was killed by SIGKILL: out of memory"),
+        (3, 3, "was killed by SIGKILL from outside (memory did not run out)"),
+        (None, None, "was killed by SIGKILL: out of memory?"),
+    ],
+)
+def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, tmp_path, kills_before, kills_after, said):
+    monkeypatch.setattr(worker_process, "oom_kill_count", lambda: kills_before)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    worker = WorkerProcess.start(["--version"], tmp_path, 1, False, environment)
+    worker.process.send_signal(signal.SIGKILL)
+    monkeypatch.setattr(worker_process, "oom_kill_count", lambda: kills_after)
+    worker.process.wait()
+    assert worker.end() == said
+    worker.kill()
+    worker.kill()  # a second time does no harm
+
+
+def test_a_program_that_is_no_worker_is_noticed_and_its_last_words_kept(tmp_path):
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    worker = WorkerProcess.start(["--no-such-option"], tmp_path, 1, False, environment)
+    with pytest.raises(worker_process.WorkerDied, match=r"ended itself \(exit code 4\)"):
+        worker.wait(time.monotonic() + 60)
+    assert "--no-such-option" in worker.output_tail()
+    worker.kill()

@@ -90,7 +90,7 @@ def test_every_help_line_of_a_group_is_whole(group_name):
 @pytest.mark.parametrize(
     ("command", "usage"),
     [
-        ("show", "RUN"), ("export", "RUN"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
+        ("show", "RUN [CASE...]"), ("export", "RUN"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
     ],
 )  # fmt: skip
 def test_arguments_are_named_without_python_types(command, usage):
@@ -125,7 +125,7 @@ def test_arguments_are_named_without_python_types(command, usage):
         ("recommend -M 4 -N 4 -K 4 --memory-limit-gb -1", "--memory-limit-gb must be a positive number"),
         ("recommend -M 4 -N 4 -K 4 --model-parameters nan", "--model-parameters must be a positive number"),
         ("compare gemv -M 17 -N 4 -K 4 --no-measure", "use `roofline compare gemm`"),
-        ("compare gemv -N 4 -K 4 --cache lukewarm", "--cache must be cold or warm"),
+        ("compare gemv -N 4 -K 4 --cache lukewarm", "--cache must be cold, flushed or warm"),
         ("compare gemv -N 4 -K 4 --formats FP17", "Did you mean FP16"),
         ("export latest --format xml", "--format must be csv or json"),
     ],

@@ -169,7 +169,7 @@ def test_one_case_with_everything_about_it(database):
     for part in (
         "2 of 4 cases",
         "measured 16 µs (median, one process)",
-        "± within ±1 % (15.84 µs to 16.16 µs)",
+        "± within ±1.0 % (15.84 µs to 16.16 µs)",
         "ideal 8.405 µs; error -47.5 %, memory-bound",
         "capped (!): the clock was held down",
         "outliers: more than 5 % of the samples",
