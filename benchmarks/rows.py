@@ -90,7 +90,7 @@ class Figure:
         return f"{self.shown(self.aim_low)} to {self.shown(self.aim_high)}"
 
 
-_HEADERS = ("", "aim", "measured", "rival", "its time", "ratio", "")
+_HEADERS = ("", "aim", "measured", "rival", "its value", "ratio", "")
 
 
 def table_lines(rows: Sequence[Row | Figure]) -> Iterator[str]:

@@ -49,14 +49,14 @@ class RooflineHooks:
         self._followers: dict[pytest.Item, pytest.Item | None] = {}
         self._signals = EndOnSignal()
         self._link = config.pluginmanager.get_plugin(PLUGIN_NAME)  # set in a worker of ours
-        self._device = device_share.claim_device(os.environ) if _is_xdist_worker() else None
+        self._device = device_share.claim_device(os.environ) if _is_xdist_worker(config) else None
 
     @property
     def options(self) -> BenchOptions:
         """The parsed options; raises a `RooflineError` for a bad one."""
         if self._options is None:
             self._options = BenchOptions.from_pytest_config(self.config)
-            if self.config.pluginmanager.hasplugin("dsession") or _is_xdist_worker():
+            if self.config.pluginmanager.hasplugin("dsession") or _is_xdist_worker(self.config):
                 _check_for_xdist(self._options)
         return self._options
 
@@ -152,7 +152,7 @@ class RooflineHooks:
         ):
             benchmark_bridge.show_few_columns(self.config)
         self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
-        if not _is_xdist_worker():
+        if not _is_xdist_worker(self.config):
             self._signals.install()
         if isolation.kind != "none":
             self._followers = process_items.followers(ours)
@@ -200,7 +200,7 @@ class RooflineHooks:
         if not _is_ours(item) or self._link is not None:
             return (yield)
         turn: Any = contextlib.nullcontext()
-        if _is_xdist_worker():
+        if _is_xdist_worker(self.config):
             turn = device_share.one_at_a_time(Path(str(self.config.invocation_params.dir)), self._device or "cpu")
         watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(watchdog_s(self.options))
         with turn, watch:
@@ -336,8 +336,9 @@ class RooflineHooks:
         return reporter
 
 
-def _is_xdist_worker() -> bool:
-    return "PYTEST_XDIST_WORKER" in os.environ
+def _is_xdist_worker(config: pytest.Config) -> bool:
+    """Not by its variables: a pytest that a test under xdist starts inherits those and is no worker."""
+    return hasattr(config, "workerinput")
 
 
 def _check_for_xdist(options: BenchOptions) -> None:
@@ -358,7 +359,7 @@ def _share_machine(config: pytest.Config, options: BenchOptions, target: Target)
     if config.pluginmanager.hasplugin("dsession") and target.device == "cuda":
         devices = device_share.visible_devices(os.environ, device_share.installed_devices())
         device_share.refuse_too_many(device_share.controller_worker_count(config), devices)
-    worker = device_share.xdist_worker(os.environ)
+    worker = device_share.xdist_worker(os.environ) if _is_xdist_worker(config) else None
     if worker is not None and worker[1] > 1 and target.device == "cpu":
         target.can_measure, target.reason = False, device_share.CPU_REASON
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -31,9 +29,7 @@ class Isolation:
     """Fresh processes that measure every case, or None: not replicated."""
 
 
-def decide(
-    options: BenchOptions, target: Target, config: pytest.Config, environ: Mapping[str, str] = os.environ
-) -> Isolation:
+def decide(options: BenchOptions, target: Target, config: pytest.Config) -> Isolation:
     """Return where the cases of this run are measured. Raises `InvalidValueError` for options that contradict each other.
 
     Without an explicit wish cases are measured here where a worker would gain nothing (nothing is measured, times are
@@ -43,7 +39,7 @@ def decide(
     idle = _nothing_to_measure(options, target)
     if idle:
         return Isolation("none", idle)
-    here = _needs_this_process(config, environ)
+    here = _needs_this_process(config)
     count = options.process_count
     if count is not None:
         if options.isolate == "none":
@@ -82,13 +78,13 @@ def _nothing_to_measure(options: BenchOptions, target: Target) -> str:
     return "" if target.can_measure else target.reason
 
 
-def _needs_this_process(config: pytest.Config, environ: Mapping[str, str]) -> str:
+def _needs_this_process(config: pytest.Config) -> str:
     """Return what needs the tests in pytest's own process, else nothing."""
     given = vars(config.option)
     for name, flag in (("usepdb", "--pdb"), ("trace", "--trace"), ("setuponly", "--setup-only"), ("setupshow", "--setup-show"), ("setupplan", "--setup-plan")):  # fmt: skip
         if given.get(name):
             return flag
-    if "PYTEST_XDIST_WORKER" in environ:
+    if hasattr(config, "workerinput"):
         return "pytest-xdist (-n)"
     if any(name in sys.modules for name in _DEBUGGERS):
         return "a debugger"

@@ -7,20 +7,18 @@ samples in one process shows it. Here the process median is the unit, and the in
 **What `interval_total` covers.** Two back-to-back runs A and B of unchanged code, with equally many processes each, agree
 for 95 % of the cases, agreeing meaning |ln A − ln B| ≤ √(hA² + hB²) with h half the interval on the logarithmic scale
 (`agree`). For a run alone this reads: with 95 % the mean that very many fresh processes would give on this machine about
-now. In simulation 92–98 % agree, 90 % in the worst case (two processes of a case
-that comes in two states), up to 98.5 % in runs of one or two cases. It is no statement about another day: an
-interval knows the part of a slow drift that its own processes were spread over, and a stored floor knows the part that the
-floor's processes were spread over.
+now. In simulation 92–98 % agree; 90 % in the worst case (two processes of cases that come in two states), up to 98.5 % in
+runs of one or two cases. It is no statement about another day: an interval knows the part of a slow drift that its own
+processes were spread over, and a stored floor knows the part that the floor's processes were spread over.
 
 **How.** y is the logarithm of a process median; the estimate is the mean of y over the processes. Variance of y between
 processes, per case; joined with the stored A/A floor of that case, which is raised to today's noise but never lowered;
 drawn towards the other cases of the run (`shrinkage`), by less when all cases move together, because they are then fewer
-observations than they look. Half width = t(97.5 %, df) · s / √n, the own part of df counted
-1.5 times (`OTHER_RUN`). Never narrower than the sampling error inside the
-processes.
+observations than they look. Half width = t(97.5 %, df) · s / √n, the own part of df counted 1.5 times (`OTHER_RUN`). Never
+narrower than the sampling error inside the processes.
 
 **Why the mean of logarithms and not the median of the process medians.** Processes often come in two states (a case ran
-18 % slower in four processes of ten here, as memory was laid out): the median of three then jumps between the states and
+18 % slower in four processes of ten on a two-core machine): the median of three then jumps between the states and
 runs of unchanged code agree for 84 % of the cases only; the mean agrees for 92–98 % with normal, heavy-tailed, skewed and
 two-state noise alike (tests/results/test_replication.py). The price is that one disturbed process moves it: its interval
 is then wide, and the disturbed measurement carries its flag.

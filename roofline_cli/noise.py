@@ -20,12 +20,15 @@ from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show
 if TYPE_CHECKING:
     from results.noise_floor import Sensitivity
     from results.records import Record, RunInfo
+    from roofline_model.case import Case
 
 SHOWN_PROCESSES = (1, 3, 8)
 """Processes a side of the later diffs whose smallest step is shown."""
 
 QUIET_SD_RATIO = 0.01
 NOISY_SD_RATIO = 0.05
+MOST_DISTURBED_RATIO = 0.5
+"""With more of the measurements disturbed by other processes, what was seen is not stored as the machine's floor."""
 
 _TESTS_FAILED = 1
 _NOTHING_SELECTED = 5
@@ -51,10 +54,15 @@ class NoisePlan:
 
 @dataclass(frozen=True, slots=True)
 class CaseNoise:
-    """One case: its name and what can be seen of it."""
+    """One case and what can be seen of it."""
 
-    case_id: str
+    case: Case
     sensitivity: Sensitivity
+
+    @property
+    def name(self) -> str:
+        """Operator and id: what tells it from every other case."""
+        return f"{self.case.op} {self.case.id}"
 
 
 def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
@@ -63,17 +71,16 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
     label = f"noise-{uuid.uuid4().hex[:8]}"
     typer.echo(f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other", err=True)  # fmt: skip
     is_correct = _run(plan, label)
-    run, cases, records = _stored_noise(plan.db, label)
-    verdict = verdict_text(cases, _contended_share(records))
+    found = _stored_noise(plan.db, label)
     if as_json:
-        show_json(_document(run, cases, verdict, _contended_share(records)))
+        show_json(_document(found))
     else:
-        _show(cases, verdict, _contended_share(records) > 0 or _sd_ratio(cases) >= NOISY_SD_RATIO)
+        _show(found)
     if not is_correct:
         raise typer.Exit(EXIT_FOUND)
 
 
-def verdict_text(cases: Sequence[CaseNoise], contended_ratio: float) -> str:
+def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:
     """Return the one line that says what the numbers mean for whoever compares two runs here."""
     typical = _sd_ratio(cases)
     word = "quiet" if typical < QUIET_SD_RATIO else "usable" if typical < NOISY_SD_RATIO else "noisy"
@@ -81,10 +88,10 @@ def verdict_text(cases: Sequence[CaseNoise], contended_ratio: float) -> str:
     step = median(case.sensitivity.smallest_step_ratio(3) for case in cases)
     text = (
         f"{word}: medians of fresh processes differ by {_percent(typical)} (standard deviation of the median case; worst "
-        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.case_id}); with 3 processes a side a diff sees a step of {_percent(step)} in the median case"
+        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.name}); with 3 processes a side a diff sees a step of {_percent(step)} in the median case"
     )
-    if contended_ratio > 0:
-        text += f". Other processes used the CPUs in {contended_ratio:.0%} of the measurements: measure again on a quiet machine"
+    if disturbed_ratio > 0:
+        text += f". Other processes used the CPUs in {disturbed_ratio:.0%} of the measurements: measure again on a quiet machine"
     return text
 
 
@@ -105,7 +112,21 @@ def _run(plan: NoisePlan, label: str) -> bool:
     return exit_code == 0
 
 
-def _stored_noise(db: str | None, label: str) -> tuple[RunInfo, list[CaseNoise], list[Record]]:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one run of A/A processes says."""
+
+    run: RunInfo
+    cases: tuple[CaseNoise, ...]
+    disturbed_ratio: float
+    is_stored: bool
+
+    @property
+    def verdict(self) -> str:
+        return verdict_text(self.cases, self.disturbed_ratio)
+
+
+def _stored_noise(db: str | None, label: str) -> _Found:
     from results.noise_floor import noise_floors, sensitivities
     from roofline_cli.database import writing
     from roofline_model.errors import RooflineError
@@ -118,59 +139,81 @@ def _stored_noise(db: str | None, label: str) -> tuple[RunInfo, list[CaseNoise],
             raise RooflineError(
                 f"no case was measured in two processes, so there is no noise to tell; `roofline show {run.run_id[:8]}` says why"
             )
-        store.add_noise_floors(floors)
-    names = {record.case.case_key: f"{record.case.op} {record.case.id}" for record in records}
-    return run, [CaseNoise(names[one.floor.case_key], one) for one in sensitivities(floors)], records
+        disturbed_ratio = _disturbed_ratio(records)
+        is_stored = disturbed_ratio <= MOST_DISTURBED_RATIO
+        if is_stored:
+            store.add_noise_floors(floors)
+    cases = {record.case.case_key: record.case for record in records}
+    noises = tuple(CaseNoise(cases[one.floor.case_key], one) for one in sensitivities(floors))
+    return _Found(run, noises, disturbed_ratio, is_stored)
 
 
-def _show(cases: Sequence[CaseNoise], verdict: str, is_doubtful: bool) -> None:
-    columns = (
-        Column("Case", is_prose=True, least=34), Column("Within", "right"), Column("Between", "right"),
-        *(Column(f"Step, {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
-    )  # fmt: skip
-    rows: list[list[Cell]] = [
-        [
-            case.case_id,
-            _percent(case.sensitivity.floor.within_sd_ratio),
-            Styled(_percent(case.sensitivity.floor.between_sd_ratio), _style(case.sensitivity.floor.between_sd_ratio)),
-            *(_percent(case.sensitivity.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
-        ]
-        for case in cases
-    ]
-    show_table(columns, rows)
-    show_line()
+def _show(found: _Found) -> None:
+    shapes: dict[tuple[str, str], list[CaseNoise]] = {}
+    for one in found.cases:
+        shapes.setdefault((one.case.op, one.case.shape_label), []).append(one)
+    has_caches = len({(one.case.cache, one.case.mode) for one in found.cases}) > 1
+    for (op, shape), members in shapes.items():
+        _show_shape(f"{op} {shape}".rstrip(), members, has_caches)
+        show_line()
     show_line("Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes.")
     show_line("Step, n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
     show_line()
-    show_line(verdict, "yellow" if is_doubtful else "green")
-    counts = sorted({case.sensitivity.floor.process_count for case in cases})
+    is_doubtful = found.disturbed_ratio > 0 or _sd_ratio(found.cases) >= NOISY_SD_RATIO
+    show_line(found.verdict, "yellow" if is_doubtful else "green")
+    if not found.is_stored:
+        show_line(
+            "not stored: this is the noise of other work, not the machine's own; the run itself is kept", "yellow"
+        )
+        return
+    counts = sorted({one.sensitivity.floor.process_count for one in found.cases})
     spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     show_line(f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it")
 
 
-def _document(run: RunInfo, cases: Sequence[CaseNoise], verdict: str, contended_ratio: float) -> dict[str, Any]:
+def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> None:
+    columns = (
+        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=0 if has_caches else 4),
+        Column("Mode", drop=0 if has_caches else 3), Column("Within", "right"), Column("Between", "right"),
+        *(Column(f"Step, {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
+    )  # fmt: skip
+    rows: list[list[Cell]] = []
+    for one in members:
+        seen, floor = one.sensitivity, one.sensitivity.floor
+        rows.append(
+            [
+                one.case.format_label or "–", one.case.kernel, one.case.cache, one.case.mode, _percent(floor.within_sd_ratio),
+                Styled(_percent(floor.between_sd_ratio), _style(floor.between_sd_ratio)),
+                *(_percent(seen.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
+            ]
+        )  # fmt: skip
+    show_table(columns, rows, title=title)
+
+
+def _document(found: _Found) -> dict[str, Any]:
     return {
-        "run_id": run.run_id,
-        "class_hash": run.environment.class_hash,
-        "contended_ratio": contended_ratio,
-        "verdict": verdict,
+        "run_id": found.run.run_id,
+        "class_hash": found.run.environment.class_hash,
+        "disturbed_ratio": found.disturbed_ratio,
+        "is_stored": found.is_stored,
+        "verdict": found.verdict,
         "cases": [
             {
-                "case_id": case.case_id,
-                "case_key": case.sensitivity.floor.case_key,
-                "method_hash": case.sensitivity.floor.method_hash,
-                "process_count": case.sensitivity.floor.process_count,
-                "within_sd_ratio": case.sensitivity.floor.within_sd_ratio,
-                "between_sd_ratio": case.sensitivity.floor.between_sd_ratio,
-                "pooled_between_sd_ratio": case.sensitivity.between_sd_ratio,
-                "smallest_step_ratio": {str(count): case.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES},
+                "case_id": one.name,
+                "case_key": one.sensitivity.floor.case_key,
+                "method_hash": one.sensitivity.floor.method_hash,
+                "process_count": one.sensitivity.floor.process_count,
+                "within_sd_ratio": one.sensitivity.floor.within_sd_ratio,
+                "between_sd_ratio": one.sensitivity.floor.between_sd_ratio,
+                "pooled_between_sd_ratio": one.sensitivity.between_sd_ratio,
+                "smallest_step_ratio": {str(count): one.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES},
             }
-            for case in cases
+            for one in found.cases
         ],
     }  # fmt: skip
 
 
-def _contended_share(records: Sequence[Record]) -> float:
+def _disturbed_ratio(records: Sequence[Record]) -> float:
     measured = [record.measurement for record in records if record.measurement is not None]
     disturbed = [one for one in measured if {"contended", "stolen", "shared-device"}.intersection(one.flags)]
     return len(disturbed) / len(measured) if measured else 0.0

@@ -28,8 +28,9 @@ def untraced(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def config(plugins=(), options=None, registered=()):
+def config(plugins=(), options=None, registered=(), under_xdist=False):
     return SimpleNamespace(
+        **({"workerinput": {"workerid": "gw0"}} if under_xdist else {}),
         option=SimpleNamespace(**{"usepdb": False, "capture": "fd", **(options or {})}),
         invocation_params=SimpleNamespace(plugins=plugins, args=()),
         pluginmanager=SimpleNamespace(hasplugin=lambda name: name in registered),
@@ -41,32 +42,32 @@ OPTIONS = BenchOptions()
 
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize(
-    ("options", "target", "configured", "environ", "kind"),
+    ("options", "target", "configured", "kind"),
     [
-        ({}, HERE, config(), {}, "auto"),
-        ({"isolate": "none"}, HERE, config(), {}, "none"),
-        ({"isolate": "case"}, HERE, config(), {}, "case"),
-        ({}, ELSEWHERE, config(), {}, "none"),
-        ({"predict_only": True, "isolate": "case"}, HERE, config(), {}, "none"),
-        ({"profiler": "ncu"}, HERE, config(), {}, "none"),
-        ({"timer": "simulated:noise=0.1"}, HERE, config(), {}, "none"),
-        ({"timer": "replay:run.json", "isolate": "case"}, HERE, config(), {}, "case"),
-        ({"timer": "simulated", "process_count": 3}, HERE, config(), {}, "auto"),
-        ({"process_count": 3, "isolate": "case"}, HERE, config(), {}, "case"),
-        ({"process_count": 3}, ELSEWHERE, config(), {}, "none"),
-        ({}, HERE, config(options={"usepdb": True}), {}, "none"),
-        ({"isolate": "case"}, HERE, config(options={"trace": True}), {}, "none"),
-        ({}, HERE, config(options={"setupshow": True}), {}, "none"),
-        ({}, HERE, config(plugins=["my_plugin"]), {}, "auto"),
-        ({}, HERE, config(plugins=[object()]), {}, "none"),
-        ({}, HERE, config(), {"PYTEST_XDIST_WORKER": "gw0"}, "none"),
-        ({}, HERE, config(options={"cov_source": ["."]}, registered=("_cov",)), {}, "none"),
-        ({}, HERE, config(options={"cov_source": []}, registered=("_cov",)), {}, "auto"),
-        ({"isolate": "case"}, HERE, config(options={"cov_source": ["."]}, registered=("_cov",)), {}, "case"),
+        ({}, HERE, config(), "auto"),
+        ({"isolate": "none"}, HERE, config(), "none"),
+        ({"isolate": "case"}, HERE, config(), "case"),
+        ({}, ELSEWHERE, config(), "none"),
+        ({"predict_only": True, "isolate": "case"}, HERE, config(), "none"),
+        ({"profiler": "ncu"}, HERE, config(), "none"),
+        ({"timer": "simulated:noise=0.1"}, HERE, config(), "none"),
+        ({"timer": "replay:run.json", "isolate": "case"}, HERE, config(), "case"),
+        ({"timer": "simulated", "process_count": 3}, HERE, config(), "auto"),
+        ({"process_count": 3, "isolate": "case"}, HERE, config(), "case"),
+        ({"process_count": 3}, ELSEWHERE, config(), "none"),
+        ({}, HERE, config(options={"usepdb": True}), "none"),
+        ({"isolate": "case"}, HERE, config(options={"trace": True}), "none"),
+        ({}, HERE, config(options={"setupshow": True}), "none"),
+        ({}, HERE, config(plugins=["my_plugin"]), "auto"),
+        ({}, HERE, config(plugins=[object()]), "none"),
+        ({}, HERE, config(under_xdist=True), "none"),
+        ({}, HERE, config(options={"cov_source": ["."]}, registered=("_cov",)), "none"),
+        ({}, HERE, config(options={"cov_source": []}, registered=("_cov",)), "auto"),
+        ({"isolate": "case"}, HERE, config(options={"cov_source": ["."]}, registered=("_cov",)), "case"),
     ],
 )
-def test_where_cases_are_measured(options, target, configured, environ, kind):
-    found = decide(replace(OPTIONS, **options), target, configured, environ)
+def test_where_cases_are_measured(options, target, configured, kind):
+    found = decide(replace(OPTIONS, **options), target, configured)
     assert found.kind == kind
     assert bool(found.reason) == (kind == "none")
 
@@ -76,7 +77,7 @@ def test_where_cases_are_measured(options, target, configured, environ, kind):
 def test_processes_need_workers(obstacle):
     options = replace(OPTIONS, process_count=2, **{k: v for k, v in obstacle.items() if k == "isolate"})
     with pytest.raises(InvalidValueError, match="--roofline-processes measures in worker processes"):
-        decide(options, HERE, config(options={k: v for k, v in obstacle.items() if k == "usepdb"}), {})
+        decide(options, HERE, config(options={k: v for k, v in obstacle.items() if k == "usepdb"}))
 
 
 @pytest.mark.parametrize(

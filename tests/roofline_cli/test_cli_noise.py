@@ -115,7 +115,7 @@ def test_json_says_all_of_it(pytest_run):
     pytest_run(lost={(2, process) for process in range(3)})
     document = json.loads(runner.invoke(app, ["doctor", "--noise", "--json"]).stdout)
     assert document["class_hash"] == CLASS.class_hash
-    assert document["contended_ratio"] == 0
+    assert (document["disturbed_ratio"], document["is_stored"]) == (0, True)
     assert document["verdict"].startswith("usable: ")
     assert [one["process_count"] for one in document["cases"]] == [8, 8, 5]
     assert document["cases"][0]["case_id"] == f"gemv {case(0).id}"
@@ -132,16 +132,18 @@ def test_table_fits_the_screen(pytest_run, monkeypatch, width):
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     header = next(line for line in lines if "Between" in line)
-    assert header.split()[:3] == ["Case", "Within", "Between"]
+    assert header.split()[:2] == ["Format", "Kernel"]
     assert "Step, 3" in header
     for words in ("1.4 %", "2.9 %", "usable: medians of fresh processes differ by", "stored as this machine's floor"):
         assert words in text
 
 
-def test_a_busy_machine_is_named(pytest_run):
+def test_noise_of_other_work_is_named_and_not_stored(pytest_run, tmp_path):
     pytest_run(flags=("contended",))
     done = runner.invoke(app, ["doctor", "--noise"])
     assert "Other processes used the CPUs in 100% of the measurements: measure again on a quiet machine" in done.stdout
+    assert "not stored: this is the noise of other work" in done.stdout
+    assert stored(tmp_path) == {}
 
 
 def test_a_failed_kernel_is_exit_code_one_and_the_rest_is_stored(pytest_run, tmp_path):
@@ -182,7 +184,7 @@ def test_verdict_of_a_machine(sd, word):
 
     floor = NoiseFloor(CLASS.class_hash, "k", METHOD.method_hash, sd, None, 8, "2026-03-01T10:00:00+00:00")
     quieter = replace(floor, case_key="other", between_sd_ratio=sd * 0.9)
-    cases = [noise.CaseNoise(name, one) for name, one in zip("ab", sensitivities([floor, quieter]), strict=True)]
+    cases = [noise.CaseNoise(case(index), one) for index, one in enumerate(sensitivities([floor, quieter]))]
     text = noise.verdict_text(cases, 0.0)
     assert text.startswith(f"{word}: ")
-    assert ", a);" in text
+    assert f", gemv {case(0).id});" in text
