@@ -73,8 +73,8 @@ class _WithoutBenchmark:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Any:
-    if "ROOFLINE_WORKER" in os.environ:  # started by plugin/supervisor.py to run single tests
-        _own("plugin.worker").attach(config)
+    if "ROOFLINE_WORKER" in os.environ:  # started by plugin/workers/supervisor.py to run single tests
+        _own("plugin.workers.worker").attach(config)
     try:
         return (yield)
     except RooflineUsageError as error:

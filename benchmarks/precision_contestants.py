@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from plugin.kernel_call import KernelCall
 from plugin.plan import MeasurePlan
 from plugin.runner import run_case
-from plugin.simulated import SimulatedTimer
-from plugin.stats import summarize
-from plugin.stopping import MedianInterval
-from plugin.timers import MonotonicTimer
+from plugin.simulation.simulated_timer import SimulatedTimer
+from plugin.timing.kernel_call import KernelCall
+from plugin.timing.stats import summarize
+from plugin.timing.stopping import MedianInterval
+from plugin.timing.timers import MonotonicTimer
 
 TARGET_RATIO = 0.01
 SIMULATED_TRUE_S = 1e-3

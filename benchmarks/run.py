@@ -56,7 +56,7 @@ def _measured(name: str, folder: Path, quick: bool) -> list[Row | Figure]:
 
 
 def _document(rows: Sequence[Row | Figure], is_quick: bool) -> dict[str, Any]:
-    from plugin.machine import cpu_name, usable_cpus
+    from plugin.machine.facts import cpu_name, usable_cpus
 
     packages = ("pytest", "pytest-benchmark", "sqlalchemy")
     return {

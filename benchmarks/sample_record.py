@@ -7,7 +7,7 @@ import random
 import uuid
 from dataclasses import replace
 
-from plugin.stats import summarize
+from plugin.timing.stats import summarize
 from results.records import EnvironmentInfo, Measurement, Method, PredictionRecord, ProcessInfo, Record, RunInfo
 from roofline_model import gemm, get_hardware, predict
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from plugin import benchmark_bridge
-from plugin.correctness import Check
+from plugin.gpu.profiler_command import is_profiled, profile_one_call
 from plugin.instruments import Instruments
-from plugin.kernel_call import KernelCall, make_kernel_call
-from plugin.machine import find_machine
+from plugin.machine.facts import find_machine
 from plugin.observe import Observed, observe, with_attribution, with_energy
 from plugin.pending import Pending
 from plugin.plan import MeasurePlan
-from plugin.profiler_command import is_profiled, profile_one_call
 from plugin.session import BenchSession
-from plugin.timers import Timer
+from plugin.timing.correctness import Check
+from plugin.timing.kernel_call import KernelCall, make_kernel_call
+from plugin.timing.timers import Timer
 from results.flags import DOUBTFUL_FLAGS
 from results.records import Measurement, Record
 from roofline_model.calibrated import predict_calibrated

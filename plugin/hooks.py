@@ -12,22 +12,24 @@ from typing import Any
 
 import pytest
 
-from plugin import benchmark_bridge, device_share, process_items, terminal
-from plugin.calibration import BUSY_NOTE, calibration_note
+from plugin import benchmark_bridge, terminal
+from plugin.calibration.cpu_calibration import BUSY_NOTE, calibration_note
 from plugin.fixtures import RooflineFixture
-from plugin.isolation import Isolation, decide, watchdog_s
-from plugin.machine import find_machine
-from plugin.machine_state import warnings
+from plugin.gpu import device_share
+from plugin.gpu.profiler_command import ncu_commands
+from plugin.machine.facts import find_machine
+from plugin.machine.state_warnings import warnings
 from plugin.options import BenchOptions
-from plugin.process_items import PassItem
-from plugin.profiler_command import ncu_commands
 from plugin.progress import Progress
 from plugin.session import BenchSession
 from plugin.signals import EndOnSignal, alarm, silence_alarm
-from plugin.supervisor import CannotStart, Supervisor
 from plugin.target import Target
-from plugin.worker import PLUGIN_NAME
-from plugin.worker_session import WorkerSession
+from plugin.workers import process_items
+from plugin.workers.isolation import Isolation, decide, watchdog_s
+from plugin.workers.process_items import PassItem
+from plugin.workers.supervisor import CannotStart, Supervisor
+from plugin.workers.worker import PLUGIN_NAME
+from plugin.workers.worker_session import WorkerSession
 from roofline_model.errors import InvalidValueError, RooflineError
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()

@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import plugin
-from plugin.bounded_sensors import bounded
-from plugin.canary import CanaryKeeper
-from plugin.canary_kernel import CALLS, make_canary_kernel
-from plugin.energy import measure_idle_power
-from plugin.machine import available_memory_bytes, find_machine
-from plugin.nvml import open_nvml_device
+from plugin.gpu.nvml import open_nvml_device
+from plugin.machine.canary import CanaryKeeper
+from plugin.machine.canary_kernel import CALLS, make_canary_kernel
+from plugin.machine.facts import available_memory_bytes, find_machine
 from plugin.options import BenchOptions
 from plugin.plan import MeasurePlan
-from plugin.rapl import open_cpu_sensors
-from plugin.replay import ReplayTimer
-from plugin.sensors import Sensors
-from plugin.simulated import SimulatedTimer
-from plugin.simulated_device import SimulatedDevice
-from plugin.simulated_settings import SimulatedSettings
-from plugin.stopping import MedianInterval
+from plugin.sensors.bounded_sensors import bounded
+from plugin.sensors.energy import measure_idle_power
+from plugin.sensors.protocol import Sensors
+from plugin.sensors.rapl import open_cpu_sensors
+from plugin.simulation.simulated_device import SimulatedDevice
+from plugin.simulation.simulated_settings import SimulatedSettings
+from plugin.simulation.simulated_timer import SimulatedTimer
 from plugin.target import Target
-from plugin.timers import MonotonicTimer, Timer
+from plugin.timing.replay import ReplayTimer
+from plugin.timing.stopping import MedianInterval
+from plugin.timing.timers import MonotonicTimer, Timer
 from results.records import Method
 from results.state_records import CanaryReading
 from roofline_model.case import Case
@@ -106,10 +106,10 @@ class Instruments:
             return replace(self._replay)
         if self._target.device == "cuda":
             if mode == "graph":
-                from plugin.cuda_graph import CudaGraphTimer
+                from plugin.gpu.cuda_graph import CudaGraphTimer
 
                 return CudaGraphTimer.create()
-            from plugin.cuda import CudaEventTimer
+            from plugin.gpu.cuda import CudaEventTimer
 
             return CudaEventTimer.create()
         if mode == "graph":
@@ -186,7 +186,7 @@ class Instruments:
     def cache_bytes(self) -> float | None:
         """Return the cache that cold has to defeat: this device's own, not the predicted chip's."""
         if self.runs_on_gpu:
-            from plugin.cuda import l2_cache_bytes
+            from plugin.gpu.cuda import l2_cache_bytes
 
             return l2_cache_bytes()
         if self._target.device == "cpu":
@@ -197,7 +197,7 @@ class Instruments:
     def free_bytes(self) -> float | None:
         """Return the memory that operands may come from."""
         if self.runs_on_gpu:
-            from plugin.cuda import free_device_bytes
+            from plugin.gpu.cuda import free_device_bytes
 
             return free_device_bytes()
         return available_memory_bytes()
@@ -207,7 +207,7 @@ class Instruments:
         if self.is_simulated:
             return _no_flush
         if self._flush is None:
-            from plugin.cache_state import make_flush
+            from plugin.timing.cache_state import make_flush
 
             size = self.cache_bytes()
             if not size:

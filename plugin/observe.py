@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
 
-from plugin.energy import disagreement_note, measure_energy
+from plugin.gpu.nvtx import case_range
 from plugin.instruments import Instruments
-from plugin.kernel_call import KernelCall
-from plugin.machine_state import StateWatch
-from plugin.nvtx import case_range
+from plugin.machine.state_warnings import StateWatch
 from plugin.plan import MeasurePlan
 from plugin.runner import run_interleaved
-from plugin.sensors import Sensors
-from plugin.series import CaseTiming
-from plugin.telemetry import Telemetry, median_of
-from plugin.throttle import RetrySchedule, is_capped
-from plugin.timers import Timer
+from plugin.sensors.energy import disagreement_note, measure_energy
+from plugin.sensors.protocol import Sensors
+from plugin.sensors.telemetry import Telemetry, median_of
+from plugin.sensors.throttle import RetrySchedule, is_capped
+from plugin.timing.kernel_call import KernelCall
+from plugin.timing.series import CaseTiming
+from plugin.timing.timers import Timer
 from results.records import TelemetrySample
 from results.state_records import EnergyReading, KernelAttribution, MachineState
 
@@ -137,7 +137,7 @@ def with_energy(
 
 def with_attribution(found: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:
     """Add what ran on the device per call; raises `UnsupportedError` where that cannot be traced."""
-    from plugin.cupti import attribute
+    from plugin.gpu.cupti import attribute
 
     schedule = found.timing.rotation.schedule(0, TRACED_CALLS)
     return replace(found, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))

@@ -9,9 +9,9 @@ from typing import Any
 from plugin.expected_record import expected_record
 from plugin.observe import Observed
 from plugin.plan import MeasurePlan
+from plugin.sensors.telemetry import median_of
 from plugin.session import BenchSession, utc_now
-from plugin.telemetry import median_of
-from plugin.timers import Timer
+from plugin.timing.timers import Timer
 from results.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
 from roofline_model.calibrated import CalibratedPrediction
 from roofline_model.case import Case

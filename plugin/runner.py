@@ -12,15 +12,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from plugin.correctness import Verifier, make_verifier
-from plugin.kernel_call import KernelCall
 from plugin.plan import MeasurePlan
-from plugin.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed
-from plugin.sensors import Sensors
-from plugin.series import CaseTiming, Series
-from plugin.stopping import StoppingRule
-from plugin.timers import Timer
-from plugin.warmup import warm_up
+from plugin.sensors.protocol import Sensors
+from plugin.timing.correctness import Verifier, make_verifier
+from plugin.timing.kernel_call import KernelCall
+from plugin.timing.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed
+from plugin.timing.series import CaseTiming, Series
+from plugin.timing.stopping import StoppingRule
+from plugin.timing.timers import Timer
+from plugin.timing.warmup import warm_up
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.units import format_bytes
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import plugin
-from plugin.calibration import cpu_device
-from plugin.canary import CanaryKeeper, CanaryLedger
-from plugin.environment import capture_environment, command_line, git_state
+from plugin.calibration.cpu_calibration import cpu_device
+from plugin.gpu.nvml import NvmlDevice, open_nvml_device
 from plugin.instruments import Instruments
-from plugin.machine import find_machine
-from plugin.nvml import NvmlDevice, open_nvml_device
+from plugin.machine.canary import CanaryKeeper, CanaryLedger
+from plugin.machine.environment import capture_environment, command_line, git_state
+from plugin.machine.facts import find_machine
 from plugin.options import BenchOptions
 from plugin.target import Target, resolve_target
 from results.export import export_documents, export_run_json

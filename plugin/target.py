@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from plugin.gpu_calibration import calibrated_gpu
-from plugin.machine import Machine, find_machine
+from plugin.calibration.gpu_calibration import calibrated_gpu
+from plugin.calibration.profile_file import DeviceKind, mismatch, read_profile, use_here
+from plugin.machine.facts import Machine, find_machine
 from plugin.options import BenchOptions
-from plugin.profile_file import DeviceKind, mismatch, read_profile, use_here
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.machine_constants import Calibration

@@ -11,7 +11,7 @@ from roofline_cli.options import JsonOption
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
-    from plugin.machine import Machine
+    from plugin.machine.facts import Machine
     from roofline_model.hardware import Device
     from roofline_model.machine_constants import Calibration, Constant
 
@@ -38,8 +38,8 @@ def calibrate(
     spread. Later runs here use them by themselves and say so; a ceiling is the best this machine has shown, so a busy
     moment never lowers one. FILE.toml is read by --hw and, in pytest, by --roofline-profile-file.
     """
-    from plugin.machine import find_machine
-    from plugin.profile_file import profile_text
+    from plugin.calibration.profile_file import profile_text
+    from plugin.machine.facts import find_machine
     from roofline_cli.output_file import check_output, write_text
     from roofline_model.errors import InvalidValueError, MissingDependencyError
 
@@ -79,10 +79,10 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
         typer.echo(text, err=True)
 
     if kind == "cpu":
-        from plugin.calibration import cpu_device
+        from plugin.calibration.cpu_calibration import cpu_device
 
         return cpu_device(machine, report, refresh=True, forget=forget, budget_s=seconds, with_scaling=True)
-    from plugin.gpu_calibration import gpu_device
+    from plugin.calibration.gpu_calibration import gpu_device
     from roofline_model.errors import UnsupportedError
 
     if (machine.torch_version or "").endswith("+cpu"):

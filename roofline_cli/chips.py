@@ -19,9 +19,9 @@ def find_chip(name: str) -> Device:
 
 def this_chip() -> Device:
     """Return this machine's chip: the registry's entry for its GPU, or the measured profile of its CPU."""
-    from plugin.calibration import cached_cpu_device
-    from plugin.gpu_calibration import calibrated_gpu
-    from plugin.machine import find_machine
+    from plugin.calibration.cpu_calibration import cached_cpu_device
+    from plugin.calibration.gpu_calibration import calibrated_gpu
+    from plugin.machine.facts import find_machine
     from roofline_model.errors import UnsupportedError
 
     here = find_machine()

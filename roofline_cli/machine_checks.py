@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from roofline_cli.packages import EXTRAS, PURPOSES, install_command, installed_packages, installed_version
 
 if TYPE_CHECKING:
-    from plugin.machine import Machine
+    from plugin.machine.facts import Machine
 
 State = Literal["ok", "info", "warn", "error"]
 
@@ -40,7 +40,7 @@ class Check:
 
 def run_checks(database: str | None, timeout_s: float) -> list[Check]:
     """Look at everything; importing torch is left to a subprocess and only done where an NVIDIA device is present."""
-    from plugin.machine import find_machine
+    from plugin.machine.facts import find_machine
     from roofline_cli.state_checks import state_checks
 
     machine = find_machine()
@@ -170,7 +170,7 @@ def _chip(machine: Machine) -> Check:
                 "describe it in a TOML file (start: `roofline hardware show gb10 --toml`) and pass --hw FILE.toml",
             )
         return Check("chip", "ok", f"{chip.key}: {why}")
-    from plugin.calibration import cached_cpu_device
+    from plugin.calibration.cpu_calibration import cached_cpu_device
 
     profile = cached_cpu_device(machine)
     if profile is None:

@@ -11,8 +11,8 @@ from roofline_cli.machine_checks import Check
 from roofline_cli.packages import installed_version
 
 if TYPE_CHECKING:
-    from plugin.load import LoadWatch
-    from plugin.machine import Machine
+    from plugin.machine.facts import Machine
+    from plugin.machine.load import LoadWatch
     from roofline_model.machine_constants import Calibration
 
 OLD_AFTER_DAYS = 90
@@ -27,7 +27,7 @@ def state_checks(machine: Machine, load: LoadWatch | None = None) -> list[Check]
 
 
 def _calibration(machine: Machine) -> Check:
-    from plugin.calibration import calibration_note
+    from plugin.calibration.cpu_calibration import calibration_note
 
     chip = _calibrated_chip(machine)
     known = None if chip is None else chip.calibration
@@ -49,10 +49,10 @@ def _calibration(machine: Machine) -> Check:
 
 def _calibrated_chip(machine: Machine) -> Any:
     if machine.kind == "cpu":
-        from plugin.calibration import cached_cpu_device
+        from plugin.calibration.cpu_calibration import cached_cpu_device
 
         return cached_cpu_device(machine)
-    from plugin.gpu_calibration import calibrated_gpu
+    from plugin.calibration.gpu_calibration import calibrated_gpu
 
     chip, _ = machine.match()
     return None if chip is None else calibrated_gpu(machine, chip)
@@ -67,8 +67,8 @@ def calibration_age_days(known: Calibration, now: datetime.datetime | None = Non
 
 
 def _gpu_checks(machine: Machine) -> list[Check]:
-    from plugin.bounded_sensors import bounded
-    from plugin.nvml import open_nvml_device
+    from plugin.gpu.nvml import open_nvml_device
+    from plugin.sensors.bounded_sensors import bounded
 
     device, why = open_nvml_device()
     if device is None:
@@ -137,8 +137,8 @@ def gpu_state(facts: Mapping[str, Any], other_processes: int | None) -> list[Che
 
 
 def _cpu_checks(load: LoadWatch | None) -> list[Check]:
-    from plugin.cpu_state import cpu_facts
-    from plugin.rapl import open_cpu_sensors
+    from plugin.machine.cpu_state import cpu_facts
+    from plugin.sensors.rapl import open_cpu_sensors
 
     sensors, why = open_cpu_sensors()
     readable = sensors is not None and not why and sensors.total_energy_j() is not None
@@ -169,7 +169,7 @@ def governor_check(facts: Mapping[str, Any]) -> Check:
 
 def load_checks(load: LoadWatch) -> list[Check]:
     """Return the checks of what others use of the CPUs, from a window that has ended."""
-    from plugin.load import CONTENDED_RATIO, STOLEN_RATIO
+    from plugin.machine.load import CONTENDED_RATIO, STOLEN_RATIO
 
     others, stolen = load.others_ratio, load.stolen_ratio
     if others is None or stolen is None:
@@ -191,7 +191,7 @@ def load_checks(load: LoadWatch) -> list[Check]:
 def _look() -> LoadWatch:
     import time
 
-    from plugin.load import LoadWatch
+    from plugin.machine.load import LoadWatch
 
     load = LoadWatch()
     with load:

@@ -1,6 +1,6 @@
 """What a machine measured about itself: ceilings and constants with their spread, and under which conditions.
 
-`plugin.calibration` measures them, a chip file carries them in its [calibration] table, `calibrated.py` predicts with them.
+`plugin.calibration.cpu_calibration` measures them, a chip file carries them in its [calibration] table, `calibrated.py` predicts with them.
 Times are in seconds, rates in B/s or FLOP/s; every number is the outcome of repeated measuring, never a guess.
 """
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plugin import warmup
-from plugin.kernel_call import KernelCall
 from plugin.plan import MeasurePlan
 from plugin.runner import run_case, run_interleaved
-from plugin.simulated import SimulatedTimer
-from plugin.stopping import MedianInterval
+from plugin.simulation.simulated_timer import SimulatedTimer
+from plugin.timing import warmup
+from plugin.timing.kernel_call import KernelCall
+from plugin.timing.stopping import MedianInterval
 from roofline_model.errors import UnsupportedError
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 
+import fake_nvml as fake
+import pynvml
 import pytest
 
-from plugin import bounded_sensors, energy, sensor_log
-from plugin.bounded_sensors import BoundedSensors, bounded
-from plugin.energy import measure_energy, measure_idle_power
-from plugin.machine_state import StateWatch, gpu_warnings, warnings
-from plugin.nvml import NvmlDevice
-from plugin.telemetry import Telemetry
-from plugin.throttle import ThrottleWatch
+from plugin.gpu.nvml import NvmlDevice
+from plugin.machine.state_warnings import StateWatch, gpu_warnings, warnings
+from plugin.sensors import bounded_sensors, energy, sensor_log
+from plugin.sensors.bounded_sensors import BoundedSensors, bounded
+from plugin.sensors.energy import measure_energy, measure_idle_power
+from plugin.sensors.telemetry import Telemetry
+from plugin.sensors.throttle import ThrottleWatch
 
-pynvml = pytest.importorskip("pynvml")
-_SPEC = importlib.util.spec_from_file_location("fake_nvml", Path(__file__).parents[1] / "plugin" / "fake_nvml.py")
-fake = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(fake)
 FakeNvml, error = fake.FakeNvml, fake.error
 
 READINGS = (
@@ -175,7 +171,7 @@ def frozen(monkeypatch):
     """An H200 whose every call blocks from the moment `freeze` is set until the test ends."""
     monkeypatch.setattr(bounded_sensors, "LIMIT_S", 0.02)
     monkeypatch.setattr(sensor_log, "JOIN_S", 0.02)
-    monkeypatch.setattr("plugin.telemetry.JOIN_S", 0.02)
+    monkeypatch.setattr("plugin.sensors.telemetry.JOIN_S", 0.02)
     freeze, thaw = threading.Event(), threading.Event()
     library = FakeNvml.h200()
     original = library._call

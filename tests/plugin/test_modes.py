@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from plugin.correctness import WrongResultError
-from plugin.kernel_call import KernelCall
 from plugin.plan import MeasurePlan
 from plugin.runner import BURST_S, run_case
-from plugin.series import BURST_REST_S
-from plugin.stopping import MedianInterval
+from plugin.timing.correctness import WrongResultError
+from plugin.timing.kernel_call import KernelCall
+from plugin.timing.series import BURST_REST_S
+from plugin.timing.stopping import MedianInterval
 from roofline_model.errors import UnsupportedError
 
 

@@ -45,8 +45,8 @@ def suite(pytester, monkeypatch):
     pytester.makepyfile(
         conftest="""
         import dataclasses
-        import plugin.fixtures, plugin.machine, plugin.target
-        cpu = dataclasses.replace(plugin.machine.find_machine(), kind="cpu", facts=None)
+        import plugin.fixtures, plugin.machine.facts, plugin.target
+        cpu = dataclasses.replace(plugin.machine.facts.find_machine(), kind="cpu", facts=None)
         for module in (plugin.fixtures, plugin.target):
             module.find_machine = lambda: cpu
         """,

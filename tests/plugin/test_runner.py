@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plugin.correctness import WrongResultError
-from plugin.kernel_call import KernelCall
 from plugin.plan import MeasurePlan
 from plugin.runner import run_case, run_interleaved
-from plugin.simulated import SimulatedTimer
-from plugin.stopping import MedianInterval
+from plugin.simulation.simulated_timer import SimulatedTimer
+from plugin.timing.correctness import WrongResultError
+from plugin.timing.kernel_call import KernelCall
+from plugin.timing.stopping import MedianInterval
 from roofline_model.errors import InvalidValueError, UnsupportedError
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugin.machine import Machine
+from plugin.machine.facts import Machine
 from plugin.options import BenchOptions
 from plugin.target import resolve_target
 from roofline_model import DeviceFacts, create_custom_asic

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from plugin import calibration, gpu_calibration, machine
-from plugin.ceilings import CpuReadings
+from plugin.calibration import cpu_calibration as calibration
+from plugin.calibration import gpu_calibration
+from plugin.calibration.cpu_ceilings import CpuReadings
+from plugin.machine import facts as machine
 from roofline_cli.main import app
 from roofline_model.hardware import DeviceFacts, get_hardware
 from roofline_model.machine_constants import Constant

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from plugin import calibration, machine
+from plugin.calibration import cpu_calibration as calibration
+from plugin.machine import facts as machine
 from roofline_cli import machine_checks, packages, state_checks
 from roofline_cli.main import app
 from roofline_model.hardware import DeviceFacts
@@ -304,7 +305,7 @@ def test_what_a_driver_does_not_tell_is_not_a_problem():
 
 
 def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
-    from plugin import nvml
+    from plugin.gpu import nvml
 
     pretend(GB10, answer=(0, "True 13.0 1\n", ""))
     monkeypatch.setattr(nvml, "open_nvml_device", lambda: (None, "NVML: broken"))
@@ -339,7 +340,7 @@ def test_load_and_steal(others, stolen, warned):
 
 
 def test_an_energy_counter_that_root_alone_reads_has_its_command(pretend, monkeypatch):
-    from plugin import rapl
+    from plugin.sensors import rapl
 
     pretend()
     monkeypatch.setattr(

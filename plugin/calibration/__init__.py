@@ -1,0 +1,1 @@
+"""This machine's real ceilings, measured: what `--hw auto` and `roofline calibrate` use."""

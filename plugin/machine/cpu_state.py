@@ -1,0 +1,160 @@
+"""What the CPUs are set to and what they are doing: governor, frequency, boost, SMT, NUMA, pinning, quota, swap.
+
+Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from plugin.machine.cgroup import CpuQuota, read_quota
+
+ROOT = Path("/")
+_CPUS = "sys/devices/system/cpu"
+_HYPERVISOR_NAMES = {
+    "kvm": "KVM", "qemu": "KVM", "vmware": "VMware", "virtualbox": "VirtualBox", "xen": "Xen", "microsoft": "Hyper-V",
+    "amazon": "EC2", "google": "Google Compute Engine",
+}  # fmt: skip
+
+
+def allowed_cpus() -> list[int]:
+    """Return the CPUs this process may run on, in order; empty where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def cpu_facts(root: Path = ROOT, cpus: Iterable[int] | None = None) -> dict[str, Any]:
+    """Return the CPU's part of the environment: settings that decide or explain a timing, None where not told.
+
+    governor: one name, or several joined by + where CPUs differ. cpu_quota_ratio: CPUs' worth of time a container may
+    use. allowed_cpus: as in `taskset`, e.g. 0-3,8. numa_node_count, hypervisor (name, or "unknown" where only the
+    processor's flag shows one).
+    """
+    cpus = allowed_cpus() if cpus is None else list(cpus)
+    quota = read_quota(root)
+    return {
+        "governor": _joined(root, cpus, "cpufreq/scaling_governor"),
+        "cpu_driver": _joined(root, cpus, "cpufreq/scaling_driver"),
+        "energy_preference": _joined(root, cpus, "cpufreq/energy_performance_preference"),
+        "cpu_clock_hz": mean_clock_hz(cpus, root),
+        "cpu_min_clock_hz": min(_kilohertz(root, cpus, "cpufreq/scaling_min_freq"), default=None),
+        "cpu_max_clock_hz": max(_kilohertz(root, cpus, "cpufreq/scaling_max_freq"), default=None),
+        "boost": boost(root),
+        "smt": _smt(root),
+        "numa_node_count": len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or None,
+        "online_cpus": _read(root / _CPUS / "online"),
+        "allowed_cpus": ranges(cpus) or None,
+        "isolated_cpus": _read(root / _CPUS / "isolated") or None,
+        "cpu_quota_ratio": quota.quota_ratio,
+        "hypervisor": hypervisor(root),
+        "swap_used_bytes": swap_used_bytes(root),
+    }
+
+
+def mean_clock_hz(cpus: Iterable[int] | None = None, root: Path = ROOT) -> float | None:
+    """Return the mean frequency of some CPUs now: cpufreq's, else the one /proc/cpuinfo shows, else None."""
+    wanted = set(allowed_cpus() if cpus is None else cpus)
+    clocks = _kilohertz(root, sorted(wanted), "cpufreq/scaling_cur_freq")
+    if not clocks:
+        clocks = [clock_hz for cpu, clock_hz in _cpuinfo_clocks(root) if cpu in wanted]
+    return sum(clocks) / len(clocks) if clocks else None
+
+
+def boost(root: Path = ROOT) -> bool | None:
+    """Return whether the CPU may exceed its base frequency (turbo, core performance boost), or None."""
+    no_turbo = _read(root / _CPUS / "intel_pstate/no_turbo")
+    if no_turbo in ("0", "1"):
+        return no_turbo == "0"
+    text = _read(root / _CPUS / "cpufreq/boost")
+    return text == "1" if text in ("0", "1") else None
+
+
+def hypervisor(root: Path = ROOT) -> str | None:
+    """Return the virtual machine's maker, "unknown" where only the processor's flag says there is one, or None."""
+    folder = root / "sys/class/dmi/id"
+    text = f"{_read(folder / 'sys_vendor') or ''} {_read(folder / 'product_name') or ''}".lower()
+    for part, title in _HYPERVISOR_NAMES.items():
+        is_real = "metal" in text or (part == "microsoft" and "virtual" not in text)
+        if part in text and not is_real:
+            return title
+    kind = _read(root / "sys/hypervisor/type")
+    if kind:
+        return _HYPERVISOR_NAMES.get(kind, kind)
+    flags = re.search(r"^flags\s*:.*$", _read(root / "proc/cpuinfo") or "", re.MULTILINE)
+    return "unknown" if flags and " hypervisor" in flags[0] else None
+
+
+def swap_used_bytes(root: Path = ROOT) -> int | None:
+    """Return the swap space in use, or None."""
+    values = dict(re.findall(r"^(Swap\w+):\s*(\d+) kB", _read(root / "proc/meminfo") or "", re.MULTILINE))
+    if "SwapTotal" not in values or "SwapFree" not in values:
+        return None
+    return (int(values["SwapTotal"]) - int(values["SwapFree"])) * 1024
+
+
+def heat_throttle_s(cpus: Iterable[int] | None = None, root: Path = ROOT) -> float | None:
+    """Return the longest time any CPU's package has been held down by heat since boot (Intel tells), or None.
+
+    thermal_throttle/package_throttle_total_time_ms, kernel 5.10 and later.
+    """
+    wanted = allowed_cpus() if cpus is None else cpus
+    texts = [_read(root / _CPUS / f"cpu{cpu}/thermal_throttle/package_throttle_total_time_ms") for cpu in wanted]
+    return max((int(text) / 1e3 for text in texts if text and text.isdecimal()), default=None)
+
+
+def throttle_s(root: Path = ROOT, quota: CpuQuota | None = None) -> dict[str, float] | None:
+    """Return the cumulative seconds per reason for which our CPUs were stopped or slowed, or None where nothing tells.
+
+    "cgroup quota": the container used up its CPU limit, and its threads stood still. "package thermal": heat.
+    """
+    quota = read_quota(root) if quota is None else quota
+    heat_s = heat_throttle_s(root=root)
+    found = {"cgroup quota": quota.throttled_s, "package thermal": heat_s}
+    return {reason: seconds for reason, seconds in found.items() if seconds is not None} or None
+
+
+def ranges(cpus: Iterable[int]) -> str:
+    """Return CPU numbers as the kernel writes them: 0-3,8."""
+    groups: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if groups and cpu == groups[-1][1] + 1:
+            groups[-1][1] = cpu
+        else:
+            groups.append([cpu, cpu])
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in groups)
+
+
+def _cpuinfo_clocks(root: Path) -> Iterator[tuple[int, float]]:
+    """Yield (CPU, frequency) from /proc/cpuinfo, which Arm kernels leave out."""
+    cpu = -1
+    for line in (_read(root / "proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "processor" and value.strip().isdecimal():
+            cpu = int(value)
+        elif name.strip() == "cpu MHz" and re.fullmatch(r"\d+(\.\d+)?", value.strip()) and float(value) > 0:
+            yield cpu, float(value) * 1e6
+
+
+def _smt(root: Path) -> bool | None:
+    text = _read(root / _CPUS / "smt/active")
+    return text == "1" if text in ("0", "1") else None
+
+
+def _kilohertz(root: Path, cpus: Iterable[int], name: str) -> list[float]:
+    texts = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
+    return [int(text) * 1e3 for text in texts if text and text.isdecimal() and int(text) > 0]
+
+
+def _joined(root: Path, cpus: Iterable[int], name: str) -> str | None:
+    found = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
+    return "+".join(dict.fromkeys(text for text in found if text)) or None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,147 @@
+"""What this machine is, found without importing torch: a GPU through NVML or the kernel's files, else the CPU."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from plugin.gpu.nvml import open_nvml_device
+from roofline_model.hardware import Device, DeviceFacts, match_device
+
+_PROC_GPUS = Path("/proc/driver/nvidia/gpus")
+_DEVICE_TREE_MODEL = Path("/proc/device-tree/model")
+_CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The device kernels would run on here, and how it was found."""
+
+    kind: Literal["cpu", "cuda"]
+    reason: str
+    cpu_name: str
+    cpu_count: int
+    """Logical CPUs this process may use."""
+    cache_bytes: int | None
+    """Last-level cache of the CPU."""
+    memory_bytes: int | None
+    facts: DeviceFacts | None = None
+    """The GPU's own facts when kind is cuda."""
+    torch_version: str | None = None
+    """Installed torch, read without importing it; `+cpu` builds cannot use a GPU."""
+
+    @property
+    def thread_count(self) -> int:
+        """Threads that torch uses for one kernel on the CPU: OMP_NUM_THREADS, else every usable CPU."""
+        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        return int(asked) if asked.isdecimal() and int(asked) > 0 else self.cpu_count
+
+    def match(self) -> tuple[Device | None, str]:
+        """Return the registry chip this machine's GPU is, and why (or why none)."""
+        if self.facts is None:
+            return None, f"no NVIDIA device: {self.reason}"
+        return match_device(self.facts)
+
+
+@cache
+def find_machine() -> Machine:
+    """Look at this machine once per process."""
+    facts, reason = _find_gpu()
+    return Machine(
+        kind="cpu" if facts is None else "cuda",
+        reason=reason,
+        cpu_name=cpu_name(),
+        cpu_count=usable_cpus(),
+        cache_bytes=last_level_cache_bytes(),
+        memory_bytes=_memory_bytes(),
+        facts=facts,
+        torch_version=installed_version("torch"),
+    )
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed distribution without importing it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _find_gpu() -> tuple[DeviceFacts | None, str]:
+    device, why_not = open_nvml_device()
+    if device is not None:
+        name = device.name()
+        if name:
+            return DeviceFacts(
+                name, device.compute_capability(), None, device.memory_total_bytes()
+            ), "found through NVML"
+        why_not = "NVML gives no device name"
+    for information in sorted(_PROC_GPUS.glob("*/information")):
+        found = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
+        if found:
+            return DeviceFacts(found.group(1).strip()), f"found in the driver's files ({why_not})"
+    model = _read(_DEVICE_TREE_MODEL)
+    if model and "jetson" in model.lower():
+        return DeviceFacts(model, memory_bytes=_memory_bytes()), "found in the device tree"
+    return None, why_not
+
+
+def cpu_name() -> str:
+    """Return the processor's model name as the system reports it."""
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        if line.startswith(("model name", "Model name", "Hardware", "cpu model")):
+            return line.partition(":")[2].strip()
+    return _lscpu_name() or platform.processor() or platform.machine()
+
+
+def _lscpu_name() -> str | None:
+    """Return the core types as lscpu decodes them, joined by +: 64-bit Arm kernels print part numbers only."""
+    try:
+        done = subprocess.run(
+            ["lscpu"], capture_output=True, text=True, timeout=5, check=False, env={**os.environ, "LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = re.findall(r"^\s*Model name:\s*(\S.*?)\s*$", done.stdout, re.MULTILINE)
+    return "+".join(dict.fromkeys(name for name in names if name != "-")) or None
+
+
+def usable_cpus() -> int:
+    """Return how many logical CPUs this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def last_level_cache_bytes() -> int | None:
+    """Return the size of the CPU's last-level cache from the kernel's files, or None where it is not told."""
+    sizes = []
+    for index in _CACHE_FOLDER.glob("index*"):
+        level, size = _read(index / "level"), _read(index / "size")
+        found = re.fullmatch(r"(\d+)([KMG])", size or "")
+        if level and found:
+            sizes.append((int(level), int(found[1]) * {"K": 1024, "M": 1024**2, "G": 1024**3}[found[2]]))
+    return max(sizes)[1] if sizes else None
+
+
+def available_memory_bytes() -> int | None:
+    """Return the memory that can be used without swapping, now."""
+    found = re.search(r"^MemAvailable:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _memory_bytes() -> int | None:
+    found = re.search(r"^MemTotal:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip("\0\n ")
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""Power, energy, clocks and temperatures, whatever device they come from."""

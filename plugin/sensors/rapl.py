@@ -1,0 +1,200 @@
+"""Energy of CPU packages: the kernel's powercap counters (RAPL, Intel and AMD), or AMD's energy driver; as `Sensors`.
+
+The counters are in microjoules, wrap around at `max_energy_range_uj` and are readable by root only unless opened.
+Domains counted: the packages. Not counted: memory outside them (the dram domain), the whole platform (psys), and the
+second, memory-mapped interface to the same packages. Source: the kernel's Documentation/power/powercap.
+
+Unproven on hardware: the machine this was written on is a virtual one without RAPL.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from plugin.machine import cpu_state
+
+ROOT = Path("/")
+MIN_POWER_INTERVAL_S = 0.02
+"""Power is energy over time between two readings at least this far apart; the counter updates about every millisecond."""
+OPEN_COMMAND = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
+_CPU_HEAT = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
+_CPU_ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc-thermal", "CPU-therm")
+
+
+@dataclass(slots=True)
+class _Counter:
+    """One package's counter, unwrapped."""
+
+    path: Path
+    range_uj: int | None
+    last_uj: int | None = None
+    total_uj: int = 0
+
+    def read_uj(self) -> int | None:
+        """Return the energy since the first reading, or None where it cannot be read or a wrap cannot be undone."""
+        now_uj = _number(self.path)
+        if now_uj is None:
+            return None
+        if self.last_uj is not None:
+            gained_uj = now_uj - self.last_uj
+            if (
+                gained_uj < 0
+            ):  # wrapped around; once at most, or it was read too seldom (1 min at 1 kW in the worst case)
+                if self.range_uj is None or now_uj > self.range_uj:
+                    self.last_uj = now_uj
+                    return None
+                gained_uj += self.range_uj + 1
+            self.total_uj += gained_uj
+        self.last_uj = now_uj
+        return self.total_uj
+
+
+class CpuSensors:
+    """`Sensors` of the CPU packages. Power is derived from the energy counter, so it cannot check it."""
+
+    scope = "cpu-package"
+    counter_source = "rapl"
+    samples_source = "rapl"
+    power_is_derived = True
+    reading_period_s = 0.1
+    """For a background sampler: it runs on the CPUs that are measured, so it must cost nothing worth mentioning."""
+
+    def __init__(self, counters: list[tuple[Path, int | None]], root: Path = ROOT) -> None:
+        self._root = root
+        self._counters = [_Counter(path, range_uj) for path, range_uj in counters]
+        self._lock = threading.Lock()
+        self._heat_paths = _heat_paths(root)
+        self._power_from: tuple[float, float] | None = None
+        self._power_w: float | None = None
+
+    def total_energy_j(self) -> float | None:
+        """Return the energy of all packages since the first reading."""
+        with self._lock:  # a sampler and its owner both read
+            return self._energy_j()
+
+    def _energy_j(self) -> float | None:
+        values = [counter.read_uj() for counter in self._counters]
+        known = [value for value in values if value is not None]
+        return sum(known) / 1e6 if known and len(known) == len(values) else None
+
+    def power_w(self) -> float | None:
+        """Return the mean power since the last reading 20 ms ago or earlier; None at the first."""
+        with self._lock:
+            energy_j, now_s = self._energy_j(), time.perf_counter()
+            if energy_j is None:
+                self._power_from, self._power_w = None, None
+            elif self._power_from is None or energy_j < self._power_from[1]:
+                self._power_from = (now_s, energy_j)
+            elif now_s - self._power_from[0] >= MIN_POWER_INTERVAL_S:
+                self._power_w = (energy_j - self._power_from[1]) / (now_s - self._power_from[0])
+                self._power_from = (now_s, energy_j)
+            return self._power_w
+
+    def sm_clock_hz(self) -> float | None:
+        """Return None: a CPU has no SM."""
+        return None
+
+    def memory_clock_hz(self) -> float | None:
+        """Return None: not told by the kernel."""
+        return None
+
+    def cpu_clock_hz(self) -> float | None:
+        """Return the mean frequency of the CPUs we may use."""
+        return cpu_state.mean_clock_hz(root=self._root)
+
+    def rated_clock_hz(self) -> float | None:
+        """Return None: what a CPU should hold depends on how many of its cores work."""
+        return None
+
+    def temperature_c(self) -> float | None:
+        """Return the hottest reading of the CPU's own sensors, in °C."""
+        found = [_number(path) for path in self._heat_paths]
+        return max((value / 1e3 for value in found if value is not None and 0 < value < 200_000), default=None)
+
+    def utilization_ratio(self) -> float | None:
+        """Return None: `load.LoadWatch` measures CPU time over a window."""
+        return None
+
+    def memory_used_bytes(self) -> float | None:
+        """Return None: there is no device memory."""
+        return None
+
+    def throttle_s(self) -> Mapping[str, float] | None:
+        """Return the seconds for which a container's quota or heat held our CPUs back."""
+        return cpu_state.throttle_s(self._root)
+
+    def other_process_count(self) -> int | None:
+        """Return None: other processes show as CPU time in `load.LoadWatch`."""
+        return None
+
+
+def open_cpu_sensors(root: Path = ROOT) -> tuple[CpuSensors | None, str]:
+    """Return the CPU's sensors, and why they give no energy ("" where they do).
+
+    Without readable counters the sensors still tell throttling, frequency and temperature; None only where the system
+    has no such files at all.
+    """
+    counters, reason = _find_counters(root)
+    if not counters and not (root / "proc/stat").exists():
+        return None, "this system has no /proc and /sys: CPU sensors are read on Linux only"
+    return CpuSensors(counters, root), reason
+
+
+def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], str]:
+    """Return (counter file, range) of each package, and why there is none."""
+    powercap = root / "sys/class/powercap"
+    found = []
+    for folder in sorted(powercap.glob("intel-rapl:*")):
+        is_package = (_text(folder / "name") or "").startswith("package")
+        if is_package and (folder / "energy_uj").exists():
+            found.append((folder / "energy_uj", _number(folder / "max_energy_range_uj")))
+    if not found:
+        found = _amd_energy(root)
+    if not found:
+        return (
+            [],
+            "no CPU energy counter here (/sys/class/powercap is empty: a virtual machine, a container or an Arm CPU)",
+        )
+    if any(_number(path) is None for path, _ in found):
+        return (
+            [],
+            f"the CPU energy counters cannot be read (root only, as a rule); `{OPEN_COMMAND}` opens them until the next boot",
+        )
+    return found, ""
+
+
+def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:
+    """Return the socket counters of the amd_energy driver (64-bit accumulated: they do not wrap)."""
+    found: list[tuple[Path, int | None]] = []
+    for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
+        if _text(folder / "name") == "amd_energy":
+            labels = [one for one in sorted(folder.glob("energy*_label")) if (_text(one) or "").startswith("Esocket")]
+            found.extend((one.with_name(one.name.replace("_label", "_input")), None) for one in labels)
+    return found
+
+
+def _heat_paths(root: Path) -> list[Path]:
+    """Return the files of the CPU's own temperature sensors: hwmon's, else the thermal zones'."""
+    drivers = [folder for folder in (root / "sys/class/hwmon").glob("hwmon*") if _text(folder / "name") in _CPU_HEAT]
+    found = [path for folder in drivers for path in sorted(folder.glob("temp*_input"))]
+    zones = sorted((root / "sys/class/thermal").glob("thermal_zone*"))
+    return found or [zone / "temp" for zone in zones if _text(zone / "type") in _CPU_ZONES]
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None

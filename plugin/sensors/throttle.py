@@ -1,0 +1,114 @@
+"""Was the clock held down while we measured? Time per reason from the driver's cumulative counters, and the retry rule.
+
+Sampling the reason bits misses short events; the counters do not. They advance in steps of about 100 ms (observed on
+NVIDIA; none documented), so a short case can end before its step is booked. Therefore: when the case ends with a reason
+active that has gained nothing, the counters are read once more a step later; and a step that belongs to the case before
+does no harm, because a reason alone never marks a case: its clock must also be low (`is_capped`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plugin.sensors.protocol import Sensors
+
+RATED_RATIO = 0.985
+"""Below this share of the rated clock a reason counts (harness research §3.2: a power-cap bit at full boost is ordinary
+regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/nvbench issue 231)."""
+COUNTER_STEP_S = 0.1
+CGROUP_QUOTA = "cgroup quota"
+"""The reason by which `cpu_state` reports a container stopped by its CPU limit: no clock shows it, the threads stand still."""
+_CLOCKLESS_REASONS = frozenset({"software thermal", "hardware thermal", "hardware power brake", "package thermal"})
+"""Reasons that count where the clock is unknown: heat and supply are never ordinary regulation, a power cap is."""
+
+
+def is_capped(throttled_s: Mapping[str, float] | None, clock_hz: float | None, rated_hz: float | None) -> bool:
+    """Return whether a case ran on a held-down chip: a reason gained time and the clock was below 98.5 % of rated.
+
+    A container stopped by its CPU quota is capped at any clock. Where either clock is unknown only heat and supply count.
+    """
+    gained = {reason for reason, seconds in (throttled_s or {}).items() if seconds > 0}
+    if CGROUP_QUOTA in gained:
+        return True
+    if clock_hz is None or rated_hz is None or rated_hz <= 0:
+        return bool(gained & _CLOCKLESS_REASONS)
+    return bool(gained) and clock_hz < RATED_RATIO * rated_hz
+
+
+def gained_s(before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> dict[str, float] | None:
+    """Return the seconds each reason gained: only those that did, empty for none, None where unreadable.
+
+    A counter that ran backwards (driver reloaded) tells nothing and is left out; when all did, nothing is known.
+    """
+    if before is None or after is None:
+        return None
+    differences = {reason: after[reason] - before[reason] for reason in after if reason in before}
+    known = {reason: seconds for reason, seconds in differences.items() if seconds >= 0}
+    if not known:
+        return None
+    return {reason: seconds for reason, seconds in known.items() if seconds > 0}
+
+
+class ThrottleWatch:
+    """Watches one device's throttle counters between `with` and its end; sensors of None tell nothing."""
+
+    def __init__(self, sensors: Sensors | None, pause: Callable[[float], Any] = time.sleep) -> None:
+        self._sensors = sensors
+        self._pause = pause
+        self._before: Mapping[str, float] | None = None
+        self._after: Mapping[str, float] | None = None
+
+    def __enter__(self) -> ThrottleWatch:
+        self._after = None
+        self._before = self._read()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._after = self._read()
+        if self._has_late_step():
+            self._pause(COUNTER_STEP_S)
+            self._after = self._read()
+
+    @property
+    def throttled_s(self) -> Mapping[str, float] | None:
+        """Seconds each reason gained in the window; empty: none did, None: unreadable."""
+        return gained_s(self._before, self._after)
+
+    def _read(self) -> Mapping[str, float] | None:
+        return None if self._sensors is None else self._sensors.throttle_s()
+
+    def _has_late_step(self) -> bool:
+        """Return whether a counted reason is active now whose counter has not moved yet."""
+        ask = getattr(self._sensors, "throttle_reasons", None)
+        throttled_s = self.throttled_s
+        if ask is None or throttled_s is None or self._after is None:
+            return False
+        return bool({*(ask() or ())} & set(self._after) - set(throttled_s))
+
+
+@dataclass(slots=True)
+class RetrySchedule:
+    """How often a capped case is measured anew, and how long the chip may rest before each try.
+
+    50 ms growing by half up to 0.5 s, three retries (nvbench's recovery delays, bounded); then the case is kept and
+    marked, never dropped.
+    """
+
+    max_count: int = 3
+    next_s: float = 0.05
+    growth_factor: float = 1.5
+    longest_s: float = 0.5
+    count: int = 0
+    """Retries granted so far."""
+
+    def next_rest_s(self) -> float | None:
+        """Return how long to rest before the next try, or None when there is to be none."""
+        if self.count >= self.max_count:
+            return None
+        pause_s = min(self.next_s, self.longest_s)
+        self.count += 1
+        self.next_s = min(self.growth_factor * pause_s, self.longest_s)
+        return pause_s

@@ -1,0 +1,349 @@
+"""Runs roofline tests in workers: hands them out, logs their reports, stores their records, replaces who dies.
+
+A worker that dies or does not come back costs the case it was measuring; everything it sent before is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugin.session import BenchSession, utc_now
+from plugin.workers.isolation import Isolation, watchdog_s
+from plugin.workers.replay_item import finish_here, replay_benchmark
+from plugin.workers.worker_process import WorkerDied, WorkerProcess
+from plugin.workers.worker_protocol import Message, report_from, warning_from
+from plugin.workers.worker_session import pack
+from results.plain_form import from_plain, to_plain
+from results.records import ProcessInfo, Record
+from results.state_records import CanaryReading
+
+STARTUP_LIMIT_S = 300.0
+"""For a worker to import, collect and be ready; the per-case watchdog starts after it."""
+IMPORT_LIMIT_S = 120.0
+"""A fresh worker's first case may spend this long in imports (torch, Triton) on top of the watchdog's limit."""
+END_LIMIT_S = 20.0
+"""For a worker's fixtures to end; it is killed then."""
+MAX_FAILED_STARTS = 3
+_STACK_LINES = 20
+
+
+class CannotStart(Exception):
+    """Workers die before they are ready; the text is one line."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """What is known of the test that a worker runs now."""
+
+    item: pytest.Item
+    """As pytest shows it: the test, or one of its further passes."""
+    reports: list[Any] = field(default_factory=list)
+    declared: dict[str, Message] = field(default_factory=dict)
+    """Last announcement of each case that is not stored yet, by case key."""
+    stored: list[Record] = field(default_factory=list)
+    done: Message | None = None
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Owns the worker of a run. `run` measures one test; `close` ends the worker."""
+
+    config: pytest.Config
+    session: BenchSession
+    isolation: Isolation
+    report: Callable[[str], None]
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    replaced: list[str] = field(default_factory=list)
+    """How each worker ended that did not end by itself."""
+    _worker: WorkerProcess | None = None
+    _process: ProcessInfo = field(default_factory=ProcessInfo)
+    _started: int = 0
+    _cases_of_worker: int = 0
+    _uses_torch: bool = False
+
+    @property
+    def limit_s(self) -> float:
+        """Return the watchdog's limit for one case."""
+        return watchdog_s(self.session.options)
+
+    def run(self, item: pytest.Item, measured: pytest.Item, following: pytest.Item | None, nextitem: Any) -> None:
+        """Run a test in the worker and log it as `item`.
+
+        `measured` is the collected test, which differs from `item` for a further pass; `following` is what this worker
+        will be asked for next, None for nothing; `nextitem` is pytest's own next test. Raises `CannotStart`.
+        """
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        running = _Running(item)
+        began_s = time.time()
+        try:
+            worker = self._ready_worker()
+            if self.isolation.kind == "case":
+                following = None
+            worker.send({"kind": "run", "test": measured.nodeid, "next": following.nodeid if following else None})
+            self._listen(worker, running)
+        except WorkerDied as death:
+            self._bury(running, str(death), began_s)
+        except pytest.fail.Exception as error:  # a watchdog of somebody else's, such as pytest-timeout's
+            self._bury(running, f"was stopped: {error}", began_s)
+        except BaseException:  # Ctrl-C, SIGTERM, a lost database
+            self.kill()
+            raise
+        self._conclude(running, nextitem)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        if following is None and self._worker is not None:
+            self.close()
+
+    def close(self) -> None:
+        """Let the worker finish its fixtures and look at the canary once more, then end it. Does nothing without one."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        until_s = time.monotonic() + END_LIMIT_S
+        try:
+            worker.send({"kind": "stop"})
+            while (message := worker.wait(until_s)) is not None:
+                self._serve(worker, message)
+        except WorkerDied:
+            pass  # as it should
+        finally:
+            worker.kill()
+
+    def kill(self) -> None:
+        """End the worker at once."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+    # A worker's start ----------------------------------------------------------------------------------------
+
+    def _ready_worker(self) -> WorkerProcess:
+        failed: list[str] = []
+        if self._worker is not None and (end := self._worker.end()) is not None:
+            self._note_end(f"{end} between two cases")  # what the last one left running; the next is not to blame
+            self.kill()
+        while self._worker is None:
+            worker = self._start()
+            try:
+                self._introduce(worker)
+                self._worker = worker
+            except WorkerDied as death:
+                worker.kill()
+                failed.append(str(death))
+                self._note_end(str(death))
+                if len(failed) == MAX_FAILED_STARTS:
+                    raise CannotStart(_start_failure(failed, worker.output_tail())) from None
+            except BaseException:
+                worker.kill()
+                raise
+        return self._worker
+
+    def _start(self) -> WorkerProcess:
+        self._started += 1
+        self._cases_of_worker = 0
+        invocation = self.config.invocation_params
+        plugins = [part for name in invocation.plugins or () for part in ("-p", str(name))]
+        folder = Path(str(invocation.dir))
+        passes_output = self.config.option.capture != "fd"
+        arguments = [*map(str, invocation.args), *plugins]
+        environment = {name: value for name, value in self.environment.items() if name != "PYTEST_CURRENT_TEST"}
+        worker = WorkerProcess.start(arguments, folder, self._started, passes_output, environment)
+        self._process = ProcessInfo(
+            self._started, worker.process.pid, self.session.process.host, utc_now(), role="worker"
+        )
+        return worker
+
+    def _introduce(self, worker: WorkerProcess) -> None:
+        assert self.session.run is not None
+        until_s = worker.started_s + STARTUP_LIMIT_S
+        while (message := worker.wait(until_s)) is not None:
+            if message["kind"] == "hello":
+                worker.send(
+                    {
+                        "kind": "start",
+                        "process": to_plain(self._process),
+                        "run": to_plain(self.session.run),
+                        "hardware": pack(self.session.target.hardware),
+                        "preload": ["torch"] if self._uses_torch or self.session.instruments.runs_on_gpu else [],
+                    }
+                )
+            elif message["kind"] == "ready":
+                return
+            else:
+                self._serve(worker, message)
+        raise WorkerDied(f"was not ready after {STARTUP_LIMIT_S:g} s{_at(worker.stack())}")
+
+    # A test's messages ---------------------------------------------------------------------------------------
+
+    def _listen(self, worker: WorkerProcess, running: _Running) -> None:
+        """Take messages until the test is done. Raises `WorkerDied`."""
+        began_s = time.monotonic()
+        until_s = began_s + self.limit_s
+        while running.done is None:
+            message = worker.wait(until_s)
+            if message is not None:
+                self._take(worker, running, message)
+                if message["kind"] == "canary":  # its time, and loading what it needs, is not the case's
+                    until_s = time.monotonic() + self.limit_s
+                continue
+            stack = worker.stack()
+            is_importing = self._cases_of_worker == 0 and any("importlib._bootstrap" in line for line in stack)
+            if is_importing and time.monotonic() < began_s + self.limit_s + IMPORT_LIMIT_S:
+                until_s = time.monotonic() + min(self.limit_s, 5.0)
+                continue
+            raise WorkerDied(f"timeout after {self.limit_s:g} s: --roofline-timeout{_at(stack)}")
+
+    def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
+        kind = message["kind"]
+        if kind == "report":
+            self._log(running, report_from(self.config, message["report"]))
+        elif kind == "record":
+            record = from_plain(Record, message["record"], "record")
+            self.session.add(record)
+            running.stored.append(record)
+            running.declared.pop(record.case.case_key, None)
+        elif kind == "declared":
+            running.declared[message["case_key"]] = message["record"]
+        elif kind == "warning":
+            self._warn(running, message)
+        elif kind == "done":
+            running.done = message
+        else:
+            self._serve(worker, message)
+
+    def _serve(self, worker: WorkerProcess, message: Message) -> None:
+        """Do what a worker asks of the run, whichever test it runs. Raises `WorkerDied`."""
+        kind = message["kind"]
+        if kind == "canary":
+            self.session.add_canary(from_plain(CanaryReading, message["reading"], "reading"))
+        elif kind == "canary-times":
+            worker.send({"kind": "times", "times": self.session.earlier_canary_times(message["kernel"])})
+        elif kind == "flag":
+            self.session.flag_records(message["record_ids"], message["flag"])
+        elif kind == "note":
+            self.report(message["text"])
+        elif kind == "internal-error":
+            raise WorkerDied(f"broke down: {message['text']}")
+
+    def _log(self, running: _Running, report: Any) -> None:
+        report.nodeid = running.item.nodeid
+        report.location = running.item.location
+        running.reports.append(report)
+        running.item.ihook.pytest_runtest_logreport(report=report)
+
+    def _warn(self, running: _Running, message: Message) -> None:
+        self.config.hook.pytest_warning_recorded.call_historic(
+            kwargs={
+                "warning_message": warning_from(message["warning"]),
+                "when": "runtest",
+                "nodeid": running.item.nodeid,
+                "location": None if message["location"] is None else tuple(message["location"]),
+            }
+        )
+
+    # The end of a test ---------------------------------------------------------------------------------------
+
+    def _conclude(self, running: _Running, nextitem: Any) -> None:
+        """Do what pytest does after a test here: pytest-benchmark's row, the fixtures of other tests, requests to stop."""
+        done = running.done or {}
+        self._uses_torch = self._uses_torch or bool(done.get("torch"))
+        self._cases_of_worker += 1
+        item = running.item
+        if "missing" in done:
+            why = "; ".join(done["missing"]) or "it depends on something that differs between the two"
+            self._fail(running, f"the worker did not collect this test, though pytest did: {why}", [], "", time.time())
+        measured = next((one.measurement for one in running.stored if one.measurement is not None), None)
+        passed = any(report.when == "call" and report.passed for report in running.reports)
+        if measured is not None and passed:
+            replay_benchmark(item, measured.samples_s)
+        finish_here(item, nextitem)
+        lost = done.get("lost_device")
+        if lost:
+            self._note_end(f"lost its device: {lost}")
+            self.kill()
+        if done.get("stop"):
+            item.session.shouldstop = done["stop"]
+        if done.get("exit") is not None:
+            self.kill()
+            pytest.exit(done["exit"], returncode=done["returncode"])
+        if done.get("interrupt") is not None:
+            self.kill()
+            raise KeyboardInterrupt(done["interrupt"])
+
+    def _bury(self, running: _Running, how: str, began_s: float) -> None:
+        """Store and log what a dead worker leaves behind: its case failed, what it had measured before stays."""
+        worker = self._worker
+        self.kill()
+        stack = worker.crash_stack() if worker else []
+        output = worker.output_tail() if worker else ""
+        reason = how if how.startswith("timeout") else f"the worker {how}"
+        self._note_end(how)
+        for plain in list(running.declared.values()):
+            record = from_plain(Record, plain, "record")
+            if record.status == "measured":
+                record = replace(record, extra={**record.extra, "test_failure": reason})
+            elif record.status == "failed":
+                record = replace(record, reason=reason)
+            self.session.add(record)
+        if any(report.when == "teardown" for report in running.reports):
+            return  # the test was over; the next one gets a fresh worker
+        self._fail(running, reason, stack, output, began_s)
+
+    def _fail(self, running: _Running, reason: str, stack: Sequence[str], output: str, began_s: float) -> None:
+        """Log the phase in which the worker was lost as failed."""
+        seen = {report.when for report in running.reports}
+        phase = "teardown" if "call" in seen else "call"
+        now = time.time()
+        text = "\n".join([reason, *(["", "It was here, innermost first:", *_own_frames(stack)] if stack else [])])
+        item = running.item
+
+        def log(when: str, outcome: str, longrepr: str | None, started: float) -> None:
+            report = pytest.TestReport(
+                nodeid=item.nodeid,
+                location=item.location,
+                keywords=dict.fromkeys(item.keywords, 1),
+                outcome=outcome,  # type: ignore[arg-type]
+                longrepr=longrepr,
+                when=when,  # type: ignore[arg-type]
+                sections=[("Captured output of the worker", output)] if output and longrepr else [],
+                duration=max(0.0, now - started),
+                start=started,
+                stop=now,
+            )
+            running.reports.append(report)
+            item.ihook.pytest_runtest_logreport(report=report)
+
+        log(phase, "failed", text, began_s)
+        if phase == "call":
+            log("teardown", "passed", None, now)
+
+    def _note_end(self, how: str) -> None:
+        reason = how.removeprefix("was ").split(": --roofline-timeout")[0]
+        self.replaced.append(reason)
+        self.session.end_process(self._process, reason[:300])
+
+
+def _own_frames(stack: Sequence[str]) -> list[str]:
+    """Return the frames of the test and what it called, without pytest's below them."""
+    own = list(itertools.takewhile(lambda line: "/_pytest/" not in line, stack))
+    return (own or list(stack))[:_STACK_LINES]
+
+
+def _at(stack: Sequence[str]) -> str:
+    return f", at {stack[0]}" if stack else ""
+
+
+def _start_failure(reasons: Sequence[str], output: str) -> str:
+    said = [line.strip() for line in output.splitlines() if line.strip()]
+    last = f" ({said[-1][:200]})" if said else ""
+    return (
+        f"roofline: {len(reasons)} workers in a row died before they were ready: the last {reasons[-1]}{last}; "
+        "--roofline-isolate none measures in pytest's own process"
+    )
