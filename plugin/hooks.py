@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from plugin.calibration.cpu_calibration import BUSY_NOTE, calibration_note
 from plugin.fixtures import RooflineFixture
 from plugin.gpu import device_share
 from plugin.gpu.profiler_command import ncu_commands
-from plugin.machine.facts import find_machine
-from plugin.machine.state_warnings import warnings
 from plugin.options import BenchOptions
 from plugin.progress import Progress
 from plugin.session import BenchSession
@@ -51,6 +48,7 @@ class RooflineHooks:
         self._followers: dict[pytest.Item, pytest.Item | None] = {}
         self._signals = EndOnSignal()
         self._link = config.pluginmanager.get_plugin(PLUGIN_NAME)  # set in a worker of ours
+        device_share.number_like_nvml(os.environ)
         self._device = device_share.claim_device(os.environ) if _is_xdist_worker(config) else None
 
     @property
@@ -129,24 +127,24 @@ class RooflineHooks:
         facts = run.environment.facts
         software = f"torch {facts['torch']}" if facts.get("torch") else "no torch"
         driver = f" · driver {facts['driver']}" if facts.get("driver") else ""
-        clock_hz = self.session.nvml.sm_clock_hz() if self.session.nvml else None
+        sensors = self.session.instruments.sensors
+        clock_hz = sensors.sm_clock_hz() if sensors is not None else None
         driver += f" · SM clock {clock_hz / 1e6:.0f} MHz" if clock_hz else ""
         self._report(
             f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
         )
         if note := calibration_note(chip):
             self._report(note)
-        if self.target.can_measure and not self.session.instruments.is_simulated and not self.options.predict_only:
-            for warning in warnings(self.session.instruments.sensors, find_machine(), self.target.device):
-                self._report(f"warning: {warning}")
+        for warning in facts.get("warnings", ()):
+            self._report(f"warning: {warning}")
         if self.options.profiler is not None:
             for command in ncu_commands(ours):
                 self._report(command)
         busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
         if busy:
             self._report(f"{busy[0]}; `roofline calibrate` measures again")
-        if self.options.power and self.target.can_measure and self.session.nvml is None:
-            self._report("--roofline-power: no readable power sensor here, power and energy stay empty")
+        if self.options.power and (missing := self.session.instruments.no_sensors_reason):
+            self._report(f"--roofline-power: power and energy stay empty: {missing}")
         if not self.target.can_measure:
             self._report(f"predictions only: {self.target.reason}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(
@@ -273,27 +271,18 @@ class RooflineHooks:
         run = self._session.run
         terminalreporter.section("roofline")
         tables = terminal.summary_lines(records, floors=self._session.floors)
-        for line in [*tables, *terminal.flag_lines(records, self._session.canaries)]:
+        for line in [*tables, *terminal.flag_lines(records, self._session.canaries, self._session.ended)]:
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         assert run is not None
         terminalreporter.write_line(
             f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({_clean(run.label)})' if run.label else ''} → {self._session.database}"
         )
-        for text in self._replaced_lines():
-            terminalreporter.write_line(text, yellow=True)
         needed = self.options.require_measured
         measured = sum(record.status == "measured" for record in records)
         if needed is not None and measured < needed:
             terminalreporter.write_line(
                 f"ERROR: --roofline-require-measured={needed}: only {measured} measured", red=True
             )
-
-    def _replaced_lines(self) -> list[str]:
-        ends = self._supervisor.replaced if self._supervisor is not None else []
-        if not ends:
-            return []
-        counts = [f"{how} ({count} times)" if count > 1 else how for how, count in Counter(ends).items()]
-        return [f"{len(ends)} worker{'s were' if len(ends) > 1 else ' was'} replaced: {'; '.join(counts)}"]
 
     def _lines_for_controller(self) -> list[str]:
         """Return what the xdist controller shows of this worker's run, which is a run of its own."""

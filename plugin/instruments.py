@@ -82,16 +82,25 @@ class Instruments:
         """Return whose state is watched beside a timer: cpu, cuda, or None where it runs nothing on this machine."""
         return self._target.device if timer.runs_kernel else None
 
-    @cached_property
+    @property
     def sensors(self) -> Sensors | None:
         """The sensors of the device that is measured, guarded against a driver that blocks.
 
         None where there are none, where nothing real is measured, and with --roofline-no-power.
         """
+        return self._sensors_or_reason[0]
+
+    @property
+    def no_sensors_reason(self) -> str:
+        """Why this machine's sensors cannot be read; empty where they can and where nobody asks them."""
+        return self._sensors_or_reason[1]
+
+    @cached_property
+    def _sensors_or_reason(self) -> tuple[Sensors | None, str]:
         if self._options.power is False or self.is_simulated or not self._target.can_measure:
-            return None
-        found = open_nvml_device()[0] if self._target.device == "cuda" else open_cpu_sensors()[0]
-        return None if found is None else bounded(found)
+            return None, ""
+        found, reason = open_nvml_device() if self._target.device == "cuda" else open_cpu_sensors()
+        return (None, reason) if found is None else (bounded(found), "")
 
     @cached_property
     def idle_power_w(self) -> float | None:
@@ -144,6 +153,10 @@ class Instruments:
             "target_ci_ratio": rule.target_ratio,
             "max_seconds": rule.max_seconds,
             "min_samples": rule.min_samples,
+            "settled_samples": rule.settled_samples,
+            "min_seconds": rule.min_seconds,
+            "stable_looks": rule.stable_looks,
+            "stable_samples": rule.stable_samples,
             "min_sample_s": timer.min_sample_s,
             "cache": {"cold": "rotation", "flushed": "flush"}.get(plan.cache, "none"),
             "mode": plan.mode,

@@ -15,15 +15,15 @@ from typing import Any
 
 import plugin
 from plugin.calibration.cpu_calibration import cpu_device
-from plugin.gpu.nvml import NvmlDevice, open_nvml_device
 from plugin.instruments import Instruments
 from plugin.machine.canary import CanaryKeeper, CanaryLedger
 from plugin.machine.environment import capture_environment, command_line, git_state
 from plugin.machine.facts import find_machine
+from plugin.machine.state_warnings import warnings
 from plugin.options import BenchOptions
 from plugin.target import Target, resolve_target
 from results.export import export_documents, export_run_json
-from results.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
+from results.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.state_records import CanaryReading, NoiseFloor
 from roofline_model.errors import StoreError
 
@@ -45,9 +45,10 @@ class BenchSession:
         self._report = report
         self._store: Any = None
         self._profile_hash = ""
-        self._nvml: NvmlDevice | None = None
         self._unsaved: Record | None = None
         self.process = ProcessInfo()
+        self.ended: list[ProcessInfo] = []
+        """Workers that did not end by themselves, with how they ended."""
         self.target: Target = resolve_target(options, lambda: cpu_device(find_machine(), report))
         self.instruments = Instruments(options, folder, self.target)
 
@@ -80,7 +81,6 @@ class BenchSession:
         self._store = open_store(self.options.db)
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
-        machine = find_machine()
         self.process = ProcessInfo(0, os.getpid(), platform.node(), started)
         run = RunInfo(
             run_id=self._run_id or new_run_id(),
@@ -93,25 +93,23 @@ class BenchSession:
             git_branch=branch,
             git_is_dirty=dirty,
             plugin_version=plugin.__version__,
-            environment=capture_environment(machine, self.target.device if self.target.can_measure else machine.kind),
+            environment=self._environment(),
         )
         self._store.begin_run(run)
         self.run = run  # only now: a run that could not begin has nothing to end
         self.floors = self._store.noise_floors(run.environment.class_hash)
         self._profile_hash = hardware.content_hash
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
-        self._open_sensors()
         return self.run
 
-    def _open_sensors(self) -> None:
-        """Open the GPU's sensors where cases will be measured on it."""
-        if (
-            self.target.device == "cuda"
-            and self.target.can_measure
-            and self.options.power is not False
-            and not self.instruments.is_simulated
-        ):
-            self._nvml, _ = open_nvml_device()
+    def _environment(self) -> EnvironmentInfo:
+        """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
+        machine = find_machine()
+        found = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
+        measures = self.target.can_measure and not self.instruments.is_simulated and not self.options.predict_only
+        if measures and (remarks := warnings(self.instruments.sensors, machine, self.target.device)):
+            return replace(found, facts={**found.facts, "warnings": remarks})
+        return found
 
     def add(self, record: Record) -> None:
         """Commit one record. Raises `StoreError`, after which the session ends and `close` rescues what it holds."""
@@ -165,6 +163,7 @@ class BenchSession:
         """Commit how a worker ended. Raises `StoreError`."""
         assert self.run is not None
         self._store.end_process(self.run.run_id, process, end_reason)
+        self.ended.append(replace(process, end_reason=end_reason))
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """End the run; a session that never began one leaves no trace. A partial run is never `latest`."""
@@ -199,11 +198,6 @@ class BenchSession:
         except StoreError as error:
             return f"({len(records)} records could not be rescued either: {error})"
         return f"({len(records)} records are in {path}; `roofline import` reads it)"
-
-    @property
-    def nvml(self) -> NvmlDevice | None:
-        """The GPU's sensors, or None on a CPU or where power is off."""
-        return self._nvml
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:

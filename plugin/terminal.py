@@ -101,8 +101,8 @@ def summary_lines(
     width = min(
         max(shutil.get_terminal_size((LEAST_WIDTH, 24)).columns if width is None else width, LEAST_WIDTH), MOST_WIDTH
     )
-    verdicts = {verdict.key: verdict for verdict in shape_verdicts(records)}
     totals = total_intervals(records, floors or {})
+    verdicts = {verdict.key: verdict for verdict in shape_verdicts(records, totals)}
     blocks = {key: rows for key, members in groups(records).items() if (rows := _case_rows(members, totals))}
     # Every block has the same columns: those that fit in the widest of them.
     left_out = frozenset(name for rows in blocks.values() for name in _too_wide(rows, width - 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -102,11 +103,15 @@ def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | 
     ended = [one for one in known.values() if one.end_reason]
     if not ended:
         return []
-    reasons = list(dict.fromkeys(one.end_reason for one in ended))
-    more = f" and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    counts = Counter(one.end_reason for one in ended)
+    reasons = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in counts.items()]
+    who = (
+        "1 worker was replaced by a fresh one"
+        if len(ended) == 1
+        else f"{len(ended)} workers were replaced by fresh ones"
+    )
     return wrapped(
-        f"{len(ended)} worker{'s were' if len(ended) > 1 else ' was'} replaced by a fresh one ({'; '.join(reasons[:2])}{more}): the case it ran "
-        "failed with that reason, the others went on",
+        f"{who} ({'; '.join(reasons)}): the case {'it' if len(ended) == 1 else 'each'} ran failed with that reason, the others went on",
         "yellow",
         width,
     )

@@ -17,7 +17,8 @@ from reports.display_text import shown
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
 from results.records import Record
-from results.verdict import SIXTEEN_BIT_FORMATS, are_level, times_faster
+from results.replication import total_intervals
+from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, times_faster
 from roofline_model.case import Case
 from roofline_model.errors import RooflineError
 from roofline_model.formats import get_format
@@ -89,13 +90,17 @@ class ShapeRecommendation:
         return self.rows[0] if self.rows else None
 
 
-def recommend_from_run(records: Iterable[Record], hardware: Device | None) -> list[ShapeRecommendation]:
+def recommend_from_run(
+    records: Iterable[Record], hardware: Device | None, *, totals: Totals | None = None
+) -> list[ShapeRecommendation]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`. `hardware` (the chip the run's predictions are for) adds the formats
-    that were not run; without it, or for operators that are no products, only what the run stored is ranked.
+    that were not run; without it, or for operators that are no products, only what the run stored is ranked. `totals`: the
+    intervals over processes by case key; None: from these records alone.
     """
     records = tuple(records)
+    totals = total_intervals(records) if totals is None else totals
     rows = case_rows(records)
     groups: dict[tuple[str, str, str, str], list[int]] = {}
     for index, row in enumerate(rows):
@@ -108,15 +113,17 @@ def recommend_from_run(records: Iterable[Record], hardware: Device | None) -> li
             indices = [*members, *lost]
             device = hardware if hardware is not None and hardware_key in ("", hardware.key) else None
             found.append(
-                _recommend(hardware_key, [records[i].case for i in indices], [rows[i] for i in indices], device)
+                _recommend(hardware_key, [records[i].case for i in indices], [rows[i] for i in indices], device, totals)
             )
     return found
 
 
-def _recommend(hardware_key: str, cases: list[Case], rows: list[CaseRow], device: Device | None) -> ShapeRecommendation:
+def _recommend(
+    hardware_key: str, cases: list[Case], rows: list[CaseRow], device: Device | None, totals: Totals
+) -> ShapeRecommendation:
     cache = _preferred_cache(rows)
     rows = [row for row in rows if row.cache == cache]
-    ranked = configurations(rows)
+    ranked = configurations(rows, totals)
     advice = _advice(cases[0], ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from reports.case_rows import CaseRow
 from reports.display_text import shown
 from reports.regime import regime_rank
-from results.verdict import Contender, GroupKey, ShapeVerdict, contenders, group_key, judge
+from results.replication import total_intervals
+from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
 from results.verdict import speedups as contender_speedups
 
@@ -124,18 +125,23 @@ class ShapeResult:
         return self.judged.is_win
 
 
-def shape_results(rows: Iterable[CaseRow]) -> tuple[ShapeResult, ...]:
-    """Group the rows of one chip by op, shape, cache and mode, in the order they were run, and judge each group."""
+def shape_results(rows: Iterable[CaseRow], totals: Totals | None = None) -> tuple[ShapeResult, ...]:
+    """Group the rows of one chip by op, shape, cache and mode, in the order they were run, and judge each group.
+
+    `totals`: the intervals over processes; None: from these rows alone.
+    """
+    rows = tuple(rows)
+    totals = total_intervals(row.record for row in rows) if totals is None else totals
     groups: dict[GroupKey, list[CaseRow]] = {}
     for row in rows:
         groups.setdefault(group_key(row.record), []).append(row)
-    return tuple(_shape_result(key, members) for key, members in groups.items())
+    return tuple(_shape_result(key, members, totals) for key, members in groups.items())
 
 
-def configurations(rows: Iterable[CaseRow]) -> tuple[Configuration, ...]:
+def configurations(rows: Iterable[CaseRow], totals: Totals | None = None) -> tuple[Configuration, ...]:
     """Pool rows of the same case, in the order of `results.verdict.contenders`."""
     rows = tuple(rows)
-    return _with_rows(contenders(row.record for row in rows), rows)
+    return _with_rows(contenders((row.record for row in rows), totals), rows)
 
 
 def baseline_of(ranked: Iterable[Configuration]) -> Configuration | None:
@@ -177,8 +183,8 @@ def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
     return [one for one in results if regime_rank(one.cache, one.mode) == min(ranks)]
 
 
-def _shape_result(key: GroupKey, rows: list[CaseRow]) -> ShapeResult:
-    judged = judge(row.record for row in rows)
+def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeResult:
+    judged = judge((row.record for row in rows), totals)
     ranked = _with_rows(judged.ranked, rows)
     title = _title(key, rows[0].shape_label)
     baseline, best = _find(ranked, judged.baseline), _find(ranked, judged.best)

@@ -208,12 +208,13 @@ def _chip(
     profile = profiles.get(profile_hash)
     device = _device(profile, warnings)
     name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
-    results = shape_results(rows)
+    totals = total_intervals(records, floors)
+    results = shape_results(rows, totals)
     run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
     subtitle = " · ".join(
         part for part in (run_name, utc_minutes(run.started_at), "forced" if run.is_forced else "") if part
     )
-    cases = case_summaries(rows, total_intervals(records, floors))
+    cases = case_summaries(rows, totals)
     pooled = [case.pooled for case in cases]
     roofline = roofline_view(
         pooled,
@@ -232,7 +233,7 @@ def _chip(
         roofline=roofline,
         errors=error_summaries(pooled),
         overall=overall_error(pooled),
-        recommendations=tuple(recommend_from_run(records, device)),
+        recommendations=tuple(recommend_from_run(records, device, totals=totals)),
         series=flagged_series(cases),
     )
 

@@ -63,6 +63,18 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     return int(found)
 
 
+def stored_version(target: StoreTarget) -> int | None:
+    """Return the schema version of a database without changing it; None when it is empty or not there yet."""
+    if target.path is not None and not target.path.exists():
+        return None
+    engine = make_engine(target, mode="ro")
+    try:
+        with translated(target, "opening the database"), engine.connect() as connection:
+            return read_version(connection, target)
+    finally:
+        engine.dispose()
+
+
 def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_only: bool) -> None:
     """Leave the database at SCHEMA_VERSION, creating or upgrading it where allowed.
 
@@ -78,7 +90,8 @@ def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_on
         _refuse_newer(version, SCHEMA_VERSION, target)
         if read_only and version is not None:
             raise StoreError(
-                f"{target.name} has schema {version}, older than {SCHEMA_VERSION}: open it once for writing to upgrade it (a backup is kept)"
+                f"{target.name} has schema {version}, older than {SCHEMA_VERSION}: the next stored run upgrades it, or `roofline db upgrade` now (a copy is kept)",
+                slug="old-schema",
             )
         if version is None and (read_only or not create):
             raise StoreError(f"{target.name} is empty: {MAKE_A_RUN}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median, stdev
 
 from results.records import Record
-from results.replication import CONFIDENCE, OTHER_RUN
+from results.replication import CONFIDENCE, LATER, OTHER_RUN
 from results.shrinkage import Variance, fit_prior, t_quantile
 from results.state_records import NoiseFloor
 
@@ -68,10 +68,10 @@ class Sensitivity:
     def smallest_step_ratio(self, process_count: int) -> float:
         """Return the smallest slow-down that a comparison of `process_count` processes a side sees 80 % of the time.
 
-        (t(97.5 %) + z(80 %)) · s · √(2/n): the two-sided test at 5 % with that power.
+        (`LATER` · t(97.5 %) + z(80 %)) · s · √(2/n): the two-sided test at 5 % with that power.
         """
         df = self.df + (1 + OTHER_RUN) * (process_count - 1)
-        quantiles = t_quantile((1 + CONFIDENCE) / 2, df) + t_quantile(POWER, math.inf)
+        quantiles = LATER * t_quantile((1 + CONFIDENCE) / 2, df) + t_quantile(POWER, math.inf)
         return math.expm1(min(quantiles * self.between_sd_ratio * math.sqrt(2 / process_count), 300.0))
 
 

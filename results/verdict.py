@@ -6,12 +6,13 @@ case of a shape with its processes pooled. Speed-ups compare like with like: mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from results.flags import DOUBTFUL_FLAGS
 from results.records import Record
+from results.replication import TotalInterval, total_intervals
 from roofline_model.case import Case
 from roofline_model.errors import RooflineError
 from roofline_model.formats import get_format
@@ -29,6 +30,8 @@ BASELINE_TIE_RATIO = 0.05
 _ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
 
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
+Totals = Mapping[str, TotalInterval]
+"""By case key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Contender:
     measured_s: float | None
     """Median of the processes' medians."""
     low_s: float | None
-    """Lower end of the measured interval: the lowest of its processes; of the samples' range where no interval was stored."""
+    """Lower end of the measured interval: over processes where their spread is known (`results.replication`), else inside
+    its processes; of the samples' range where no interval was stored."""
     high_s: float | None
     ideal_s: float | None
 
@@ -224,16 +228,21 @@ def groups(records: Iterable[Record]) -> dict[GroupKey, list[Record]]:
     return found
 
 
-def shape_verdicts(records: Iterable[Record]) -> list[ShapeVerdict]:
-    """Return a verdict for every group that has a baseline and something to compare it with."""
-    judged = [judge(members) for members in groups(records).values()]
+def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> list[ShapeVerdict]:
+    """Return a verdict for every group that has a baseline and something to compare it with.
+
+    `totals`: the intervals over processes of the whole run, as `total_intervals` gives them; None: from these records.
+    """
+    records = tuple(records)
+    totals = total_intervals(records) if totals is None else totals
+    judged = [judge(members, totals) for members in groups(records).values()]
     return [verdict for verdict in judged if verdict.baseline is not None and verdict.is_contest]
 
 
-def judge(records: Iterable[Record]) -> ShapeVerdict:
+def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdict:
     """Return the verdict over the records of one group (equal `group_key`, one chip); there must be at least one."""
     records = tuple(records)
-    ranked = contenders(records)
+    ranked = contenders(records, totals)
     baseline = baseline_of(ranked)
     best = next((one for one in ranked if one.is_measured or not one.is_emulated), None)
     predicted, measured = speedups(best, baseline)
@@ -243,16 +252,19 @@ def judge(records: Iterable[Record]) -> ShapeVerdict:
     return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost)
 
 
-def contenders(records: Iterable[Record]) -> tuple[Contender, ...]:
+def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
     """Pool the records of each case: measured ones by time, then predicted ones by ideal time, emulated ones last.
 
     A tie goes to the baseline formats, then to the case that comes first by name.
     """
+    records = tuple(records)
+    totals = total_intervals(records) if totals is None else totals
     by_case: dict[str, list[Record]] = {}
     for record in records:
         if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
             by_case.setdefault(record.case.case_key, []).append(record)
-    return tuple(sorted((_contender(members) for members in by_case.values()), key=_rank))
+    pooled = (_contender(members, totals.get(case_key)) for case_key, members in by_case.items())
+    return tuple(sorted(pooled, key=_rank))
 
 
 def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
@@ -327,12 +339,14 @@ def _level_text(one: Contender, baseline: Contender) -> str:
     return ", ".join(parts)
 
 
-def _contender(records: list[Record]) -> Contender:
+def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
     timed = [(time_s, one.measurement) for one in records if (time_s := _median_s(one)) is not None]
     ideals_s = [one.ideal.time_s for one in records if one.ideal is not None]
-    # Fewer samples than an interval needs still have a range; processes that differ widen the interval.
+    # Fewer samples than an interval needs still have a range.
     lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
     highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
+    if timed and total is not None and total.low_s is not None and total.high_s is not None:
+        lows, highs = [total.low_s], [total.high_s]
     return Contender(
         records=tuple(records),
         measured_s=median(time_s for time_s, _ in timed) if timed else None,

@@ -52,16 +52,18 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     from reports.chip_profile import device_from_profile
     from reports.recommend import recommend_from_run
     from reports.shape_results import shape_results, speedups
+    from results.replication import total_intervals
     from roofline_cli.runs import summaries
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
-    cases = summaries(run, records, store.noise_floors(run.environment.class_hash))
+    floors = store.noise_floors(run.environment.class_hash)
+    cases, totals = summaries(run, records, floors), total_intervals(records, floors)
     by_record = {row.record_id: case for case in cases for row in case.rows}
     rows = [row for case in cases for row in case.rows]
     profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)
     device = None if profile is None else device_from_profile(profile.profile)
-    results = shape_results(rows)
+    results = shape_results(rows, totals)
     compared = [
         ComparedRow(by_record[one.rows[0].record_id], *speedups(one, result.baseline))
         for result in results
@@ -76,7 +78,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
         baseline_label=None if baseline is None else baseline.label,
         rows=tuple(compared),
         verdicts=tuple(result.verdict for result in results),
-        recommendations=tuple(recommend_from_run(records, device)),
+        recommendations=tuple(recommend_from_run(records, device, totals=totals)),
     )
 
 

@@ -21,11 +21,11 @@ def reading(target: str | None) -> Iterator[ResultStore]:
 
 
 @contextmanager
-def writing(target: str | None) -> Iterator[ResultStore]:
-    """Open the store, creating it where there is none."""
+def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]:
+    """Open the store; `create` makes one where there is none."""
     from results import open_store
 
-    with _own_option_names(), open_store(target) as store:
+    with _own_option_names(), open_store(target, create=create) as store:
         yield store
 
 

@@ -213,6 +213,10 @@ def _existing_database(target: str | None, shown: str, path: Path | None) -> Che
         with reading(target) as store:
             detail = f"{shown}, schema {store.schema_version()}, {len(store.runs())} runs"
     except RooflineError as error:
+        if error.slug == "old-schema":
+            return Check(
+                "database", "warn", f"{shown} is of an older version; reports cannot read it yet", "roofline db upgrade"
+            )
         return Check("database", "error", str(error))
     if path is not None and not os.access(path, os.W_OK):
         return Check(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roofline_cli import calibrate, compare, doctor, formats, hardware, predict, recommend, report, runs, transfer
+from roofline_cli import calibrate, compare, db, doctor, formats, hardware, predict, recommend, report, runs, transfer
 from roofline_cli.group import RooflineGroup
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("runs")(runs.list_runs)
 app.command("show")(runs.show_run)
 app.command("export")(transfer.export_run)
 app.command("import")(transfer.import_files)
+app.add_typer(db.app, name="db")
 app.command("report")(report.write_run_report)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)

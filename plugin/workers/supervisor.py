@@ -61,8 +61,6 @@ class Supervisor:
     isolation: Isolation
     report: Callable[[str], None]
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    replaced: list[str] = field(default_factory=list)
-    """How each worker ended that did not end by itself."""
     _worker: WorkerProcess | None = None
     _process: ProcessInfo = field(default_factory=ProcessInfo)
     _started: int = 0
@@ -326,7 +324,6 @@ class Supervisor:
 
     def _note_end(self, how: str) -> None:
         reason = how.removeprefix("was ").split(": --roofline-timeout")[0]
-        self.replaced.append(reason)
         self.session.end_process(self._process, reason[:300])
 
 

@@ -46,7 +46,6 @@ class WorkerSession(BenchSession):
             self.run = from_plain(RunInfo, self._link.start["run"], "run")
             self.process = from_plain(ProcessInfo, self._link.start["process"], "process")
             self._profile_hash = self.target.hardware.content_hash
-            self._open_sensors()
         return self.run
 
     def add(self, record: Record) -> None:

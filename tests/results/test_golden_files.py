@@ -85,7 +85,7 @@ def test_todays_database_can_be_read_where_it_lies() -> None:
 
 def test_an_older_database_that_may_only_be_read_says_how_to_upgrade_it() -> None:
     before = sorted(item.name for item in GOLDEN.iterdir())
-    with pytest.raises(StoreError, match=f"has schema 1, older than {SCHEMA_VERSION}: open it once for writing"):
+    with pytest.raises(StoreError, match=f"has schema 1, older than {SCHEMA_VERSION}: the next stored run upgrades it"):
         open_store(golden(generator(1), "store"), read_only=True)
     assert sorted(item.name for item in GOLDEN.iterdir()) == before
 

@@ -16,7 +16,7 @@ import pytest
 
 from results.noise_floor import noise_floors, sensitivities
 from results.records import Measurement, Method, ProcessInfo, Record
-from results.replication import TotalInterval, agree, total_intervals, total_text
+from results.replication import LATER, TotalInterval, agree, total_intervals, total_text
 from results.shrinkage import Variance, VariancePrior, fit_prior, t_quantile, trigamma_inverse
 from results.state_records import NoiseFloor
 from roofline_model.case import Case
@@ -98,12 +98,12 @@ def share_and_width(
 @pytest.mark.parametrize("shared", [0.0, 0.3])
 def test_back_to_back_runs_agree_as_often_as_stated_and_width_buys_nothing(noise, spread, shared):
     share, width = share_and_width(noise, 3, 24, spread, shared, pairs=80)
-    assert 0.92 <= share <= (0.98 if noise in ("normal", "heavy") else 0.985)
+    assert 0.92 <= share <= 0.985  # 98 % as stated, and what 1920 comparisons can be off by
     assert width <= (2.5 if noise != "two states" else 3.0)
 
 
 @pytest.mark.parametrize(
-    ("processes", "cases", "most"), [(2, 24, 0.98), (5, 24, 0.98), (3, 5, 0.985), (5, 2, 0.99), (3, 1, 0.995)]
+    ("processes", "cases", "most"), [(2, 24, 0.985), (5, 24, 0.985), (3, 5, 0.985), (5, 2, 0.99), (3, 1, 0.995)]
 )
 @pytest.mark.parametrize("noise", ["normal", "heavy"])
 def test_other_sizes_of_runs_agree_at_least_as_often_as_stated(noise, processes, cases, most):
@@ -121,7 +121,7 @@ def test_agreement_over_the_whole_grid(noise, spread, shared, processes, cases):
     least = (
         0.92 if (processes, noise) != (2, "two states") else 0.90
     )  # the mean of two still sits in one state or the other
-    assert least <= share <= (0.98 if noise in ("normal", "heavy") and spread < 1 else 0.99)
+    assert least <= share <= (0.985 if noise in ("normal", "heavy") and spread < 1 else 0.99)
     if processes > 2 and noise != "two states":
         assert width <= (2.5 if spread < 1 else 3.0)
 
@@ -131,7 +131,7 @@ def test_a_plain_t_interval_of_three_processes_would_be_far_wider():
     pooled = statistics.median(one.half_width_log for one in total_intervals(run_of(logs)).values())
     alone = statistics.median(only(total_intervals(run_of(logs[:, [i]]))).half_width_log for i in range(logs.shape[1]))
     assert pooled < alone
-    assert pooled == pytest.approx(1.96 * 0.03 * math.sqrt(1 / 3), rel=0.25)
+    assert pooled == pytest.approx(LATER * 1.96 * 0.03 * math.sqrt(1 / 3), rel=0.25)
 
 
 def test_one_disturbed_case_does_not_move_the_others():
@@ -154,8 +154,8 @@ def test_cases_that_move_together_are_trusted_less():
     shared_df = statistics.median(
         one.half_width_log / one.between_sd_ratio for one in total_intervals(run_of(together)).values()
     )
-    assert apart_df == pytest.approx(1.96 * math.sqrt(1 / 3), rel=0.05)
-    assert shared_df == pytest.approx(t_quantile(0.975, 3) * math.sqrt(1 / 3), rel=0.01)
+    assert apart_df == pytest.approx(LATER * 1.96 * math.sqrt(1 / 3), rel=0.05)
+    assert shared_df == pytest.approx(LATER * t_quantile(0.975, 3) * math.sqrt(1 / 3), rel=0.01)
 
 
 # Runs of every kind ------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_two_processes_of_one_case_are_a_plain_t_interval():
     sd = math.log(1.1) / math.sqrt(2)
     assert interval.estimate_s == pytest.approx(1e-3 * math.sqrt(1.1))
     assert interval.between_sd_ratio == pytest.approx(sd)
-    assert interval.half_width_log == pytest.approx(t_quantile(0.975, 1.5) * sd / math.sqrt(2))
+    assert interval.half_width_log == pytest.approx(LATER * t_quantile(0.975, 1.5) * sd / math.sqrt(2))
     assert (interval.process_count, interval.basis) == (2, "processes")
 
 
@@ -186,8 +186,8 @@ def test_one_process_takes_the_stored_floor_of_its_case():
     interval = only(total_intervals([record(0, 0, 1e-3)], floors))
     assert interval.basis == "floor"
     assert interval.between_sd_ratio == 0.015
-    assert interval.half_width_log == pytest.approx(t_quantile(0.975, 11) * 0.015)
-    assert total_text(interval) == "±3.3 % (floor)"
+    assert interval.half_width_log == pytest.approx(LATER * t_quantile(0.975, 11) * 0.015)
+    assert total_text(interval) == "±3.6 % (floor)"
 
 
 def test_a_case_without_a_floor_of_its_own_takes_the_machines():
@@ -298,7 +298,7 @@ def test_smallest_step_is_seen_four_times_in_five():
     rng = np.random.default_rng(11)
     (sensitive,) = sensitivities([floor(0, 0.03, 1000)])
     step = math.log1p(sensitive.smallest_step_ratio(3))
-    half = t_quantile(0.975, 1003) * 0.03 * math.sqrt(2 / 3)
+    half = LATER * t_quantile(0.975, 1003) * 0.03 * math.sqrt(2 / 3)
     means = np.mean(0.03 * rng.standard_normal((4000, 2, 3)), axis=2)
     seen = np.mean(np.abs(means[:, 1] + step - means[:, 0]) > half)
     assert seen == pytest.approx(0.8, abs=0.03)

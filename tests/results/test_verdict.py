@@ -8,6 +8,7 @@ import pytest
 
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import Measurement, PredictionRecord, ProcessInfo, Record
+from results.replication import TotalInterval, total_intervals
 from results.verdict import are_level, contenders, groups, judge, shape_verdicts, times_faster
 from roofline_model.operators import gemm
 from roofline_model.roofline import predict
@@ -221,7 +222,9 @@ def test_processes_are_pooled_and_what_they_differ_by_widens_the_interval():
     runs = [record("BF16", median_s=time_s, process=i) for i, time_s in enumerate((10e-6, 50e-6, 20e-6))]
     (one,) = contenders(runs)
     assert one.measured_s == 20e-6
-    assert (one.low_s, one.high_s) == pytest.approx((9.9e-6, 50.5e-6))
+    total = next(iter(total_intervals(runs).values()))
+    assert (one.low_s, one.high_s) == (total.low_s, total.high_s)
+    assert one.low_s < 9.9e-6 < 50.5e-6 < one.high_s
     assert are_level(one, contenders([record("INT8", "INT8", "int_mm", 12e-6)])[0])
 
 
@@ -270,3 +273,29 @@ def test_operators_without_a_and_b_have_a_baseline_when_all_inputs_share_its_for
 )
 def test_speedups_are_printed_as_people_say_them(ratio, text):
     assert times_faster(ratio) == text
+
+
+def replicated(b, medians_s, **more):
+    return [record(b, median_s=median_s, process=number, **more) for number, median_s in enumerate(medians_s)]
+
+
+def test_processes_that_differ_more_than_their_samples_decide_what_is_level():
+    # Inside each process ±0.1 %; from process to process ±20 %: 9 % between the means is nothing.
+    tight = {"low": 0.999, "high": 1.001}
+    records = [
+        *replicated("BF16", [1.0e-3, 1.2e-3, 0.9e-3], **tight),
+        *replicated("INT8", [0.9e-3, 1.1e-3, 0.8e-3], **tight),
+    ]
+    assert judge(records).is_level
+    alone = [one for one in records if one.process.ordinal == 2]
+    assert not judge(alone).is_level  # one process knows no better
+
+
+def test_the_intervals_of_the_whole_run_are_used_where_they_are_given():
+    records = [record("BF16", median_s=46e-6), record("INT4", "BF16", "tinygemm", 40e-6)]
+    assert not judge(records).is_level
+    wide = {
+        one.case.case_key: TotalInterval(one.measurement.median_s, 30e-6, 60e-6, 1, "floor", 0.2) for one in records
+    }
+    (verdict,) = shape_verdicts(records, wide)
+    assert verdict.is_level

@@ -20,10 +20,10 @@ ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
     "doctor", "calibrate", "predict gemv", "predict gemm", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
-    "hardware check", "runs", "show", "export", "import", "report",
+    "hardware check", "runs", "show", "export", "import", "report", "db upgrade",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
-READING = {"runs", "show", "export", "report", "compare gemv", "compare gemm", "import", "doctor"}
+READING = {"runs", "show", "export", "report", "compare gemv", "compare gemm", "import", "doctor", "db upgrade"}
 WRITING = {"export", "report", "calibrate"}
 
 

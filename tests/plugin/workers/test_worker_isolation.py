@@ -13,6 +13,7 @@ from plugin.gpu.device_errors import lost_device_reason
 from plugin.gpu.device_share import (
     claim_device,
     controller_worker_count,
+    number_like_nvml,
     refuse_too_many,
     visible_devices,
     xdist_worker,
@@ -248,3 +249,13 @@ def test_those_who_share_a_device_take_turns(tmp_path):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with device_share.one_at_a_time(tmp_path, "1"):  # another device is free
             assert len(list((tmp_path / ".roofline").iterdir())) == 2
+
+
+@pytest.mark.usefixtures("no_cuda_yet")
+@pytest.mark.parametrize(
+    ("given", "order"), [({}, "PCI_BUS_ID"), ({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, "FASTEST_FIRST")]
+)
+def test_cuda_counts_gpus_like_nvml_unless_the_user_chose(given, order):
+    environ = dict(given)
+    number_like_nvml(environ)
+    assert environ == {"CUDA_DEVICE_ORDER": order}

@@ -1,0 +1,184 @@
+"""`roofline fit`: constants of the expected-time model from a table of measured kernels."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.options import JsonOption
+from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+
+if TYPE_CHECKING:
+    from roofline_model.expected.fit import FitReport, TableFit
+    from roofline_model.expected.table import KernelTable
+
+
+def fit(
+    table_file: Annotated[
+        Path, typer.Option("--from", metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/validation.md).")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.toml", help="Write the constants; a folder takes one file per chip."),
+    ] = None,
+    chip: Annotated[
+        str | None, typer.Option("--chip", metavar="NAME", help="Fit the rows of this chip only (default: all).")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="TEXT", help="Where the rows come from, kept with the constants.")
+    ] = None,
+    no_folds: Annotated[
+        bool, typer.Option("--no-folds", help="Skip cross-validation: faster, but no error and interval of its own.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Fit the constants of the expected-time model to measured kernels.
+
+    Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
+    are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
+    """
+    from roofline_cli.progress_bar import progress_bar
+    from roofline_model.expected.fit import FitPlan, fit_table
+    from roofline_model.expected.table import read_kernel_table
+
+    table = read_kernel_table(table_file)
+    devices = _devices(table, chip)
+    targets = _targets(output, devices)
+    plan = FitPlan(
+        date=datetime.now(UTC).date().isoformat(),
+        source=source or _source(table),
+        devices=devices,
+        with_folds=not no_folds,
+    )
+    with progress_bar("fitting", is_quiet=as_json) as advance:
+        found = fit_table(table, plan, progress=advance)
+    written = _write(found, targets, table) if output is not None else []
+    if as_json:
+        show_json(_document(found, table, written))
+        return
+    _show(found, table)
+    for path in written:
+        show_line(f"written to {path}")
+    if written:
+        show_line(f"compare: roofline validate FILE --constants {written[0]}")
+
+
+def _devices(table: KernelTable, chip: str | None) -> tuple[str, ...]:
+    """Return the chips to fit: the one that was named, or all that the table and the registry know."""
+    from roofline_model.errors import InvalidValueError, RooflineError
+    from roofline_model.hardware import get_hardware
+
+    present: dict[str, None] = {}
+    for name in dict.fromkeys(table.texts["device"]):
+        try:
+            present[get_hardware(name).key] = None
+        except RooflineError:
+            continue  # its rows are listed with their reason
+    if chip is None:
+        return tuple(present)
+    wanted = get_hardware(chip).key
+    if wanted not in present:
+        raise InvalidValueError(
+            f"--chip {wanted}: {table.name} has no row of it. It has {', '.join(present) or 'no chip of the registry'}."
+        )
+    return (wanted,)
+
+
+def _targets(output: Path | None, devices: tuple[str, ...]) -> dict[str, Path]:
+    """Return the file of each chip; raises `InvalidValueError` when several would share one."""
+    from roofline_cli.output_file import check_output
+    from roofline_model.errors import InvalidValueError
+
+    if output is None:
+        return {}
+    if output.is_dir():
+        targets = {device: output / f"{device}.toml" for device in devices}
+    elif len(devices) > 1:
+        raise InvalidValueError(
+            f"the table has {len(devices)} chips ({', '.join(devices)}): choose one with --chip, or give -o a folder"
+        )
+    else:
+        targets = dict.fromkeys(devices, output)
+    for path in targets.values():
+        check_output(path, None)
+        if not path.parent.is_dir():
+            raise InvalidValueError(
+                f"{path} cannot be written: there is no folder {path.parent}; name another file with -o"
+            )
+    return targets
+
+
+def _source(table: KernelTable) -> str:
+    """Return what the evidence says of the rows: the file, the start of its hash, and the origins it names."""
+    origins = list(dict.fromkeys(filter(None, table.text("source"))))
+    told = f"; {', '.join(origins[:3])}" if origins else ""
+    return f"{table.name}, SHA-256 {table.sha256[:16]}{told}"
+
+
+def _write(found: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
+    from roofline_cli.output_file import write_text
+    from roofline_model.expected.fitted_files import fitted_texts
+
+    comment = f"Written by `roofline fit` from {table.name} (SHA-256 {table.sha256})."
+    written = []
+    for device, path in targets.items():
+        for place, text in fitted_texts(found, device, path, comment):
+            write_text(place, text)
+            written.append(place)
+    return written
+
+
+def _show(found: TableFit, table: KernelTable) -> None:
+    show_line(f"{table.name}: {len(table)} rows", "bold")
+    columns = (
+        Column("Device"), Column("Operator"), Column("Part"), Column("Rows", "right"), Column("Fitted", "right"),
+        Column("Unseen", "right"), Column("Median", "right"), Column("Bias", "right", drop=1),
+        Column("In 80 %", "right", drop=2), Column("Start", drop=4), Column("At a bound", is_prose=True, drop=3, hide_empty=True),
+    )  # fmt: skip
+    show_table(columns, [_row(one) for one in found.reports])
+    show_line("Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).", "dim")  # fmt: skip
+    for line in found.left_out:
+        show_line(f"  left out: {line}")
+
+
+def _row(one: FitReport) -> list[Cell]:
+    from roofline_model.units import format_percent
+
+    unseen = one.cross_validated
+    return [
+        one.device, one.op, one.part, str(one.fitted.row_count), format_percent(one.in_sample.mape_ratio),
+        format_percent(unseen.mape_ratio if unseen else None), format_percent(unseen.median_ratio if unseen else None),
+        format_percent(unseen.bias_ratio if unseen else None, signed=True),
+        format_percent(unseen.coverage_ratio if unseen else None, 0), one.started_from,
+        ", ".join(one.fitted.at_bound) or "–",
+    ]  # fmt: skip
+
+
+def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:
+    from roofline_cli.validate import accuracy_json
+
+    return {
+        "file": table.name,
+        "sha256": table.sha256,
+        "row_count": len(table),
+        "written": [str(path) for path in written],
+        "fits": [
+            {
+                "device": one.device,
+                "op": one.op,
+                "part": one.part,
+                "started_from": one.started_from,
+                "row_count": one.fitted.row_count,
+                "constants": dict(one.fitted.values),
+                "relative_spreads": dict(one.fitted.spreads),
+                "at_bound": list(one.fitted.at_bound),
+                "in_sample": accuracy_json(one.in_sample),
+                "cross_validated": None if one.cross_validated is None else accuracy_json(one.cross_validated),
+            }
+            for one in found.reports
+        ],
+        "left_out": list(found.left_out),
+    }
