@@ -6,16 +6,17 @@ C(M×N) = A(M×K)·B(K×N): M counts tokens, N and K are the output and input fe
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.model_parameters import attention_matrices
+from roofline_model.model_registry import get_model, list_models
+from roofline_model.model_shapes import ModelShape
 from roofline_model.operators import check_dimension, parse_shape
 
 STANDARD_ROWS = (1, 8, 32, 128, 512, 2048)
@@ -51,54 +52,60 @@ class Layer:
     """Part of the fused set that inference engines run (qkv and gate+up as one product each)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecoderShape:
-    """The dimensions of a decoder model that fix its linear layers. Names are those of config.json."""
+STANDARD_MODELS = (
+    "llama-3-8b", "llama-3-70b", "qwen3-8b", "qwen3-32b", "mistral-7b", "phi-4", "phi-2", "tinyllama",
+)  # fmt: skip
+"""The models whose layers make up the standard and full sets."""
 
-    name: str
-    source: str
-    hidden_size: int
-    intermediate_size: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int
-    vocab_size: int
-    mlp: str
 
-    def layers(self) -> tuple[Layer, ...]:
-        """Return the linear layers of one decoder block, fused and apart, and the output head."""
-        query, key_value = self.num_attention_heads * self.head_dim, self.num_key_value_heads * self.head_dim
-        hidden, inner = self.hidden_size, self.intermediate_size
-        attention = (
-            Layer("qkv_proj", query + 2 * key_value, hidden, True),
-            Layer("o_proj", hidden, query, True),
-            Layer("q_proj", query, hidden, False),
-            Layer("k_proj", key_value, hidden, False),
-        )
-        up: tuple[Layer, ...]
-        if self.mlp == "gated":
-            up = (Layer("gate_up_proj", 2 * inner, hidden, True), Layer("gate_proj", inner, hidden, False))
-        else:
-            up = (Layer("up_proj", inner, hidden, True),)
-        return (
-            *attention,
-            *up,
-            Layer("down_proj", hidden, inner, True),
-            Layer("lm_head", self.vocab_size, hidden, False),
-        )
+def linear_layers(model: ModelShape) -> tuple[Layer, ...]:
+    """Return the linear layers of a decoder block, fused and apart, and the output head.
+
+    Of a mixture: one expert's matrices, the shared experts' and the router's; latent attention is never fused.
+    """
+    hidden, experts = model.hidden_size, model.experts
+    apart = attention_matrices(model)
+    if model.latent is None:
+        layers = [
+            Layer("qkv_proj", model.query_width + 2 * model.kv_width, hidden, True),
+            Layer("o_proj", *apart["o_proj"], True),
+            Layer("q_proj", *apart["q_proj"], False),
+            Layer("k_proj", *apart["k_proj"], False),
+        ]
+    else:
+        layers = [Layer(name, *size, True) for name, size in apart.items()]
+    if model.ffn_size:
+        layers += _feed_forward("", model.ffn, model.ffn_size, hidden)
+    if experts is not None:
+        layers += _feed_forward("expert_", model.ffn, experts.ffn_size, hidden)
+        layers.append(Layer("router", experts.expert_count, hidden, False))
+        if experts.shared_ffn_size:
+            layers += _feed_forward("shared_", model.ffn, experts.shared_ffn_size, hidden)
+    return (*layers, Layer("lm_head", model.vocab_size, hidden, False))
+
+
+def _feed_forward(prefix: str, kind: str, inner: int, hidden: int) -> list[Layer]:
+    if kind == "gated":
+        up = [
+            Layer(f"{prefix}gate_up_proj", 2 * inner, hidden, True),
+            Layer(f"{prefix}gate_proj", inner, hidden, False),
+        ]
+    else:
+        up = [Layer(f"{prefix}up_proj", inner, hidden, True)]
+    return [*up, Layer(f"{prefix}down_proj", hidden, inner, True)]
 
 
 @cache
-def models() -> Mapping[str, DecoderShape]:
-    """Return the decoder models whose layer shapes we know, by name."""
-    text = resources.files("bench_cases").joinpath("model_shapes.toml").read_text(encoding="utf-8")
-    return MappingProxyType({name: DecoderShape(name=name, **table) for name, table in tomllib.loads(text).items()})
+def models() -> Mapping[str, ModelShape]:
+    """Return the decoder models whose layer shapes we know, by name: those of roofline_model/models/*.toml."""
+    return MappingProxyType({model.name: model for model in list_models()})
 
 
 def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
     """Return the shapes that `--roofline-shapes TEXT` asks for, each size once, in order.
 
-    TEXT: quick, standard, full, llm:NAME, a list MxNxK,MxNxK or a CSV file with columns m, n, k.
+    TEXT: quick, standard, full, llm:NAME (a shipped model, or anything `model_registry.get_model` takes), a list
+    MxNxK,MxNxK or a CSV file with columns m, n, k.
     Raises `UnknownNameError` with the nearest names, or `InvalidValueError` naming the item or the line that is wrong.
     """
     asked = text.strip()
@@ -106,7 +113,7 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
     if name in _SETS:
         return _once(_SETS[name](device))
     if name.startswith("llm:"):
-        return _once(_model_shapes([_model(asked[4:])], STANDARD_ROWS, with_all_layers=True))
+        return _once(_model_shapes([get_model(asked[4:])], STANDARD_ROWS, with_all_layers=True))
     if name.endswith(".csv"):
         return _once(read_csv(Path(asked).expanduser()))
     if asked[:1].isdigit() or asked.startswith("-"):
@@ -170,21 +177,17 @@ def _csv_number(path: Path, line: int, letter: str, cells: list[str], index: int
     return int(text)
 
 
-def _model(name: str) -> DecoderShape:
-    wanted = name.strip().lower().replace("_", "-")
-    for model in models().values():
-        if wanted in (model.name, model.source.rpartition(" ")[2].lower()):
-            return model
-    raise UnknownNameError("model", name.strip(), models(), fix="Or list its layers as MxNxK,… or in a FILE.csv.")
-
-
-def _model_shapes(chosen: Iterable[DecoderShape], rows: Iterable[int], *, with_all_layers: bool) -> Iterator[Shape]:
+def _model_shapes(chosen: Iterable[ModelShape], rows: Iterable[int], *, with_all_layers: bool) -> Iterator[Shape]:
     for model in chosen:
-        layers = [layer for layer in model.layers() if with_all_layers or layer.is_fused]
+        layers = [layer for layer in linear_layers(model) if with_all_layers or layer.is_fused]
         # Shape-major: cases that share a weight matrix follow each other, so that it is generated once.
         for layer in layers:
             for m in rows:
                 yield Shape(m, layer.out_features, layer.in_features, f"{model.name} {layer.name}")
+
+
+def _standard_models() -> Iterator[ModelShape]:
+    return (models()[name] for name in STANDARD_MODELS)
 
 
 def _quick(device: Device) -> Iterator[Shape]:
@@ -205,8 +208,8 @@ def _quick(device: Device) -> Iterator[Shape]:
 
 _SETS = {
     "quick": _quick,
-    "standard": lambda device: _model_shapes(models().values(), STANDARD_ROWS, with_all_layers=False),
-    "full": lambda device: _model_shapes(models().values(), FULL_ROWS, with_all_layers=True),
+    "standard": lambda device: _model_shapes(_standard_models(), STANDARD_ROWS, with_all_layers=False),
+    "full": lambda device: _model_shapes(_standard_models(), FULL_ROWS, with_all_layers=True),
 }
 SHAPE_SETS = tuple(_SETS)
 

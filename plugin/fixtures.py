@@ -24,10 +24,10 @@ from plugin.timing.kernel_call import KernelCall, make_kernel_call
 from plugin.timing.timers import Timer
 from results.flags import DOUBTFUL_FLAGS
 from results.records import Measurement, Record
-from roofline_model.calibrated import predict_calibrated
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.roofline import Prediction, predict
@@ -314,7 +314,7 @@ class RooflineFixture:
         pytest.skip(f"predicted only: {reason}")
 
     def _predict(self, pending: Pending, work: Operator | OpCost | None) -> None:
-        """Give a case its ideal prediction, and the calibrated one where this machine's constants were measured."""
+        """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know it."""
         if work is not None and not isinstance(work, Operator | OpCost):
             raise InvalidValueError(
                 f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, 4096, 4096)"
@@ -323,7 +323,7 @@ class RooflineFixture:
             return
         chip, cache = self._session.target.hardware, pending.case.cache
         pending.prediction = predict(work, chip, cache=cache)
-        pending.expected = predict_calibrated(work, chip, cache=cache)
+        pending.expected = predict_expected(work, chip, cache=cache)
 
     def _timer(self, pending: Pending) -> Timer:
         with _skipping(pending):

@@ -30,6 +30,8 @@ ENERGY_STRETCH_S = 0.2
 """Kernel calls between two waits in an energy window: long enough that the waits do not count."""
 SIMULATED_STRETCH_S = 0.04
 """A simulated device is read between stretches, so that they must be shorter than its sensor's period."""
+PACE_RATIO = 0.1
+"""A kernel this much slower or faster in the energy windows had another clock or other gaps than when it was timed."""
 MAX_ENERGY_CALLS = 20_000
 TRACED_CALLS = 32
 
@@ -131,8 +133,12 @@ def with_energy(
     energy = measure_energy(run, sensors, now=timer.now, idle_power_w=idle_power_w, pause=pause)
     if energy is None:
         return found
-    flags = found.flags if disagreement_note(energy) is None else (*found.flags, "energy-disagrees")
-    return replace(found, energy=energy, flags=flags)
+    flags = list(found.flags)
+    if abs(energy.call_s / timing.stats.median_s - 1) > PACE_RATIO:
+        flags.append("energy-pace")
+    if disagreement_note(energy) is not None:
+        flags.append("energy-disagrees")
+    return replace(found, energy=energy, flags=tuple(flags))
 
 
 def with_attribution(found: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:

@@ -13,8 +13,8 @@ from plugin.sensors.telemetry import median_of
 from plugin.session import BenchSession, utc_now
 from plugin.timing.timers import Timer
 from results.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
-from roofline_model.calibrated import CalibratedPrediction
 from roofline_model.case import Case
+from roofline_model.expected.predict import ExpectedPrediction
 from roofline_model.roofline import Prediction
 
 
@@ -24,7 +24,7 @@ class Pending:
 
     case: Case
     prediction: Prediction | None
-    expected: CalibratedPrediction | None = None
+    expected: ExpectedPrediction | None = None
     status: str = ""
     reason: str = ""
     measurement: Measurement | None = None
@@ -56,8 +56,8 @@ class Pending:
         predictions = []
         if self.prediction is not None:
             predictions.append(PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s))
-        if self.expected is not None:
-            predictions.append(expected_record(self.expected, session.profile_hash, measured_s))
+        if self.expected is not None and self.prediction is not None:
+            predictions.append(expected_record(self.expected, self.prediction, session.profile_hash, measured_s))
         return Record(
             record_id=uuid.uuid4().hex,
             run_id=session.run.run_id,

@@ -19,6 +19,7 @@ from results.replication import TotalInterval, total_intervals
 from results.state_records import NoiseFloor
 from results.verdict import GroupKey, groups, shape_verdicts
 from roofline_model.case import Case
+from roofline_model.roofline import error_ratio
 from roofline_model.units import format_achieved, format_percent, format_time
 
 __all__ = ["Line", "count_line", "flag_lines", "summary_lines"]
@@ -40,6 +41,9 @@ _MODE_MEANINGS = {
     "sustained": "power and clock flat",
 }
 _TEXT_COLUMNS = ("weight.act", "kernel", "bound")
+_LEAVING = ("roof", "expected", "rate", "exp.err")
+"""What leaves a narrow table, in this order: first what other columns imply (`roof` is `error` plus one, `expected` is the
+median and `exp.err`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,14 @@ class _CaseRow:
         return next((one.ideal for one in self.records if one.ideal is not None), None)
 
     @property
+    def expected(self) -> PredictionRecord | None:
+        return next((one.expected for one in self.records if one.expected is not None), None)
+
+    @property
+    def expected_error_ratio(self) -> float | None:
+        return error_ratio(self.expected.time_s, self.median_s) if self.expected is not None else None
+
+    @property
     def median_s(self) -> float | None:
         times_s = [one.measurement.median_s for one in self.records if one.measurement is not None]
         return median(times_s) if times_s else None
@@ -74,6 +86,13 @@ class _CaseRow:
     @property
     def is_doubtful(self) -> bool:
         return any(one.measurement and DOUBTFUL_FLAGS.intersection(one.measurement.flags) for one in self.records)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the times are not this chip's own: forced, simulated or replayed."""
+        return any(
+            one.measurement and {"forced", "simulated"}.intersection(one.measurement.flags) for one in self.records
+        )
 
     @property
     def roof_share_ratio(self) -> float | None:
@@ -112,6 +131,7 @@ def summary_lines(
         if key in verdicts:
             lines.append(Line(f"  → {verdicts[key].sentence}", "bold"))
         lines.append(Line(""))
+    lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
     lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
     if failed_reasons:
         lines += _reasons(records, width)
@@ -185,6 +205,8 @@ def _cells(row: _CaseRow) -> dict[str, str]:
         "±": _plus_minus(row),
         "ideal": format_time(ideal.time_s if ideal else None),
         "error": format_percent(error, 0, signed=True),
+        "expected": format_time(row.expected.time_s if row.expected else None),
+        "exp.err": format_percent(row.expected_error_ratio, 0, signed=True),
         "rate": _rate(row),
         "roof": format_percent(row.roof_share_ratio, 0),
         "bound": (ideal.bound if ideal else "–") + (" !" if row.is_doubtful else ""),
@@ -210,16 +232,21 @@ def _rate(row: _CaseRow) -> str:
 
 
 def _table(rows: Sequence[_CaseRow]) -> list[dict[str, str]]:
-    """Return the cells of a block; power only where somebody measured it."""
+    """Return the cells of a block; columns that nobody knows anything for are left out."""
     table = [_cells(row) for row in rows]
-    return [_without(cells, {"W"}) for cells in table] if all(cells["W"] == "–" for cells in table) else table
+    empty = {
+        name
+        for name in ("median", "±", "error", "exp.err", "expected", "roof", "W")
+        if all(cells[name] == "–" for cells in table)
+    }
+    return [_without(cells, empty) for cells in table]
 
 
 def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
-    """Return the columns that a block has no room for: what others imply (`error` is `roof` less one), then the rate."""
+    """Return the columns that a block has no room for."""
     table, found = _shortened(_table(rows)), set[str]()
-    for column in ("roof", "rate"):
-        if _width(table) > width:
+    for column in _LEAVING:
+        if column in table[0] and _width(table) > width:
             found.add(column)
             table = [_without(cells, found) for cells in table]
     return found
@@ -279,6 +306,24 @@ def _colour(row: _CaseRow) -> str:
 # Below the tables --------------------------------------------------------------------------------------------
 
 
+def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
+    """Say how far the predictions were off, ideal beside expected, over the cases that have both; forced runs are not judged."""
+    both = [
+        (abs(row.roof_share_ratio - 1), abs(row.expected_error_ratio))
+        for row in rows
+        if row.roof_share_ratio is not None and row.expected_error_ratio is not None and not row.is_foreign
+    ]
+    if not both:
+        return []
+    ideal, expected = (median(errors) for errors in zip(*both, strict=True))
+    count = f"{len(both)} case{'s' if len(both) > 1 else ''}"
+    return wrapped(
+        f"predictions: median |error| of the ideal {format_percent(ideal)}, of the expected time {format_percent(expected)} ({count})",
+        "light",
+        width,
+    )
+
+
 def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
     """Say once what ± is, and what an 80-column screen does not show."""
     within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
@@ -302,7 +347,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
             width,
         )
     if left_out:
-        names = " and ".join(name for name in ("rate", "roof") if name in left_out)
+        names = ", ".join(sorted(left_out))
         lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
     return lines
 

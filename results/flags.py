@@ -31,6 +31,7 @@ _ALL = (
     Flag("not-steady", "power or clock were still moving when sampling began: this is not the sustained speed", True),
     Flag("outliers", "more than 5 % of the samples lie far from the rest; the median is robust, the tail is real", False),
     Flag("autocorrelated", "successive samples resemble each other; the interval is widened for it", False),
+    Flag("energy-pace", "in the energy windows, seconds of the kernel alone, a call took over 10 % more or less time than when it was timed: energy and power are of that pace", False),
     Flag("energy-disagrees", "the energy counter and the integrated power differ by more than 10 %: trust neither alone", False),
     Flag("unchecked", "no reference was given: the result was not checked", False),
     Flag("simulated", "times come from the simulated or replayed timer, not from this machine", False),

@@ -192,6 +192,8 @@ class PredictionRecord:
     low_s: float | None = None
     high_s: float | None = None
     notes: tuple[str, ...] = ()
+    terms_s: Mapping[str, float] | None = None
+    """Terms of an expected time by name, each as if alone (`roofline_model.gap` explains a gap with them)."""
     error_ratio: float | None = None
     """(predicted − measured) / measured; None when nothing was measured. Negative: the prediction was too fast."""
 

@@ -38,7 +38,7 @@ _MEASUREMENT = _names(Measurement, "samples_s", "clocks_hz", "flags", "energy", 
 _ENERGY = _names(EnergyReading)
 _STATE = _names(MachineState, "throttled_s")
 _ATTRIBUTION = _names(KernelAttribution, "kernel_names")
-_PREDICTION = _names(PredictionRecord, "notes")
+_PREDICTION = _names(PredictionRecord, "notes", "terms_s")
 _TELEMETRY = _names(TelemetrySample)
 _CANARY = _names(CanaryReading)
 _FLOOR = _names(NoiseFloor, "run_ids")
@@ -148,7 +148,13 @@ def floor_values(floor: NoiseFloor) -> Values:
 def prediction_values(predictions: Iterable[PredictionRecord], record_pk: int) -> list[Values]:
     """Return the rows of a record's predictions."""
     return [
-        {**_picked(prediction, _PREDICTION), "record_pk": record_pk, "ordinal": number, "notes": list(prediction.notes)}
+        {
+            **_picked(prediction, _PREDICTION),
+            "record_pk": record_pk,
+            "ordinal": number,
+            "notes": list(prediction.notes),
+            "terms_s": None if prediction.terms_s is None else dict(prediction.terms_s),
+        }
         for number, prediction in enumerate(predictions)
     ]
 
@@ -232,7 +238,7 @@ def floor_from(row: Row) -> NoiseFloor:
 
 def prediction_from(row: Row) -> PredictionRecord:
     """Return a prediction."""
-    return PredictionRecord(**_from(row, _PREDICTION), notes=tuple(row["notes"]))
+    return PredictionRecord(**_from(row, _PREDICTION), notes=tuple(row["notes"]), terms_s=row["terms_s"])
 
 
 def telemetry_from(row: Row) -> TelemetrySample:

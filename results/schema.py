@@ -313,6 +313,9 @@ class PredictionRow(Base):
     low_s: Mapped[float | None] = mapped_column(doc="lower end of the predicted interval")
     high_s: Mapped[float | None] = mapped_column(doc="upper end")
     notes: Mapped[list[str]] = mapped_column(JSON, doc="what a reader has to know about this prediction")
+    terms_s: Mapped[dict[str, float] | None] = mapped_column(
+        JSON(none_as_null=True), doc="terms of an expected time by name, each as if alone; null for an ideal one"
+    )
     error_ratio: Mapped[float | None] = mapped_column(doc="(predicted − measured) / measured; NULL when not measured")
 
 

@@ -41,6 +41,11 @@ class EnergyReading:
     """How often the power reading changes, inferred from the readings."""
 
     @property
+    def call_s(self) -> float:
+        """Seconds per call in the windows, gaps between launches included."""
+        return self.window_s * self.window_count / self.call_count
+
+    @property
     def disagreement_ratio(self) -> float | None:
         """How far the second source is from the first: (cross check − energy) / energy."""
         if self.cross_check_j is None or self.energy_j <= 0:

@@ -30,6 +30,7 @@ def print_case(case: CaseSummary, run: RunInfo) -> None:
     for prediction in lead.record.predictions:
         _print_prediction(prediction, case)
     if case.measured_s is not None:
+        _print_gap(case)
         _print_flags(case)
         _print_state(case)
         _print_energy(case)
@@ -100,14 +101,31 @@ def _print_prediction(prediction: PredictionRecord, case: CaseSummary) -> None:
     error = prediction.error_ratio if len(case.rows) == 1 else error_ratio(prediction.time_s, case.measured_s)
     parts = [f"error {format_percent(error, signed=True)}"] if error is not None else []
     parts.append(f"{prediction.bound}-bound")
-    parts += [f"{prefixed(prediction.bandwidth_bytes_per_s, 'B/s', 4)} from {prediction.memory_level or 'memory'}"]
-    parts += [
-        f"{prefixed(prediction.peak_flops_per_s, 'FLOP/s', 4)} in {prediction.compute_format} ({prediction.path})"
-    ]
+    if prediction.bandwidth_bytes_per_s is not None:
+        parts += [f"{prefixed(prediction.bandwidth_bytes_per_s, 'B/s', 4)} from {prediction.memory_level or 'memory'}"]
+    if prediction.peak_flops_per_s is not None:
+        rate = prefixed(prediction.peak_flops_per_s, "FLOP/s", 4)
+        parts += [f"{rate} in {prediction.compute_format} ({prediction.path})"]
     parts += [prediction.provenance] if prediction.provenance else []
     _fact(prediction.kind, f"{text}; {', '.join(parts)}; model {prediction.model_version} of {prediction.hardware_key}")
     for note in prediction.notes:
         _fact("", note)
+
+
+def _print_gap(case: CaseSummary) -> None:
+    """Print where the time went; nothing where only the ideal is known, whose rest the error says already."""
+    from reports.case_gap import LABELS, case_gap
+    from roofline_model.units import format_percent, format_time
+
+    gap = case_gap(case)
+    if gap is None or len(gap.parts) < 3 or not gap.measured_s:
+        return
+    for number, (name, time_s) in enumerate(gap.parts):
+        share = format_percent(time_s / gap.measured_s, 0)
+        _fact(
+            "time went" if not number else "",
+            f"{format_time(abs(time_s)) if time_s >= 0 else '−' + format_time(-time_s)} ({share}) {LABELS[name]}",
+        )
 
 
 def _print_flags(case: CaseSummary) -> None:

@@ -8,7 +8,23 @@ from typing import Annotated
 
 import typer
 
-from roofline_cli import calibrate, compare, db, doctor, formats, hardware, predict, recommend, report, runs, transfer
+from roofline_cli import (
+    calibrate,
+    compare,
+    db,
+    doctor,
+    fit,
+    formats,
+    hardware,
+    predict,
+    recommend,
+    report,
+    runs,
+    sweep,
+    tiling,
+    transfer,
+    validate,
+)
 from roofline_cli.group import RooflineGroup
 
 app = typer.Typer(
@@ -23,6 +39,8 @@ app = typer.Typer(
 )
 app.add_typer(predict.app, name="predict")
 app.command("recommend")(recommend.recommend)
+app.command("tiling")(tiling.tiling)
+app.command("sweep")(sweep.sweep)
 app.add_typer(compare.app, name="compare")
 app.command("formats")(formats.formats)
 app.add_typer(hardware.app, name="hardware")
@@ -33,6 +51,8 @@ app.command("import")(transfer.import_files)
 app.add_typer(db.app, name="db")
 app.command("report")(report.write_run_report)
 app.command("calibrate")(calibrate.calibrate)
+app.command("fit")(fit.fit)
+app.command("validate")(validate.validate)
 app.command("doctor")(doctor.doctor)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from roofline_cli import prediction_rows
 from roofline_cli.options import (
     ColumnsOption,
     FormatsFileOption,
@@ -25,6 +26,9 @@ from roofline_cli.options import (
     register_formats,
     split_list,
 )
+from roofline_cli.predict_attention import predict_attention
+from roofline_cli.predict_ffn import predict_ffn
+from roofline_cli.predict_model import predict_model_command
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from roofline_model.operators import Operator
     from roofline_model.roofline import Prediction
 
-app = typer.Typer(help="Predict how fast a product should run, per format.")
+app = typer.Typer(help="Predict how fast a product, a layer's operators or a whole model should run, per format.")
 
 DEFAULT_FORMATS = ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")
 """The columns of the original documents' tables."""
@@ -103,6 +107,11 @@ def predict_gemm(
 ) -> None:
     """Predict C(M×N) = A(M×K)·B(K×N)."""
     _predict(parse_size("M", M), N, K, hw, formats, formats_file, as_json)
+
+
+app.command("attention")(predict_attention)
+app.command("ffn")(predict_ffn)
+app.command("model")(predict_model_command)
 
 
 def _predict(rows: int, N: str, K: str, hw: str, formats: Any, formats_file: Any, as_json: bool) -> None:
@@ -196,7 +205,7 @@ def print_table(table: PredictionTable) -> None:
                 speedup(row.speedup_ratio),
                 prediction.bound,
                 prediction.path,
-                _note_numbers(prediction.notes, notes),
+                prediction_rows.note_numbers(prediction.notes, notes),
             ]
         )
     columns = (
@@ -228,17 +237,7 @@ def _declares(hardware: Device, label: str) -> bool:
 
 def provenance_sentence(table: PredictionTable) -> str:
     """Say where the chip's numbers come from, in words a reader can act on."""
-    weakest = table.rows[0].prediction.provenance
-    if weakest == "placeholder":
-        return f"The numbers of {table.hardware.key} are placeholders, for examples only."
-    return f"The weakest number used is {weakest}: `roofline hardware show {table.asked}` lists every source."
-
-
-def _note_numbers(own: tuple[str, ...], notes: list[str]) -> str:
-    for note in own:
-        if note not in notes:
-            notes.append(note)
-    return " ".join(f"[{notes.index(note) + 1}]" for note in own)
+    return prediction_rows.provenance_sentence(table.rows[0].prediction.provenance, table.hardware, table.asked)
 
 
 def table_json(table: PredictionTable) -> dict[str, Any]:

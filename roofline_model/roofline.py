@@ -6,6 +6,7 @@ Source: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -155,7 +156,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     notes += list(dict.fromkeys(path.reason for _, path in paths if path.reason and path.kind != "native"))
     notes += _widening_notes(work)
     kinds = [path.kind for _, path in paths]
-    if isinstance(work, Operator) and _is_weight_only(work) and "native" in kinds:
+    if _widened(work) is not None and "native" in kinds:
         kinds = ["dequantize"]
     return Prediction(
         hardware=device.key,
@@ -171,7 +172,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
         compute_format="+".join(dict.fromkeys(path.compute_format for _, path in paths)),
         path=next((kind for kind in ("emulated", "dequantize") if kind in kinds), "native"),
         memory_level=level,
-        provenance=_weakest([bandwidth, *(path.dense for _, path in paths)]),
+        provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
         notes=tuple(notes),
     )
 
@@ -221,24 +222,28 @@ def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, li
     return last.bandwidth, last.name, []
 
 
-def _is_weight_only(work: Operator) -> bool:
+def weakest_provenance(statuses: Iterable[str]) -> str:
+    """Return the least trustworthy of the statuses of the numbers that made a prediction."""
+    order = ("measured-here", "datasheet", "measured", "derived", "declared", "secondary", "unconfirmed", "placeholder")
+    return max(statuses, key=order.index)
+
+
+def _widened(work: Operator | OpCost) -> tuple[str, str, str] | None:
+    """Return (what, from, to) of an operand that is widened to the other's format before the product, if there is one."""
+    if not isinstance(work, Operator):
+        return None
     formats = dict(work.formats)
-    if "a" not in formats or "b" not in formats:
-        return False
-    return get_format(formats["b"]).element_bits < get_format(formats["a"]).element_bits
+    for narrow, wide, what in (("b", "a", "weights"), ("kv", "q", "keys and values")):
+        if narrow in formats and wide in formats:
+            pair = formats[narrow], formats[wide]
+            if get_format(pair[0]).element_bits < get_format(pair[1]).element_bits:
+                return what, *pair
+    return None
 
 
 def _widening_notes(work: Operator | OpCost) -> list[str]:
-    if not isinstance(work, Operator) or not _is_weight_only(work):
-        return []
-    formats = dict(work.formats)
-    return [f"{formats['b']} weights are widened to {formats['a']} before the product"]
-
-
-def _weakest(quantities: list[Quantity]) -> str:
-    """Return the least trustworthy status among the numbers that made a prediction."""
-    order = ("measured-here", "datasheet", "measured", "derived", "declared", "secondary", "unconfirmed", "placeholder")
-    return max((quantity.status for quantity in quantities), key=order.index)
+    widened = _widened(work)
+    return [] if widened is None else ["{1} {0} are widened to {2} before the product".format(*widened)]
 
 
 def _default_peak(device: Device) -> float:

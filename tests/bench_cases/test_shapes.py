@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bench_cases.shapes import FULL_ROWS, SHAPE_SETS, STANDARD_ROWS, models, resolve_shapes
+from bench_cases.shapes import FULL_ROWS, SHAPE_SETS, STANDARD_ROWS, linear_layers, models, resolve_shapes
 from roofline_model.errors import InvalidValueError, UnknownNameError
 
 
 def test_layers_of_llama_3_8b_by_hand():
-    layers = {layer.name: (layer.out_features, layer.in_features) for layer in models()["llama-3-8b"].layers()}
+    layers = {layer.name: (layer.out_features, layer.in_features) for layer in linear_layers(models()["llama-3-8b"])}
     assert layers == {
         "qkv_proj": (6144, 4096),  # 32·128 + 2·8·128
         "o_proj": (4096, 4096),
@@ -23,13 +23,13 @@ def test_layers_of_llama_3_8b_by_hand():
 
 
 def test_layers_where_heads_times_head_dim_is_not_the_hidden_size():
-    layers = {layer.name: (layer.out_features, layer.in_features) for layer in models()["qwen3-32b"].layers()}
+    layers = {layer.name: (layer.out_features, layer.in_features) for layer in linear_layers(models()["qwen3-32b"])}
     assert layers["o_proj"] == (5120, 8192)  # 64 heads of 128 into 5120
     assert layers["qkv_proj"] == (10240, 5120)
 
 
 def test_a_plain_mlp_has_no_gate():
-    names = [layer.name for layer in models()["phi-2"].layers()]
+    names = [layer.name for layer in linear_layers(models()["phi-2"])]
     assert "up_proj" in names
     assert not any("gate" in name for name in names)
 
@@ -42,8 +42,8 @@ def test_a_plain_mlp_has_no_gate():
 )  # fmt: skip
 def test_dimensions_give_the_published_parameter_count(name, blocks, billions, tied_embedding):
     model = models()[name]
-    weights = {layer.name: layer.out_features * layer.in_features for layer in model.layers()}
-    block = sum(weights[layer.name] for layer in model.layers() if layer.is_fused)
+    weights = {layer.name: layer.out_features * layer.in_features for layer in linear_layers(model)}
+    block = sum(weights[layer.name] for layer in linear_layers(model) if layer.is_fused)
     total = blocks * block + 2 * weights["lm_head"]  # embedding table and head
     assert total / 1e9 == pytest.approx(billions, rel=0.005)
 
@@ -137,3 +137,20 @@ def test_csv_that_cannot_be_read(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00m")
     with pytest.raises(InvalidValueError, match="cannot be read"):
         resolve_shapes(str(binary))
+
+
+def test_layers_of_a_mixture_are_one_experts_and_of_latent_attention_its_own():
+    mixture = {layer.name: (layer.out_features, layer.in_features) for layer in linear_layers(models()["mixtral-8x7b"])}
+    assert mixture["expert_gate_up_proj"] == (28672, 4096)
+    assert mixture["expert_down_proj"] == (4096, 14336)
+    assert mixture["router"] == (8, 4096)
+    assert "down_proj" not in mixture
+    latent = {layer.name: (layer.out_features, layer.in_features) for layer in linear_layers(models()["deepseek-v3"])}
+    assert latent["kv_a_proj"] == (576, 7168)
+    assert latent["shared_gate_up_proj"] == (4096, 7168)
+    assert latent["gate_up_proj"] == (36864, 7168)
+
+
+@pytest.mark.parametrize("name", sorted(models()))
+def test_every_shipped_model_is_a_shape_set(name):
+    assert {shape.M for shape in resolve_shapes(f"llm:{name}")} == set(STANDARD_ROWS)

@@ -34,6 +34,8 @@ def test_quick_run_prints_and_writes_every_row(tmp_path):
         "commit of one record, 100 samples": 0.001,
         "… of a case never stored before": 0.001,
         "one prediction of an operator": 20e-6,
+        "one pass of Llama 3.1 405B, ideal": 20e-3,
+        "… ideal and expected": 20e-3,
         "timing loop, per call": 100e-9,
     }
     assert {"start of a run, once", "open an up-to-date database"} < set(rows)

@@ -51,7 +51,7 @@ PREDICTION = PredictionRecord(
     kind="ideal", model_version="ideal-1", hardware_key="b10", profile_hash=PROFILE.profile_hash, time_s=3.3570816e-05,
     memory_time_s=3.3570816e-05, compute_time_s=1e-06, bound="memory", flops=33554432.0, read_bytes=33562624.0,
     write_bytes=8192.0, bandwidth_bytes_per_s=1e12, peak_flops_per_s=3.3e13, compute_format="BF16", path="native",
-    memory_level="DRAM", provenance="placeholder", low_s=3e-05, high_s=4e-05, notes=("a note",), error_ratio=-0.25,
+    memory_level="DRAM", provenance="placeholder", low_s=3e-05, high_s=4e-05, notes=("a note",), terms_s={"dram": 2.5e-05, "launch": 5e-06}, error_ratio=-0.25,
 )  # fmt: skip
 
 MEASUREMENT = Measurement(

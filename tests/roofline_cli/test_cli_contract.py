@@ -19,12 +19,12 @@ runner = CliRunner()
 ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
-    "doctor", "calibrate", "predict gemv", "predict gemm", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
-    "hardware check", "runs", "show", "export", "import", "report", "db upgrade",
+    "doctor", "calibrate", "predict gemv", "predict gemm", "predict model", "predict attention", "predict ffn", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
+    "hardware check", "runs", "show", "export", "import", "report", "db upgrade", "tiling", "sweep", "fit", "validate",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
 READING = {"runs", "show", "export", "report", "compare gemv", "compare gemm", "import", "doctor", "db upgrade"}
-WRITING = {"export", "report", "calibrate"}
+WRITING = {"export", "report", "calibrate", "tiling", "sweep", "fit"}
 
 
 def leaves(command, prefix=""):
@@ -91,6 +91,7 @@ def test_every_help_line_of_a_group_is_whole(group_name):
     ("command", "usage"),
     [
         ("show", "RUN [CASE...]"), ("export", "RUN"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
+        ("validate", "FILE"),
     ],
 )  # fmt: skip
 def test_arguments_are_named_without_python_types(command, usage):

@@ -1,4 +1,4 @@
-"""Energy, machine state, attribution, canaries, noise floors; three columns of measurement, two of process.
+"""Energy, machine state, attribution, canaries, noise floors; three columns of measurement, two of process, one of prediction.
 
 Schema 0002, after 0001. Spelled out, not taken from `results/schema.py`: that file moves on, this one stays.
 
@@ -26,6 +26,7 @@ def upgrade() -> None:
     op.add_column("measurement", sa.Column("clocks", sa.LargeBinary(), nullable=True))
     op.add_column("measurement", sa.Column("effective_sample_count", sa.Double(), nullable=True))
     op.add_column("measurement", sa.Column("outlier_count", sa.BigInteger(), nullable=True))
+    op.add_column("prediction", sa.Column("terms_s", sa.JSON(), nullable=True))
     _create_energy()
     _create_machine_state()
     _create_attribution()

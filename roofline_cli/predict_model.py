@@ -1,0 +1,145 @@
+"""`roofline predict model`: one pass of a whole decoder model on a chip, kernel by kernel."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from roofline_cli.options import (
+    FormatsFileOption,
+    HardwareOption,
+    JsonOption,
+    parse_size,
+    register_formats,
+    split_list,
+)
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME|PATH|ID",
+        help="Shipped model, path of a config.json, or a hub id that is in the local cache.",
+    ),
+]
+PhaseOption = Annotated[str, typer.Option("--phase", metavar="decode|prefill", help="Decode step or prompt.")]
+ContextOption = Annotated[
+    str,
+    typer.Option("--context", metavar="TOKENS", help="Tokens a sequence has after the pass, the new ones among them."),
+]
+BatchOption = Annotated[
+    str, typer.Option("--batch", metavar="LIST", help="Sequences; several, e.g. 1,8,64, are compared.")
+]
+NewTokensOption = Annotated[
+    str | None,
+    typer.Option(
+        "--new-tokens",
+        metavar="TOKENS",
+        help="New tokens of each sequence (default: 1 in decode, the whole context in prefill).",
+    ),
+]
+ModelFormatsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--formats", metavar="LIST",
+        help="WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is published).",
+    ),
+]  # fmt: skip
+KvOption = Annotated[
+    str | None,
+    typer.Option("--kv", metavar="FORMAT", help="Format of the KV cache (default: the 16-bit activations')."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PART[@LAYERS]=FORMATS",
+        help="Exception for a part or layers, e.g. lm_head=BF16 or ffn@0-3=FP8; repeatable.",
+    ),
+]
+MaxContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-context", metavar="TOKENS", help="Longest context, where a checkpoint extends what the model declares."
+    ),
+]
+DevicesOption = Annotated[
+    str, typer.Option("--tensor-parallel", metavar="INT", help="Devices that share every layer (needs --link-gb-s).")
+]
+LinkOption = Annotated[
+    str | None,
+    typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link to the others, in GB/s."),
+]
+
+
+def predict_model_command(
+    model: ModelOption,
+    hw: HardwareOption = "auto",
+    phase: PhaseOption = "decode",
+    context: ContextOption = "4096",
+    batch: BatchOption = "1",
+    new_tokens: NewTokensOption = None,
+    formats: ModelFormatsOption = None,
+    kv: KvOption = None,
+    exceptions: SetOption = None,
+    formats_file: FormatsFileOption = None,
+    max_context: MaxContextOption = None,
+    tensor_parallel: DevicesOption = "1",
+    link_gb_s: LinkOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict a whole model: time by operator, tokens/s, memory."""
+    from roofline_cli.chips import find_chip
+    from roofline_cli.predict_model_view import comparison_json, prediction_json, print_comparison, print_prediction
+    from roofline_cli.screen import show_json
+    from roofline_model.errors import InvalidValueError
+    from roofline_model.format_plan import AS_PUBLISHED
+    from roofline_model.llm import predict_model
+    from roofline_model.model_registry import get_model
+    from roofline_model.tensor_parallel import Parallel
+
+    register_formats(formats_file)
+    chip, shape = find_chip(hw), get_model(model)
+    if phase not in ("decode", "prefill"):
+        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
+    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
+    parallel = Parallel(parse_size("--tensor-parallel", tensor_parallel), link)
+    plans = split_list(formats) or [AS_PUBLISHED]
+    batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+    found = [
+        predict_model(
+            chip, shape, phase, batch=size, context=parse_size("--context", context),
+            new_tokens=None if new_tokens is None else parse_size("--new-tokens", new_tokens),
+            formats=plan, kv=kv, exceptions=tuple(exceptions or ()), parallel=parallel,
+            max_context=None if max_context is None else parse_size("--max-context", max_context),
+        )
+        for plan in plans for size in batches
+    ]  # fmt: skip
+    if len(found) > 1:
+        show_json(comparison_json(found, chip)) if as_json else print_comparison(found, chip, hw)
+    else:
+        show_json(prediction_json(found[0], chip)) if as_json else print_prediction(found[0], chip, hw)
+
+
+def _link_bytes_per_s(text: str) -> float:
+    import math
+
+    from roofline_model.errors import InvalidValueError
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e6:
+        raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
+    return value * 1e9
+
+
+def _items(name: str, text: str) -> list[str]:
+    from roofline_model.errors import InvalidValueError
+
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise InvalidValueError(f"{name} has an empty entry: {text[:40]!r}; write e.g. {name} 1,8,64")
+    return list(dict.fromkeys(items))

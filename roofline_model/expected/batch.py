@@ -1,0 +1,69 @@
+"""The answer of an expected-time model for many calls at once: arrays of seconds, one entry per row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
+"""Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedBatch:
+    """Expected times with their 80 % interval and what they are made of. All arrays have one entry per row, in seconds."""
+
+    time_s: Floats
+    low_s: Floats
+    high_s: Floats
+    parts: Mapping[str, Floats]
+    """Part → seconds. Parts of `NORM_PARTS` overlap each other (each as if alone); the others add to the time.
+
+    launch: floor; tensor: tensor pipe; dram; l2: operand refetch and output; sm: load path of one SM; latency: serial
+    k loop; waves: cost of further waves; split: fixed cost and traffic of split-K; serial: the loop of a GEMV kernel;
+    cast: quantising the activations; library: what this chip's library adds to (or, negative, saves on) the formulas.
+    """
+    binding: list[str]
+    """The part that explains most of the time: `launch` where the floor is at least half of it."""
+    provenance: str
+    """fitted, measured-here, transferred-sibling, transferred-family or transferred-class."""
+    confidence: str = ""
+    """One line on where the constants come from and how far to trust them."""
+    kernel: list[str] = field(default_factory=list)
+    """The candidate that won: `128x256x1` (tile rows × tile columns × split-K) or `gemv`."""
+    norm_order: int = 4
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def additive_parts(self) -> dict[str, Floats]:
+        """Return parts that sum to the time: overlapping ones share their joint time by their p-th powers."""
+        import numpy as np
+
+        plain = {name: value for name, value in self.parts.items() if name not in NORM_PARTS}
+        powers = {name: value**self.norm_order for name, value in self.parts.items() if name in NORM_PARTS}
+        if not powers:
+            return plain
+        total = sum(powers.values(), start=np.zeros_like(self.time_s))
+        joint = self.time_s - sum(plain.values(), start=np.zeros_like(self.time_s))
+        scale = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
+        return {**plain, **{name: power * scale for name, power in powers.items()}}
+
+
+def binding_of(parts: Mapping[str, Floats], time_s: Floats) -> list[str]:
+    """Return the name of the part that explains each time: `launch` where it is at least half, else the longest other."""
+    import numpy as np
+
+    names = [name for name in parts if name not in ("launch", "library")]
+    longest = np.array(names, dtype=object)[np.stack([parts[name] for name in names]).argmax(axis=0)]
+    if "launch" in parts:
+        longest[parts["launch"] >= 0.5 * time_s] = "launch"
+    result: list[str] = longest.tolist()
+    return result

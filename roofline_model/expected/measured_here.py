@@ -1,0 +1,35 @@
+"""Constants of a chip with what this very machine measured about itself put in their place.
+
+Only the DRAM share moves: what `roofline calibrate` reads back is the same number that fits find (on five chips the fitted
+share agrees with read micro-benchmarks). Its smallest launch is shorter than the floor of a library call, and its products
+are whole kernels: neither is a constant of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline_model.expected.gemm_constants import FITTED_BOUNDS, FittedGemm
+from roofline_model.hardware import Device
+
+MEASURED_HERE = "measured-here"
+
+
+def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
+    """Return transferred constants with this machine's own read bandwidth; unchanged where it was never measured."""
+    share = measured_share(device, found.chip.bandwidth_bytes_per_s)
+    if share is None or found.provenance == "fitted":
+        return found  # rows of whole kernels on this chip say more than a micro-kernel
+    low, high = FITTED_BOUNDS["dram_ratio"]
+    share = min(max(share, low), high)
+    note = f"DRAM share {share:.2f} measured on this machine; the rest: {found.note or found.provenance}"
+    return replace(found, constants=replace(found.constants, dram_ratio=share), provenance=MEASURED_HERE, note=note)
+
+
+def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None:
+    """Return the share of `bandwidth_bytes_per_s` that this machine reads at, or None where it was never measured."""
+    known = device.calibration
+    read = None if known is None else known.dram.get("read")
+    if known is None or read is None:
+        return None
+    return (read.best_value if known.disturbed_by else read.median_value) / bandwidth_bytes_per_s

@@ -1,0 +1,163 @@
+"""The expected time of one operator call on one chip: what a good kernel reaches, with an 80 % interval and its source.
+
+GEMM and GEMV on NVIDIA GPUs come from `gemm_model.py`, attention from `attention_model.py`; a machine without such
+constants answers from its own calibration (`roofline calibrate`), where it has one. No answer is None, with a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
+from roofline_model.cost import OpCost
+from roofline_model.errors import UnsupportedError
+from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.rotation import COLD, HOT
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.operators import Operator
+
+EXPECTED_VERSION = "expected-1"
+"""Changes whenever the same case and constants would get another expected time; stored with every such prediction."""
+
+PRODUCTS = ("gemv", "gemm")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedPrediction:
+    """The expected time of one call, its 80 % interval, and what it is made of. All SI."""
+
+    hardware: str
+    time_s: float
+    low_s: float
+    """One measured time in ten is expected below."""
+    high_s: float
+    """One measured time in ten is expected above."""
+    parts: tuple[tuple[str, float], ...]
+    """Part → seconds; they sum to `time_s` (terms that overlap share their joint time)."""
+    binding: str
+    """The part that explains most of the time: launch, dram, l2, sm, tensor, latency, …"""
+    kernel: str
+    """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
+    provenance: str
+    """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
+    notes: tuple[str, ...] = ()
+    terms: tuple[tuple[str, float], ...] = ()
+    """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.gap` reads them)."""
+    model_version: str = EXPECTED_VERSION
+
+
+def predict_expected(
+    work: Operator | OpCost, device: Device | str, *, cache: str = "cold", dynamic_activation_quantization: bool = False
+) -> ExpectedPrediction | None:
+    """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
+
+    `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
+    cold. `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
+    """
+    try:
+        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization)
+    except UnsupportedError:
+        return None
+
+
+def why_no_expected(work: Operator | OpCost, device: Device | str, *, cache: str = "cold") -> str:
+    """Return in one line why `predict_expected` gives None; empty when it does not."""
+    try:
+        _predicted(work, get_hardware(device), cache, False)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
+
+
+def _predicted(work: Operator | OpCost, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
+    op = work.op if isinstance(work, Operator) else ""
+    is_gpu = device.calibration is None or device.calibration.kind == "cuda"
+    reason: UnsupportedError | None = None
+    if is_gpu and device.kind != "cpu":
+        try:
+            if isinstance(work, Operator) and op in PRODUCTS:
+                return _product(work, device, cache, quantizes)
+            if isinstance(work, Operator) and op == "attention":
+                return _attention(work, device, cache)
+        except UnsupportedError as error:
+            reason = error
+    calibrated = predict_calibrated(work, device, cache=cache)
+    if calibrated is not None:
+        return _from_calibration(calibrated)
+    if reason is not None:
+        raise reason
+    if op not in (*PRODUCTS, "attention"):
+        raise UnsupportedError(
+            f"no expected time for {op or 'a plain cost'}: the model knows {', '.join(PRODUCTS)} and attention; the ideal roofline stands"
+        )
+    raise UnsupportedError(
+        f"no expected time for {device.key}: it was never calibrated. Run `roofline calibrate` on it; the ideal roofline stands."
+    )
+
+
+def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
+    from roofline_model.expected.gemm_formats import gemm_formats
+    from roofline_model.expected.gemm_model import expected_gemm
+    from roofline_model.expected.library import find_gemm
+    from roofline_model.expected.measured_here import with_measured_bandwidth
+
+    sizes, formats = dict(work.shape), dict(work.formats)
+    weight, activation, output = formats["b"], formats["a"], formats["c"]
+    pair = gemm_formats(weight, activation, output)
+    computes_wide = device.path(pair.compute_format).kind == "dequantize"
+    if computes_wide:
+        pair = gemm_formats(weight, activation, output, computes_wide=True)
+    chip = ChipSpec.of(device, pair.compute_format)
+    batch = expected_gemm(
+        chip, sizes["M"], sizes["N"], sizes["K"],
+        weight_format=weight, activation_format=activation, output_format=output,
+        dynamic_activation_quantization=quantizes, weight_copies=HOT if cache == "warm" else COLD,
+        computes_wide=computes_wide, constants=with_measured_bandwidth(find_gemm(chip, pair.family), device),
+    )  # fmt: skip
+    return _from_batch(device, batch)
+
+
+def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
+    from roofline_model.expected.attention_predict import predict_attention
+
+    return predict_attention(work, device, cache=cache)
+
+
+def _from_batch(device: Device, batch: ExpectedBatch) -> ExpectedPrediction:
+    parts = tuple((name, float(value[0])) for name, value in batch.additive_parts().items() if value[0] != 0)
+    return ExpectedPrediction(
+        hardware=device.key,
+        time_s=float(batch.time_s[0]),
+        low_s=float(batch.low_s[0]),
+        high_s=float(batch.high_s[0]),
+        parts=parts,
+        binding=batch.binding[0],
+        kernel=batch.kernel[0] if batch.kernel else "",
+        provenance=batch.provenance,
+        notes=tuple(filter(None, batch.confidence.split("; "))),
+        terms=alone(batch),
+    )
+
+
+def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
+    """Return the terms of the only row, each as if alone; those that are nothing are left out."""
+    return tuple((name, float(value[0])) for name, value in batch.parts.items() if value[0] > 0)
+
+
+def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
+    """Return the calibrated prediction in the same form: the longer of memory and compute, plus floor and cast."""
+    longer = "tensor" if found.bound == "compute" else "dram"
+    parts = (
+        ("launch", found.floor_s),
+        (longer, max(found.memory_time_s, found.compute_time_s)),
+        ("cast", found.cast_s),
+    )
+    named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
+    terms = {"dram": found.memory_time_s, "tensor": found.compute_time_s, "launch": found.floor_s, "cast": found.cast_s}
+    return ExpectedPrediction(
+        hardware=found.hardware, time_s=found.time_s, low_s=found.low_s, high_s=found.high_s, parts=named,
+        binding=max(named, key=lambda part: part[1])[0], kernel=found.access_mix, provenance=found.provenance,
+        notes=found.notes, terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
+        model_version=found.model_version,
+    )  # fmt: skip

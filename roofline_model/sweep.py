@@ -1,0 +1,232 @@
+"""Predictions over whole grids of products: ideal and expected, vectorised with numpy; a DataFrame out.
+
+The same counts and the same models as one prediction at a time (`roofline.predict`, `expected.predict_expected`): tested
+against them. numpy and pandas are imported when a sweep runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.formats import NumberFormat, get_format
+from roofline_model.hardware import Device
+from roofline_model.operators import MAX_DIMENSION, compute_format, default_output_format
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MAX_ROWS = 50_000_000
+"""A larger grid is taken for a slip: it would not fit into most machines' memory."""
+CHUNK_ROWS = 250_000
+_MAX_AXIS = 1_000_000
+
+Progress = Callable[[str, int, int], None]
+"""What is predicted now, rows done, all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmGrid:
+    """Every combination of the sizes, chips and format pairs."""
+
+    M: tuple[int, ...]
+    N: tuple[int, ...]
+    K: tuple[int, ...]
+    devices: tuple[Device, ...]
+    pairs: tuple[tuple[NumberFormat, NumberFormat], ...]
+    """(weight, activation) of each product; the output is the activation's format where it is a float of 16 bit or more."""
+
+    def __post_init__(self) -> None:
+        for name in ("M", "N", "K", "devices", "pairs"):
+            if not getattr(self, name):
+                raise InvalidValueError(f"the sweep has no {name}: give at least one")
+        if self.row_count > MAX_ROWS:
+            raise InvalidValueError(
+                f"the sweep has {self.row_count:,} predictions, more than {MAX_ROWS:,}: use coarser steps or fewer formats"
+            )
+
+    @property
+    def shape_count(self) -> int:
+        """Products per chip and format pair."""
+        return len(self.M) * len(self.N) * len(self.K)
+
+    @property
+    def row_count(self) -> int:
+        """All predictions."""
+        return self.shape_count * len(self.devices) * len(self.pairs)
+
+
+def parse_axis(name: str, text: str) -> tuple[int, ...]:
+    """Return the sizes that `1,16,64`, `128:1024:128` or `1:4096:*2` (start, stop included, step or factor) names.
+
+    Parts are joined by commas; the result is sorted and has no size twice. Raises `InvalidValueError` naming the form.
+    """
+    sizes: set[int] = set()
+    for part in text.split(","):
+        sizes.update(_axis_part(name, part.strip(), text))
+        if len(sizes) > _MAX_AXIS:
+            raise InvalidValueError(f"{name}: more than {_MAX_AXIS:,} sizes; use a larger step")
+    return tuple(sorted(sizes))
+
+
+def sweep_gemm(
+    grid: GemmGrid, *, cache: str = "cold", with_expected: bool = True, progress: Progress | None = None
+) -> pd.DataFrame:
+    """Return one row per prediction: chip, sizes, formats, ideal time and bound, expected time with its 80 % interval.
+
+    What a chip cannot compute, or has no expected model for, has empty cells and a `reason`. Seconds, bytes, FLOPs.
+    """
+    import pandas as pd
+
+    tables = []
+    done = 0
+    for device in grid.devices:
+        for weight, activation in grid.pairs:
+            label = f"{device.key} {weight.key}.{activation.key}"
+            for m, n, k in _chunks(grid):
+                if progress is not None:
+                    progress(label, done, grid.row_count)
+                tables.append(_chunk(device, weight, activation, m, n, k, cache, with_expected))
+                done += len(m)
+    if progress is not None:
+        progress("", done, grid.row_count)
+    return pd.concat(tables, ignore_index=True)
+
+
+def ideal_columns(
+    device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, *, cache: str = "cold"
+) -> dict[str, Floats]:  # fmt: skip
+    """Return flops, bytes, memory and compute seconds and the ideal time of each product: `roofline.predict` for arrays.
+
+    Raises `UnsupportedError` when the chip cannot compute in the formats.
+    """
+    import numpy as np
+
+    output = default_output_format(activation)
+    flops = 2.0 * m * n * k
+    read = m * k * activation.traffic_bytes_per_element + k * n * weight.traffic_bytes_per_element
+    moved = read + m * n * output.traffic_bytes_per_element
+    bandwidth = np.full_like(moved, device.bandwidth.value)
+    last = device.last_level_cache
+    if cache == "warm" and last is not None and last.bandwidth is not None:
+        from roofline_model.roofline import WARM_CACHE_SHARE
+
+        bandwidth[moved <= WARM_CACHE_SHARE * last.capacity_bytes] = last.bandwidth.value
+    memory_s = moved / bandwidth
+    compute_s = flops / device.peak_flops_per_s(compute_format(activation, weight))
+    return {
+        "flops": flops,
+        "bytes": moved,
+        "memory_s": memory_s,
+        "compute_s": compute_s,
+        "ideal_s": np.maximum(memory_s, compute_s),
+    }
+
+
+def _chunk(
+    device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str, with_expected: bool
+) -> pd.DataFrame:  # fmt: skip
+    import numpy as np
+    import pandas as pd
+
+    columns: dict[str, Any] = {
+        "hardware": device.key, "M": m.astype(np.int64), "N": n.astype(np.int64), "K": k.astype(np.int64),
+        "weight_format": weight.key, "activation_format": activation.key,
+    }  # fmt: skip
+    reason = ""
+    try:
+        found = ideal_columns(device, weight, activation, m, n, k, cache=cache)
+        columns |= {name: found[name] for name in ("flops", "bytes", "ideal_s")}
+        columns["bound"] = np.where(found["compute_s"] > found["memory_s"], "compute", "memory")
+    except UnsupportedError as error:
+        reason = str(error)
+        columns |= dict.fromkeys(("flops", "bytes", "ideal_s"), math.nan) | {"bound": ""}
+    if with_expected:
+        try:
+            if reason:
+                raise UnsupportedError(reason)
+            columns |= _expected(device, weight, activation, m, n, k, cache)
+        except UnsupportedError as error:
+            reason = str(error)
+            columns |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"), math.nan)
+            columns |= {"binding": "", "provenance": ""}
+    return pd.DataFrame({**columns, "reason": reason}, index=range(len(m)))
+
+
+def _expected(
+    device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
+) -> dict[str, Any]:  # fmt: skip
+    """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
+    from roofline_model.expected.chip import ChipSpec
+    from roofline_model.expected.gemm_formats import gemm_formats
+    from roofline_model.expected.gemm_model import expected_gemm
+    from roofline_model.expected.rotation import COLD, HOT
+
+    output = default_output_format(activation).key
+    pair = gemm_formats(weight.key, activation.key, output)
+    computes_wide = device.path(pair.compute_format).kind == "dequantize"
+    if computes_wide:
+        pair = gemm_formats(weight.key, activation.key, output, computes_wide=True)
+    batch = expected_gemm(
+        ChipSpec.of(device, pair.compute_format), m, n, k, weight_format=weight.key, activation_format=activation.key,
+        output_format=output, weight_copies=HOT if cache == "warm" else COLD, computes_wide=computes_wide,
+    )  # fmt: skip
+    return {
+        "expected_s": batch.time_s, "expected_low_s": batch.low_s, "expected_high_s": batch.high_s,
+        "binding": batch.binding, "provenance": batch.provenance,
+    }  # fmt: skip
+
+
+def _chunks(grid: GemmGrid) -> Iterable[tuple[Floats, Floats, Floats]]:
+    """Give the shapes in pieces, M slowest, K fastest."""
+    import numpy as np
+
+    axes = [np.asarray(axis, dtype=np.float64) for axis in (grid.M, grid.N, grid.K)]
+    for begin in range(0, grid.shape_count, CHUNK_ROWS):
+        index = np.arange(begin, min(begin + CHUNK_ROWS, grid.shape_count))
+        m, rest = np.divmod(index, len(grid.N) * len(grid.K))
+        n, k = np.divmod(rest, len(grid.K))
+        yield axes[0][m], axes[1][n], axes[2][k]
+
+
+def _axis_part(name: str, part: str, text: str) -> Sequence[int]:
+    pieces = [piece.strip() for piece in part.split(":")]
+    step = pieces[2] if len(pieces) == 3 else ""
+    numbers = [*pieces[:2], step.removeprefix("*")] if len(pieces) == 3 else pieces
+    is_known = len(pieces) in (1, 3) and all(one.isdecimal() and one.isascii() and len(one) < 12 for one in numbers)
+    values = [int(one) for one in numbers] if is_known else []
+    if not is_known or min(values[:2]) < 1 or max(values[:2]) > MAX_DIMENSION:
+        raise InvalidValueError(
+            f"{name}: {text[:60]!r} is no list of sizes from 1 to {MAX_DIMENSION:,}; write 1,16,64 or 128:1024:128 or 1:4096:*2"
+        )
+    if len(values) == 1:
+        return values
+    start, stop, by = values
+    if by < (2 if step.startswith("*") else 1) or stop < start:
+        raise InvalidValueError(
+            f"{name}: {part!r} names no size: start ≤ stop, a step of at least 1, a factor of at least 2"
+        )
+    if step.startswith("*"):
+        sizes = [start]
+        while sizes[-1] * by <= stop:
+            sizes.append(sizes[-1] * by)
+        return sizes
+    if (stop - start) // by >= _MAX_AXIS:
+        raise InvalidValueError(f"{name}: {part!r} has more than {_MAX_AXIS:,} sizes; use a larger step")
+    return range(start, stop + 1, by)
+
+
+def format_pairs(labels: Iterable[str]) -> tuple[tuple[NumberFormat, NumberFormat], ...]:
+    """Return (weight, activation) of labels such as `BF16` (both) or `INT4.BF16`."""
+    found = []
+    for label in labels:
+        weight, dot, activation = label.partition(".")
+        found.append((get_format(weight), get_format(activation if dot else weight)))
+    return tuple(found)

@@ -1,0 +1,60 @@
+"""Modes, throttling and energy on the simulated device, from a test function to the database: known truth, known answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from results import open_store
+
+SUITE = """
+    from roofline_model import OpCost
+
+    def test_short(roofline):
+        roofline.measure(lambda: None, work=OpCost(flops={"BF16": 1e6}, read_bytes=1e6), name="short", check=lambda _: 0.0)
+"""
+
+
+@pytest.fixture
+def measured(pytester):
+    pytester.makepyfile(test_suite=SUITE)
+
+    def run(settings, *options):
+        done = pytester.runpytest_subprocess(
+            "--hw", "b10", "--roofline-timer", f"simulated:seed=3,noise=0.002,{settings}", "--roofline-db", "r.db", *options,
+            "-p", "no:cacheprovider",
+        )  # fmt: skip
+        assert done.ret == 0, done.stdout.str()
+        with open_store(pytester.path / "r.db", read_only=True) as store:
+            (record,) = store.records(store.runs()[0].run_id)
+        return record.measurement
+
+    return run
+
+
+def test_a_graph_hides_launches_that_eager_calls_wait_for(measured):
+    eager = measured("true_s=3e-6,launch=8e-6", "--roofline-mode", "eager")
+    graph = measured("true_s=3e-6,launch=8e-6", "--roofline-mode", "graph")
+    assert eager.median_s == pytest.approx(8e-6, rel=0.01)
+    assert graph.median_s == pytest.approx(3e-6, rel=0.01)
+
+
+def test_energy_is_power_times_time_and_net_of_idle(measured):
+    found = measured("true_s=1e-3,power=300,idle_power=60,energy_step=0.05", "--roofline-power")
+    assert found.energy_j == pytest.approx(0.3, rel=0.01)
+    assert found.energy.power_w == pytest.approx(300, rel=0.01)
+    assert found.energy.cross_check_j == pytest.approx(0.3, rel=0.02)
+    assert not {"energy-pace", "energy-disagrees"}.intersection(found.flags)
+
+
+def test_a_chip_that_throttles_in_the_energy_windows_says_that_it_did(measured):
+    found = measured("true_s=1e-3,power=300,throttle_after=1.5,throttle_clock=0.6,recover_after=0.2", "--roofline-power")
+    assert found.median_s == pytest.approx(1e-3, rel=0.02)
+    assert found.energy.call_s > 1.1 * found.median_s
+    assert "energy-pace" in found.flags
+
+
+def test_a_capped_case_is_tried_again_and_then_marked(measured):
+    found = measured("true_s=1e-3,power=300,throttle_after=0.01,throttle_clock=0.5,recover_after=1000")
+    assert "capped" in found.flags
+    assert found.state.retry_count > 0
+    assert found.median_s == pytest.approx(2e-3, rel=0.05)

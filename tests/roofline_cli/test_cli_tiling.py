@@ -1,0 +1,63 @@
+"""`roofline tiling`: the table, the document, the picture, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+
+runner = CliRunner()
+SHAPE = ("-M", "512", "-N", "7168", "-K", "4096", "--hw", "gb10")
+
+
+def roofline(*arguments, **environment):
+    return runner.invoke(app, ["tiling", *map(str, arguments)], env=environment)
+
+
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_the_table_names_every_figure_and_fits(width):
+    text = roofline(*SHAPE, COLUMNS=width).stdout
+    for word in ("tile", "blocks", "waves", "tail", "occupancy", "L2 hits", "beyond compulsory", "bound", "Where the expected time goes"):  # fmt: skip
+        assert word in text
+    assert max(map(len, text.splitlines())) <= int(width)
+
+
+def test_the_document_holds_the_same_numbers():
+    found = json.loads(roofline(*SHAPE, "--json").stdout)["tiling"]
+    assert (found["tile_m"], found["tile_n"], found["block_count"], found["wave_count"]) == (128, 256, 112, 3)
+    assert found["tail_ratio"] == pytest.approx(1 - 112 / 144)
+    assert found["occupancy"]["limiter"] == "shared memory"
+
+
+def test_a_gemv_kernel_is_said_to_have_no_tiles():
+    assert "has no tiles" in roofline("-M", 1, "-N", 4096, "-K", 4096, "--hw", "gb10").stdout
+    assert json.loads(roofline("-M", 1, "-N", 4096, "-K", 4096, "--hw", "gb10", "--json").stdout)["tiling"] is None
+
+
+@pytest.mark.parametrize(("name", "magic"), [("curve.png", b"\x89PNG"), ("curve.svg", b"<?xml")])
+def test_the_picture_is_written(tmp_path, name, magic):
+    done = roofline(*SHAPE, "-o", tmp_path / name)
+    assert done.exit_code == 0
+    assert (tmp_path / name).read_bytes().startswith(magic)
+    assert name in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--cache", "hot"), "--cache must be cold or warm"),
+        (("-o", "x.pdf"), "name a .png or .svg file"),
+        (("--hw", "mi300x"), "no expected-time constants"),
+        (("--hw", "b10"), "no expected-time constants"),
+        (("-M", "0"), "M must be a whole number"),
+        (("--formats", "FP99"), "unknown format"),
+    ],
+)
+def test_what_it_refuses_is_one_line(arguments, said):
+    done = roofline(*SHAPE, *arguments)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert done.output.count("\n") == 1
