@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -23,7 +24,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     rounds, calls = (5, 1) if quick else (31, 5)
     chip = get_hardware("b200")
     ideal = partial(predict_model, chip, MODEL, context=8192)
-    contestants = {
+    contestants: dict[str, Callable[[], object]] = {
         "ideal": ideal,
         "expected": lambda: expected_step(ideal(), chip),
         "layerwise": partial(predict_model, chip, MODEL, context=8192, exceptions=LAYERWISE),

@@ -293,6 +293,10 @@ class RooflineFixture:
     def _state(self, can_rotate: bool) -> str:
         """Return the cache state of a case made here: what was asked for, as far as the arguments allow it."""
         asked = self._session.options.cache
+        if asked == "both":
+            raise InvalidValueError(
+                "one measure() is one measurement: give --roofline-cache cold, warm or flushed, and run pytest once for each"
+            )
         if asked == "flushed":
             return "flushed"
         return "cold" if can_rotate and asked != "warm" else "warm"
@@ -301,7 +305,7 @@ class RooflineFixture:
         modes = self._session.options.modes
         if len(modes) > 1:
             raise InvalidValueError(
-                f"one test is one measurement: give one --roofline-mode, not {','.join(modes)}, to tests that do not declare their case"
+                f"one measure() is one measurement: give one --roofline-mode, not {','.join(modes)}, and run pytest once for each"
             )
         return modes[0]
 

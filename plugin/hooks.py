@@ -139,7 +139,7 @@ class RooflineHooks:
             self._report(f"warning: {warning}")
         if self.options.profiler is not None:
             for command in ncu_commands(ours):
-                self._report(command)
+                self._report(command, prefix="")
         busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
         if busy:
             self._report(f"{busy[0]}; `roofline calibrate` measures again")
@@ -307,7 +307,7 @@ class RooflineHooks:
             yellow=True,
         )
 
-    def _report(self, text: str) -> None:
+    def _report(self, text: str, *, prefix: str = "roofline: ") -> None:
         if self._link is not None:
             self._link.send({"kind": "note", "text": text})
             return
@@ -317,7 +317,7 @@ class RooflineHooks:
         capture = self.config.pluginmanager.get_plugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
             reporter.ensure_newline()
-            reporter.write_line(f"roofline: {text}")
+            reporter.write_line(f"{prefix}{text}")
 
     def _live_reporter(self) -> Any:
         """Return pytest's reporter when a live line makes sense: a terminal, and neither -v nor -q."""

@@ -92,15 +92,17 @@ class Instruments:
 
     @property
     def no_sensors_reason(self) -> str:
-        """Why this machine's sensors cannot be read; empty where they can and where nobody asks them."""
+        """Why no power can be read here; empty where it can, and where nobody asks."""
         return self._sensors_or_reason[1]
 
     @cached_property
     def _sensors_or_reason(self) -> tuple[Sensors | None, str]:
+        if self._simulated is not None and not self._simulated.settings.has_sensors:
+            return None, "the simulated device has sensors with power=300 in --roofline-timer simulated:… only"
         if self._options.power is False or self.is_simulated or not self._target.can_measure:
             return None, ""
         found, reason = open_nvml_device() if self._target.device == "cuda" else open_cpu_sensors()
-        return (None, reason) if found is None else (bounded(found), "")
+        return None if found is None else bounded(found), reason
 
     @cached_property
     def idle_power_w(self) -> float | None:

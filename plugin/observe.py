@@ -16,7 +16,7 @@ from plugin.instruments import Instruments
 from plugin.machine.state_warnings import StateWatch
 from plugin.plan import MeasurePlan
 from plugin.runner import run_interleaved
-from plugin.sensors.energy import disagreement_note, measure_energy
+from plugin.sensors.energy import disagreement_note, measure_energy, measure_idle_power
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.telemetry import Telemetry, median_of
 from plugin.sensors.throttle import RetrySchedule, is_capped
@@ -28,7 +28,7 @@ from results.state_records import EnergyReading, KernelAttribution, MachineState
 
 ENERGY_STRETCH_S = 0.2
 """Kernel calls between two waits in an energy window: long enough that the waits do not count."""
-SIMULATED_STRETCH_S = 0.04
+SIMULATED_STRETCH_S = 0.01
 """A simulated device is read between stretches, so that they must be shorter than its sensor's period."""
 PACE_RATIO = 0.1
 """A kernel this much slower or faster in the energy windows had another clock or other gaps than when it was timed."""
@@ -128,8 +128,11 @@ def with_energy(
         timer.synchronize()
         return len(schedule)
 
-    idle_power_w = instruments.idle_power_w if timer.runs_kernel else None
     pause = None if timer.runs_kernel else timer.idle
+    if pause is None:
+        idle_power_w = instruments.idle_power_w
+    else:
+        idle_power_w = measure_idle_power(sensors, now=timer.now, pause=pause)
     energy = measure_energy(run, sensors, now=timer.now, idle_power_w=idle_power_w, pause=pause)
     if energy is None:
         return found

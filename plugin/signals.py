@@ -59,7 +59,7 @@ def alarm(limit_s: float) -> Iterator[None]:
         return
 
     def ring(number: int, frame: Any) -> None:
-        pytest.fail(f"timeout after {limit_s:g} s: --roofline-timeout")
+        pytest.fail(f"timeout after {limit_s:g} s: raise it with --roofline-timeout SECONDS")
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, limit_s)

@@ -36,6 +36,15 @@ class CaseEnergy:
     disagreement_ratio: float | None
     """Second source against the first, the one that is farthest off."""
     sensor_period_s: float | None
+    pace_ratio: float | None = None
+    """Seconds per call in the windows over the measured median, the one that is farthest from 1."""
+
+    @property
+    def pace_text(self) -> str:
+        """`in the windows a call took 2× its median`; empty where the pace is the same within 10 %."""
+        if self.pace_ratio is None or abs(self.pace_ratio - 1) <= DISAGREEMENT_RATIO:
+            return ""
+        return f"in the windows a call took {self.pace_ratio:.3g}× its median"
 
     @property
     def energy_j_per_flop(self) -> float | None:
@@ -66,7 +75,8 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
     flops = ideal.flops if ideal is not None and ideal.flops else None
     readings = [one.energy for one in summary.measurements if one.energy is not None]
     if readings:
-        return _of_readings(readings, flops)
+        paces = [one.energy.call_s / one.median_s for one in summary.measurements if one.energy and one.median_s > 0]
+        return _of_readings(readings, flops, max(paces, key=lambda pace: abs(pace - 1), default=None))
     plain = [one for one in summary.measurements if one.energy_j is not None]
     if not plain:
         return None
@@ -85,7 +95,7 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
     )
 
 
-def _of_readings(readings: list[EnergyReading], flops: float | None) -> CaseEnergy:
+def _of_readings(readings: list[EnergyReading], flops: float | None, pace_ratio: float | None) -> CaseEnergy:
     apart = [one.disagreement_ratio for one in readings if one.disagreement_ratio is not None]
     windows = sum(one.window_count for one in readings)
     return CaseEnergy(
@@ -100,6 +110,7 @@ def _of_readings(readings: list[EnergyReading], flops: float | None) -> CaseEner
         windows=f"{counted(windows, 'window')} of {format_time(median(one.window_s for one in readings), 2)}",
         disagreement_ratio=max(apart, key=abs, default=None),
         sensor_period_s=_typical(one.sensor_period_s for one in readings),
+        pace_ratio=pace_ratio,
     )
 
 

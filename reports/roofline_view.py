@@ -207,10 +207,10 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     ]
     if not result.is_contest:
         pass
+    elif result.level_with is not None:
+        lines.append(f"level with {result.level_with.label}")
     elif result.baseline is best:
         lines.append("the baseline itself is fastest")
-    elif result.judged.is_level and result.baseline is not None:
-        lines.append(f"level with {result.baseline.label}")
     elif speedup is not None and result.baseline is not None:
         lines.append(f"{times_faster(speedup)} {result.baseline.precision}, {evidence}")
     return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))

@@ -86,6 +86,8 @@ class ShapeResult:
     """As in `judged.ranked`."""
     baseline: Configuration | None
     best: Configuration | None
+    level_with: Configuration | None
+    """What the best is level with, so that nothing wins (see `ShapeVerdict.level_pair`); None where something does."""
     verdict: str
     """The title and the sentence that the terminal prints, too."""
 
@@ -121,7 +123,7 @@ class ShapeResult:
 
     @property
     def is_win(self) -> bool:
-        """True when `best` beats the baseline by more than the intervals."""
+        """True when `best` beats the baseline and every other 16-bit contender by more than the intervals."""
         return self.judged.is_win
 
 
@@ -188,7 +190,9 @@ def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeRe
     ranked = _with_rows(judged.ranked, rows)
     title = _title(key, rows[0].shape_label)
     baseline, best = _find(ranked, judged.baseline), _find(ranked, judged.best)
-    return ShapeResult(judged, title, ranked, baseline, best, f"{title}: {shown(judged.sentence, VERDICT_CHARACTERS)}")
+    other = next((one for one in judged.level_pair or () if one is not judged.best), None)
+    verdict = f"{title}: {shown(judged.sentence, VERDICT_CHARACTERS)}"
+    return ShapeResult(judged, title, ranked, baseline, best, _find(ranked, other), verdict)
 
 
 def _with_rows(found: Iterable[Contender], rows: Iterable[CaseRow]) -> tuple[Configuration, ...]:

@@ -6,20 +6,18 @@ case of a shape with its processes pooled. Speed-ups compare like with like: mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
+from results.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format
 from results.flags import DOUBTFUL_FLAGS
 from results.records import Record
-from results.replication import TotalInterval, total_intervals
-from roofline_model.case import Case
-from roofline_model.errors import RooflineError
-from roofline_model.formats import get_format
-from roofline_model.units import format_time
+from results.replication import total_intervals
 
-SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
-"""What a speed-up is counted against: the formats models are published in, the same on every input."""
+__all__ = [
+    "SIXTEEN_BIT_FORMATS", "Contender", "GroupKey", "ShapeVerdict", "Totals", "are_level", "baseline_of", "contenders",
+    "group_key", "groups", "judge", "shape_verdicts", "speedups", "times_faster",
+]  # fmt: skip
 
 PREDICTED_TIE_RATIO = 0.005
 """Ideal times closer than this are one prediction: kernels of one format differ in nothing the model knows."""
@@ -30,81 +28,6 @@ BASELINE_TIE_RATIO = 0.05
 _ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
 
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
-Totals = Mapping[str, TotalInterval]
-"""By case key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One case of a shape, the times of its processes pooled. SI units; missing is None."""
-
-    records: tuple[Record, ...]
-    measured_s: float | None
-    """Median of the processes' medians."""
-    low_s: float | None
-    """Lower end of the measured interval: over processes where their spread is known (`results.replication`), else inside
-    its processes; of the samples' range where no interval was stored."""
-    high_s: float | None
-    ideal_s: float | None
-
-    @property
-    def case(self) -> Case:
-        """What was run."""
-        return self.records[0].case
-
-    @property
-    def precision(self) -> str:
-        """What a reader calls the precision, else the kernel."""
-        return self.case.precision_label or self.case.kernel
-
-    @property
-    def label(self) -> str:
-        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
-        return f"{self.precision} ({self.case.kernel})" if self.case.precision_label else self.case.kernel
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether at least one process timed it."""
-        return self.measured_s is not None
-
-    @property
-    def is_sixteen_bit(self) -> bool:
-        """Whether every input is BF16, or every input FP16."""
-        return _input_format(self.case) in SIXTEEN_BIT_FORMATS
-
-    @property
-    def is_full_precision(self) -> bool:
-        """Whether every input is FP32: the baseline where no 16-bit kernel ran."""
-        return _input_format(self.case) == "FP32"
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether the weight (or, without one, the first input) is narrower than 16 bits."""
-        formats = dict(self.case.formats)
-        weight = formats.get("b") or next(iter(formats.values()), "")
-        try:
-            return bool(weight) and get_format(weight).element_bits < 16
-        except RooflineError:  # a user's format that this process has not loaded
-            return False
-
-    @property
-    def is_emulated(self) -> bool:
-        """Whether software stands in for a missing unit: its ideal time leaves out what that costs, often a hundredfold."""
-        return self.case.kernel.endswith("_emulated") or any(
-            record.ideal is not None and record.ideal.path == "emulated" for record in self.records
-        )
-
-    @property
-    def flags(self) -> frozenset[str]:
-        """The flags of all its measurements."""
-        return frozenset(flag for one in self.records if one.measurement is not None for flag in one.measurement.flags)
-
-    @property
-    def time_text(self) -> str:
-        """`measured 1.2 ms` or `predicted 441 µs`."""
-        return (
-            f"measured {format_time(self.measured_s)}" if self.is_measured else f"predicted {format_time(self.ideal_s)}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +64,30 @@ class ShapeVerdict:
         return len([one for one in self.ranked if one.is_measured] or self.ranked) > 1
 
     @property
+    def level_pair(self) -> tuple[Contender, Contender] | None:
+        """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
+
+        The best and the baseline, or another 16-bit contender that the best is level with (BF16 names the baseline, which
+        need not be the fastest of them); where the baseline itself is the best: what is level with it, narrow ones first.
+        """
+        best, baseline = self.best, self.baseline
+        if best is None or baseline is None:
+            return None
+        if best is baseline:
+            equals = [one for one in (self.rival, *self.equals) if one in self.equals]
+            return (equals[0], baseline) if equals else None
+        peers = (one for one in (baseline, *self.equals) if one is baseline or one.is_sixteen_bit)
+        peer = next((one for one in peers if are_level(best, one)), None)
+        return None if peer is None else (best, peer)
+
+    @property
     def is_level(self) -> bool:
-        """Whether the fastest is not the baseline and yet no faster than it for sure."""
-        return self.best is not self.baseline and are_level(self.best, self.baseline)
+        """Whether no winner can be named: see `level_pair`."""
+        return self.level_pair is not None
 
     @property
     def is_win(self) -> bool:
-        """Whether something beats the baseline on equal evidence, by more than the intervals."""
+        """Whether something beats every 16-bit contender (without one the baseline), on equal evidence, by more than the intervals."""
         if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
             return False
         return self.best.is_measured == self.baseline.is_measured
@@ -166,6 +106,12 @@ class ShapeVerdict:
         return next((one for one in self.ranked if one.is_narrow and one.is_measured == self.best.is_measured), None)
 
     @property
+    def runner_up(self) -> Contender | None:
+        """The next after the best on the same evidence; None where nothing competes with it."""
+        others = (one for one in self.ranked if one is not self.best and (one.is_measured or not one.is_emulated))
+        return next((one for one in others if self.best and one.is_measured == self.best.is_measured), None)
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Flags that put the measured comparison in doubt, on either side."""
         return tuple(sorted(DOUBTFUL_FLAGS & self._flags()))
@@ -179,7 +125,8 @@ class ShapeVerdict:
         return self._judgement() + (f" ({'; '.join(remarks)})" if remarks else "")
 
     def _flags(self) -> frozenset[str]:
-        return frozenset().union(*(one.flags for one in (self.baseline, self.best, self.rival) if one is not None))
+        named = (self.baseline, self.best, self.rival or self.runner_up, *(self.level_pair or ()))
+        return frozenset().union(*(one.flags for one in named if one is not None))
 
     def _judgement(self) -> str:
         best, baseline = self.best, self.baseline
@@ -192,27 +139,31 @@ class ShapeVerdict:
         if len(self.ranked) == 1:
             return f"{best.label} {best.time_text}; nothing else ran on this shape"
         if baseline is None:
-            return f"{best.label} is fastest, {best.time_text}; no 16-bit or FP32 kernel to compare with"
-        if best is baseline:
-            return self._baseline_stays(best)
-        if self.is_level:
-            return f"{best.label} is level with {baseline.label}: {_level_text(best, baseline)}"
-        shared = [one.label for one in self.equals]
-        more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
-        return f"{best.label} {_comparison(best, baseline)}" + (f"; level with {shared[0]}{more}" if shared else "")
-
-    def _baseline_stays(self, baseline: Contender) -> str:
-        rival = self.rival
-        if rival is None:
-            evidence = "measured" if baseline.is_measured else "predicted"
-            return f"{baseline.label} is fastest, {baseline.time_text}; no narrower format was {evidence}"
+            return f"{self._fastest(best)}; no 16-bit or FP32 kernel to compare with"
+        rival, pair = self.rival, self.level_pair
+        if best is baseline and rival is None:
+            return f"{self._fastest(best)}; no narrower format was {'measured' if best.is_measured else 'predicted'}"
+        if pair is not None and (pair[0] in (best, rival)):
+            return f"{pair[0].label} is level with {pair[1].label}: {_level_text(*pair)}"
+        shared = f"level with {_and_more(self.equals)}" if self.equals else ""
+        if best is not baseline or rival is None:
+            return f"{best.label} {_comparison(best, baseline)}" + (f"; {shared}" if shared else "")
         if rival.is_emulated and not rival.is_measured:
             said = f"{rival.label} is emulated, and its prediction leaves out what that costs"
-        elif are_level(rival, baseline):
-            said = f"{rival.label} is level with it: {_level_text(rival, baseline)}"
         else:
             said = f"{rival.label} {_comparison(rival, baseline)}"
-        return f"{baseline.label} stays fastest, {baseline.time_text}; {said}"
+        return f"{best.label} stays fastest, {best.time_text}{f', {shared}' if shared else ''}; {said}"
+
+    def _fastest(self, best: Contender) -> str:
+        """Say who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
+        if self.equals:
+            others = _and_more(self.equals)
+            return f"{best.label} and {others} are level: {_level_text(best, self.equals[0])}"
+        second = self.runner_up
+        predicted, measured = speedups(best, second)
+        ratio = measured if best.is_measured else predicted
+        lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
+        return f"{best.label} is fastest, {best.time_text}{lead}"
 
 
 def group_key(record: Record) -> GroupKey:
@@ -252,21 +203,6 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
     return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost)
 
 
-def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
-    """Pool the records of each case: measured ones by time, then predicted ones by ideal time, emulated ones last.
-
-    A tie goes to the baseline formats, then to the case that comes first by name.
-    """
-    records = tuple(records)
-    totals = total_intervals(records) if totals is None else totals
-    by_case: dict[str, list[Record]] = {}
-    for record in records:
-        if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
-            by_case.setdefault(record.case.case_key, []).append(record)
-    pooled = (_contender(members, totals.get(case_key)) for case_key, members in by_case.items())
-    return tuple(sorted(pooled, key=_rank))
-
-
 def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
     """Return what speed-ups are counted against: the fastest 16-bit contender on the best evidence, else the fastest FP32.
 
@@ -288,7 +224,7 @@ def _steady_choice(wide: Sequence[Contender]) -> Contender:
     for one in wide:
         time_s = one.measured_s if fastest.is_measured else one.ideal_s
         is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
-        if is_close and _input_format(one.case) == "BF16":
+        if is_close and input_format(one.case) == "BF16":
             return one
     return fastest
 
@@ -335,50 +271,18 @@ def _comparison(one: Contender, baseline: Contender) -> str:
 def _level_text(one: Contender, baseline: Contender) -> str:
     predicted, measured = speedups(one, baseline)
     parts = [f"predicted {times_faster(predicted)}"] if predicted is not None else []
-    parts.append("not measured" if measured is None else f"measured {times_faster(measured)} within the intervals")
+    if measured is None:
+        parts.append("not measured")
+    elif times_faster(measured) == times_faster(1):
+        parts.append(f"measured {times_faster(measured)} within the intervals")
+    else:
+        which = "faster" if measured > 1 else "slower"
+        parts.append(f"{which} by the medians ({times_faster(measured)}), but their intervals overlap")
     return ", ".join(parts)
 
 
-def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
-    timed = [(time_s, one.measurement) for one in records if (time_s := _median_s(one)) is not None]
-    ideals_s = [one.ideal.time_s for one in records if one.ideal is not None]
-    # Fewer samples than an interval needs still have a range.
-    lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
-    highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
-    if timed and total is not None and total.low_s is not None and total.high_s is not None:
-        lows, highs = [total.low_s], [total.high_s]
-    return Contender(
-        records=tuple(records),
-        measured_s=median(time_s for time_s, _ in timed) if timed else None,
-        low_s=min(lows, default=None),
-        high_s=max(highs, default=None),
-        ideal_s=ideals_s[0] if ideals_s else None,
-    )
-
-
-def _median_s(record: Record) -> float | None:
-    """Return the time of a record that was timed and correct; a median of zero is no time."""
-    timed = record.measurement if record.status == "measured" else None
-    return timed.median_s if timed is not None and timed.median_s > 0 else None
-
-
-def _rank(one: Contender) -> tuple[bool, bool, float, bool, str]:
-    by_time = one.measured_s if one.measured_s is not None else one.ideal_s
-    is_wide = one.is_sixteen_bit or one.is_full_precision
-    return (
-        not one.is_measured,
-        not one.is_measured and one.is_emulated,
-        by_time if by_time is not None else float("inf"),
-        not is_wide,
-        one.case.id,
-    )
-
-
-def _input_format(case: Case) -> str | None:
-    """Return the format that all inputs share (operands a and b of a product, else all), or None."""
-    formats = dict(case.formats)
-    inputs = {formats["a"], formats["b"]} if {"a", "b"} <= formats.keys() else set(formats.values())
-    return inputs.pop() if len(inputs) == 1 else None
+def _and_more(contenders: Sequence[Contender]) -> str:
+    return contenders[0].label + (f" and {len(contenders) - 1} more" if len(contenders) > 1 else "")
 
 
 def _ratio(slow_s: float | None, fast_s: float | None) -> float | None:

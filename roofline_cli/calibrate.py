@@ -114,14 +114,15 @@ def _show(chip: Device) -> None:
     )  # fmt: skip
     show_table(columns, [_row(label, constant) for label, constant in _constants(known)])
     show_line(
-        "Typical: the median; Slow: 95 % were faster; Spread: standard deviation over mean; Of: repetitions.", "dim"
+        "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, standard "
+        "deviation over mean; Of, repetitions.",
+        "dim",
     )
 
 
 def _conditions(known: Calibration) -> list[str]:
     """Return what the numbers depend on, in words, what matters most first."""
-    from roofline_cli.numbers import decimal_bytes
-    from roofline_model.units import format_percent
+    from roofline_model.units import format_bytes, format_percent
 
     shown = {
         "torch": "torch {}", "driver": "driver {}", "threads": "{} threads", "governor": "governor {}",
@@ -134,7 +135,7 @@ def _conditions(known: Calibration) -> list[str]:
     for name, text in (("others_ratio", "others"), ("stolen_ratio", "stolen")):
         if name in known.conditions:
             told.append(f"{text} {format_percent(float(known.conditions[name]))} of the CPUs")
-    return told + ([] if known.cache_capacity_bytes is None else [f"cache {decimal_bytes(known.cache_capacity_bytes)}"])
+    return told + ([] if known.cache_capacity_bytes is None else [f"cache {format_bytes(known.cache_capacity_bytes)}"])
 
 
 def _constants(known: Calibration) -> list[tuple[str, Constant]]:

@@ -175,6 +175,8 @@ def _print_energy(case: CaseSummary) -> None:
     idle = f", idle {prefixed(energy.idle_power_w, 'W')}" if energy.idle_power_w is not None else ""
     windows = f", {energy.windows}" if energy.windows else ""
     _fact("power", f"{prefixed(energy.power_w, 'W')}{idle}{windows}; scope {energy.scope}, source {energy.source}")
+    if energy.pace_text:
+        _fact("", f"{energy.pace_text}: energy and power are of that pace")
     if energy.disagreement_ratio is not None:
         judged = "they do not confirm each other" if energy.is_disputed else "the two agree"
         _fact("", f"second source {format_percent(energy.disagreement_ratio, signed=True)}: {judged}")

@@ -21,7 +21,8 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
     A run that is stored does this by itself; commands that only read never change a file.
     """
-    from results.migrate import SCHEMA_VERSION, stored_version
+    from results.migrate import stored_version
+    from results.schema import SCHEMA_VERSION
     from results.target import parse_target
     from roofline_cli.database import shown_target, writing
 

@@ -35,7 +35,7 @@ def fit(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Fit the constants of the expected-time model to measured kernels.
+    """Fit the expected-time model to a table of measured kernels.
 
     Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
     are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from plugin.machine.load import CONTENDED_RATIO, LoadWatch
 from roofline_cli.group import EXIT_FOUND
 from roofline_cli.measuring import check_can_measure, run_workloads, workload_command
 from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show_table
@@ -29,6 +31,10 @@ QUIET_SD_RATIO = 0.01
 NOISY_SD_RATIO = 0.05
 MOST_DISTURBED_RATIO = 0.5
 """With more of the measurements disturbed by other processes, what was seen is not stored as the machine's floor."""
+
+CASE_S = 1.2
+"""One case in one process, about: its budget, warm-up, checks and operands."""
+LOOK_S = 0.3
 
 _TESTS_FAILED = 1
 _NOTHING_SELECTED = 5
@@ -69,7 +75,18 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
     """Measure every case in fresh processes, store the floors, print them; exits 1 when a kernel failed."""
     check_can_measure()
     label = f"noise-{uuid.uuid4().hex[:8]}"
-    typer.echo(f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other", err=True)  # fmt: skip
+    typer.echo(
+        f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other: about "
+        f"{plan.process_count * CASE_S:.0f} s per case; -k and --processes make it shorter",
+        err=True,
+    )
+    others = _others_ratio()
+    if others is not None and others > CONTENDED_RATIO:
+        typer.echo(
+            f"other processes use {others:.0%} of the CPUs now: noise that is theirs is not stored as the machine's own; "
+            "`top -o %CPU` names them, stop them first",
+            err=True,
+        )
     is_correct = _run(plan, label)
     found = _stored_noise(plan.db, label)
     if as_json:
@@ -78,6 +95,13 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
         _show(found)
     if not is_correct:
         raise typer.Exit(EXIT_FOUND)
+
+
+def _others_ratio() -> float | None:
+    """Return what others use of the CPUs at the moment."""
+    with LoadWatch() as load:
+        time.sleep(LOOK_S)
+    return load.others_ratio
 
 
 def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:
@@ -157,7 +181,7 @@ def _show(found: _Found) -> None:
         _show_shape(f"{op} {shape}".rstrip(), members, has_caches)
         show_line()
     show_line("Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes.")
-    show_line("Step, n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
+    show_line("Step n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
     show_line()
     is_doubtful = found.disturbed_ratio > 0 or _sd_ratio(found.cases) >= NOISY_SD_RATIO
     show_line(found.verdict, "yellow" if is_doubtful else "green")
@@ -175,7 +199,7 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
     columns = (
         Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=0 if has_caches else 4),
         Column("Mode", drop=0 if has_caches else 3), Column("Within", "right"), Column("Between", "right"),
-        *(Column(f"Step, {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
+        *(Column(f"Step {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
     )  # fmt: skip
     rows: list[list[Cell]] = []
     for one in members:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from roofline_model.operators import Operator
     from roofline_model.roofline import Prediction
 
-app = typer.Typer(help="Predict how fast a product, a layer's operators or a whole model should run, per format.")
+app = typer.Typer(help="Predict how fast an operator or a whole model runs, per format.")
 
 DEFAULT_FORMATS = ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")
 """The columns of the original documents' tables."""

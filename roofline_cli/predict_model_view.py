@@ -73,12 +73,11 @@ _COLUMNS = (
 def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for i, one in enumerate(found.kernels):
-        expected_s = None if expected is None else expected.kernels[i].time_s * one.kernel.calls_count
         prediction = one.prediction
         rows.append(
             [
                 one.kernel.name, shape_label(one.kernel.work), _formats_label(one.kernel.work), str(one.kernel.calls_count),
-                _shown_time(one.time_s, found.time_s), _shown_time(expected_s, found.time_s),
+                _shown_time(one.time_s, found.time_s), _shown_expected(expected, i, found.time_s),
                 f"{one.time_s / found.time_s * 100:.1f} %", _count(one.flops),
                 decimal_bytes(one.moved_bytes), intensity(prediction.intensity_flop_per_byte),
                 _bound(one, found.notes),
@@ -210,6 +209,14 @@ def _formats_label(work: Operator) -> str:
         )
     first, last = next(iter(formats.values())), formats.get("o", "")
     return first if not last or first == last else f"{first}→{last}"
+
+
+def _shown_expected(expected: ExpectedStep | None, i: int, whole_s: float) -> str:
+    """Print the expected time of the i-th kernel; one that is inside the attention's own time says so."""
+    if expected is None:
+        return _shown_time(None, whole_s)
+    one = expected.kernels[i]
+    return "in attention" if one.binding == "attention" else _shown_time(one.time_s * one.kernel.calls_count, whole_s)
 
 
 def _shown_time(time_s: float | None, whole_s: float) -> str:

@@ -103,7 +103,7 @@ def show_run(
         groups.setdefault((lead.op, lead.shape_label, lead.cache, lead.mode), []).append(case)
     for (op, shape, _, _), members in groups.items():
         show_line()
-        print_cases(f"{op} {shape}, {members[0].regime}", members)
+        print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
     _print_legend(found, info)
 
 

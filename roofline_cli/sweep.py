@@ -36,7 +36,7 @@ def sweep(
     formats_file: FormatsFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict a whole grid of products: ideal and expected time, bound."""
+    """Predict a whole grid of products, to CSV or Parquet."""
     from roofline_cli.chips import find_chip
     from roofline_cli.progress_bar import progress_bar
     from roofline_model.errors import InvalidValueError

@@ -61,7 +61,7 @@ def tiling(
     formats_file: FormatsFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain the tile a product gets: blocks, waves, occupancy, L2, bound."""
+    """Explain a product's tile: waves, occupancy, L2, bound."""
     from roofline_cli.chips import find_chip
     from roofline_model.errors import InvalidValueError
     from roofline_model.tiling import tiling as choose

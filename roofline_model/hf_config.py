@@ -17,7 +17,7 @@ from typing import Any
 from roofline_model.definition_text import read_definition_text
 from roofline_model.errors import DefinitionError, InvalidValueError
 from roofline_model.hf_architectures import ARCHITECTURES, Config, architecture_of
-from roofline_model.model_shapes import Experts, LatentAttention, ModelShape
+from roofline_model.model_shapes import MAX_LAYERS, Experts, LatentAttention, ModelShape
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
 
@@ -48,12 +48,14 @@ def shape_from_config(data: Mapping[str, Any], *, name: str, where: str = "model
     # A model with a vision tower keeps its decoder's fields one level down.
     merged = {**data, **inner} if isinstance(inner, dict) else dict(data)
     config = Config(merged, architecture.defaults, where)
-    heads = config.size("num_attention_heads")
+    heads, layers = config.size("num_attention_heads"), config.size("num_hidden_layers")
+    if layers > MAX_LAYERS:
+        raise DefinitionError(f"{where}: num_hidden_layers must be at most {MAX_LAYERS:,}, got {layers}")
     hidden = config.size("hidden_size")
     experts = architecture.experts(config)
     latent = _latent(config) if architecture.is_latent else None
     values: dict[str, Any] = {
-        "layer_count": config.size("num_hidden_layers"),
+        "layer_count": layers,
         "hidden_size": hidden,
         "query_heads": heads,
         "kv_heads": config.optional_size("num_key_value_heads") or heads,

@@ -20,6 +20,10 @@ WINDOWED, FULL = "W", "F"
 """Letters of `ModelShape.window_pattern`."""
 
 
+MAX_LAYERS = 10_000
+"""More are taken for a slip: the deepest published decoders have some hundred."""
+
+
 @dataclass(frozen=True, slots=True)
 class LatentAttention:
     """Multi-head latent attention (MLA): keys and values of all heads are rebuilt from one cached vector per token.
@@ -147,6 +151,8 @@ class ModelShape:
             _check_size(f"{self.name}: {name}", getattr(self, name))
         _check_size(f"{self.name}: ffn_size", self.ffn_size, least=0 if self.experts else 1)
         _check_size(f"{self.name}: norm_count", self.norm_count)
+        if self.layer_count > MAX_LAYERS:
+            raise InvalidValueError(f"{self.name}: layer_count must be at most {MAX_LAYERS:,}, got {self.layer_count}")
         if self.query_heads % self.kv_heads:
             raise InvalidValueError(
                 f"{self.name}: query_heads {self.query_heads} must be a multiple of kv_heads {self.kv_heads}"

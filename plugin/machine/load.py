@@ -56,12 +56,15 @@ class LoadWatch:
     @property
     def others_ratio(self) -> float | None:
         """Share of our CPUs' time that other processes used in the window, 0 to 1."""
-        return None if self._window is None else max(0.0, self._share(self._window.busy_s - self._window.own_s))
+        if self._window is None:
+            return None
+        # Counters step in hundredths of a second, so that a short window can add up to more than there is.
+        return min(1.0, max(0.0, self._share(self._window.busy_s - self._window.own_s)))
 
     @property
     def stolen_ratio(self) -> float | None:
         """Share of our CPUs' time that the hypervisor gave to other machines."""
-        return None if self._window is None else max(0.0, self._share(self._window.stolen_s))
+        return None if self._window is None else min(1.0, max(0.0, self._share(self._window.stolen_s)))
 
     def flags(self) -> tuple[str, ...]:
         """Return `contended` and `stolen` where the window was not ours."""

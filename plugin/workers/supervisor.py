@@ -196,7 +196,7 @@ class Supervisor:
             if is_importing and time.monotonic() < began_s + self.limit_s + IMPORT_LIMIT_S:
                 until_s = time.monotonic() + min(self.limit_s, 5.0)
                 continue
-            raise WorkerDied(f"timeout after {self.limit_s:g} s: --roofline-timeout{_at(stack)}")
+            raise WorkerDied(f"timeout after {self.limit_s:g} s: raise it with --roofline-timeout SECONDS{_at(stack)}")
 
     def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
         kind = message["kind"]
@@ -323,7 +323,7 @@ class Supervisor:
             log("teardown", "passed", None, now)
 
     def _note_end(self, how: str) -> None:
-        reason = how.removeprefix("was ").split(": --roofline-timeout")[0]
+        reason = how.removeprefix("was ").split(": raise it")[0]
         self.session.end_process(self._process, reason[:300])
 
 

@@ -65,7 +65,9 @@ BY_WIDTH: Mapping[str, Mapping[str, ConstantRange]] = MappingProxyType(
             "cta_us_64": _cycles(1.5, 0.02, 15.0, 0.5),
             "cta_us_128": _cycles(2.0, 0.02, 20.0, 0.5),
             "cta_us_256": _cycles(3.0, 0.02, 30.0, 0.5),
-            "tail_ratio": ConstantRange(0.9, 0.05, 3.0, 0.5),
+            "latency_ratio_64": ConstantRange(1.4, 0.05, 6.0, 0.5),
+            "latency_ratio_128": ConstantRange(0.8, 0.05, 6.0, 0.5),
+            "latency_ratio_256": ConstantRange(0.8, 0.05, 6.0, 0.5),
             "efficiency_64": ConstantRange(0.40, 0.03, 1.0, 0.3),
             "efficiency_128": ConstantRange(0.48, 0.03, 1.0, 0.3),
             "efficiency_256": ConstantRange(0.45, 0.03, 1.0, 0.3),
@@ -87,8 +89,8 @@ BY_WIDTH: Mapping[str, Mapping[str, ConstantRange]] = MappingProxyType(
 )
 """Phase → stems of constants of each width.
 
-Prefill: launch_us floor of the kernel chain; cta_us_D fixed cost of a CTA (µs·SM); tail_ratio weight of the last CTAs;
-efficiency_D share of the dense peak. Decode, grouped kernel: launch_us; cta_us fixed cost of a CTA; tile_growth its growth
+Prefill: launch_us floor of the kernel chain; cta_us_D fixed cost of a CTA (µs·SM); efficiency_D share of
+the dense peak; latency_ratio_D time of a CTA that is alone over its share of that rate. Decode, grouped kernel: launch_us; cta_us fixed cost of a CTA; tile_growth its growth
 with the query tile; token_ns latency per token at D = 128; combine_us and combine_split_us the reduction over splits.
 Decode, per-head kernel: the same with head_, head_fill_us until all threads have work."""
 

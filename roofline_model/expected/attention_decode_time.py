@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SEPARATE_ROPE_US = 2.0
 """Hopper's FP8 kernel rotates inside, except at D = 64 where one more kernel runs."""
-GROUPED_RESIDENT = 1.3
-"""CTAs per SM whose token loops run side by side at no cost in the grouped kernels (effective, over all chips)."""
+RESIDENT = {"mma": 1.3, "gmma": 1.6, "gen": 0.9}
+"""CTAs per SM whose token loops run side by side at no cost, by grouped kernel (effective; 1.3 for all costs 0.1 points)."""
 FILL_TOKENS = 64.0
 """Tokens (at D = 128) from which all threads of a per-head CTA have work."""
 
@@ -36,7 +36,7 @@ def decode_terms(work: DecodeWork, values: Mapping[str, float]) -> tuple[FloatAr
 
     width = "8bit" if work.is_8bit else "16bit"
     chip = work.chip
-    hits = hit_ratio(work.moved_bytes + work.append_bytes, chip)
+    hits = hit_ratio(work.moved_bytes + work.append_bytes, chip, chip.rules.cache_edge_factor)
     rates = (chip, values["dram_ratio"], values["l2_bytes_per_clock"])
     append = sum(memory_times(work.append_bytes, hits, *rates))
     found = hits * (1 - work.evicted_bytes / work.moved_bytes)
@@ -87,18 +87,19 @@ def _grouped(
     cta, growth = values[f"cta_us_{width}"], values[f"tile_growth_{width}"]
     loop = values[f"token_ns_{width}"] * 1e-3 * work.length
     per_sm = work.ctas_per_sm
-    if grouped_kernel(work.chip, is_8bit=work.is_8bit) == "mma":
+    kernel = grouped_kernel(work.chip, is_8bit=work.is_8bit)
+    if kernel == "mma":
         # One CTA at a time: whole waves, softened where there are many; the token loops of neighbours overlap a little.
         cost = cta * (1 + growth * work.tile)
         waves = np.maximum(1.0, np.minimum(np.ceil(per_sm - 1e-9), per_sm + 0.5))
-        return smooth_max(memory, cost * waves + loop * _crowding(per_sm)), cost + loop
+        return smooth_max(memory, cost * waves + loop * _crowding(per_sm, kernel)), cost + loop
     size = np.sqrt(1 + growth * work.tile)
     one = cta * size + loop
-    return smooth_max(memory, one * _crowding(per_sm * size)), one
+    return smooth_max(memory, one * _crowding(per_sm * size, kernel)), one
 
 
-def _crowding(per_sm: FloatArray) -> FloatArray:
-    return (1 + (per_sm / GROUPED_RESIDENT) ** 3) ** (1 / 3)
+def _crowding(per_sm: FloatArray, kernel: str) -> FloatArray:
+    return (1 + (per_sm / RESIDENT[kernel]) ** 3) ** (1 / 3)
 
 
 def _per_head(

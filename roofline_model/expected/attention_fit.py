@@ -35,7 +35,7 @@ MANY_SITES = 30
 rows of 14 sites: 8.4 % on unseen sites with the priors, 9.3 % without.)"""
 WEAK_PRIOR = 1.0
 _SIZES = (64, 128, 256)
-_BY_SIZE = ("efficiency_", "cta_us_")
+_BY_SIZE = ("efficiency_", "cta_us_", "latency_ratio_")
 
 
 def attention_fit_set(

@@ -11,16 +11,21 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[Any]
 
-L2_EXPONENT = 10
-"""Steepness of the fall from hit to miss; 4 and 6 fit worse (attention study of 2026-11-21, section 3)."""
+PREFILL_EDGE = 10.0
+"""Exponent of the fall from hit to miss in prefill on every chip; 4 and 6 fit worse, 20 and 40 too."""
 SMOOTH_MAX = 4
 """Exponent of the smooth maximum of two overlapping times; any value from 3 on fits alike."""
 
 
-def hit_ratio(working_set: FloatArray, chip: AttentionChip) -> FloatArray:
-    """Return the share of bytes that a repeated call finds in L2, for the bytes it touches between two uses."""
+def hit_ratio(working_set: FloatArray, chip: AttentionChip, edge: float) -> FloatArray:
+    """Return the share of bytes that a repeated call finds in L2, for the bytes it touches between two uses.
+
+    `edge` is the exponent of the fall from all to none around the usable size.
+    """
+    import numpy as np
+
     relative = working_set / (chip.rules.usable_l2_ratio * chip.l2_bytes)
-    return 1.0 / (1.0 + relative**L2_EXPONENT)
+    return 1.0 / (1.0 + np.minimum(relative, 1e3) ** edge)
 
 
 def memory_times(

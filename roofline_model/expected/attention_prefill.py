@@ -1,7 +1,7 @@
 """Expected time of a fused prefill: RoPE and cache append, then the attention kernel over whole score tiles.
 
 Source: attention study of 2026-11-21 (8,900 measured rows of TensorRT-LLM's attention module), section 1.2, with four
-changes found on the same rows: the fixed cost of a CTA and its tail are fitted for each head size and width, the launch
+changes found on the same rows: the fixed cost of a CTA and its latency are fitted for each head size and width, the launch
 floor for each width, and Hopper's FP8 kernel reads two more blocks per tile under a sliding window. Times in µs.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.expected.attention_chip import AttentionChip
-from roofline_model.expected.attention_memory import hit_ratio, memory_times, smooth_max
+from roofline_model.expected.attention_memory import PREFILL_EDGE, hit_ratio, memory_times, smooth_max
 from roofline_model.expected.attention_shape import AttentionShapes
 from roofline_model.expected.attention_tiles import count_tiles
 
@@ -88,14 +88,15 @@ def prefill_terms(work: PrefillWork, values: Mapping[str, float]) -> tuple[Float
     import numpy as np
 
     chip, width = work.chip, "8bit" if work.is_8bit else "16bit"
-    cta, rate = _cta_and_rate(work, values)
-    append = sum(_memory(work.append_bytes, hit_ratio(work.append_bytes, chip), chip, values))
-    hits = hit_ratio(work.attention_bytes, chip) * (1 - work.evicted_bytes / work.attention_bytes)
+    cta, rate, ratio = _per_size(work, values)
+    append = sum(_memory(work.append_bytes, hit_ratio(work.append_bytes, chip, PREFILL_EDGE), chip, values))
+    hits = hit_ratio(work.attention_bytes, chip, PREFILL_EDGE) * (1 - work.evicted_bytes / work.attention_bytes)
     l2, dram = _memory(work.attention_bytes, hits, chip, values)
     flops = 4.0 * work.head_dim
     spread = (flops * work.scores / rate + cta * work.ctas) / chip.sm_count
-    longest = flops * work.longest / rate
-    tail = values[f"tail_ratio_{width}"] * longest * np.minimum(1.0, work.ctas / chip.sm_count)
+    # A CTA that is alone on its SM: slower than its share of a full one (it hides less latency) or faster.
+    longest = ratio * flops * work.longest / rate
+    tail = longest * np.minimum(1.0, work.ctas / chip.sm_count)
     compute = np.maximum(spread + tail, longest + cta)
     launch = values[f"launch_us_{width}"]
     joint = smooth_max(compute, l2 + dram)
@@ -126,20 +127,23 @@ def fitted_size(head_dim: int, *, is_8bit: bool, is_sync: bool) -> int:
     return 256
 
 
-def _cta_and_rate(work: PrefillWork, values: Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
-    """Return (overhead per CTA in µs·SM, FLOP per µs per SM) for each row's head dimension."""
+def _per_size(work: PrefillWork, values: Mapping[str, float]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (overhead per CTA in µs·SM, FLOP per µs per SM, latency ratio) for each row's head dimension."""
     import numpy as np
 
     dim, is_sync = work.head_dim, work.chip.rules.is_sync
     width = "8bit" if work.is_8bit else "16bit"
-    e64, e128, e256 = (values[f"efficiency_{size}_{width}"] for size in (64, 128, 256))
-    c64, c128, c256 = (values[f"cta_us_{size}_{width}"] for size in (64, 128, 256))
-    if not is_sync:
-        e192 = PADDED_192_ASYNC * e256
-    else:
-        e192 = PADDED_192_SYNC_FP8 * e128 if work.is_8bit else PADDED_192_SYNC * e256
-    efficiency = np.where(dim <= 64, e64, np.where(dim <= 128, e128, np.where(dim <= 192, e192, e256)))
-    cta = np.where(dim <= 64, c64, np.where(dim <= 128, c128, c256))
+
+    def chosen(stem: str) -> FloatArray:
+        small, middle, large = (values[f"{stem}_{size}_{width}"] for size in (64, 128, 256))
+        return np.where(dim <= 64, small, np.where(dim <= 128, middle, large))
+
+    efficiency = chosen("efficiency")
+    padded = PADDED_192_ASYNC * efficiency
+    if is_sync:
+        e128, e256 = values[f"efficiency_128_{width}"], values[f"efficiency_256_{width}"]
+        padded = np.full_like(dim, PADDED_192_SYNC_FP8 * e128 if work.is_8bit else PADDED_192_SYNC * e256)
+    efficiency = np.where((dim > 128) & (dim <= 192), padded, efficiency)
     peak = work.chip.peak_8bit_flops_per_s if work.is_8bit else work.chip.peak_16bit_flops_per_s
     assert peak is not None, "checked when the width was chosen"
-    return cta, efficiency * peak * 1e-6 / work.chip.sm_count
+    return chosen("cta_us"), efficiency * peak * 1e-6 / work.chip.sm_count, chosen("latency_ratio")

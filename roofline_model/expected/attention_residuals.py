@@ -91,10 +91,11 @@ def used_constants(works: Sequence[Work]) -> set[str]:
 
 def _prefill(work: PrefillWork) -> set[str]:
     width = WIDTHS[work.is_8bit]
-    told = {f"launch_us_{width}", f"tail_ratio_{width}"}
+    told = {f"launch_us_{width}"}
     for dim in set(work.head_dim.tolist()):
         rate = fitted_size(dim, is_8bit=work.is_8bit, is_sync=work.chip.rules.is_sync)
-        told |= {f"efficiency_{rate}_{width}", f"cta_us_{64 if dim <= 64 else 128 if dim <= 128 else 256}_{width}"}
+        size = 64 if dim <= 64 else 128 if dim <= 128 else 256
+        told |= {f"efficiency_{rate}_{width}", f"cta_us_{size}_{width}", f"latency_ratio_{size}_{width}"}
     return told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm_constants import FittedGemm, GemmConstants
+from roofline_model.expected.gemm_constants import FittedGemm
 from roofline_model.expected.gemm_formats import GemmFormats
 from roofline_model.expected.gemm_work import hit_share
 from roofline_model.expected.intervals import IntervalTable, across_families
@@ -36,17 +36,21 @@ def believed(fitted: FittedGemm | None, formats: GemmFormats) -> tuple[IntervalT
     return fitted.intervals.widened(across, OTHER_FORMAT_SHARE), provenance
 
 
-def trust(chip: ChipSpec, formats: GemmFormats, c: GemmConstants, n: Floats, k: Floats, copies: Floats) -> Floats:
+def trust(fitted: FittedGemm, formats: GemmFormats, n: Floats, k: Floats, copies: Floats) -> Floats:
     """Return from 0 to 1 how much of the library surface holds for each row.
 
-    The surface was learnt where a benchmark's rotation kept small weights in L2. Cold, the same shape is another case
-    (DRAM hides a slow kernel), so the surface fades with the difference of the two hit shares.
+    The surface was learnt where a benchmark's rotation kept small weights in the L2 of the chip it was measured on.
+    Cold, the same shape is another case (DRAM hides a slow kernel), so it fades with the difference of the hit shares.
     """
     import numpy as np
 
     weight = n * k * formats.weight_bytes_per_element
-    kept = c.l2_share_ratio * chip.l2_bytes
-    learnt = hit_share(rotated_copies(chip, formats.family, n, k) * weight, kept, c.l2_edge_factor)
-    asked = hit_share(copies * weight, kept, c.l2_edge_factor)
-    result: Floats = 1.0 - np.abs(learnt - asked)
+
+    def hit(chip: ChipSpec, touched: Floats) -> Floats:
+        rules = chip.rules
+        return hit_share(touched, rules.l2_share_ratio * chip.l2_bytes, rules.l2_edge_factor)
+
+    learnt_on = fitted.correction_chip or fitted.chip
+    learnt = hit(learnt_on, rotated_copies(learnt_on, formats.family, n, k) * weight)
+    result: Floats = 1.0 - np.abs(learnt - hit(fitted.chip, copies * weight))
     return result

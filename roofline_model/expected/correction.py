@@ -71,15 +71,16 @@ def fit_correction(m: Floats, n: Floats, k: Floats, log_ratio: Floats, row_weigh
         design[rows, index] += weight
     given = np.ones(len(m)) if row_weights is None else np.asarray(row_weights, dtype=np.float64)
     penalty = _penalty()
-    weights: Floats = given
-    surface: Floats = np.zeros(KNOT_COUNT)
+    weights = given
+    surface = np.zeros(KNOT_COUNT)
     for _ in range(_ROUNDS):
         weighted = design * weights[:, None]
-        surface = np.linalg.solve(design.T @ weighted + penalty, weighted.T @ log_ratio)
+        solved = np.linalg.solve(design.T @ weighted + penalty, weighted.T @ log_ratio)
+        surface = np.asarray(solved, dtype=np.float64)
         residual = (log_ratio - design @ surface) / ROBUST_LOG
-        weights = given / np.sqrt(1 + residual * residual)
-    surface = np.clip(surface, -LARGEST_LOG, LARGEST_LOG)
-    return Correction(tuple(float(f"{value:.3f}") + 0.0 for value in surface))
+        weights = np.asarray(given / np.sqrt(1 + residual * residual), dtype=np.float64)
+    kept = np.clip(surface, -LARGEST_LOG, LARGEST_LOG)
+    return Correction(tuple(float(f"{value:.3f}") + 0.0 for value in kept))
 
 
 def _corners(m: Floats, n: Floats, k: Floats) -> list[tuple[NDArray[np.intp], Floats]]:

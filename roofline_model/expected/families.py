@@ -77,4 +77,4 @@ def family_rules(family: str) -> FamilyRules:
     try:
         return FAMILIES[family]
     except KeyError:
-        raise UnknownNameError("GPU family", family, FAMILIES) from None
+        raise UnknownNameError("gpu family", family, FAMILIES) from None

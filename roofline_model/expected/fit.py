@@ -206,11 +206,11 @@ def _gemm_set(
             started_from = start.provenance
         except RooflineError:
             pass  # nobody ever measured this family: plausible values are all there is
+    start = replace(start, chip=chip)
     rows = gemm_fit_set(
-        device, family, groups, table.numbers["time_s"], _weights(table), start.constants, chip,
-        is_generic=started_from == "generic",
-    )  # fmt: skip
-    return PlannedSet(rows, started_from, (replace(start, chip=chip),), tuple(groups))
+        device, family, groups, table.numbers["time_s"], _weights(table), start, is_generic=started_from == "generic"
+    )
+    return PlannedSet(rows, started_from, (start,), tuple(groups))
 
 
 def _attention_set(table: KernelTable, parts: Sequence[AttentionRows], plan: FitPlan) -> PlannedSet:
@@ -266,4 +266,5 @@ def _fitted_gemm(
     return replace(
         start, constants=with_values(start.constants, values), intervals=intervals, evidence=evidence,
         provenance="fitted", sources=(), note="", correction=fitted.learnt or start.correction,
+        correction_chip=None if fitted.learnt is not None else start.correction_chip,
     )  # fmt: skip

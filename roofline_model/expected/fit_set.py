@@ -22,10 +22,10 @@ COARSE_ROWS = 250
 class Surface(Protocol):
     """A description of what the constants leave over, learnt from rows after the constants are fitted to them."""
 
-    def learn(self, log_ratio: Floats, positions: Positions, values: Mapping[str, float]) -> Any:
+    def learn(self, log_ratio: Floats, positions: Positions) -> Any:
         """Return what ln(measured / predicted) at `positions` says."""
 
-    def log_factor(self, learnt: Any, positions: Positions, values: Mapping[str, float]) -> Floats:
+    def log_factor(self, learnt: Any, positions: Positions) -> Floats:
         """Return ln of the factor on the predicted time at `positions`."""
 
 
@@ -77,7 +77,7 @@ class FitSet:
         time_s = self.predict_s(fitted.values, positions)
         if self.surface is None or fitted.learnt is None:
             return time_s
-        result: Floats = time_s * np.exp(self.surface.log_factor(fitted.learnt, positions, fitted.values))
+        result: Floats = time_s * np.exp(self.surface.log_factor(fitted.learnt, positions))
         return result
 
     @property
@@ -103,7 +103,7 @@ def fit_rows(found: FitSet, positions: Positions | None = None) -> FittedSet:
     if found.surface is None:
         return fitted
     left = np.log(found.measured_s[rows] / found.predict_s(fitted.values, rows))
-    return replace(fitted, learnt=found.surface.learn(left, rows, fitted.values))
+    return replace(fitted, learnt=found.surface.learn(left, rows))
 
 
 def _fit(

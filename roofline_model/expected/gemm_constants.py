@@ -150,6 +150,8 @@ class FittedGemm:
     note: str = ""
     correction: Correction | None = None
     """What the formulas leave over on this chip; None: nothing is known about it."""
+    correction_chip: ChipSpec | None = None
+    """The chip whose rows the correction was learnt on; None: this one."""
 
 
 def family_defaults(family: str, kernel_family: str) -> dict[str, float | int]:

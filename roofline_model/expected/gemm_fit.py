@@ -11,7 +11,7 @@ from roofline_model.expected.belief import trust
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.correction import Correction, fit_correction
 from roofline_model.expected.fit_set import FitSet
-from roofline_model.expected.gemm_constants import FITTED_BOUNDS, GemmConstants, fitted_names
+from roofline_model.expected.gemm_constants import FITTED_BOUNDS, FittedGemm, GemmConstants, fitted_names
 from roofline_model.expected.gemm_formats import WEIGHT_ONLY, GemmFormats
 from roofline_model.expected.gemm_rows import GemmRows
 from roofline_model.expected.intervals import REGIMES, IntervalTable, regimes_of
@@ -42,22 +42,23 @@ def gemm_fit_set(
     groups: Sequence[GemmRows],
     measured_s: Floats,
     row_weights: Floats | None,
-    start: GemmConstants,
-    chip: ChipSpec,
+    begin: FittedGemm,
     *,
     is_generic: bool = False,
 ) -> FitSet:
     """Return the set of one chip and kernel family; `groups` share both and differ in formats of operands only.
 
-    `start` is where the constants come from: physically plausible values (`is_generic`) or another chip's. `chip` holds
-    the numbers that the constants will belong to. `measured_s` and `row_weights` are whole columns of the table.
+    `begin` is where the fit begins: physically plausible constants (`is_generic`), or the library's, its own or of another
+    chip, on the numbers that the constants will belong to. Its library surface is kept by few rows; many learn their own.
+    `measured_s` and `row_weights` are whole columns of the table.
     """
     import numpy as np
 
     rows = np.concatenate([group.rows for group in groups])
     order = np.argsort(rows, kind="stable")
     rows = rows[order]
-    joined = _Joined(chip, groups, order)
+    joined = _Joined(begin.chip, groups, order)
+    start = begin.constants
     prior = WEAK_PRIOR if is_generic or len(rows) >= MANY_ROWS else TRANSFER_PRIOR
     names = [name for name in fitted_names(start, kernel_family) if joined.can_tell(name)]
     free = tuple(
@@ -67,8 +68,13 @@ def gemm_fit_set(
         for name in names
     )
 
+    learns = len(rows) >= MANY_ROWS
+    surface = LibrarySurface(joined, joined.trust(replace(begin, correction_chip=None) if learns else begin))
+    kept = None if learns or begin.correction is None else surface.log_factor(begin.correction, np.arange(len(rows)))
+
     def predict_s(values: Mapping[str, float], positions: Positions) -> Floats:
-        return joined.times(with_values(start, values), positions)
+        time_s = joined.times(with_values(start, values), positions)
+        return time_s if kept is None else time_s * np.exp(kept[positions])
 
     def regimes(values: Mapping[str, float], predicted_s: Floats, positions: Positions) -> Sequence[str]:
         return [REGIMES[i] for i in regimes_of(joined.m[positions], predicted_s, values["launch_s"])]
@@ -90,28 +96,26 @@ def gemm_fit_set(
         regimes_of=regimes,
         row_weights=None if row_weights is None else row_weights[rows],
         choices=switches,
-        surface=LibrarySurface(joined, start) if len(rows) >= MANY_ROWS else None,
+        surface=surface if learns else None,
     )
 
 
 class LibrarySurface:
-    """How the library of these rows differs from the cheapest candidate: `correction.py`, weighed by its trust."""
+    """How the library of these rows differs from the cheapest candidate: `correction.py`, as far as each row trusts it."""
 
-    def __init__(self, joined: _Joined, start: GemmConstants) -> None:
-        self._joined = joined
-        self._start = start
+    def __init__(self, joined: _Joined, trusted: Floats) -> None:
+        self._sizes = (joined.m, joined.n, joined.k)
+        self._trusted = trusted
 
-    def learn(self, log_ratio: Floats, positions: Positions, values: Mapping[str, float]) -> Correction:
+    def learn(self, log_ratio: Floats, positions: Positions) -> Correction:
         """Return the surface through what the formulas leave over."""
-        rows = self._joined
-        m, n, k = (sizes[positions] for sizes in (rows.m, rows.n, rows.k))
-        return fit_correction(m, n, k, log_ratio, rows.trust(with_values(self._start, values), positions))
+        m, n, k = (sizes[positions] for sizes in self._sizes)
+        return fit_correction(m, n, k, log_ratio, self._trusted[positions])
 
-    def log_factor(self, learnt: Correction, positions: Positions, values: Mapping[str, float]) -> Floats:
+    def log_factor(self, learnt: Correction, positions: Positions) -> Floats:
         """Return ln of the factor on the predicted time."""
-        rows = self._joined
-        logs = learnt.logs(rows.m[positions], rows.n[positions], rows.k[positions])
-        return logs * rows.trust(with_values(self._start, values), positions)
+        m, n, k = (sizes[positions] for sizes in self._sizes)
+        return learnt.logs(m, n, k) * self._trusted[positions]
 
 
 def with_values(constants: GemmConstants, values: Mapping[str, float]) -> GemmConstants:
@@ -142,15 +146,14 @@ class _Joined:
             return bool((self.m == 1).any())
         return True
 
-    def trust(self, constants: GemmConstants, positions: Positions) -> Floats:
-        """Return from 0 to 1 how much of a library surface holds at `positions`."""
+    def trust(self, begin: FittedGemm) -> Floats:
+        """Return from 0 to 1 how much of a library surface holds for each row."""
         import numpy as np
 
-        result = np.empty(len(positions))
+        result = np.empty(len(self.m))
         for number, (formats, _) in enumerate(self.kinds):
-            here = np.flatnonzero(self.group[positions] == number)
-            at = positions[here]
-            result[here] = trust(self.chip, formats, constants, self.n[at], self.k[at], self.copies[at])
+            here = np.flatnonzero(self.group == number)
+            result[here] = trust(begin, formats, self.n[here], self.k[here], self.copies[here])
         return result
 
     def times(self, constants: GemmConstants, positions: Positions) -> Floats:

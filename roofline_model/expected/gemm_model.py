@@ -80,7 +80,7 @@ def expected_gemm(
     time_s = np.concatenate([piece[0] for piece in pieces])
     parts = {name: np.concatenate([piece[1][name] for piece in pieces]) for name in pieces[0][1]}
     if fitted is not None and fitted.correction is not None:
-        own = time_s * np.expm1(trust(spec, formats, values, n, k, copies) * fitted.correction.logs(m, n, k))
+        own = time_s * np.expm1(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
         time_s, parts["library"] = time_s + own, own
     intervals, provenance = believed(fitted, formats)
     low_s, high_s = intervals.bounds(m, time_s, launch_s)

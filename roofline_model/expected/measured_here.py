@@ -23,7 +23,12 @@ def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
     low, high = FITTED_BOUNDS["dram_ratio"]
     share = min(max(share, low), high)
     note = f"DRAM share {share:.2f} measured on this machine; the rest: {found.note or found.provenance}"
-    return replace(found, constants=replace(found.constants, dram_ratio=share), provenance=MEASURED_HERE, note=note)
+    constants = replace(found.constants, dram_ratio=share)
+    if constants.gemv_dram_ratio is not None:
+        # The kernel for few rows keeps its ratio to the others.
+        reached = constants.gemv_dram_ratio * share / found.constants.dram_ratio
+        constants = replace(constants, gemv_dram_ratio=min(reached, FITTED_BOUNDS["gemv_dram_ratio"][1]))
+    return replace(found, constants=constants, provenance=MEASURED_HERE, note=note)
 
 
 def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None:

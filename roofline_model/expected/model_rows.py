@@ -143,11 +143,12 @@ def _times(row: ModelRow, one: ModelPrediction, device: Device, found: FittedGem
 def _kernel_s(kernel: KernelPrediction, device: Device, found: FittedGemm) -> float:
     """Return the expected seconds of one call."""
     expected = predict_expected(kernel.kernel.work, device)
-    if expected is not None:
-        return expected.time_s
     constants, ideal = found.constants, kernel.prediction
     launch_s = constants.static_launch_s or constants.launch_s
     moved = ideal.read_bytes + ideal.write_bytes
+    if expected is not None:
+        # Weight-only kernels were fitted where DRAM never bound them: what they read still comes at the share it reaches.
+        return max(expected.time_s, moved / (constants.dram_ratio * device.bandwidth.value))
     if ideal.compute_time_s > ideal.memory_time_s or "B" in dict(kernel.kernel.work.cost.read_bytes):
         return launch_s + ideal.time_s / OTHER_KERNELS_RATIO
     # Activations that were written a kernel ago are still in L2.

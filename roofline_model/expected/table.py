@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIZE_COLUMNS = (
-    "m", "n", "k", "batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window", "context", "n_tokens", "n_devices",
+    "m", "n", "k", "batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window", "n_tokens", "n_devices",
 )  # fmt: skip
+COUNT_COLUMNS = ("context",)
+"""Sizes that may be 0: a pass with nothing in its cache."""
 NUMBER_COLUMNS = ("time_s", "weight_bytes", "bytes", "weight_copies")
 ASIDE_COLUMNS = ("power_w", "energy_j", "clock_hz", "weight")
 """Numbers that no prediction needs: one that cannot be read counts as empty. `weight` is what a row counts in a fit."""
@@ -211,7 +213,7 @@ def _typed(
         time_problems[i] = f"row {lines[i]}: {problem}"
 
     numbers: dict[str, NDArray[np.float64]] = {}
-    kinds = ((SIZE_COLUMNS, _size), (NUMBER_COLUMNS, _positive), (FLAG_COLUMNS, _flag), (ASIDE_COLUMNS, _aside))
+    kinds = ((SIZE_COLUMNS, _size), (COUNT_COLUMNS, _count), (NUMBER_COLUMNS, _positive), (FLAG_COLUMNS, _flag), (ASIDE_COLUMNS, _aside))
     for columns, parse in kinds:
         for column in columns:
             values: list[Any] = [math.nan] * len(raw)
@@ -279,6 +281,10 @@ def _size(text: str) -> float:
     if not math.isfinite(value) or value != int(value) or not 1 <= value <= MAX_DIMENSION:
         raise ValueError(f"must be a whole number from 1 to {MAX_DIMENSION:,}, got {_quoted(text)}")
     return value
+
+
+def _count(text: str) -> float:
+    return 0.0 if text in ("0", "0.0") else _size(text)
 
 
 def _positive(text: str) -> float:

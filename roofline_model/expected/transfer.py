@@ -149,7 +149,7 @@ def _built(
     names = tuple(one.chip.key for one in sources)
     return FittedGemm(
         kernel_family, chip, constants, intervals, sources[0].evidence, provenance, names,
-        note.format(names=" and ".join(names)), _surface(sources, SURFACE_TRUST[provenance]),
+        note.format(names=" and ".join(names)), _surface(sources, SURFACE_TRUST[provenance]), sources[0].chip,
     )  # fmt: skip
 
 

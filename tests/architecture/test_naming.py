@@ -27,6 +27,7 @@ PLAIN_WORDS = {
     "value", "seconds", "minutes", "scale", "zero", "schema",
     # characters of a table on the screen
     "least",
+    "order",  # of a norm
     # the dimensions of C(M×N) = A(M×K)·B(K×N)
     "m", "n", "k",
 }  # fmt: skip

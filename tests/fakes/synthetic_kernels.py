@@ -18,9 +18,9 @@ HEADER = ["device", "op", "m", "n", "k", "weight_format", "activation_format", "
 TRUE = {"launch_s": 3.4e-6, "tensor_ratio": 0.75, "dram_ratio": 0.65, "l2_ratio": 0.5}
 
 
-def write_rows(path, count, devices=("h100-sxm",), noise=0.02):
+def write_rows(path, count, devices=("h100-sxm",), noise=0.02, seed=11):
     """Write rows of a machine whose constants are known; returns them."""
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(seed)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(HEADER)

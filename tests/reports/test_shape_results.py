@@ -86,7 +86,7 @@ def test_without_any_baseline_no_speedup_is_invented(make):
     assert result.predicted_speedup is None
     assert (
         result.verdict
-        == "1x4096x4096: INT8 (int_mm) is fastest, measured 1 ms; no 16-bit or FP32 kernel to compare with"
+        == "1x4096x4096: INT8 (int_mm) is fastest, measured 1 ms, 2.0× INT4 W4A16 (tinygemm); no 16-bit or FP32 kernel to compare with"
     )
 
 

@@ -76,8 +76,9 @@ def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
 def test_without_any_baseline_no_speedup_is_invented():
     verdict = judge([record("INT4", "BF16", "tinygemm", 20e-6), record("INT8", "BF16", "int8pack", 30e-6)])
     assert (verdict.baseline, verdict.predicted_speedup, verdict.measured_speedup) == (None, None, None)
-    assert (
-        verdict.sentence == "INT4 W4A16 (tinygemm) is fastest, measured 20 µs; no 16-bit or FP32 kernel to compare with"
+    assert verdict.sentence == (
+        "INT4 W4A16 (tinygemm) is fastest, measured 20 µs, 1.5× INT8 W8A16 (int8pack); "
+        "no 16-bit or FP32 kernel to compare with"
     )
     assert shape_verdicts(verdict.lost + verdict.ranked[0].records + verdict.ranked[1].records) == []
 
@@ -98,8 +99,64 @@ def test_intervals_that_overlap_the_baselines_are_no_win():
 
 
 def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
-    assert sentence(record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)) == (
-        "BF16 (matmul) stays fastest, measured 100 µs; INT8 (int_mm) is level with it: predicted 2.0×, measured 1.0× within the intervals"
+    found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
+    assert found.is_level
+    assert (
+        found.sentence
+        == "INT8 (int_mm) is level with BF16 (matmul): predicted 2.0×, measured 1.0× within the intervals"
+    )
+    wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
+    assert wide.endswith("predicted 2.0×, slower by the medians (0.35×), but their intervals overlap")
+    other = sentence(record("BF16", median_s=100e-6, low=0.3, high=2), record("INT8", "INT8", "int_mm", 40e-6))
+    assert other.endswith("predicted 2.0×, faster by the medians (2.5×), but their intervals overlap")
+
+
+def test_what_is_level_with_any_sixteen_bit_kernel_wins_nothing():
+    # BF16 names the baseline although FP16 is 4 % faster; FP32's interval meets that of FP16 and not that of BF16.
+    bf16, fp16 = record("BF16", median_s=100e-6, low=0.999, high=1.001), record("FP16", median_s=96e-6)
+    judged = judge([bf16, fp16, record("FP32", median_s=94.5e-6)])
+    assert (judged.baseline.precision, judged.best.precision) == ("BF16", "FP32")
+    assert (judged.is_win, judged.is_level) == (False, True)
+    assert judged.sentence == (
+        "FP32 (matmul) is level with FP16 (matmul): predicted 0.5×, measured 1.0× within the intervals"
+    )
+    assert judge([bf16, fp16, record("FP32", median_s=90e-6)]).is_win
+
+
+def test_a_doubt_about_the_kernel_it_is_level_with_counts():
+    records = [record("BF16", median_s=100e-6, low=0.999, high=1.001), record("FP16", median_s=96e-6, flags=("drift",)),
+               record("FP32", median_s=94.5e-6)]  # fmt: skip
+    assert judge(records).doubts == ("drift",)
+
+
+def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_loses():
+    judged = judge([record("BF16", median_s=100e-6), record("FP16", median_s=101e-6), record("INT8", "INT8", "int_mm", 200e-6)])  # fmt: skip
+    assert judged.is_level
+    assert judged.sentence == (
+        "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) predicted 2.0× BF16, measured 0.5×"
+    )
+
+
+@pytest.mark.parametrize("b", ["FP32", "INT8"])
+def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
+    """What `roofline.compare` of two kernels asks, with a baseline format and without one."""
+    mine, theirs = record(b, kernel="mine", median_s=100e-6), record(b, kernel="theirs", median_s=101e-6)
+    said = "no narrower format was measured" if b == "FP32" else "no 16-bit or FP32 kernel to compare with"
+    label = judge([mine]).best.label
+    assert sentence(mine, theirs) == (
+        f"{label} and {b} (theirs) are level: predicted 1.0×, measured 1.0× within the intervals; {said}"
+    )
+    slower = record(b, kernel="theirs", median_s=160e-6)
+    assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {b} (theirs); {said}"
+    third = record(b, kernel="third", median_s=100.5e-6)
+    assert f"{label} and {b} (third) and 1 more are level" in sentence(mine, theirs, third)
+
+
+def test_equal_predictions_have_no_winner_by_name():
+    judged = judge([record("FP32", kernel="a"), record("FP32", kernel="b")])
+    assert (judged.is_win, judged.is_level) == (False, True)
+    assert judged.sentence == (
+        "FP32 (a) and FP32 (b) are level: predicted 1.0×, not measured; no narrower format was predicted"
     )
 
 
@@ -109,7 +166,7 @@ def test_a_narrow_format_that_loses_is_said_to_lose():
         record("BF16", median_s=1e-3, shape=shape), record("INT4", "BF16", "tinygemm", 10e-3, shape=shape)
     ) == ("BF16 (matmul) stays fastest, measured 1 ms; INT4 W4A16 (tinygemm) predicted 1.0× BF16, measured 0.1×")
     assert sentence(record("BF16", median_s=1e-3), record("FP16", median_s=2e-3)) == (
-        "BF16 (matmul) is fastest, measured 1 ms; no narrower format was measured"
+        "BF16 (matmul) is fastest, measured 1 ms, 2.0× FP16 (matmul); no narrower format was measured"
     )
 
 

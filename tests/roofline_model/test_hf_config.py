@@ -8,152 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from published_configs import CONFIGS, llama
 
 from roofline_model.errors import DefinitionError, RooflineError, UnknownNameError, UnsupportedError
 from roofline_model.hf_config import cached_config, hub_cache, read_config, shape_from_config, supported_architectures
 from roofline_model.model_parameters import parameter_counts
 from roofline_model.model_registry import get_model
 from roofline_model.model_shapes import ModelShape
-
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "attention_bias": False, "hidden_act": "silu", "hidden_size": 4096,
-    "intermediate_size": 14336, "max_position_embeddings": 8192, "model_type": "llama", "num_attention_heads": 32,
-    "num_hidden_layers": 32, "num_key_value_heads": 8, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "vocab_size": 128256,
-}  # fmt: skip
-
-
-def llama(**changes: Any) -> dict[str, Any]:
-    """Return the config of Llama-3 8B with changes; None takes a field out."""
-    return {name: value for name, value in {**LLAMA, **changes}.items() if value is not None}
-
-
-# The fields of published config.json files that matter here, as their owners wrote them (old and new spellings).
-CONFIGS: dict[str, dict[str, Any]] = {
-    "llama-3-8b": LLAMA,
-    "llama-2-70b": llama(
-        hidden_size=8192, intermediate_size=28672, num_attention_heads=64, num_hidden_layers=80, vocab_size=32000,
-        max_position_embeddings=4096, torch_dtype="float16",
-    ),
-    "llama-3.2-1b": llama(
-        hidden_size=2048, intermediate_size=8192, head_dim=64, num_hidden_layers=16, max_position_embeddings=131072,
-        tie_word_embeddings=True,
-    ),
-    "mistral-7b-v0.1": llama(
-        architectures=["MistralForCausalLM"], sliding_window=4096, vocab_size=32000, max_position_embeddings=32768
-    ),
-    "mistral-nemo": llama(
-        architectures=["MistralForCausalLM"], hidden_size=5120, head_dim=128, num_hidden_layers=40, vocab_size=131072,
-        max_position_embeddings=131072, sliding_window=None,
-    ),
-    "mixtral-8x7b": llama(
-        architectures=["MixtralForCausalLM"], num_local_experts=8, num_experts_per_tok=2, vocab_size=32000,
-        max_position_embeddings=32768,
-    ),
-    "qwen2.5-7b": {
-        "architectures": ["Qwen2ForCausalLM"], "hidden_act": "silu", "hidden_size": 3584, "intermediate_size": 18944,
-        "max_position_embeddings": 32768, "max_window_layers": 28, "num_attention_heads": 28, "num_hidden_layers": 28,
-        "num_key_value_heads": 4, "sliding_window": 131072, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
-        "use_sliding_window": False, "vocab_size": 152064,
-    },
-    "qwen1.5-moe-a2.7b": {
-        "architectures": ["Qwen2MoeForCausalLM"], "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 5632,
-        "max_position_embeddings": 8192, "num_attention_heads": 16, "num_hidden_layers": 24, "num_key_value_heads": 16,
-        "use_sliding_window": False, "vocab_size": 151936, "torch_dtype": "bfloat16", "decoder_sparse_step": 1,
-        "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4, "num_experts": 60,
-    },
-    "qwen3-0.6b": {
-        "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "head_dim": 128, "hidden_act": "silu",
-        "hidden_size": 1024, "intermediate_size": 3072, "max_position_embeddings": 40960, "num_attention_heads": 16,
-        "num_hidden_layers": 28, "num_key_value_heads": 8, "sliding_window": None, "tie_word_embeddings": True,
-        "torch_dtype": "bfloat16", "use_sliding_window": False, "vocab_size": 151936,
-    },
-    "qwen3-30b-a3b": {
-        "architectures": ["Qwen3MoeForCausalLM"], "attention_bias": False, "decoder_sparse_step": 1, "head_dim": 128,
-        "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 6144, "max_position_embeddings": 40960,
-        "mlp_only_layers": [], "moe_intermediate_size": 768, "num_attention_heads": 32, "num_experts": 128,
-        "num_experts_per_tok": 8, "num_hidden_layers": 48, "num_key_value_heads": 4, "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16", "use_sliding_window": False, "vocab_size": 151936,
-    },
-    "gemma-2-9b": {
-        "architectures": ["Gemma2ForCausalLM"], "attention_bias": False, "head_dim": 256, "hidden_act": "gelu_pytorch_tanh",
-        "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 3584, "intermediate_size": 14336,
-        "max_position_embeddings": 8192, "num_attention_heads": 16, "num_hidden_layers": 42, "num_key_value_heads": 8,
-        "sliding_window": 4096, "torch_dtype": "bfloat16", "vocab_size": 256000,
-    },
-    "gemma-3-1b": {
-        "architectures": ["Gemma3ForCausalLM"], "attention_bias": False, "head_dim": 256,
-        "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152, "intermediate_size": 6912,
-        "max_position_embeddings": 32768, "num_attention_heads": 4, "num_hidden_layers": 26, "num_key_value_heads": 1,
-        "sliding_window": 512, "sliding_window_pattern": 6, "torch_dtype": "bfloat16", "vocab_size": 262144,
-    },
-    "gemma-3-4b": {  # everything else is left to the class
-        "architectures": ["Gemma3ForConditionalGeneration"], "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 1152},
-        "text_config": {
-            "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
-            "sliding_window": 1024,
-        },
-    },
-    "gemma-3-27b": {
-        "architectures": ["Gemma3ForConditionalGeneration"], "torch_dtype": "bfloat16",
-        "text_config": {
-            "head_dim": 128, "hidden_size": 5376, "intermediate_size": 21504, "num_attention_heads": 32,
-            "num_hidden_layers": 62, "num_key_value_heads": 16, "sliding_window": 1024,
-        },
-    },
-    "phi-2": {
-        "architectures": ["PhiForCausalLM"], "hidden_act": "gelu_new", "hidden_size": 2560, "intermediate_size": 10240,
-        "max_position_embeddings": 2048, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32,
-        "partial_rotary_factor": 0.4, "tie_word_embeddings": False, "torch_dtype": "float16", "vocab_size": 51200,
-    },
-    "phi-3-mini": {
-        "architectures": ["Phi3ForCausalLM"], "attention_bias": False, "hidden_act": "silu", "hidden_size": 3072,
-        "intermediate_size": 8192, "max_position_embeddings": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
-        "num_key_value_heads": 32, "sliding_window": 2047, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
-        "vocab_size": 32064,
-    },
-    "phi-3-mini-128k": {  # the window is longer than the context
-        "architectures": ["Phi3ForCausalLM"], "attention_bias": False, "hidden_act": "silu", "hidden_size": 3072,
-        "intermediate_size": 8192, "max_position_embeddings": 131072, "num_attention_heads": 32, "num_hidden_layers": 32,
-        "num_key_value_heads": 32, "sliding_window": 262144, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
-        "vocab_size": 32064,
-    },
-    "phi-3.5-moe": {
-        "architectures": ["PhiMoEForCausalLM"], "attention_bias": True, "hidden_act": "silu", "hidden_size": 4096,
-        "intermediate_size": 6400, "lm_head_bias": True, "max_position_embeddings": 131072, "num_attention_heads": 32,
-        "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8, "num_local_experts": 16,
-        "sliding_window": 131072, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "vocab_size": 32064,
-    },
-    "phi-4-mini": {
-        "architectures": ["Phi3ForCausalLM"], "attention_bias": False, "hidden_act": "silu", "hidden_size": 3072,
-        "intermediate_size": 8192, "max_position_embeddings": 131072, "num_attention_heads": 24, "num_hidden_layers": 32,
-        "num_key_value_heads": 8, "partial_rotary_factor": 0.75, "sliding_window": 262144, "tie_word_embeddings": True,
-        "torch_dtype": "bfloat16", "vocab_size": 200064,
-    },
-    "gpt-oss-20b": {
-        "architectures": ["GptOssForCausalLM"], "attention_bias": True, "head_dim": 64, "hidden_act": "silu",
-        "hidden_size": 2880, "intermediate_size": 2880, "layer_types": ["sliding_attention", "full_attention"] * 12,
-        "max_position_embeddings": 131072, "num_attention_heads": 64, "num_experts_per_tok": 4, "num_hidden_layers": 24,
-        "num_key_value_heads": 8, "num_local_experts": 32, "quantization_config": {"quant_method": "mxfp4"},
-        "sliding_window": 128, "tie_word_embeddings": False, "vocab_size": 201088,
-    },
-    "deepseek-v3": {
-        "architectures": ["DeepseekV3ForCausalLM"], "attention_bias": False, "first_k_dense_replace": 3, "hidden_act": "silu",
-        "hidden_size": 7168, "intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840,
-        "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_routed_experts": 256, "n_shared_experts": 1,
-        "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128,
-        "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "tie_word_embeddings": False,
-        "quantization_config": {"fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]},
-        "torch_dtype": "bfloat16", "v_head_dim": 128, "vocab_size": 129280,
-    },
-    "deepseek-v2-lite": {
-        "architectures": ["DeepseekV2ForCausalLM"], "attention_bias": False, "first_k_dense_replace": 1, "hidden_act": "silu",
-        "hidden_size": 2048, "intermediate_size": 10944, "kv_lora_rank": 512, "max_position_embeddings": 163840,
-        "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_routed_experts": 64, "n_shared_experts": 2,
-        "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
-        "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16", "v_head_dim": 128, "vocab_size": 102400,
-    },
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -223,6 +86,7 @@ def test_a_missing_field_of_a_mixture_is_named(name: str, field: str) -> None:
         ({"hidden_size": "4096"}, "hidden_size must be a whole number from 1 to 1,000,000,000, got '4096'"),
         ({"hidden_size": -1}, "hidden_size must be a whole number from 1"),
         ({"num_hidden_layers": True}, "num_hidden_layers must be a whole number"),
+        ({"num_hidden_layers": 10**8}, "num_hidden_layers must be at most 10,000"),
         ({"vocab_size": 10**12}, "vocab_size must be a whole number"),
         ({"vocab_size": 32000.0}, "vocab_size must be a whole number"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, got 'no'"),
@@ -372,3 +236,23 @@ def test_an_id_that_was_never_downloaded_says_so(tmp_path: Path, monkeypatch: py
 def test_hostile_names_are_errors_of_ours(text: str) -> None:
     with pytest.raises(RooflineError):
         get_model(text)
+
+
+JSON_VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2), st.sampled_from(["sliding_attention", 0, -1, 10**30]),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), name=st.sampled_from(sorted(CONFIGS)), value=JSON_VALUES)
+def test_any_value_in_any_field_is_a_shape_or_one_line(data: st.DataObject, name: str, value: Any) -> None:
+    config = dict(CONFIGS[name])
+    config[data.draw(st.sampled_from(sorted(config)))] = value
+    message = ""
+    try:
+        assert parameter_counts(shape_from_config(config, name="x")).total_count > 0
+    except RooflineError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert len(message) < 1000

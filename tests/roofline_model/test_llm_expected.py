@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from roofline_model import gemm, get_hardware
+from roofline_model import create_custom_asic, gemm, get_hardware
 from roofline_model.attention_ops import attention
 from roofline_model.expected.predict import ExpectedPrediction
 from roofline_model.hardware import Device
 from roofline_model.llm import ModelPrediction, predict_model
+from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.operators import Operator
 from roofline_model.step_expected import ExpectedStep, expected_step, why_no_step
 from roofline_model.tensor_parallel import Parallel
@@ -145,3 +146,21 @@ def test_shipped_constants_stay_above_the_ideal(hardware: str, formats: str) -> 
     assert result is not None
     assert result.low_s < result.time_s < result.high_s
     assert found.time_s < result.time_s < 8 * found.time_s
+
+
+def test_a_calibrated_cpu_predicts_every_kernel_from_its_own_numbers() -> None:
+    def speed(value: float, unit: str = "B/s") -> Constant:
+        return Constant(unit, value, value, value, 0.0, 5)
+
+    known = Calibration(
+        measured_at="2026-11-21T12:00:00+00:00", subject="Test CPU", kind="cpu", dram={"read": speed(50e9), "copy": speed(30e9)},
+        peaks={"BF16": speed(400e9, "FLOP/s"), "FP32": speed(200e9, "FLOP/s")}, floors={"call": speed(2e-6, "s")},
+    )  # fmt: skip
+    chip = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
+    chip = replace(chip, calibration=known, kind="cpu")
+    found = predict_model(chip, "tinyllama", context=128)
+    result = expected_step(found, chip)
+    assert result is not None
+    assert result.provenance == "measured-here"
+    assert result.stream_time_s == result.time_s  # nothing is launched
+    assert result.time_s == pytest.approx(found.time_s + found.launch_count * 2e-6, rel=0.02)

@@ -221,6 +221,7 @@ SIZES = dict.fromkeys(("layer_count", "hidden_size", "query_heads", "kv_heads", 
     [
         ({"kv_heads": 5}, "query_heads 32 must be a multiple of kv_heads 5"),
         ({"layer_count": 0}, "layer_count must be a whole number"),
+        ({"layer_count": 10**6}, "layer_count must be at most 10,000"),
         ({"hidden_size": 4096.0}, "hidden_size must be a whole number"),
         ({"vocab_size": True}, "vocab_size must be a whole number"),
         ({"ffn": "swiglu"}, "ffn must be gated or plain, got 'swiglu'"),

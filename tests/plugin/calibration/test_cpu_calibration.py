@@ -19,6 +19,7 @@ from plugin.expected_record import expected_record
 from plugin.machine.facts import Machine
 from roofline_model.calibrated import predict_calibrated
 from roofline_model.device_file import check_device
+from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import DeviceFacts, get_hardware
 from roofline_model.machine_constants import Calibration, Constant
@@ -142,13 +143,14 @@ def test_a_machine_without_bf16_computes_narrow_formats_in_fp32(measures):
 def test_the_expected_time_of_a_cpu_adds_the_fixed_costs(measures):
     device = measured(measures)
     work = gemm(1, 4096, 4096, a="BF16")
-    ideal, expected = predict(work, device), predict_calibrated(work, device)
+    ideal, expected = predict(work, device), predict_expected(work, device)
     assert expected.low_s == pytest.approx(ideal.time_s + 5e-6)
-    record = expected_record(expected, "hash", 2 * expected.time_s)
+    record = expected_record(expected, ideal, "hash", 2 * expected.time_s)
     assert (record.kind, record.low_s, record.high_s) == ("expected", expected.low_s, expected.high_s)
     assert (record.provenance, record.model_version) == ("measured-here", "calibrated-1")
     assert record.error_ratio == pytest.approx(-0.5)
-    assert expected_record(expected, "hash", None).error_ratio is None
+    assert record.terms_s == dict(expected.terms)
+    assert expected_record(expected, ideal, "hash", None).error_ratio is None
 
 
 def test_ceilings_are_measured_once_and_then_read(measures):

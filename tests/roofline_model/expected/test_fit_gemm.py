@@ -12,13 +12,14 @@ import pytest
 from roofline_model import get_hardware
 from roofline_model.expected.accuracy import accuracy
 from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.correction import KNOT_COUNT, Correction
 from roofline_model.expected.fit_set import fit_rows
-from roofline_model.expected.gemm_constants import GemmConstants, fitted_names, generic_start
+from roofline_model.expected.gemm_constants import Evidence, FittedGemm, GemmConstants, fitted_names, generic_start
 from roofline_model.expected.gemm_fit import gemm_fit_set, gemm_intervals
 from roofline_model.expected.gemm_formats import gemm_formats
 from roofline_model.expected.gemm_model import gemm_times
 from roofline_model.expected.gemm_rows import gemm_row_groups
-from roofline_model.expected.intervals import REGIMES
+from roofline_model.expected.intervals import REGIMES, across_families
 from roofline_model.expected.rotation import rotated_copies
 from roofline_model.expected.table import read_kernel_table
 
@@ -61,14 +62,18 @@ def fit_set(table, start=None):
     groups = gemm_row_groups(table, problems)
     assert not problems
     chip, family = groups[0].chip, groups[0].formats.family
-    start = start or generic_start(chip, family)
-    return gemm_fit_set(groups[0].device.key, family, groups, table.numbers["time_s"], None, start, chip, is_generic=True)  # fmt: skip
+    begin = beginning(chip, family, start or generic_start(chip, family))
+    return gemm_fit_set(groups[0].device.key, family, groups, table.numbers["time_s"], None, begin, is_generic=True)
+
+
+def beginning(chip, family, constants, correction=None):
+    return FittedGemm(family, chip, constants, across_families(family), Evidence("", 0, ""), correction=correction)
 
 
 def test_known_constants_come_back_within_their_spread(tmp_path):
     """The rows fix launch, tensor, DRAM, L2, split and latency; the machine is h100-sxm with other constants."""
     found = fit_set(write_table(tmp_path / "t.csv", "h100-sxm", 500, noise=0.02))
-    fitted = fit_rows(found)
+    fitted = fit_rows(found).constants
     assert fitted.mape_ratio == pytest.approx(0.016, abs=0.004)
     for name, true in TRUE.items():
         away = abs(math.log(fitted.values[name] / true))
@@ -80,7 +85,7 @@ def test_a_weight_only_set_finds_where_the_library_changes_kernels(tmp_path):
     chip, constants = true_constants("l40s", "INT4")
     table = write_table(tmp_path / "t.csv", "l40s", 300, noise=0.01, weight="INT4", activation="BF16")
     assert constants.gemv_rows_count == 4
-    fitted = fit_rows(fit_set(table, replace(generic_start(chip, "INT4"), gemv_rows_count=2.0)))
+    fitted = fit_rows(fit_set(table, replace(generic_start(chip, "INT4"), gemv_rows_count=2.0))).constants
     assert fitted.values["gemv_rows_count"] == 4
     assert fitted.mape_ratio < 0.02
 
@@ -100,13 +105,42 @@ def test_thirty_rows_improve_on_constants_of_another_machine(tmp_path):
     few = np.arange(0, 400, 14)
     rest = np.setdiff1d(np.arange(400), few)
     chip = gemm_row_groups(table, {})[0].chip
-    small = gemm_fit_set("b200", "BF16", gemm_row_groups(table, {}), table.numbers["time_s"], None, generic_start(chip, "BF16"), chip)  # fmt: skip
-    fitted = fit_rows(small, few)
-    begin = {one.name: one.start for one in found.free}
-    before = accuracy(found.predict_s(begin, rest), found.measured_s[rest]).mape_ratio
+    begin = beginning(chip, "BF16", generic_start(chip, "BF16"))
+    small = gemm_fit_set("b200", "BF16", gemm_row_groups(table, {}), table.numbers["time_s"], None, begin)
+    fitted = fit_rows(
+        replace(small, free=tuple(replace(one, prior_scale=0.2) for one in small.free), surface=None), few
+    )
+    start = {one.name: one.start for one in found.free}
+    before = accuracy(found.predict_s(start, rest), found.measured_s[rest]).mape_ratio
     after = accuracy(found.predict_s(fitted.values, rest), found.measured_s[rest]).mape_ratio
     assert len(few) == 29
     assert after < 0.06 < before
+
+
+def test_what_a_library_chooses_badly_is_learnt_as_a_surface(tmp_path):
+    """Long k with few columns runs up to 80 % slower than any candidate, as where a library does not split."""
+    table = write_table(tmp_path / "t.csv", "h100-sxm", 600, noise=0.02)
+    n, k = np.log2(table.numbers["n"]), np.log2(table.numbers["k"])
+    table.numbers["time_s"][:] *= 1 + 0.8 * np.clip((k - 9) / 4, 0, 1) * np.clip((12 - n) / 4, 0, 1)
+    found = fit_set(table)
+    learnt, rest = np.arange(0, 600, 2), np.arange(1, 600, 2)
+    fitted = fit_rows(found, learnt)
+    with_surface = accuracy(found.times(fitted, rest), found.measured_s[rest]).mape_ratio
+    without = accuracy(found.predict_s(fitted.values, rest), found.measured_s[rest]).mape_ratio
+    assert with_surface < 0.7 * without
+
+
+def test_few_rows_keep_the_surface_they_begin_with(tmp_path):
+    table = write_table(tmp_path / "t.csv", "h100-sxm", 40, noise=0.0)
+    groups = gemm_row_groups(table, {})
+    chip, constants = true_constants("h100-sxm")
+    lift = Correction((0.2,) * KNOT_COUNT)
+    begin = beginning(chip, "BF16", constants, lift)
+    found = gemm_fit_set("h100-sxm", "BF16", groups, table.numbers["time_s"] * np.exp(0.2), None, begin)
+    assert found.surface is None
+    start = {one.name: one.start for one in found.free}
+    told = accuracy(found.predict_s(start, np.arange(40)), found.measured_s)
+    assert told.mape_ratio < 0.01
 
 
 def test_intervals_fill_every_regime_and_are_rounded_outwards():

@@ -1,0 +1,150 @@
+"""What competes on a shape: one case each, its processes pooled, ranked by the best evidence. `verdict.py` judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from results.records import Record
+from results.replication import TotalInterval, total_intervals
+from roofline_model.case import Case
+from roofline_model.errors import RooflineError
+from roofline_model.formats import get_format
+from roofline_model.units import format_time
+
+SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
+"""What a speed-up is counted against: the formats models are published in, the same on every input."""
+
+Totals = Mapping[str, TotalInterval]
+"""By case key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One case of a shape, the times of its processes pooled. SI units; missing is None."""
+
+    records: tuple[Record, ...]
+    measured_s: float | None
+    """Median of the processes' medians."""
+    low_s: float | None
+    """Lower end of the measured interval: over processes where their spread is known (`results.replication`), else inside
+    its processes; of the samples' range where no interval was stored."""
+    high_s: float | None
+    ideal_s: float | None
+
+    @property
+    def case(self) -> Case:
+        """What was run."""
+        return self.records[0].case
+
+    @property
+    def precision(self) -> str:
+        """What a reader calls the precision, else the kernel."""
+        return self.case.precision_label or self.case.kernel
+
+    @property
+    def label(self) -> str:
+        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
+        return f"{self.precision} ({self.case.kernel})" if self.case.precision_label else self.case.kernel
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether at least one process timed it."""
+        return self.measured_s is not None
+
+    @property
+    def is_sixteen_bit(self) -> bool:
+        """Whether every input is BF16, or every input FP16."""
+        return input_format(self.case) in SIXTEEN_BIT_FORMATS
+
+    @property
+    def is_full_precision(self) -> bool:
+        """Whether every input is FP32: the baseline where no 16-bit kernel ran."""
+        return input_format(self.case) == "FP32"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the weight (or, without one, the first input) is narrower than 16 bits."""
+        formats = dict(self.case.formats)
+        weight = formats.get("b") or next(iter(formats.values()), "")
+        try:
+            return bool(weight) and get_format(weight).element_bits < 16
+        except RooflineError:  # a user's format that this process has not loaded
+            return False
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether software stands in for a missing unit: its ideal time leaves out what that costs, often a hundredfold."""
+        return self.case.kernel.endswith("_emulated") or any(
+            record.ideal is not None and record.ideal.path == "emulated" for record in self.records
+        )
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """The flags of all its measurements."""
+        return frozenset(flag for one in self.records if one.measurement is not None for flag in one.measurement.flags)
+
+    @property
+    def time_text(self) -> str:
+        """`measured 1.2 ms` or `predicted 441 µs`."""
+        return (
+            f"measured {format_time(self.measured_s)}" if self.is_measured else f"predicted {format_time(self.ideal_s)}"
+        )
+
+
+def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
+    """Pool the records of each case: measured ones by time, then predicted ones by ideal time, emulated ones last.
+
+    A tie goes to the baseline formats, then to the case that comes first by name.
+    """
+    records = tuple(records)
+    totals = total_intervals(records) if totals is None else totals
+    by_case: dict[str, list[Record]] = {}
+    for record in records:
+        if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
+            by_case.setdefault(record.case.case_key, []).append(record)
+    pooled = (_contender(members, totals.get(case_key)) for case_key, members in by_case.items())
+    return tuple(sorted(pooled, key=_rank))
+
+
+def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
+    timed = [(time_s, one.measurement) for one in records if (time_s := _median_s(one)) is not None]
+    ideals_s = [one.ideal.time_s for one in records if one.ideal is not None]
+    # Fewer samples than an interval needs still have a range.
+    lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
+    highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
+    if timed and total is not None and total.low_s is not None and total.high_s is not None:
+        lows, highs = [total.low_s], [total.high_s]
+    return Contender(
+        records=tuple(records),
+        measured_s=median(time_s for time_s, _ in timed) if timed else None,
+        low_s=min(lows, default=None),
+        high_s=max(highs, default=None),
+        ideal_s=ideals_s[0] if ideals_s else None,
+    )
+
+
+def _median_s(record: Record) -> float | None:
+    """Return the time of a record that was timed and correct; a median of zero is no time."""
+    timed = record.measurement if record.status == "measured" else None
+    return timed.median_s if timed is not None and timed.median_s > 0 else None
+
+
+def _rank(one: Contender) -> tuple[bool, bool, float, bool, str]:
+    by_time = one.measured_s if one.measured_s is not None else one.ideal_s
+    is_wide = one.is_sixteen_bit or one.is_full_precision
+    return (
+        not one.is_measured,
+        not one.is_measured and one.is_emulated,
+        by_time if by_time is not None else float("inf"),
+        not is_wide,
+        one.case.id,
+    )
+
+
+def input_format(case: Case) -> str | None:
+    """Return the format that all inputs share (operands a and b of a product, else all), or None."""
+    formats = dict(case.formats)
+    inputs = {formats["a"], formats["b"]} if {"a", "b"} <= formats.keys() else set(formats.values())
+    return inputs.pop() if len(inputs) == 1 else None

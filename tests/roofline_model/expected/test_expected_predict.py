@@ -1,0 +1,122 @@
+"""One expected prediction from operators and chips: what it holds, where it comes from, why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofline_model import OpCost, create_custom_asic, gemm, gemv, get_hardware
+from roofline_model.expected.predict import EXPECTED_VERSION, predict_expected, why_no_expected
+from roofline_model.machine_constants import Calibration, Constant
+from roofline_model.operators import Operator
+from roofline_model.roofline import predict
+
+
+def rate(unit: str, best: float, median: float, slow: float) -> Constant:
+    return Constant(unit, best, median, slow, 0.01, 9)
+
+
+MEASURED = Calibration(
+    measured_at="2026-11-21T10:00:00+00:00",
+    subject="test CPU",
+    kind="cpu",
+    dram={"read": rate("B/s", 2e10, 1.8e10, 1.5e10), "copy": rate("B/s", 1.8e10, 1.6e10, 1.4e10)},
+    peaks={"FP32": rate("FLOP/s", 1e11, 9e10, 8e10)},
+    floors={"call": rate("s", 1e-6, 2e-6, 4e-6)},
+)
+
+
+def test_a_prediction_has_time_interval_parts_and_provenance():
+    found = predict_expected(gemv(4096, 4096, a="BF16"), "h100-sxm")
+    assert found is not None
+    assert found.hardware == "h100-sxm"
+    assert found.low_s < found.time_s < found.high_s
+    assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
+    assert found.binding in dict(found.terms)
+    assert (found.provenance, found.model_version) == ("fitted", EXPECTED_VERSION)
+    assert found.time_s > predict(gemv(4096, 4096, a="BF16"), "h100-sxm").time_s
+
+
+@pytest.mark.parametrize("key", ["gb10", "h200-sxm", "gb200", "b300", "l4", "rtx-4090", "rtx-5090", "orin-agx-64gb", "thor-t5000"])  # fmt: skip
+@pytest.mark.parametrize(("a", "b"), [("BF16", "BF16"), ("FP16", "INT4"), ("INT8", "INT8"), ("NVFP4", "NVFP4")])
+@pytest.mark.parametrize("m", [1, 512])
+def test_chips_that_were_never_measured_have_an_expected_time_too(key, a, b, m):
+    work = gemm(m, 4096, 4096, a=a, b=b)
+    found = predict_expected(work, key)
+    assert found.provenance.startswith("transferred")
+    assert found.notes
+    # never faster than light, nor than half of a tenth of it
+    ideal_s = predict(work, key).time_s
+    assert 0.95 * ideal_s < found.time_s < 20 * ideal_s + 3e-5
+
+
+def test_warm_weights_are_faster_than_cold_ones():
+    work = gemv(4096, 4096, a="BF16")  # 34 MB in 128 MB
+    cold, warm = (predict_expected(work, "rtx-pro-6000", cache=state) for state in ("cold", "warm"))
+    assert warm.time_s < 0.7 * cold.time_s
+    assert predict_expected(work, "rtx-pro-6000", cache="flushed").time_s == cold.time_s
+
+
+def test_the_cast_is_part_of_the_call_only_when_asked():
+    work = gemm(16, 4096, 4096, a="FP8")
+    without, with_cast = (predict_expected(work, "h100-sxm", dynamic_activation_quantization=casts) for casts in (False, True))
+    assert "cast" not in dict(without.parts)
+    assert dict(with_cast.parts)["cast"] > 0
+    assert with_cast.time_s > without.time_s
+
+
+def test_a_format_without_a_unit_runs_on_the_weight_only_kernels():
+    found = predict_expected(gemm(1, 8192, 8192, a="NVFP4"), "l40s")
+    assert any("INT4 weight-only" in note for note in found.notes)
+    assert found.provenance == "transferred-format"
+
+
+@pytest.mark.parametrize(("key", "said"), [("mi300x", "CDNA3"), ("b10", "placeholder")])
+def test_another_architecture_has_none_and_says_why(key, said):
+    work = gemv(4096, 4096)
+    assert predict_expected(work, key) is None
+    assert said in why_no_expected(work, key)
+
+
+def test_a_custom_chip_has_none_and_says_why():
+    asic = create_custom_asic("mine", 1000, {"BF16": 100})
+    assert predict_expected(gemv(64, 64, a="BF16"), asic) is None
+    assert "architecture" in why_no_expected(gemv(64, 64, a="BF16"), asic)
+
+
+@pytest.mark.parametrize("work", [Operator("rope", (("rows", 4),), (("x", "BF16"),), OpCost(read_bytes=8)), OpCost(flops={"BF16": 8})])  # fmt: skip
+def test_other_operators_have_none_and_say_why(work):
+    assert predict_expected(work, "gb10") is None
+    assert "gemv, gemm and attention" in why_no_expected(work, "gb10")
+
+
+def test_there_is_no_reason_where_there_is_a_prediction():
+    assert why_no_expected(gemv(64, 64, a="BF16"), "gb10") == ""
+
+
+def test_a_calibrated_cpu_answers_from_its_own_constants():
+    cpu = replace(create_custom_asic("cpu", 20, {"FP32": 0.1}), kind="cpu", calibration=MEASURED)
+    work = gemm(64, 512, 512, a="FP32")
+    found = predict_expected(work, cpu)
+    assert (found.provenance, found.binding) == ("measured-here", "tensor")
+    # 2 · 64 · 512 · 512 FLOP at 90 GFLOP/s and one call of 2 µs
+    assert found.time_s == pytest.approx(2 * 64 * 512 * 512 / 9e10 + 2e-6)
+    assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
+    assert predict_expected(OpCost(flops={"FP32": 9e10}), cpu).time_s == pytest.approx(1 + 2e-6)
+
+
+def test_a_cpu_that_was_never_calibrated_says_so():
+    cpu = replace(create_custom_asic("cpu", 20, {"FP32": 0.1}), kind="cpu")
+    assert predict_expected(gemv(64, 64, a="FP32"), cpu) is None
+    assert "roofline calibrate" in why_no_expected(gemv(64, 64, a="FP32"), cpu)
+
+
+def test_a_machines_own_bandwidth_replaces_a_transferred_one():
+    slow = replace(MEASURED, kind="cuda", dram={"read": rate("B/s", 1.4e11, 1.365e11, 1.2e11)})
+    chip = replace(get_hardware("gb10"), calibration=slow)
+    work = gemv(16384, 16384, a="BF16")
+    found, registry = predict_expected(work, chip), predict_expected(work, "gb10")
+    assert found.provenance == "measured-here"
+    # its own read is half of the specified 273 GB/s; fitted siblings reach about 0.8
+    assert found.time_s > 1.3 * registry.time_s
