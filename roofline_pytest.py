@@ -97,9 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         if any("roofline" in getattr(i, "fixturenames", ()) or i.get_closest_marker("roofline") for i in items):
             load(config)
-        yield
-        if _hooks in config.stash:
-            config.stash[_hooks].collected(items)
+        return (yield)
     except Exception as error:
         raise _as_usage_error(error) from None
 

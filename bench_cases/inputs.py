@@ -13,7 +13,7 @@ from bench_cases.fill import SEED
 
 def activation_source(M: int, K: int, device: str) -> Tensor:
     """Return the activation before quantisation: (M, K) FP32."""
-    return _uniform("activation", M, K, device)
+    return uniform("activation", M, K, device)
 
 
 @lru_cache(maxsize=1)
@@ -22,7 +22,7 @@ def weight_source(N: int, K: int, device: str) -> Tensor:
 
     The last one is kept: successive cases of a run share a weight shape.
     """
-    return _uniform("weight", N, K, device)
+    return uniform("weight", N, K, device)
 
 
 def copy_of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -36,7 +36,8 @@ def _copy(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.preserve_format)
 
 
-def _uniform(role: str, rows: int, columns: int, device: str) -> Tensor:
+def uniform(role: str, rows: int, columns: int, device: str) -> Tensor:
+    """Return the data of one operand, (rows, columns) FP32. `role` tells operands of one size apart."""
     # The seed depends on the role and size, so that a case has the same data whatever ran before it.
     generator = torch.Generator(device=device).manual_seed(SEED + zlib.crc32(f"{role} {rows} {columns}".encode()))
     matrix = torch.empty(rows, columns, dtype=torch.float32, device=device)

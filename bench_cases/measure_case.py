@@ -9,6 +9,7 @@ import pytest
 from bench_cases.fill import FILL
 from bench_cases.kernels.guards import chip_reason, read_machine_facts, skip_reason
 from bench_cases.kernels.spec import CaseSpec
+from roofline_model.errors import UnsupportedError
 
 
 def measure_case(roofline: Any, spec: CaseSpec) -> None:
@@ -28,6 +29,9 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
     reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
     if reason is not None:
         pytest.skip(reason)
-    kernel = prepare(spec, roofline.torch_device)
+    try:
+        kernel = prepare(spec, roofline.torch_device)
+    except UnsupportedError as error:  # torch refuses this kernel for these very operands
+        pytest.skip(str(error))
     with kernel.settings():
         roofline.measure(kernel.fn, make_args=kernel.make_args, check=kernel.check, tolerance=kernel.tolerance)

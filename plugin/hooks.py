@@ -17,6 +17,7 @@ from plugin.fixtures import RooflineFixture
 from plugin.gpu import device_share
 from plugin.gpu.profiler_command import ncu_commands
 from plugin.options import BenchOptions
+from plugin.outcome import clean, failure
 from plugin.progress import Progress
 from plugin.session import BenchSession
 from plugin.signals import EndOnSignal, alarm, silence_alarm
@@ -93,18 +94,22 @@ class RooflineHooks:
 
     # Before the tests ----------------------------------------------------------------------------------------
 
-    def collected(self, items: list[pytest.Item]) -> None:
-        """Add the further passes of `--roofline-processes` once everybody has selected what to run."""
-        ours = [item for item in items if _is_ours(item)]
-        if ours and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
-            process_items.add_passes(items, ours, self.isolation.process_count or 1)
-
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember what -k left out, to name the nearest when nothing is left."""
         self._deselected += [item.name for item in items if _is_ours(item)]
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Give pytest-benchmark its replaying timer before it makes its fixtures."""
+        """Add the passes of `--roofline-processes` now that everybody (`-k`, `--lf`, `--sw` …) has selected what to run.
+
+        pytest-benchmark gets its replaying timer before it makes its fixtures.
+        """
+        ours = [item for item in session.items if _is_ours(item)]
+        if ours and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
+            try:
+                process_items.add_passes(session.items, ours, self.isolation.process_count or 1)
+            except RooflineError as error:
+                raise self.usage_error(str(error)) from None
         for item in session.items:
             if _is_ours(item):
                 self._our_ids.add(item.nodeid)
@@ -157,6 +162,12 @@ class RooflineHooks:
         if isolation.kind != "none":
             self._followers = process_items.followers(ours)
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
+            try:
+                self._supervisor.start()
+            except CannotStart as error:
+                raise session.Interrupted(str(error)) from None
+            except RooflineError as error:
+                raise self.usage_error(str(error)) from None
         if isolation.process_count:
             count = isolation.process_count
             several = f"{count} fresh processes, one after the other" if count > 1 else "one fresh process"
@@ -221,8 +232,10 @@ class RooflineHooks:
         if call.when != "call" or _fixture_key not in item.stash:
             return report
         fixture = item.stash[_fixture_key]
+        if self.session.is_forked:  # a test forked, and its child came back into pytest: the run is not its own
+            os._exit(1)
         try:
-            for record in fixture.records(item.nodeid, _failure(report, call)):
+            for record in fixture.records(item.nodeid, failure(report, call)):
                 self.session.add(record)
         except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
             raise self.usage_error(str(error)) from None
@@ -230,8 +243,10 @@ class RooflineHooks:
             self._progress.finished_one()
         return report
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Close the run, and fail a night that measured too little."""
+        process_items.remember_as_tests(self.config, session.items)
         if self._session is None or self.config.pluginmanager.hasplugin("dsession"):
             return
         if self._link is not None:
@@ -247,10 +262,13 @@ class RooflineHooks:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
         try:
-            if self._supervisor is not None:
-                self._supervisor.close()
-            self._session.close(int(session.exitstatus), is_partial)
+            try:
+                if self._supervisor is not None:
+                    self._supervisor.close()
+            finally:
+                self._session.close(int(session.exitstatus), is_partial)
         except RooflineError as error:
+            self._end_line()
             raise self.usage_error(str(error)) from None
         finally:
             self._signals.restore()
@@ -258,6 +276,13 @@ class RooflineHooks:
             self.config.workeroutput["roofline"] = self._lines_for_controller()
 
     # The summary ---------------------------------------------------------------------------------------------
+
+    def _end_line(self) -> None:
+        """End the line of dots, so that an error does not continue it."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.flush()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -275,7 +300,7 @@ class RooflineHooks:
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         assert run is not None
         terminalreporter.write_line(
-            f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({_clean(run.label)})' if run.label else ''} → {self._session.database}"
+            f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → {self._session.database}"
         )
         needed = self.options.require_measured
         measured = sum(record.status == "measured" for record in records)
@@ -299,7 +324,7 @@ class RooflineHooks:
 
     def _explain_nothing(self, reporter: Any) -> None:
         wanted = self.config.option.keyword
-        if not self._deselected or not wanted or self.config.option.collectonly:
+        if self._our_ids or not self._deselected or not wanted or self.config.option.collectonly:
             return
         nearest = difflib.get_close_matches(wanted, self._deselected, n=3, cutoff=0.1)
         reporter.write_line(
@@ -357,25 +382,3 @@ def _share_machine(config: pytest.Config, options: BenchOptions, target: Target)
 
 def _is_ours(item: pytest.Item) -> bool:
     return "roofline" in getattr(item, "fixturenames", ())
-
-
-def _failure(report: Any, call: pytest.CallInfo[None]) -> tuple[str, str] | None:
-    """Return (status, one-line reason) of a test that ended without success, else None."""
-    if call.excinfo is None:
-        return None
-    if report.skipped:
-        return "skipped", _clean(str(getattr(call.excinfo.value, "msg", call.excinfo.value)))
-    kind = call.excinfo.typename
-    try:
-        text = str(call.excinfo.value).strip()
-    except Exception:  # an exception that cannot even say what it is
-        text = "(its message cannot be printed)"
-    if isinstance(call.excinfo.value, MemoryError) or kind == "OutOfMemoryError":
-        return "failed", _clean(f"out of memory: {text}")
-    return "failed", _clean(text if kind == "WrongResultError" else f"{kind}: {text}")
-
-
-def _clean(text: str) -> str:
-    """Return the first line of a text, printable and short enough to store and show."""
-    first = text.strip().splitlines()[0] if text.strip() else ""
-    return "".join(ch if ch.isprintable() else "?" for ch in first)[:300]

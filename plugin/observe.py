@@ -6,7 +6,7 @@ what is still held down is kept and flagged, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
@@ -76,13 +76,16 @@ def observe(
         for label, timing in timings.items():
             first_calls_s.setdefault(label, timing.first_call_s)
         clock_hz = _clock(timings, telemetry)
-        capped = plan.mode != "sustained" and is_capped(watch.state.throttled_s, clock_hz, watch.state.rated_clock_hz)
+        state = _with_active_reasons(watch.state, watch.active_reasons, clock_hz)
+        capped = plan.mode != "sustained" and is_capped(
+            state.throttled_s, clock_hz, state.rated_clock_hz, watch.active_reasons
+        )
         rest_s = retries.next_rest_s() if capped else None
         if rest_s is None:
             break
         timings.clear()  # the operands of this try, before the next one makes its own
         timer.idle(rest_s)
-    state = replace(watch.state, retry_count=retries.count)
+    state = replace(state, retry_count=retries.count)
     extra = (*watch.flags(), *(["capped"] if capped else []))
     return {
         label: Observed(
@@ -150,6 +153,13 @@ def with_attribution(found: Observed, call: KernelCall, timer: Timer, plan: Meas
 
     schedule = found.timing.rotation.schedule(0, TRACED_CALLS)
     return replace(found, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
+
+
+def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: float | None) -> MachineState:
+    """Return the state with the reasons active at the end of a case of low clock, 0 s where no counter moved for them."""
+    if not active or not is_capped(None, clock_hz, state.rated_clock_hz, active):
+        return state
+    return replace(state, throttled_s=dict.fromkeys(active, 0.0) | dict(state.throttled_s or {}))
 
 
 def _clock(timings: Mapping[str, CaseTiming], telemetry: Telemetry) -> float | None:

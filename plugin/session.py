@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import json
 import os
 import platform
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from plugin.machine.environment import capture_environment, command_line, git_st
 from plugin.machine.facts import find_machine
 from plugin.machine.state_warnings import warnings
 from plugin.options import BenchOptions
+from plugin.rescue import rescue, write_json
 from plugin.target import Target, resolve_target
 from results.export import export_documents, export_run_json
 from results.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
@@ -46,6 +47,7 @@ class BenchSession:
         self._store: Any = None
         self._profile_hash = ""
         self._unsaved: Record | None = None
+        self._failure: StoreError | None = None
         self.process = ProcessInfo()
         self.ended: list[ProcessInfo] = []
         """Workers that did not end by themselves, with how they ended."""
@@ -114,7 +116,8 @@ class BenchSession:
     def add(self, record: Record) -> None:
         """Commit one record. Raises `StoreError`, after which the session ends and `close` rescues what it holds."""
         self._unsaved = record
-        self._store.add_record(record)
+        with self._noting():
+            self._store.add_record(record)
         self._unsaved = None
         self.records.append(record)
         if record.measurement is not None:
@@ -137,11 +140,19 @@ class BenchSession:
         """Note what is known of a case: declared, or measured by now. Only a worker, which may die of it, tells anyone."""
 
     def add_canary(self, reading: CanaryReading) -> None:
-        """Commit one reading of the canary kernel. Raises `StoreError`."""
+        """Commit one reading of the canary kernel, and what it shows of earlier ones. Raises `StoreError`."""
         assert self.run is not None
-        self._store.add_canary(self.run.run_id, reading)
-        self.canaries.append(reading)
-        self.flag_records(self._ledger.add_reading(reading), "quarantined")
+        quarantined = self.judge_canary(reading)
+        with self._noting():
+            self._store.add_canary(self.run.run_id, self.canaries[-1])
+            self._store.rejudge_canaries(self.run.run_id, self._ledger.rejudged)
+        self.flag_records(quarantined, "quarantined")
+
+    def judge_canary(self, reading: CanaryReading) -> list[str]:
+        """Note a reading beside the earlier ones, all as judged by now; return the records that it quarantines."""
+        quarantined = self._ledger.add_reading(reading)
+        self.canaries = list(self._ledger.readings)
+        return quarantined
 
     def earlier_canary_times(self, kernel: str) -> list[float]:
         """Return healthy readings of this canary kernel in earlier runs on this machine and software, newest first."""
@@ -153,7 +164,8 @@ class BenchSession:
         wanted = set(record_ids)
         if not wanted:
             return
-        self._store.flag_records(wanted, flag)
+        with self._noting():
+            self._store.flag_records(wanted, flag)
         for index, record in enumerate(self.records):
             measured = record.measurement
             if record.record_id in wanted and measured is not None and flag not in measured.flags:
@@ -162,53 +174,74 @@ class BenchSession:
     def end_process(self, process: ProcessInfo, end_reason: str) -> None:
         """Commit how a worker ended. Raises `StoreError`."""
         assert self.run is not None
-        self._store.end_process(self.run.run_id, process, end_reason)
+        with self._noting():
+            self._store.end_process(self.run.run_id, process, end_reason)
         self.ended.append(replace(process, end_reason=end_reason))
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
-        """End the run; a session that never began one leaves no trace. A partial run is never `latest`."""
-        if self.run is None:
+        """End the run; a session that never began one leaves no trace. A partial run is never `latest`.
+
+        Raises `StoreError` with the first thing that could not be stored, and where the run is instead.
+        """
+        if self.run is None or self.is_forked:
             return
-        if self._unsaved is None:
-            self.look_at_canary_once_more()
-        interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._unsaved is not None
-        status: RunStatus = "interrupted" if interrupted else "complete"
         try:
-            if self._unsaved is not None:
-                raise StoreError("a record could not be stored")
-            self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
+            if self._failure is None:
+                with contextlib.suppress(StoreError), self._noting():  # told below, with the rescue
+                    self._store_what_was_interrupted()
+                    self.look_at_canary_once_more()
+            interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
+            status: RunStatus = "interrupted" if interrupted else "complete"
+            if self._failure is None:
+                with contextlib.suppress(StoreError), self._noting():
+                    self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
+            if self._failure is not None:
+                raise StoreError(f"{self._failure} {self._rescue(status, exit_code)}") from None
             if self.options.json_path is not None:
                 write_json(self.options.json_path, export_run_json(self._store, self.run.run_id))
-        except StoreError as error:
-            raise StoreError(f"{error} {self._rescue(status, exit_code)}") from None
         finally:
             self._store.close()
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a process that a test forked and that came back into pytest: the run is not its own."""
+        return self.process.pid is not None and self.process.pid != os.getpid()
+
+    def _store_what_was_interrupted(self) -> None:
+        """Store the record that a Ctrl-C or a signal kept from being stored, unless its transaction was over."""
+        assert self.run is not None
+        if self._unsaved is not None and self._unsaved.record_id not in self._store.record_ids(self.run.run_id):
+            self.add(self._unsaved)
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Keep the first error of the database: what fails after it fails because of it."""
+        try:
+            yield
+        except StoreError as error:
+            self._failure = self._failure or error
+            raise
+
     def _rescue(self, status: RunStatus, exit_code: int) -> str:
-        """Write what this process still knows of the run beside the database; return where, as a sentence."""
+        """Write what this process still knows of the run as a file; return where, as a sentence."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
         records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]
-        target = str(self.options.db)
-        path = self.folder / f"{run.run_id}.rescued.json" if "://" in target else Path(f"{target}.rescued.json")
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
         try:
-            write_json(path, export_documents(run, [profile], records, canaries=self.canaries))
-        except StoreError as error:
-            return f"({len(records)} records could not be rescued either: {error})"
-        return f"({len(records)} records are in {path}; `roofline import` reads it)"
-
-
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a file in one step: the old one stays until the new one is whole. Raises `StoreError`."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written ({error.strerror})") from None
+            stored = self._store.record_ids(run.run_id)
+        except StoreError:
+            stored_count = None
+        else:
+            stored_count = sum(record.record_id in stored for record in records)
+        return rescue(
+            export_documents(run, [profile], records, canaries=self.canaries),
+            run_id=run.run_id,
+            database=str(self.options.db),
+            folder=self.folder,
+            stored_count=stored_count,
+        )
 
 
 def new_run_id() -> str:

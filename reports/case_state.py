@@ -10,7 +10,7 @@ from statistics import median
 from reports.case_summary import CaseSummary
 from reports.display_text import prefixed, shown
 from results.records import Measurement
-from results.state_records import MachineState
+from results.state_records import RATED_RATIO, MachineState
 from roofline_model.units import format_percent, format_time
 
 
@@ -25,7 +25,7 @@ class CaseState:
     clock_high_hz: float | None
     rated_clock_hz: float | None
     throttled_s: Mapping[str, float] | None
-    """Seconds per reason, added over the processes; empty: none."""
+    """Seconds per reason, added over the processes; empty: none, 0: seen when a case ended, its counter had not moved."""
     retry_count: int | None
     others_ratio: float | None
     stolen_ratio: float | None
@@ -43,12 +43,23 @@ class CaseState:
 
     @property
     def throttled_text(self) -> str:
-        """`power cap 1.2 s, heat 80 ms`; `none`, or `–` where the counters cannot be read."""
+        """`power cap 1.2 s, heat seen`; `none`, `none counted` below the rated clock, `–` where the counters cannot be read."""
         if self.throttled_s is None:
             return "–"
-        gained = {reason: seconds for reason, seconds in self.throttled_s.items() if seconds > 0}
-        ranked = sorted(gained.items(), key=lambda item: -item[1])
-        return ", ".join(f"{shown(reason, 40)} {format_time(seconds, 2)}" for reason, seconds in ranked) or "none"
+        ranked = sorted(self.throttled_s.items(), key=lambda item: -item[1])
+        parts = [
+            f"{shown(reason, 40)} {format_time(seconds, 2) if seconds > 0 else 'seen, time not counted'}"
+            for reason, seconds in ranked
+            if seconds > 0 or self.is_below_rated
+        ]
+        return ", ".join(parts) or ("none counted" if self.is_below_rated else "none")
+
+    @property
+    def is_below_rated(self) -> bool:
+        """Whether the clock was lower than the chip should hold: something held it down, counted or not."""
+        if self.clock_hz is None or self.rated_clock_hz is None:
+            return False
+        return self.clock_hz < RATED_RATIO * self.rated_clock_hz
 
     @property
     def load_text(self) -> str:

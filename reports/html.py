@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reports.case_energy import case_energy
+from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
 from reports.plot_style import all_inks
@@ -123,6 +124,7 @@ def render_page(view: ReportView, first: Figure | None = None) -> str:
         canary_plot=Markup(canary_plot),
         anchors=anchors,
         facts=_facts(view),
+        gap_labels=tuple(LABELS.items()),
     )
 
 
@@ -165,6 +167,7 @@ def _template() -> Template:
         energy=case_energy,
         state=case_state,
         row_state=lambda row: None if row.record.measurement is None else state_of([row.record.measurement]),
+        gap=expected_gap,
         attribution=lambda case: next((one.attribution for one in case.measurements if one.attribution), None),
         meaning=lambda flag: FLAGS[flag].meaning if flag in FLAGS else "a flag that this version does not know",
         doubtful=lambda flag: flag in DOUBTFUL_FLAGS,

@@ -53,12 +53,18 @@ class EnergyReading:
         return (self.cross_check_j - self.energy_j) / self.energy_j
 
 
+RATED_RATIO = 0.985
+"""Below this share of the rated clock a throttle reason counts (harness research §3.2: a power-cap bit at full boost is ordinary
+regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/nvbench issue 231)."""
+
+
 @dataclass(frozen=True, slots=True)
 class MachineState:
     """State of the machine over one case. None: this machine does not tell."""
 
     throttled_s: Mapping[str, float] | None = None
-    """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable."""
+    """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0: the
+    reason held a low clock down when the case ended, and its counter had not moved."""
     rated_clock_hz: float | None = None
     """The SM clock the chip should hold: the lock, else the maximum."""
     retry_count: int = 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import IntegrityError
 
 from results import read, run_names, write, write_state
@@ -52,6 +53,7 @@ class ResultStore:
         self._writer = self._engine.execution_options(**{WRITING: True})
         self._known = write.KnownIds()
         self._writing = Lock()
+        self._pid = os.getpid()
 
     def __enter__(self) -> ResultStore:
         return self
@@ -134,7 +136,7 @@ class ResultStore:
         """Store a whole run at once (an import) and return how many records were added and how many were there already.
 
         All or nothing. What is there already keeps every number; a running run takes over the end of this one, a
-        process how it ended, and a measurement the flags it was given since. Raises `StoreError` when a record id
+        process how it ended, a measurement the flags and a canary the judgement it was given since. Raises `StoreError` when a record id
         belongs to another run already, or the label means another run.
         """
         run_names.check_label(run.label)
@@ -151,7 +153,9 @@ class ResultStore:
                 write.insert_profile(connection, profile)
             for process in processes:
                 write.insert_process(connection, run.run_id, process)
-            write_state.insert_canaries(connection, run.run_id, canaries)
+            readings = list(canaries)
+            write_state.insert_canaries(connection, run.run_id, readings)
+            write_state.rejudge_canaries(connection, run.run_id, [one for one in readings if one.is_slow])
             write_state.insert_floors(connection, noise_floors)
             owners = write.present_record_runs(connection, [record.record_id for record in given])
             self._refuse_records_of_others(run, owners)
@@ -184,6 +188,17 @@ class ResultStore:
         Raises `StoreError` for a run that was not begun.
         """
         self._write("storing the canary", lambda connection: write_state.insert_canaries(connection, run_id, [reading]))
+
+    def rejudge_canaries(self, run_id: str, readings: Iterable[CanaryReading]) -> None:
+        """Store what a later reading showed of these: `is_slow` and `reference_s` of readings that are stored already.
+
+        A slow reading is never made healthy again; one that is not there is passed over.
+        """
+        slow = [one for one in readings if one.is_slow]
+        if slow:
+            self._write(
+                "judging the canary again", lambda connection: write_state.rejudge_canaries(connection, run_id, slow)
+            )
 
     def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
         """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
@@ -223,6 +238,16 @@ class ResultStore:
         Without samples `samples_s` is empty, and a long run is read several times faster.
         """
         return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
+
+    def record_ids(self, run_id: str) -> set[str]:
+        """Return the ids of the records of a run that are stored, in the file that still leads there.
+
+        Raises `StoreError` when it cannot be read, or is no longer the file that was opened.
+        """
+        if self._file is not None:
+            self._file.check()
+        statement = select(write.RECORD.c.record_id).where(write.RECORD.c.run_id == run_id)
+        return self._read(lambda connection: set(connection.execute(statement).scalars()))
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return the chip description of this hash, or None."""
@@ -272,6 +297,7 @@ class ResultStore:
     def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
         if self._read_only:
             raise StoreError(f"{self.name} was opened read-only: open it with read_only=False to store results")
+        self._refuse_fork()
         passed_on = () if translate_integrity else (IntegrityError,)
         with self._writing:
             try:
@@ -287,6 +313,14 @@ class ResultStore:
                 self._file.check()
             return result
 
+    def _refuse_fork(self) -> None:
+        """Raise `StoreError` in a process that was forked since: SQLite's locks and PostgreSQL's socket are its parent's."""
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"{self.name} was opened by the process that forked this one: open it again here, or end this process with os._exit"
+            )
+
     def _read(self, work: Callable[[Connection], T]) -> T:
+        self._refuse_fork()
         with translated(self._target, "reading"), self._engine.connect() as connection:
             return work(connection)

@@ -1,4 +1,4 @@
-"""Writing what is learnt beside and after the records: how processes ended, canaries, noise floors, flags in hindsight.
+"""Writing what is learnt beside and after the records: how processes ended, canaries, noise floors, doubts in hindsight.
 
 Like `write.py`, inside a transaction that somebody else began.
 """
@@ -42,6 +42,22 @@ def insert_canaries(connection: Connection, run_id: str, readings: Iterable[Cana
     class_hash = class_hash_of(connection, run_id)
     for reading in readings:
         insert_new(connection, CANARY, rows.canary_values(reading, run_id, class_hash))
+
+
+def rejudge_canaries(connection: Connection, run_id: str, readings: Iterable[CanaryReading]) -> None:
+    """Mark stored readings of a run as slow, with what they are compared with now; those that are slow already stay."""
+    for reading in readings:
+        connection.execute(
+            update(CANARY).where(
+                CANARY.c.run_id == run_id,
+                CANARY.c.process_ordinal == reading.process_ordinal,
+                CANARY.c.ordinal == reading.ordinal,
+                CANARY.c.created_at == reading.created_at,
+                CANARY.c.kernel == reading.kernel,
+                CANARY.c.is_slow.is_(False),
+            ),
+            {"is_slow": True, "reference_s": reading.reference_s},
+        )
 
 
 def insert_floors(connection: Connection, floors: Iterable[NoiseFloor]) -> None:

@@ -114,11 +114,11 @@ def _print_prediction(prediction: PredictionRecord, case: CaseSummary) -> None:
 
 def _print_gap(case: CaseSummary) -> None:
     """Print where the time went; nothing where only the ideal is known, whose rest the error says already."""
-    from reports.case_gap import LABELS, case_gap
+    from reports.case_gap import LABELS, expected_gap
     from roofline_model.units import format_percent, format_time
 
-    gap = case_gap(case)
-    if gap is None or len(gap.parts) < 3 or not gap.measured_s:
+    gap = expected_gap(case)
+    if gap is None:
         return
     for number, (name, time_s) in enumerate(gap.parts):
         share = format_percent(time_s / gap.measured_s, 0)

@@ -1,4 +1,4 @@
-"""The table of kernels, and the cases it gives for a device, shapes, formats and cache states.
+"""The table of the products' kernels, and the cases it gives for a device, shapes, formats and cache states.
 
 A static table: neither this module nor anything it imports needs torch or numpy, so that collecting thousands of
 tests costs a second. What a machine can run is decided later, per case, in `guards.py`.
@@ -10,14 +10,15 @@ which has the same four bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from bench_cases.kernels.shape_rules import at_least, emulated_small, more_rows_than, multiple_of
-from bench_cases.kernels.spec import CaseSpec, KernelSpec
+from bench_cases.kernels.spec import CaseSpec, Kernel, KernelSpec, specs_of
 from bench_cases.shapes import Shape
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 
-CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "both": ("cold", "warm")}
+AnyKernel = TypeVar("AnyKernel", bound=Kernel)
 
 _SCALED_MM = "torch.nn.functional.scaled_mm|torch._scaled_mm"
 _BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleType", "torch.float8_e8m0fnu")
@@ -100,23 +101,31 @@ KERNELS: tuple[KernelSpec, ...] = (*_CPU, *_CUDA_PLAIN, *_CUDA_BLOCK_SCALED, *_C
 
 
 def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[KernelSpec, ...]:
-    """Return the kernels of a device whose weight format is among `formats` (None: all).
-
-    The weight decides: BF16 means the BF16 product, not every weight-only kernel that widens to BF16.
+    """Return the products' kernels of a device whose weight format is among `formats` (None: all).
 
     Raises `UnknownNameError` for a format nobody knows and `InvalidValueError` when no kernel is left.
     """
-    available = [kernel for kernel in KERNELS if kernel.device == device]
-    if formats is None:
-        return tuple(available)
-    wanted = {get_format(name).key for name in formats}
-    chosen = tuple(kernel for kernel in available if kernel.weight in wanted)
-    if not chosen:
-        known = sorted({kernel.weight for kernel in available})
+    chosen = chosen_kernels(KERNELS, device, formats)
+    if not chosen and formats is not None:
+        known = sorted({kernel.weight for kernel in KERNELS if kernel.device == device})
+        wanted = sorted({get_format(name).key for name in formats})
         raise InvalidValueError(
-            f"no {device} kernel has {', '.join(sorted(wanted))} weights. Formats with {device} kernels: {', '.join(known)}."
+            f"no {device} kernel has {', '.join(wanted)} weights. Formats with {device} kernels: {', '.join(known)}."
         )
     return chosen
+
+
+def chosen_kernels(
+    table: Iterable[AnyKernel], device: str, formats: Sequence[str] | None = None
+) -> tuple[AnyKernel, ...]:
+    """Return the kernels of a device whose `chosen_format` is among `formats` (None: all); it may be none.
+
+    Raises `UnknownNameError` for a format nobody knows.
+    """
+    wanted = None if formats is None else {get_format(name).key for name in formats}
+    return tuple(
+        kernel for kernel in table if kernel.device == device and (wanted is None or kernel.chosen_format in wanted)
+    )
 
 
 def cases_for(
@@ -126,22 +135,16 @@ def cases_for(
     cache: str = "cold",
     modes: Sequence[str] = ("eager",),
 ) -> list[CaseSpec]:
-    """Return the cases of every shape with every kernel of `device`, in the order of the shapes.
+    """Return the products' cases of every shape with every kernel of `device`, in the order of the shapes.
 
     `cache`: cold, warm, flushed or both; `modes`: some of `roofline_model.case.MODES`. Each state and mode is a case of
     its own. Ids are unique.
     """
-    if cache not in CACHE_AXIS:
-        raise InvalidValueError(f"cache must be one of {', '.join(CACHE_AXIS)}, got {cache!r}")
     chosen = kernels_for(device, formats)
-    cases = []
+    cases: list[CaseSpec] = []
     for shape in shapes:
         for kernel in chosen:
             work = kernel.work(*shape.size)
             if work.op in kernel.ops:
-                cases += [
-                    CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, shape.origin)
-                    for state in CACHE_AXIS[cache]
-                    for mode in modes
-                ]
+                cases += specs_of(work, kernel, shape.origin, cache, modes)
     return cases

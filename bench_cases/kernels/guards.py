@@ -5,11 +5,14 @@ Decided in order: shape rule, compute capability, functions of the installed tor
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
-from bench_cases.kernels.spec import CaseSpec, KernelSpec
+from bench_cases.kernels.spec import CaseSpec, Kernel
 from roofline_model.hardware import Device
 from roofline_model.units import format_bytes
 
@@ -17,10 +20,6 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
-SOURCE_BYTES_PER_ELEMENT = 4
-QUANTIZE_BYTES_PER_ELEMENT = 28
-"""Most bytes per weight while it is quantised: FP32 source, scaled copy, absolute value, int32 codes twice, rounding.
-(The peak of every quantiser is tested against it.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class MachineFacts:
     device: str
     torch_version: str
     has: Callable[[str], bool]
-    """Whether torch has a function, by dotted name."""
+    """Whether torch has a function (`torch.…`) or a module is installed, by dotted name."""
     capability: tuple[int, int] | None = None
     """Compute capability of the CUDA device."""
     free_bytes: int | None = None
@@ -38,18 +37,17 @@ class MachineFacts:
 
 def skip_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     """Return why the case cannot run here, or None."""
-    M, N, K = spec.size
     if spec.kernel.device != facts.device:  # a simulated or replayed timer on a machine without the device
         return f"{spec.kernel.name} runs on {spec.kernel.device}, and this machine has {facts.device} only"
     return (
-        spec.kernel.shape_reason(M, N, K)
+        spec.kernel.reason_against(spec.case)
         or capability_reason(spec.kernel, facts.capability)
         or torch_reason(spec.kernel, facts)
         or memory_reason(spec, facts)
     )
 
 
-def capability_reason(kernel: KernelSpec, capability: tuple[int, int] | None, who: str = "this device") -> str | None:
+def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: str = "this device") -> str | None:
     """Return why a compute capability rules the kernel out, or None; `who` has it."""
     if capability is None:
         return None
@@ -57,11 +55,11 @@ def capability_reason(kernel: KernelSpec, capability: tuple[int, int] | None, wh
     if kernel.min_capability is not None and capability < kernel.min_capability:
         return f"{kernel.name} needs compute capability ≥ {kernel.min_capability[0]}.{kernel.min_capability[1]}, {who} has {here}"
     if kernel.max_capability is not None and capability > kernel.max_capability:
-        return f"{kernel.name} with {kernel.weight} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {here}"
+        return f"{kernel.name} with {kernel.chosen_format} exists for compute capability {kernel.max_capability[0]}.x only, {who} has {here}"
     return None
 
 
-def chip_reason(kernel: KernelSpec, chip: Device) -> str | None:
+def chip_reason(kernel: Kernel, chip: Device) -> str | None:
     """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run there."""
     text = chip.match.compute_capability
     if kernel.device != "cuda" or text is None:
@@ -70,11 +68,14 @@ def chip_reason(kernel: KernelSpec, chip: Device) -> str | None:
     return capability_reason(kernel, (int(major), int(minor or 0)), chip.key)
 
 
-def torch_reason(kernel: KernelSpec, facts: MachineFacts) -> str | None:
-    """Return which function the installed torch lacks, or None."""
+def torch_reason(kernel: Kernel, facts: MachineFacts) -> str | None:
+    """Return which function the installed torch lacks, or which package is not installed, or None."""
     for need in kernel.needs:
-        if not any(facts.has(name) for name in need.split("|")):
-            return f"{kernel.name} needs {need.replace('|', ' or ')}, which torch {facts.torch_version} does not have"
+        if any(facts.has(name) for name in need.split("|")):
+            continue
+        if not need.startswith("torch."):
+            return f"{kernel.name} needs the package {need}, which is not installed"
+        return f"{kernel.name} needs {need.replace('|', ' or ')}, which torch {facts.torch_version} does not have"
     return None
 
 
@@ -85,9 +86,7 @@ def memory_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     """
     if facts.free_bytes is None:
         return None
-    M, N, K = spec.size
-    is_plain = spec.kernel.weight_format.element_bits >= 16
-    preparing = (SOURCE_BYTES_PER_ELEMENT if is_plain else QUANTIZE_BYTES_PER_ELEMENT) * (N * K + M * K)
+    preparing = spec.kernel.preparing_bytes(spec.case)
     operands = 2 * (spec.work.cost.total_read_bytes + spec.work.cost.total_write_bytes)
     needed = preparing + operands
     if needed <= MEMORY_SHARE * facts.free_bytes:
@@ -114,12 +113,26 @@ def read_machine_facts(device: str) -> MachineFacts:
 
 def _has(torch: object) -> Callable[[str], bool]:
     def has(name: str) -> bool:
-        found = torch
-        for part in name.split(".")[1:]:
-            found = getattr(found, part, None)
+        first, *parts = name.split(".")
+        if first != "torch":
+            return importlib.util.find_spec(name) is not None
+        found, path = torch, first
+        for part in parts:
+            path = f"{path}.{part}"
+            found = getattr(found, part, None) or _submodule(path, found)
         return found is not None
 
     return has
+
+
+def _submodule(path: str, parent: object) -> object | None:
+    """Return a submodule that `import torch` does not load by itself (torch.nn.attention.flex_attention), or None."""
+    if not isinstance(parent, ModuleType):
+        return None
+    try:
+        return importlib.import_module(path)
+    except ImportError:
+        return None
 
 
 def _free_system_bytes() -> int:

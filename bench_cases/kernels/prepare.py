@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bench_cases.held import HeldMatrix
 from bench_cases.inputs import activation_source, copy_of, weight_source
-from bench_cases.kernels.spec import CaseSpec, KernelSpec
+from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
 from bench_cases.reference import ProductReference, tolerance_for
 
 Settings = Callable[[], AbstractContextManager[Any]]
@@ -41,7 +41,7 @@ Build = Callable[[KernelSpec, Tensor, Tensor], Built]
 class PreparedKernel:
     """What `roofline.measure` needs."""
 
-    fn: Callable[..., Tensor]
+    fn: Callable[..., Any]
     make_args: Callable[[int], tuple[Tensor, ...]]
     check: Callable[[Any], float]
     tolerance: float
@@ -49,22 +49,41 @@ class PreparedKernel:
 
 
 def prepare(spec: CaseSpec, device: str) -> PreparedKernel:
-    """Generate, quantise and pack the operands of a case on `device`."""
-    M, N, K = spec.size
-    built = load_implementation(spec.kernel)(spec.kernel, activation_source(M, K, device), weight_source(N, K, device))
+    """Generate, quantise and pack the operands of a case on `device`, in the way of its kernel's family.
+
+    Raises `UnsupportedError` when torch refuses the kernel for these very operands.
+    """
+    prepared: PreparedKernel = imported(spec.kernel.prepared_by)(spec, device)
+    return prepared
+
+
+def prepare_product(spec: CaseSpec, device: str) -> PreparedKernel:
+    """Prepare a product."""
+    kernel = spec.kernel
+    assert isinstance(kernel, KernelSpec)
+    M, N, K = product_size(spec.case)
+    built = load_implementation(kernel)(kernel, activation_source(M, K, device), weight_source(N, K, device))
     reference = ProductReference.of(built.activation, built.weight)
+    return PreparedKernel(
+        built.fn, argument_sets(built.args), reference.error, tolerance_for(kernel, K), built.settings
+    )
 
-    def make_args(index: int) -> tuple[Tensor, ...]:
-        return built.args if index == 0 else copy_of(built.args)
 
-    return PreparedKernel(built.fn, make_args, reference.error, tolerance_for(spec.kernel, K), built.settings)
+def argument_sets(args: tuple[Tensor, ...]) -> Callable[[int], tuple[Tensor, ...]]:
+    """Return the function that gives operand set `index`: the first as built, the others equal data in memory of their own."""
+    return lambda index: args if index == 0 else copy_of(args)
 
 
 def load_implementation(kernel: KernelSpec) -> Build:
-    """Import the function that builds a kernel."""
-    module, _, function = kernel.implementation.partition(":")
-    build: Build = getattr(import_module(module), function)
+    """Import the function that builds a product's kernel."""
+    build: Build = imported(kernel.implementation)
     return build
+
+
+def imported(where: str) -> Any:
+    """Return what `module:name` names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
 
 
 @contextmanager

@@ -1,18 +1,66 @@
-"""The value types of the catalog: a kernel, and a case made from it. No torch here."""
+"""The value types of the catalog: what every kernel tells, the kernels of products, and a case made from one. No torch here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 from bench_cases.kernels.shape_rules import ShapeRule, first_reason
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
+from roofline_model.errors import InvalidValueError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.operators import Operator, gemm
 
+CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "both": ("cold", "warm")}
+"""Value of --roofline-cache → the cache states that become cases."""
+
 EMULATED_SUFFIX = "_emulated"
 """Kernels without a unit of their own carry it in their name, so that every stored record says it."""
+
+SOURCE_BYTES_PER_ELEMENT = 4
+QUANTIZE_BYTES_PER_ELEMENT = 28
+"""Most bytes per weight while it is quantised: FP32 source, scaled copy, absolute value, int32 codes twice, rounding.
+(The peak of every quantiser is tested against it.)"""
+
+
+class Kernel(Protocol):
+    """What selection, guards and preparation ask of a kernel, whatever its operator."""
+
+    @property
+    def name(self) -> str:
+        """Part of the case identity and the test id."""
+
+    @property
+    def device(self) -> str:
+        """Where it runs: cpu or cuda."""
+
+    @property
+    def chosen_format(self) -> str:
+        """The format key that --roofline-formats selects by."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What must be installed: functions of torch (`torch.…`) or modules; `a|b` means either."""
+
+    @property
+    def min_capability(self) -> tuple[int, int] | None:
+        """Lowest CUDA compute capability; None: any."""
+
+    @property
+    def max_capability(self) -> tuple[int, int] | None:
+        """Highest CUDA compute capability; None: any."""
+
+    @property
+    def prepared_by(self) -> str:
+        """`module:function` that takes (CaseSpec, device) and returns a `prepare.PreparedKernel`."""
+
+    def reason_against(self, case: Case) -> str | None:
+        """Return why the kernel cannot run the case's shape, or None."""
+
+    def preparing_bytes(self, case: Case) -> float:
+        """Return the bytes that making the operands takes, and calling, beside two sets of operands and outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +90,13 @@ class KernelSpec:
     """Format in which the whole weight is written and read again between two steps of the call; None: one step."""
     note: str = ""
     """What a reader of the result should know."""
+
+    prepared_by: ClassVar[str] = "bench_cases.kernels.prepare:prepare_product"
+
+    @property
+    def chosen_format(self) -> str:
+        """The weight decides: BF16 means the BF16 product, not every weight-only kernel that widens to BF16."""
+        return self.weight
 
     @property
     def is_emulated(self) -> bool:
@@ -78,6 +133,16 @@ class KernelSpec:
         reason = first_reason(self.shape_rules, M, N, K)
         return None if reason is None else f"{self.name}: {reason}"
 
+    def reason_against(self, case: Case) -> str | None:
+        """Return why the kernel cannot run the case's shape, or None."""
+        return self.shape_reason(*product_size(case))
+
+    def preparing_bytes(self, case: Case) -> float:
+        """Return the bytes that making both operands takes: FP32 sources, and what quantising them needs."""
+        M, N, K = product_size(case)
+        is_plain = self.weight_format.element_bits >= 16
+        return (SOURCE_BYTES_PER_ELEMENT if is_plain else QUANTIZE_BYTES_PER_ELEMENT) * (N * K + M * K)
+
 
 @dataclass(frozen=True, slots=True)
 class CaseSpec:
@@ -85,12 +150,24 @@ class CaseSpec:
 
     case: Case
     work: Operator
-    kernel: KernelSpec
+    kernel: Kernel
     origin: str
     """The layer the shape comes from."""
 
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """M, N, K."""
-        shape = dict(self.case.shape)
-        return shape["M"], shape["N"], shape["K"]
+
+def product_size(case: Case) -> tuple[int, int, int]:
+    """Return M, N, K of a product's case."""
+    shape = dict(case.shape)
+    return shape["M"], shape["N"], shape["K"]
+
+
+def specs_of(work: Operator, kernel: Kernel, origin: str, cache: str, modes: Sequence[str]) -> Iterator[CaseSpec]:
+    """Yield one case for each cache state of --roofline-cache and each mode.
+
+    Raises `InvalidValueError` for a cache option nobody knows.
+    """
+    if cache not in CACHE_AXIS:
+        raise InvalidValueError(f"cache must be one of {', '.join(CACHE_AXIS)}, got {cache!r}")
+    for state in CACHE_AXIS[cache]:
+        for mode in modes:
+            yield CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, origin)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from results.state_records import CanaryReading
@@ -91,37 +91,54 @@ def reference_s(earlier_s: Sequence[float], own_s: Sequence[float]) -> float:
 
 @dataclass(slots=True)
 class CanaryLedger:
-    """Which records lie between which readings; lives where records are stored. Pure."""
+    """Which records lie between which readings, and which readings were slow in retrospect; lives where records are stored.
 
+    Pure. A keeper knows its own process's readings only, and the first of them has nothing faster to be compared with.
+    """
+
+    readings: list[CanaryReading] = field(default_factory=list)
+    """All readings, as judged by now."""
+    rejudged: list[CanaryReading] = field(default_factory=list)
+    """Earlier readings that the last one showed to be slow, with what they are now compared with."""
     _groups: list[list[str]] = field(default_factory=lambda: [[]])
     """Group i lies between reading i − 1 and reading i."""
-    _readings: list[CanaryReading] = field(default_factory=list)
+    _places: list[int] = field(default_factory=list)
+    """Where in `readings` the readings between the groups are: a second look replaces the first."""
     _flagged: set[str] = field(default_factory=set)
 
     def add_record(self, record_id: str) -> list[str]:
         """Note a measured record; return it if it must be quarantined at once, because the last reading was slow."""
         self._groups[-1].append(record_id)
-        return self._new([record_id]) if self._readings and self._is_slow(self._readings[-1]) else []
+        return self._new([record_id]) if self._places and self.readings[self._places[-1]].is_slow else []
 
     def add_reading(self, reading: CanaryReading) -> list[str]:
         """Note a reading; return the records that it puts into quarantine, earlier groups included.
 
-        When a later reading is much faster than an earlier one, the earlier one was slow all along.
+        When a later reading is much faster than an earlier one, the earlier one was slow all along: `readings` and
+        `rejudged` then say so.
         """
-        if self._readings and not self._groups[-1]:  # the second look after a rest replaces the first
-            self._readings[-1] = reading
+        self.readings.append(reading)
+        if self._places and not self._groups[-1]:  # the second look after a rest replaces the first
+            self._places[-1] = len(self.readings) - 1
         else:
-            self._readings.append(reading)
+            self._places.append(len(self.readings) - 1)
             self._groups.append([])
+        self._judge_again(reading.kernel)
         found: list[str] = []
-        for index, one in enumerate(self._readings):
-            if self._is_slow(one):
+        for index, place in enumerate(self._places):
+            if self.readings[place].is_slow:
                 found += [*self._groups[index], *self._groups[index + 1]]
         return self._new(found)
 
-    def _is_slow(self, reading: CanaryReading) -> bool:
-        same = [one.time_s for one in self._readings if one.kernel == reading.kernel]
-        return reading.is_slow or reading.time_s > SLOW_RATIO * min(same)
+    def _judge_again(self, kernel: str) -> None:
+        """Compare every reading of the kernel with the fastest of them all."""
+        fastest_s = min(one.time_s for one in self.readings if one.kernel == kernel)
+        self.rejudged = []
+        for index, one in enumerate(self.readings):
+            if one.kernel == kernel and not one.is_slow and one.time_s > SLOW_RATIO * fastest_s:
+                self.readings[index] = replace(one, reference_s=fastest_s, is_slow=True)
+                if index < len(self.readings) - 1:
+                    self.rejudged.append(self.readings[index])
 
     def _new(self, record_ids: Sequence[str]) -> list[str]:
         fresh = [one for one in dict.fromkeys(record_ids) if one not in self._flagged]

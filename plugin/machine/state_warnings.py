@@ -59,8 +59,8 @@ class StateWatch:
             self._load.__exit__()
             self._cpu_hz = mean_clock_hz()  # before the rest: it falls as soon as the work ends
             self._quota = (self._quota[0], throttle_s())
-        self._rated_hz = None if self._sensors is None else self._sensors.rated_clock_hz()
         self._throttle.__exit__()
+        self._rated_hz = None if self._sensors is None else self._sensors.rated_clock_hz()
         self._count_processes()
 
     def _count_processes(self) -> None:
@@ -79,6 +79,11 @@ class StateWatch:
             device_process_count=max(self._process_counts, default=None),
             cpu_clock_hz=self._cpu_hz,
         )
+
+    @property
+    def active_reasons(self) -> tuple[str, ...]:
+        """What held the device's clock down when the case ended, as far as its sensors tell."""
+        return self._throttle.active
 
     def _throttled_s(self) -> Mapping[str, float] | None:
         """Return what held the device back: on a CPU that includes the container's quota, whatever sensors there are."""

@@ -114,9 +114,8 @@ class BoundedSensors:
         return self.ask(self.inner.throttle_s)
 
     def throttle_reasons(self) -> tuple[str, ...] | None:
-        """Return the reasons active now, None where the inner sensors do not tell."""
-        reasons = getattr(self.inner, "throttle_reasons", None)
-        return None if reasons is None else self.ask(reasons)
+        """Return the reasons active now for a clock below the maximum."""
+        return self.ask(lambda: self.inner.throttle_reasons())  # an inner one without them is one that does not tell
 
     def other_process_count(self) -> int | None:
         """Return how many other processes have a compute context on the device."""

@@ -53,6 +53,10 @@ class Sensors(Protocol):
         """Return the cumulative seconds per throttle reason since the driver was loaded, or None where unreadable."""
         ...
 
+    def throttle_reasons(self) -> tuple[str, ...] | None:
+        """Return the reasons active now for a clock below the maximum, or None where they cannot be read."""
+        ...
+
     def other_process_count(self) -> int | None:
         """Return how many other processes have a compute context on the device."""
         ...

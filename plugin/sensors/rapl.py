@@ -127,6 +127,10 @@ class CpuSensors:
         """Return the seconds for which a container's quota or heat held our CPUs back."""
         return cpu_state.throttle_s(self._root)
 
+    def throttle_reasons(self) -> tuple[str, ...] | None:
+        """Return None: the kernel counts what held the CPUs back and does not say what does now."""
+        return None
+
     def other_process_count(self) -> int | None:
         """Return None: other processes show as CPU time in `load.LoadWatch`."""
         return None

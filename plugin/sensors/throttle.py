@@ -3,39 +3,46 @@
 Sampling the reason bits misses short events; the counters do not. They advance in steps of about 100 ms (observed on
 NVIDIA; none documented), so a short case can end before its step is booked. Therefore: when the case ends with a reason
 active that has gained nothing, the counters are read once more a step later; and a step that belongs to the case before
-does no harm, because a reason alone never marks a case: its clock must also be low (`is_capped`).
+does no harm, because a reason alone never marks a case: its clock must also be low (`is_capped`). A case too short for any
+step is told by the reason that is active when it ends.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from plugin.sensors.protocol import Sensors
+from results.state_records import RATED_RATIO
 
-RATED_RATIO = 0.985
-"""Below this share of the rated clock a reason counts (harness research §3.2: a power-cap bit at full boost is ordinary
-regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/nvbench issue 231)."""
 COUNTER_STEP_S = 0.1
 CGROUP_QUOTA = "cgroup quota"
 """The reason by which `cpu_state` reports a container stopped by its CPU limit: no clock shows it, the threads stand still."""
 _CLOCKLESS_REASONS = frozenset({"software thermal", "hardware thermal", "hardware power brake", "package thermal"})
 """Reasons that count where the clock is unknown: heat and supply are never ordinary regulation, a power cap is."""
+_SETTINGS = frozenset({"idle", "application clocks", "display clocks"})
+"""Reasons that hold nothing down: nothing to do, or a clock the user has chosen, which is then the rated one."""
 
 
-def is_capped(throttled_s: Mapping[str, float] | None, clock_hz: float | None, rated_hz: float | None) -> bool:
+def is_capped(
+    throttled_s: Mapping[str, float] | None,
+    clock_hz: float | None,
+    rated_hz: float | None,
+    active: Collection[str] = (),
+) -> bool:
     """Return whether a case ran on a held-down chip: a reason gained time and the clock was below 98.5 % of rated.
 
-    A container stopped by its CPU quota is capped at any clock. Where either clock is unknown only heat and supply count.
+    `active`: reasons seen when the case ended, which count like those that gained time, but only with a low clock: a
+    counter's step may be longer than a case. A container stopped by its CPU quota is capped at any clock. Where either clock is unknown only heat and supply count.
     """
     gained = {reason for reason, seconds in (throttled_s or {}).items() if seconds > 0}
     if CGROUP_QUOTA in gained:
         return True
     if clock_hz is None or rated_hz is None or rated_hz <= 0:
         return bool(gained & _CLOCKLESS_REASONS)
-    return bool(gained) and clock_hz < RATED_RATIO * rated_hz
+    return bool(gained or active) and clock_hz < RATED_RATIO * rated_hz
 
 
 def gained_s(before: Mapping[str, float] | None, after: Mapping[str, float] | None) -> dict[str, float] | None:
@@ -60,13 +67,17 @@ class ThrottleWatch:
         self._pause = pause
         self._before: Mapping[str, float] | None = None
         self._after: Mapping[str, float] | None = None
+        self.active: tuple[str, ...] = ()
+        """The reasons that held the clock down when the window ended; a clock that the user has set is none."""
 
     def __enter__(self) -> ThrottleWatch:
-        self._after = None
+        self._after, self.active = None, ()
         self._before = self._read()
         return self
 
     def __exit__(self, *_: Any) -> None:
+        if self._sensors is not None:  # first: a reason goes as soon as the work does
+            self.active = tuple(one for one in self._sensors.throttle_reasons() or () if one not in _SETTINGS)
         self._after = self._read()
         if self._has_late_step():
             self._pause(COUNTER_STEP_S)
@@ -81,12 +92,11 @@ class ThrottleWatch:
         return None if self._sensors is None else self._sensors.throttle_s()
 
     def _has_late_step(self) -> bool:
-        """Return whether a counted reason is active now whose counter has not moved yet."""
-        ask = getattr(self._sensors, "throttle_reasons", None)
+        """Return whether a counted reason was active at the end whose counter has not moved yet."""
         throttled_s = self.throttled_s
-        if ask is None or throttled_s is None or self._after is None:
+        if throttled_s is None or self._after is None:
             return False
-        return bool({*(ask() or ())} & set(self._after) - set(throttled_s))
+        return bool({*self.active} & set(self._after) - set(throttled_s))
 
 
 @dataclass(slots=True)

@@ -28,9 +28,9 @@ class Verifier:
     max_error: float = 0.0
 
     def verify(self, output: Any, when: str) -> None:
-        """Raise `WrongResultError` unless the output is within the tolerance."""
+        """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at all."""
         __tracebackhide__ = True
-        error = float(self.check(output))
+        error = _relative_error_of(self.check(output))
         if math.isnan(error) or math.isinf(error):
             raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
         self.max_error = max(self.max_error, error)
@@ -44,19 +44,60 @@ def make_verifier(
     """Return the verifier for what the user gave, or None when there is nothing to compare with.
 
     `reference` is the expected output, or a callable that computes it from the same arguments; it is evaluated once,
-    before anything is timed. Default tolerance: 1e-2, right for 16-bit outputs.
+    before anything is timed. Default tolerance: 1e-2, right for 16-bit outputs. Raises `InvalidValueError` for a
+    tolerance that no wrong result could exceed (an output of zeros has the error 1) and a reference without a number.
     """
     if check is not None and reference is not None:
         raise InvalidValueError("give either reference= or check=, not both")
-    if tolerance is not None and not tolerance >= 0:
-        raise InvalidValueError(f"tolerance must be ≥ 0, got {tolerance!r}")
-    allowed = 1e-2 if tolerance is None else tolerance
+    allowed = 1e-2 if tolerance is None else _checked_tolerance(tolerance)
+    if check is not None and not callable(check):
+        raise InvalidValueError(
+            f"check must be a function of the kernel's output that returns the relative error, got {type(check).__name__}"
+        )
     if check is not None:
         return Verifier(check, allowed)
     if reference is None:
         return None
     expected = _snapshot(reference(*arguments) if callable(reference) else reference)
+    if not any(array.size for array in expected):
+        raise InvalidValueError(
+            "the reference holds no number, so every output would pass: give the expected output, or a function that returns it"
+        )
     return Verifier(lambda output: _compared(output, expected), allowed)
+
+
+def _checked_tolerance(tolerance: Any) -> float:
+    if isinstance(tolerance, bool | str) or not hasattr(tolerance, "__float__"):
+        raise InvalidValueError(f"tolerance must be a number such as 1e-2, got {_shown(tolerance)}")
+    allowed = float(tolerance)
+    if not 0 <= allowed < 1:
+        raise InvalidValueError(
+            f"tolerance must be ≥ 0 and below 1, got {allowed:g}: it is relative, and an output of zeros has the error 1"
+        )
+    return allowed
+
+
+def _relative_error_of(returned: Any) -> float:
+    """Return what a user's check returned as a number; raises `InvalidValueError` where it is none, or below 0."""
+    __tracebackhide__ = True
+    wanted = "return the relative error, 0.0 = exact"
+    is_truth = isinstance(returned, bool) or str(getattr(returned, "dtype", "")) in ("bool", "torch.bool")
+    if returned is None or is_truth or isinstance(returned, str | bytes):
+        raise InvalidValueError(f"check returned {_shown(returned)}: {wanted}")
+    try:
+        error = float(returned)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidValueError(f"check returned {_shown(returned)}: {wanted}") from None
+    if error < 0:
+        raise InvalidValueError(f"check returned {error:g}, below 0: {wanted}")
+    return error
+
+
+def _shown(value: Any) -> str:
+    """Return a small value as it is written, anything else as its type."""
+    is_small = value is None or isinstance(value, bool | int | float | str | bytes)
+    text = repr(value) if is_small else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _compared(output: Any, expected: Sequence[Any]) -> float:

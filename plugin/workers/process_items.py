@@ -1,11 +1,11 @@
 """`--roofline-processes N`: each roofline test is run in N fresh processes, as N items of the session.
 
-The passes come after the selection and in whole rounds: `-k`, `-m`, `--lf` and the like choose tests, and each chosen
-one is measured N times. The first pass keeps the test's own name and place; the others are called `…-p2]`, `…-p3]`
+The passes come after every selection and in whole rounds: `-k`, `-m`, `--lf`, `--sw` and the like choose tests, and
+each chosen one is measured N times. The first pass keeps the test's own name and place; the others are called `…-p2]`, `…-p3]`
 and come after everything else, every second one in reversed order, so that the N measurements of a case are spread over
 the whole run and a slow drift of the machine does not favour the first cases. `-x` stops at the first failure of any
-pass; the run is then partial. A failed pass is remembered by pytest's cache under its own name, which no later
-selection finds, so `--lf` then runs what it runs when nothing is known.
+pass; the run is then partial. pytest's cache remembers a failed pass as the test that it repeats, so that `--lf` and
+`--sw` find it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,27 @@ def _parent(item: pytest.Item) -> pytest.Collector:
 def pass_name(name: str, number: int) -> str:
     """Return a test's name in pass `number`: the suffix goes into the brackets of its parameters, if it has any."""
     return f"{name[:-1]}-p{number}]" if name.endswith("]") else f"{name}[p{number}]"
+
+
+def remember_as_tests(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Make pytest's cache remember failed passes under the names of their tests; call it before the cache is written."""
+    tests = {item.nodeid: item.measured_item for item in items if isinstance(item, PassItem)}
+    if not tests:
+        return
+    failed = getattr(config.pluginmanager.get_plugin("lfplugin"), "lastfailed", None)
+    if isinstance(failed, dict):
+        for name in [name for name in failed if str(name) in tests]:
+            failed[_like(name, tests[str(name)])] = failed.pop(name)
+    by_step = config.pluginmanager.get_plugin("stepwiseplugin")
+    for holder, field in ((by_step, "lastfailed"), (getattr(by_step, "cached_info", None), "last_failed")):
+        name = getattr(holder, field, None)  # in one place or the other, by pytest's version
+        if name is not None and str(name) in tests:
+            setattr(holder, field, _like(name, tests[str(name)]))
+
+
+def _like(name: Any, item: pytest.Item) -> Any:
+    """Return the item's name in the form that pytest's cache uses: text, or since pytest 9.2 its parts."""
+    return item.nodeid if isinstance(name, str) else getattr(item, "id", item.nodeid)
 
 
 def followers(items: Sequence[pytest.Item]) -> dict[pytest.Item, pytest.Item | None]:

@@ -32,6 +32,7 @@ IMPORT_LIMIT_S = 120.0
 END_LIMIT_S = 20.0
 """For a worker's fixtures to end; it is killed then."""
 MAX_FAILED_STARTS = 3
+_ABOUT_A_TEST = ("report", "record", "declared", "done")
 _STACK_LINES = 20
 
 
@@ -45,6 +46,8 @@ class _Running:
 
     item: pytest.Item
     """As pytest shows it: the test, or one of its further passes."""
+    asked: str = ""
+    """The test the worker was told to run."""
     reports: list[Any] = field(default_factory=list)
     declared: dict[str, Message] = field(default_factory=dict)
     """Last announcement of each case that is not stored yet, by case key."""
@@ -66,6 +69,8 @@ class Supervisor:
     _started: int = 0
     _cases_of_worker: int = 0
     _uses_torch: bool = False
+    _interrupted_starts: int = 0
+    """Workers in a row that somebody else's watchdog stopped before they were ready."""
 
     @property
     def limit_s(self) -> float:
@@ -79,18 +84,18 @@ class Supervisor:
         will be asked for next, None for nothing; `nextitem` is pytest's own next test. Raises `CannotStart`.
         """
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        running = _Running(item)
+        running = _Running(item, measured.nodeid)
         began_s = time.time()
         try:
             worker = self._ready_worker()
             if self.isolation.kind == "case":
                 following = None
-            worker.send({"kind": "run", "test": measured.nodeid, "next": following.nodeid if following else None})
+            worker.send({"kind": "run", "test": running.asked, "next": following.nodeid if following else None})
             self._listen(worker, running)
         except WorkerDied as death:
             self._bury(running, str(death), began_s)
         except pytest.fail.Exception as error:  # a watchdog of somebody else's, such as pytest-timeout's
-            self._bury(running, f"was stopped: {error}", began_s)
+            self._bury(running, self._stopped_by(error), began_s)
         except BaseException:  # Ctrl-C, SIGTERM, a lost database
             self.kill()
             raise
@@ -98,6 +103,10 @@ class Supervisor:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         if following is None and self._worker is not None:
             self.close()
+
+    def start(self) -> None:
+        """Start the first worker before the first test, so that no test's own time limit pays for it. Raises `CannotStart`."""
+        self._ready_worker()
 
     def close(self) -> None:
         """Let the worker finish its fixtures and look at the canary once more, then end it. Does nothing without one."""
@@ -132,6 +141,7 @@ class Supervisor:
             try:
                 self._introduce(worker)
                 self._worker = worker
+                self._interrupted_starts = 0
             except WorkerDied as death:
                 worker.kill()
                 failed.append(str(death))
@@ -198,8 +208,23 @@ class Supervisor:
                 continue
             raise WorkerDied(f"timeout after {self.limit_s:g} s: raise it with --roofline-timeout SECONDS{_at(stack)}")
 
+    def _stopped_by(self, error: BaseException) -> str:
+        """Return what to say of a worker that somebody else's time limit stopped. Raises `CannotStart` for the third start."""
+        if self._worker is not None:
+            return f"was stopped: {error}"
+        self._interrupted_starts += 1
+        if self._interrupted_starts == MAX_FAILED_STARTS:
+            self._note_end("was stopped before it was ready")
+            raise CannotStart(
+                f"roofline: {MAX_FAILED_STARTS} workers in a row were stopped before they were ready ({error}): raise that "
+                "limit, or measure in pytest's own process with --roofline-isolate none"
+            ) from None
+        return f"was stopped before it was ready: {error}"
+
     def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
         kind = message["kind"]
+        if kind in _ABOUT_A_TEST and message.get("test") != running.asked:
+            raise WorkerDied("mixed up its messages")
         if kind == "report":
             self._log(running, report_from(self.config, message["report"]))
         elif kind == "record":

@@ -43,6 +43,8 @@ class WorkerHooks:
         self._lost_device: str | None = None
         self.test_id = ""
         self.start: Message = {}
+        self._pid = os.getpid()
+        os.register_at_fork(after_in_child=self._cut_off)
 
     # The link ------------------------------------------------------------------------------------------------
 
@@ -52,9 +54,14 @@ class WorkerHooks:
         self.start = self._receive()
 
     def send(self, message: Message) -> None:
-        """Tell the parent; a worker whose parent is gone has nobody to measure for and ends at once."""
+        """Tell the parent; a worker whose parent is gone has nobody to measure for and ends at once.
+
+        So does a process that a test forked and that came back into pytest: its messages would count as the worker's.
+        """
         try:
-            send(self._write_to, message)
+            if os.getpid() != self._pid:  # forked in C, where Python tells nobody
+                os._exit(1)
+            send(self._write_to, {**message, "test": self.test_id})
         except OSError:
             os._exit(1)
 
@@ -65,12 +72,19 @@ class WorkerHooks:
 
     def _receive(self) -> Message:
         try:
-            message = receive(self._read_from)
+            message = receive(self._read_from) if os.getpid() == self._pid else None
         except OSError:  # a test closed every descriptor it could find
             message = None
         if message is None:
             os._exit(1)
         return message
+
+    def _cut_off(self) -> None:
+        """Close the pipes in a process that a test forks: only the worker itself may speak and listen."""
+        for descriptor in (self._read_from, self._write_to):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self._read_from = self._write_to = -1  # the numbers may be given to files of the child
 
     # Starting ------------------------------------------------------------------------------------------------
 
@@ -100,7 +114,8 @@ class WorkerHooks:
         items = {item.nodeid: item for item in session.items}
         self.send({"kind": "ready", "count": len(items)})
         while (command := self._receive())["kind"] == "run":
-            item = items.get(command["test"])
+            self.test_id = command["test"]
+            item = items.get(self.test_id)
             if item is None:
                 self.send({"kind": "done", "missing": self._collect_errors[:3], "torch": "torch" in sys.modules})
                 continue
@@ -113,7 +128,6 @@ class WorkerHooks:
     def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> Message:
         """Run one test; its reports and records are sent while it runs. Returns how it ended."""
         self._lost_device = None
-        self.test_id = item.nodeid
         answer: Message = {"kind": "done"}
         try:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
@@ -151,7 +165,6 @@ class WorkerHooks:
                 {
                     "kind": "warning",
                     "warning": warning_to_plain(warning_message),
-                    "test": nodeid,
                     "location": location,
                 }
             )

@@ -1,8 +1,8 @@
 """What a worker and pytest's own process say to each other: JSON messages with a length in front, over two pipes.
 
-Each message is an object with a `kind`. From the worker: hello, ready, declared, record, canary, canary-times, flag,
-report, warning, note, exit, done. To the worker: start, times, run, stop. Records travel as export documents do
-(`results.plain_form`), reports and warnings in the form pytest and xdist give them.
+Each message is an object with a `kind`. From the worker, each with the `test` it runs: hello, ready, declared, record,
+canary, canary-times, flag, report, warning, note, internal-error, done. To the worker: start, times, run, stop. Records
+travel as export documents do (`results.plain_form`), reports and warnings in the form pytest and xdist give them.
 """
 
 from __future__ import annotations

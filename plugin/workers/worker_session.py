@@ -63,9 +63,9 @@ class WorkerSession(BenchSession):
             self._link.send({"kind": "declared", "case_key": record.case.case_key, "record": to_plain(record)})
 
     def add_canary(self, reading: CanaryReading) -> None:
-        """Send a reading to the parent, which commits it."""
+        """Send a reading to the parent, which commits it and judges it beside those of other workers."""
         self._link.send({"kind": "canary", "reading": to_plain(reading)})
-        self.canaries.append(reading)
+        self.judge_canary(reading)
 
     def earlier_canary_times(self, kernel: str) -> list[float]:
         """Ask the parent, which has the database."""

@@ -9,17 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention_constants import (
-    FLOOR_RATIO,
-    MID_RATIO,
-    SHARED,
-    WIDTHS,
-    ConstantRange,
-    constant_ranges,
-)
-from roofline_model.expected.attention_decode import DecodeWork
-from roofline_model.expected.attention_prefill import fitted_size
-from roofline_model.expected.attention_work import JoinedRows, is_8bit
+from roofline_model.expected.attention_constants import FLOOR_RATIO, MID_RATIO, ConstantRange, constant_ranges
+from roofline_model.expected.attention_residuals import AttentionProblem
+from roofline_model.expected.attention_work import JoinedRows
 from roofline_model.expected.fit_set import FitSet
 from roofline_model.expected.robust_fit import FreeConstant
 
@@ -88,60 +80,23 @@ def _free_constants(
     joined: JoinedRows, start: Mapping[str, float] | None
 ) -> tuple[tuple[FreeConstant, ...], dict[str, float | str]]:
     """Return the constants that the rows can tell, and for each other one a number or the name it shares."""
-    phase = joined.phase
-    told = _told(joined)
-    widths = tuple(width for width in WIDTHS if any(WIDTHS[is_8bit(group)] == width for group in joined.groups))
+    problem = AttentionProblem.of(joined.works)
     is_weak = len(set(joined.sites)) >= MANY_SITES
+    known = constant_ranges(joined.phase)
     begin = start or {}
-    free, rest = [], dict[str, float | str]()
-    for name, one in constant_ranges(phase, widths).items():
-        if name in told:
-            free.append(_free(name, one, begin.get(name, one.start_value), is_weak))
-        elif name in begin:
-            rest[name] = begin[name]
-        else:
-            rest[name] = _stand_in(name, told) or one.start_value
-    for name in constant_ranges(phase):
-        if name not in rest and name not in told and name in begin:
+    free = tuple(
+        _free(name, one, begin.get(name, one.start_value), is_weak)
+        for name, one in zip(problem.names, problem.ranges, strict=True)
+    )
+    rest: dict[str, float | str] = {}
+    for name, other in problem.stand_ins.items():
+        fallback = other if other in problem.names else known[name].start_value
+        rest[name] = begin.get(name, fallback)
+    for name in known:
+        if name not in rest and name not in problem.names and name in begin:
             rest[name] = begin[name]  # a width without rows keeps what it has
-    return tuple(free), rest
+    return free, rest
 
 
 def _free(name: str, one: ConstantRange, value: float, is_weak: bool) -> FreeConstant:
     return FreeConstant(name, value, one.low_value, one.high_value, WEAK_PRIOR if is_weak else one.prior_scale)
-
-
-def _stand_in(name: str, told: set[str]) -> str | None:
-    """Return the constant that is nearest to one without rows: another head size, or the other width."""
-    stem, _, width = name.rpartition("_")
-    other = WIDTHS[1 - WIDTHS.index(width)]
-    candidates = []
-    for prefix in _BY_SIZE:
-        if stem.startswith(prefix) and stem.removeprefix(prefix).isdecimal():
-            size = int(stem.removeprefix(prefix))
-            nearest = sorted(_SIZES, key=lambda known: abs(known.bit_length() - size.bit_length()))
-            candidates += [f"{prefix}{known}_{width}" for known in nearest]
-    return next((one for one in (*candidates, f"{stem}_{other}") if one in told), None)
-
-
-def _told(joined: JoinedRows) -> set[str]:
-    """Return the names of the constants that some row depends on."""
-    told = set(SHARED[joined.phase])
-    for group, work in zip(joined.groups, joined.works, strict=True):
-        width = WIDTHS[is_8bit(group)]
-        names = {name for name in constant_ranges(joined.phase, (width,)) if name.endswith(width)}
-        if isinstance(work, DecodeWork):
-            head = {name for name in names if name.startswith("head_")}
-            if not work.per_head.any():
-                names -= head
-            if work.per_head.all():
-                names &= head
-        else:
-            sizes = {
-                fitted_size(int(size), is_8bit=width == "8bit", is_sync=joined.chip.rules.is_sync)
-                for size in group.head_dim.tolist()
-            }
-            absent = [f"{prefix}{size}_{width}" for prefix in _BY_SIZE for size in _SIZES if size not in sizes]
-            names -= set(absent)
-        told |= names
-    return told

@@ -34,6 +34,7 @@ ROBUST_LOG = 0.1
 """Residuals beyond this count in proportion to their size, not its square."""
 LARGEST_LOG = 0.7
 """No correction beyond a factor of two."""
+FEW_VALUES = 64
 _ROUNDS = 3
 
 
@@ -54,10 +55,13 @@ class Correction:
         """Return ln of the factor on the predicted time of each row."""
         import numpy as np
 
-        values = np.asarray(self.log_ratio)
-        total = np.zeros(len(m))
-        for index, weight in _corners(m, n, k):
-            total += weight * values[index]
+        index, weight = _corners(m, n, k)
+        if index.size <= FEW_VALUES:
+            # Eight look-ups cost less than an array of the whole grid.
+            values = np.array([self.log_ratio[i] for i in index.ravel().tolist()]).reshape(index.shape)
+        else:
+            values = np.asarray(self.log_ratio)[index]
+        total: Floats = (weight * values).sum(axis=0)
         return total
 
 
@@ -67,7 +71,7 @@ def fit_correction(m: Floats, n: Floats, k: Floats, log_ratio: Floats, row_weigh
 
     design = np.zeros((len(m), KNOT_COUNT))
     rows = np.arange(len(m))
-    for index, weight in _corners(m, n, k):
+    for index, weight in zip(*_corners(m, n, k), strict=True):
         design[rows, index] += weight
     given = np.ones(len(m)) if row_weights is None else np.asarray(row_weights, dtype=np.float64)
     penalty = _penalty()
@@ -83,24 +87,18 @@ def fit_correction(m: Floats, n: Floats, k: Floats, log_ratio: Floats, row_weigh
     return Correction(tuple(float(f"{value:.3f}") + 0.0 for value in kept))
 
 
-def _corners(m: Floats, n: Floats, k: Floats) -> list[tuple[NDArray[np.intp], Floats]]:
-    """Return (grid index, weight) of the eight knots around each row."""
+def _corners(m: Floats, n: Floats, k: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return (grid index, weight) of the eight knots around each row; both of shape (8, rows)."""
     import numpy as np
 
-    sides = []
+    index, weight = np.zeros((1, len(m)), dtype=np.intp), np.ones((1, len(m)))
     for sizes, knots in zip((m, n, k), AXES, strict=True):
         place = np.interp(np.log2(sizes), knots, np.arange(len(knots)))
         below = np.minimum(place.astype(np.intp), len(knots) - 2)
-        sides.append((below, place - below, len(knots)))
-    corners = []
-    for corner in range(8):
-        index, weight = np.zeros(len(m), dtype=np.intp), np.ones(len(m))
-        for axis, (below, share, count) in enumerate(sides):
-            is_upper = corner >> axis & 1
-            index = index * count + below + is_upper
-            weight = weight * (share if is_upper else 1.0 - share)
-        corners.append((index, weight))
-    return corners
+        share = place - below
+        index = index * len(knots) + below
+        index, weight = np.concatenate([index, index + 1]), np.concatenate([weight * (1.0 - share), weight * share])
+    return index, weight
 
 
 def _penalty() -> Floats:

@@ -213,7 +213,13 @@ def _typed(
         time_problems[i] = f"row {lines[i]}: {problem}"
 
     numbers: dict[str, NDArray[np.float64]] = {}
-    kinds = ((SIZE_COLUMNS, _size), (COUNT_COLUMNS, _count), (NUMBER_COLUMNS, _positive), (FLAG_COLUMNS, _flag), (ASIDE_COLUMNS, _aside))
+    kinds = (
+        (SIZE_COLUMNS, _size),
+        (COUNT_COLUMNS, _count),
+        (NUMBER_COLUMNS, _positive),
+        (FLAG_COLUMNS, _flag),
+        (ASIDE_COLUMNS, _aside),
+    )
     for columns, parse in kinds:
         for column in columns:
             values: list[Any] = [math.nan] * len(raw)

@@ -43,7 +43,7 @@ class Anchor:
     """Constants taken from that family as they are."""
 
 
-_WEIGHT_ONLY = Anchor("BF16", ("launch_s", "split_s"))
+_WEIGHT_ONLY = Anchor("BF16", ("launch_s", "split_s"), ("dram_ratio",))
 ANCHORS = {
     "INT8": _WEIGHT_ONLY,
     "INT4": _WEIGHT_ONLY,
@@ -91,6 +91,9 @@ def _anchored(found: FittedGemm, sources: Sequence[FittedGemm], known: Sequence[
         base = _mean_of(name, theirs)
         if before is not None and mine is not None and base is not None:
             values[name] = before * mine / base
+    if found.constants.gemv_dram_ratio is not None:
+        # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
+        values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
     note = f"{found.note}; relative to this chip's {anchor.family}"
     return replace(found, constants=replace(found.constants, **values), note=note)
 

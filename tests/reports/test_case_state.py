@@ -62,6 +62,22 @@ def test_counters_that_cannot_be_read_are_not_the_same_as_no_throttling(make):
     assert unreadable.load_text == "–"
 
 
+@pytest.mark.parametrize(
+    ("clock_hz", "throttled_s", "text"),
+    [
+        (1e9, {}, "none counted"),  # half the rated clock is not "none"
+        (1.98e9, {}, "none"),
+        (1e9, {"power cap": 0.0}, "power cap seen, time not counted"),
+        (1e9, {"power cap": 0.0, "heat": 0.2}, "heat 200 ms, power cap seen, time not counted"),
+        (2e9, {"power cap": 0.0}, "none"),
+        (1e9, None, "–"),
+    ],
+)
+def test_a_low_clock_is_not_said_to_be_untouched(make, clock_hz, throttled_s, text):
+    state = MachineState(throttled_s=throttled_s, rated_clock_hz=2e9)
+    assert case_state(case_of(make, {"state": state, "sm_clock_hz": clock_hz})).throttled_text == text
+
+
 def test_records_of_the_first_version_have_no_state_and_no_energy(make):
     case = case_of(make, {})
     assert case_state(case) is None

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from plugin.machine.canary import EVERY_S, CanaryKeeper, CanaryLedger, reference_s
@@ -109,7 +111,29 @@ def test_a_run_that_began_slow_is_found_out_when_the_machine_recovers():
     ledger = CanaryLedger()
     assert ledger.add_reading(reading(3.3)) == []
     assert ledger.add_record("a") == []
-    assert ledger.add_reading(reading(1.0)) == ["a"]
+    assert ledger.add_reading(reading(1.0, ordinal=1)) == ["a"]
+    # and the reading itself says so from now on, with what it is compared with
+    assert [(one.is_slow, one.reference_s) for one in ledger.readings] == [(True, 1.0), (False, None)]
+    assert ledger.rejudged == [ledger.readings[0]]
+    assert ledger.add_reading(reading(1.1, ordinal=2)) == []
+    assert ledger.rejudged == []  # told once
+
+
+def test_a_fresh_process_that_began_slow_is_judged_by_the_readings_of_the_one_before():
+    ledger = CanaryLedger()
+    ledger.add_reading(reading(1.0))
+    assert ledger.add_record("a") == []
+    assert ledger.add_reading(replace(reading(3.3), process_ordinal=1)) == ["a"]
+    assert [one.is_slow for one in ledger.readings] == [False, True]
+    assert ledger.rejudged == []  # it is not stored yet: it goes there as it is judged now
+
+
+def test_a_reading_that_a_second_look_replaced_is_judged_again_too():
+    ledger = CanaryLedger()
+    ledger.add_reading(reading(3.3))
+    ledger.add_reading(reading(3.2, ordinal=1))  # nothing was measured between the two
+    ledger.add_reading(reading(1.0, ordinal=2))
+    assert [one.is_slow for one in ledger.readings] == [True, True, False]
 
 
 def test_readings_of_another_kernel_are_no_reference():

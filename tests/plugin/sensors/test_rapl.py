@@ -120,7 +120,7 @@ def test_without_powercap_the_other_sensors_remain(root):
     assert sensors.temperature_c() == 72.0
     for name in ("sm_clock_hz", "memory_clock_hz", "rated_clock_hz", "utilization_ratio", "memory_used_bytes"):
         assert getattr(sensors, name)() is None
-    assert (sensors.other_process_count(), sensors.throttle_s()) == (None, None)
+    assert (sensors.other_process_count(), sensors.throttle_s(), sensors.throttle_reasons()) == (None, None, None)
 
 
 def test_thermal_zones_stand_in_for_hwmon(root):

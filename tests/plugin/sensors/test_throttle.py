@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +31,30 @@ RATED_HZ = 2.0e9
 )
 def test_capped_is_a_reason_and_a_low_clock(throttled_s, clock_hz, rated_hz, capped):
     assert is_capped(throttled_s, clock_hz, rated_hz) is capped
+
+
+@pytest.mark.parametrize(
+    ("active", "clock_hz", "capped"),
+    [
+        (("software thermal",), 1.0e9, True),  # half the clock, and the counter's step was longer than the case
+        (("power cap",), 0.984 * RATED_HZ, True),
+        (("power cap",), 0.985 * RATED_HZ, False),
+        (("hardware thermal",), None, False),  # seen at one moment, at a clock nobody knows
+        ((), 1.0e9, False),
+    ],
+)
+def test_a_reason_active_at_the_end_counts_with_a_low_clock(active, clock_hz, capped):
+    for throttled_s in ({}, None, {"power cap": 0.0}):
+        assert is_capped(throttled_s, clock_hz, RATED_HZ, active) is capped
+
+
+def test_what_was_active_at_the_end_without_what_the_user_has_set():
+    watch = ThrottleWatch(
+        Counters({}, {}, reasons=("idle", "application clocks", "display clocks", "software thermal"))
+    )
+    with watch:
+        assert watch.active == ()
+    assert watch.active == ("software thermal",)
 
 
 def test_gained_by_hand():
@@ -87,11 +110,6 @@ def test_no_wait_when_nothing_is_late():
     assert watched(uncounted) == ({}, [])
     silent = Counters({"power cap": 1.0}, {"power cap": 1.0}, reasons=None)
     assert watched(silent) == ({}, [])
-
-
-def test_sensors_without_reasons_are_enough():
-    readings = [{"power cap": 1.0}, {"power cap": 2.0}]
-    assert watched(SimpleNamespace(throttle_s=lambda: readings.pop(0))) == ({"power cap": 1.0}, [])
 
 
 def test_retries_are_three_with_growing_rests():

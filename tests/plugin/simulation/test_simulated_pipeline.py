@@ -58,3 +58,13 @@ def test_a_capped_case_is_tried_again_and_then_marked(measured):
     assert "capped" in found.flags
     assert found.state.retry_count > 0
     assert found.median_s == pytest.approx(2e-3, rel=0.05)
+
+
+def test_a_case_shorter_than_the_counters_step_is_capped_by_the_reason_seen_at_its_end(measured):
+    found = measured(
+        "true_s=1e-4,throttle_after=0.001,throttle_clock=0.5,recover_after=1000", "--roofline-max-seconds", "0.02"
+    )
+    assert found.median_s == pytest.approx(2e-4, rel=0.05)
+    assert sum(found.samples_s) < 0.1  # the counter's step
+    assert "capped" in found.flags
+    assert found.state.throttled_s.keys() == {"software thermal"}

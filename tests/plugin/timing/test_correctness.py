@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from plugin.timing.correctness import make_verifier, relative_error
+from plugin.timing.correctness import WrongResultError, make_verifier, relative_error
 from roofline_model.errors import InvalidValueError
 
 
@@ -46,3 +46,53 @@ def test_contradictions_are_refused():
     with pytest.raises(InvalidValueError, match="tolerance"):
         make_verifier(np.ones(1), None, -1.0, ())
     assert make_verifier(None, None, None, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (False, "check returned False: return the relative error, 0.0 = exact"),
+        (np.bool_(True), "check returned a bool.*: return the relative error"),
+        (np.array(False), "check returned a ndarray: return the relative error"),
+        (None, "check returned None: return the relative error"),
+        ("0.0", "check returned '0.0': return the relative error"),
+        (np.ones(3), "check returned a ndarray: return the relative error"),
+        (object(), "check returned a object: return the relative error"),
+        (-1e9, "check returned -1e.09, below 0: return the relative error"),
+        (1 + 1j, "check returned a complex: return the relative error"),
+    ],
+)
+def test_a_check_must_return_the_relative_error(returned, said):
+    verifier = make_verifier(None, lambda output: returned, None, ())
+    with pytest.raises(InvalidValueError, match=said):
+        verifier.verify(np.ones(2), "now")
+
+
+@pytest.mark.parametrize("returned", [0.001, np.float32(0.001), np.array(0.001), 0])
+def test_numbers_of_any_kind_are_errors(returned):
+    verifier = make_verifier(None, lambda output: returned, None, ())
+    verifier.verify(None, "now")
+    assert verifier.max_error == pytest.approx(float(np.ravel(returned)[0]))
+
+
+@pytest.mark.parametrize("returned", [math.nan, math.inf])
+def test_a_check_that_returns_no_finite_number_found_a_wrong_result(returned):
+    with pytest.raises(WrongResultError, match="NaN or Inf"):
+        make_verifier(None, lambda output: returned, None, ()).verify(None, "now")
+
+
+@pytest.mark.parametrize("reference", [(), [], {}, (None,), np.empty((0, 4)), lambda: None, lambda: ()])
+def test_a_reference_without_a_number_checks_nothing(reference):
+    with pytest.raises(InvalidValueError, match="the reference holds no number"):
+        make_verifier(reference, None, None, ())
+
+
+@pytest.mark.parametrize("tolerance", [math.inf, math.nan, 1.0, 7, True, "0.1", (0.1,)])
+def test_a_tolerance_that_nothing_could_exceed_is_refused(tolerance):
+    with pytest.raises(InvalidValueError, match="tolerance must be"):
+        make_verifier(np.ones(1), None, tolerance, ())
+
+
+def test_a_check_that_is_no_function_is_refused():
+    with pytest.raises(InvalidValueError, match="check must be a function"):
+        make_verifier(None, 0.5, None, ())

@@ -47,7 +47,7 @@ def test_every_answer_is_positive_inside_its_interval_and_the_sum_of_its_parts(
     found = decode(
         chip, B=batch, Hq=heads[0], Hkv=heads[1], Skv=keys, Sq=query, D=dim, activation_format="BF16", kv_format=kv
     )
-    assert 0 < found.low_s[0] < found.time_s[0] < found.high_s[0] < 1e4
+    assert 0 < found.low_s[0] <= found.time_s[0] <= found.high_s[0] < 1e4
     parts = found.additive_parts()
     assert all(value[0] >= -1e-15 for value in parts.values())
     assert sum(value[0] for value in parts.values()) == pytest.approx(found.time_s[0], rel=1e-9)

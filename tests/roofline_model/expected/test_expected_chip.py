@@ -42,9 +42,7 @@ def test_an_unknown_family_names_the_known_ones():
 
 def test_every_nvidia_chip_of_the_registry_is_described():
     described = [
-        ChipSpec.of(chip, "BF16").key
-        for chip in list_hardware()
-        if chip.vendor == "nvidia" and not chip.is_placeholder
+        ChipSpec.of(chip, "BF16").key for chip in list_hardware() if chip.vendor == "nvidia" and not chip.is_placeholder
     ]
     assert {"gb10", "h100-sxm", "b200", "orin-agx-64gb", "thor-t5000"} <= set(described)
 

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from roofline_model import InvalidValueError
-from roofline_model.expected.correction import KNOT_COUNT, KNOTS_K, KNOTS_M, KNOTS_N, LARGEST_LOG, Correction, fit_correction
+from roofline_model.expected.correction import (
+    KNOT_COUNT,
+    KNOTS_K,
+    KNOTS_M,
+    KNOTS_N,
+    LARGEST_LOG,
+    Correction,
+    fit_correction,
+)
 
 
 def shapes(count, seed=1):
@@ -72,7 +80,9 @@ def test_outliers_move_it_little_and_values_stay_in_range():
 def test_rows_of_more_weight_count_more():
     m, n, k = np.full(2, 64.0), np.full(2, 2048.0), np.full(2, 2048.0)
     logs = np.array([0.0, 0.1])
-    even, heavy = (fit_correction(m, n, k, logs, np.array(w)).logs(m[:1], n[:1], k[:1])[0] for w in ([50.0, 50.0], [10.0, 90.0]))
+    even, heavy = (
+        fit_correction(m, n, k, logs, np.array(w)).logs(m[:1], n[:1], k[:1])[0] for w in ([50.0, 50.0], [10.0, 90.0])
+    )
     assert even == pytest.approx(0.05, abs=0.01)
     assert heavy > even + 0.02
 
@@ -80,5 +90,5 @@ def test_rows_of_more_weight_count_more():
 def test_a_surface_has_its_size_and_range():
     with pytest.raises(InvalidValueError, match=str(KNOT_COUNT)):
         Correction((0.0,) * (KNOT_COUNT - 1))
-    with pytest.raises(InvalidValueError, match="0.7"):
+    with pytest.raises(InvalidValueError, match=r"0\.7"):
         Correction((0.8,) + (0.0,) * (KNOT_COUNT - 1))

@@ -144,7 +144,9 @@ def test_many_rows_are_priced_as_one_by_one(key, family):
     m, n, k = (np.maximum(1, (2 ** rng.uniform(0, high, 60)).astype(int)) for high in (13, 16, 16))
     copies = np.where(rng.uniform(size=60) < 0.5, 2.0, COLD)
     together = priced(fitted, m, n, k, weight_copies=copies)
-    alone = [float(priced(fitted, *row[:3], weight_copies=row[3]).time_s[0]) for row in zip(m, n, k, copies, strict=True)]
+    alone = [
+        float(priced(fitted, *row[:3], weight_copies=row[3]).time_s[0]) for row in zip(m, n, k, copies, strict=True)
+    ]
     np.testing.assert_allclose(together.time_s, alone, rtol=1e-12)
     assert len(together) == len(together.binding) == len(together.kernel) == 60
 
@@ -219,7 +221,9 @@ def test_narrow_weights_are_read_with_their_scales():
     parts = priced(fitted, 1, 16384, 16384).parts
     constants, chip = fitted.constants, fitted.chip
     # 4 bit and a 16-bit scale per 128: 0.515625 bytes
-    assert parts["dram"][0] == pytest.approx(16384**2 * 0.515625 / (constants.gemv_dram_ratio * chip.bandwidth_bytes_per_s))
+    assert parts["dram"][0] == pytest.approx(
+        16384**2 * 0.515625 / (constants.gemv_dram_ratio * chip.bandwidth_bytes_per_s)
+    )
 
 
 def test_an_output_smaller_than_every_tile_still_has_a_kernel():

@@ -36,7 +36,10 @@ def test_tables_are_read_by_regime_and_checked():
 
 
 def test_widening_adds_logs_in_quadrature():
-    three, four = IntervalTable((np.exp(-0.3),) * 6, (np.exp(0.3),) * 6), IntervalTable((np.exp(-0.4),) * 6, (np.exp(0.4),) * 6)
+    three, four = (
+        IntervalTable((np.exp(-0.3),) * 6, (np.exp(0.3),) * 6),
+        IntervalTable((np.exp(-0.4),) * 6, (np.exp(0.4),) * 6),
+    )
     both = three.widened(four, 1.0)
     assert both.high[0] == pytest.approx(np.exp(0.5))
     assert both.low[0] == pytest.approx(np.exp(-0.5))

@@ -60,7 +60,9 @@ def test_warm_weights_are_faster_than_cold_ones():
 
 def test_the_cast_is_part_of_the_call_only_when_asked():
     work = gemm(16, 4096, 4096, a="FP8")
-    without, with_cast = (predict_expected(work, "h100-sxm", dynamic_activation_quantization=casts) for casts in (False, True))
+    without, with_cast = (
+        predict_expected(work, "h100-sxm", dynamic_activation_quantization=casts) for casts in (False, True)
+    )
     assert "cast" not in dict(without.parts)
     assert dict(with_cast.parts)["cast"] > 0
     assert with_cast.time_s > without.time_s

@@ -46,7 +46,9 @@ def test_a_sibling_takes_the_constants_as_they_are(key, source):
     # A geometric mean of one: equal up to the last bit.
     for name in ("launch_s", "tensor_ratio", "dram_ratio", "l2_ratio", "sm_ratio", "k_step_s"):
         assert getattr(found.constants, name) == pytest.approx(getattr(own(source).constants, name), rel=1e-12)
-    assert all(mine > theirs for mine, theirs in zip(widths(found.intervals), widths(own(source).intervals), strict=True))
+    assert all(
+        mine > theirs for mine, theirs in zip(widths(found.intervals), widths(own(source).intervals), strict=True)
+    )
 
 
 def test_a_chips_own_constants_come_first():
@@ -62,7 +64,9 @@ def test_supply_follows_the_tensor_peak_across_families():
     per_flop = source.constants.l2_ratio * source.chip.load_bytes_per_flop
     assert found.constants.l2_ratio * found.chip.load_bytes_per_flop == pytest.approx(per_flop, rel=1e-9)
     # latencies stay in clocks
-    assert found.constants.k_step_s * found.chip.clock_hz == pytest.approx(source.constants.k_step_s * source.chip.clock_hz)
+    assert found.constants.k_step_s * found.chip.clock_hz == pytest.approx(
+        source.constants.k_step_s * source.chip.clock_hz
+    )
     # the family's own L2
     assert (found.constants.l2_share_ratio, found.constants.l2_edge_factor) == (0.50, 10)
 
@@ -123,7 +127,12 @@ def test_a_surface_learnt_in_cache_is_not_used_cold():
 
 def test_weight_copies_of_the_published_tables():
     # clip(ceil(L2 / bytes), 1, 5); bytes = n · k · 2 or · 1
-    assert rotated_copies(chip("h100-sxm"), "BF16", [128, 4096, 4096, 8192], [128, 2048, 4096, 8192]).tolist() == [5, 4, 2, 1]
+    assert rotated_copies(chip("h100-sxm"), "BF16", [128, 4096, 4096, 8192], [128, 2048, 4096, 8192]).tolist() == [
+        5,
+        4,
+        2,
+        1,
+    ]
     assert rotated_copies(chip("h100-sxm"), "FP8", 4096, 4096).tolist() == 4
     assert rotated_copies(chip("b200"), "NVFP4", 128, 128) == float("inf")
     assert rotated_copies(chip("l40s"), "INT4", 128, 128) == float("inf")

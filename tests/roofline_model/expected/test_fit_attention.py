@@ -23,7 +23,9 @@ from roofline_model.expected.fit_set import fit_rows
 from roofline_model.expected.gemm_constants import Evidence
 from roofline_model.expected.table import read_kernel_table
 
-HEADER = "device,op,phase,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,window,activation_format,kv_format,time_s,source"
+HEADER = (
+    "device,op,phase,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,window,activation_format,kv_format,time_s,source"
+)
 TRUE = {
     "prefill": {"launch_us_16bit": 9.0, "efficiency_128_16bit": 0.55, "dram_ratio": 0.8},
     "decode": {"launch_us_16bit": 6.5, "cta_us_16bit": 4.0, "token_ns_16bit": 12.0, "dram_ratio": 0.75, "head_token_ns_16bit": 16.0},

@@ -1,0 +1,170 @@
+"""Write the tables of docs/validation.md anew from a table of measured kernels: python scripts/make_validation.py KERNELS.csv
+
+The rows are not in this repository, so CI does not run this; what it writes says which file it was (SHA-256) and how many
+rows. Takes about three minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from roofline_model.expected.accuracy import Accuracy, GroupAccuracy, accuracy
+from roofline_model.expected.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table
+from roofline_model.expected.table import read_kernel_table
+from roofline_model.expected.table_prediction import TablePrediction, group_accuracies, predict_table, total_accuracy
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation.md"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page's tables; returns the exit code."""
+    if len(arguments) != 1:
+        print("usage: python scripts/make_validation.py KERNELS.csv", file=sys.stderr)
+        return 2
+    table = read_kernel_table(arguments[0])
+    shipped = predict_table(table)
+    crossed = cross_validated_table(shipped, progress=_tell)
+    left_out = chips_left_out(table, progress=_tell)
+    print(file=sys.stderr)
+    text = PAGE.read_text(encoding="utf-8")
+    parts = {
+        "file": f"`{table.name}`, {len(table):,} rows, SHA-256 `{table.sha256}`.",
+        "summary": summary(crossed),
+        "groups": groups_table(crossed),
+        "sizes": sizes_table(crossed),
+        "shipped": shipped_line(shipped),
+        "chips": chips_table(left_out),
+    }
+    for name, body in parts.items():
+        text = replaced(text, name, body)
+    PAGE.write_text(text, encoding="utf-8")
+    print(PAGE)
+    return 0
+
+
+def replaced(text: str, name: str, body: str) -> str:
+    """Return the page with the text between two markers replaced; raises `ValueError` when the marker is not there."""
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"{PAGE.name} has no marker <!-- {name} -->")
+    return pattern.sub(lambda found: f"{found[1]}{body}{found[2]}", text)
+
+
+def summary(found: TablePrediction) -> str:
+    """Return the mean over chips by operator and kind of format, as the project's aims count."""
+    kinds: dict[str, list[GroupAccuracy]] = {}
+    for one in _rows_by_kind(found):
+        kinds.setdefault(one.formats, []).append(one)
+    lines = ["| | chips | MAPE | median | bias | in the 80 % interval | ideal roofline's MAPE |", "|---|---|---|---|---|---|---|"]
+    for kind, members in kinds.items():
+        told = [one.expected for one in members]
+        lines.append(
+            f"| {kind} | {len(members)} | **{_mean(told, 'mape_ratio')}** | {_mean(told, 'median_ratio')} | {_mean(told, 'bias_ratio', True)} "
+            f"| {_mean(told, 'coverage_ratio')} | {_mean([one.ideal for one in members], 'mape_ratio')} |"
+        )
+    total = total_accuracy(found)
+    lines.append(
+        f"| all rows | | {_percent(total.expected.mape_ratio)} | {_percent(total.expected.median_ratio)} | {_percent(total.expected.bias_ratio, True)} "
+        f"| {_percent(total.expected.coverage_ratio)} | {_percent(total.ideal.mape_ratio)} |"
+    )
+    return "\n".join(lines)
+
+
+def _rows_by_kind(found: TablePrediction) -> list[GroupAccuracy]:
+    """Return one group per chip and kind: products by kernel family with both phases, attention by phase."""
+    table = found.table
+    members: dict[tuple[str, str], list[int]] = {}
+    for i in range(len(table)):
+        op, weight = table.texts["op"][i], table.text("weight_format")[i]
+        if op == "attention":
+            kind = f"attention {table.text('phase')[i]}"
+        else:
+            words = {"FP8_E4M3": "FP8 with its cast", "NVFP4": "NVFP4 with its cast", "INT8": "weight-only", "INT4": "weight-only"}
+            kind = f"GEMM {words.get(weight, weight)}"
+        members.setdefault((kind, table.texts["device"][i]), []).append(i)
+    groups = []
+    for (kind, device), rows in sorted(members.items()):
+        measured = found.measured_s[rows]
+        told = accuracy(found.expected_s[rows], measured, found.low_s[rows], found.high_s[rows])
+        groups.append(GroupAccuracy(device, "", "", kind, len(rows), told, accuracy(found.ideal_s[rows], measured), ""))
+    return groups
+
+
+def groups_table(found: TablePrediction) -> str:
+    """Return the errors per device × op × phase × format."""
+    lines = [
+        "| op | phase | device | formats | rows | MAPE | median | p90 | bias | in 80 % | ideal MAPE |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats)):
+        lines.append(
+            f"| {one.op} | {one.phase} | {one.device} | {one.formats} | {one.expected.row_count} | {_columns(one.expected)} "
+            f"| {_percent(one.ideal.mape_ratio)} |"
+        )
+    return "\n".join(lines)
+
+
+def sizes_table(found: TablePrediction) -> str:
+    """Return where the error sits: by rows of a product, and by length of attention."""
+    table, lines = found.table, ["| slice | rows | MAPE | median | p90 | bias | in 80 % |", "|---|---|---|---|---|---|---|"]
+    numbers, ops = table.numbers, table.texts["op"]
+    slices = [
+        *(("gemm", "m", low, high) for low, high in ((1, 1), (2, 16), (17, 256), (257, 10**9))),
+        *(("attention", "kv_len", low, high) for low, high in ((1, 255), (256, 4095), (4096, 10**9))),
+        *(("attention", "head_dim", size, size) for size in (64, 128, 192, 256, 512)),
+    ]
+    for op, column, low, high in slices:
+        rows = [i for i in range(len(table)) if ops[i] == op and low <= numbers[column][i] <= high]
+        if rows:
+            told = total_accuracy(found, rows).expected
+            span = f"{low}" if low == high else f"≥ {low}" if high == 10**9 else f"{low} to {high}"
+            lines.append(f"| {op}, {column} {span} | {told.row_count} | {_columns(told)} |")
+    return "\n".join(lines)
+
+
+def shipped_line(found: TablePrediction) -> str:
+    """Return the in-sample figures of the constants that ship, in a sentence."""
+    told = total_accuracy(found).expected
+    return (
+        f"With the shipped constants, which were fitted on these rows: MAPE {_percent(told.mape_ratio)}, median "
+        f"{_percent(told.median_ratio)}, {_percent(told.coverage_ratio)} inside the interval. That is no test; the table above is."
+    )
+
+
+def chips_table(left_out: Sequence[ChipLeftOut]) -> str:
+    """Return the errors of whole chips predicted from the constants of others."""
+    lines = [
+        "| chip left out | what | constants of | provenance | rows | MAPE | median | p90 | bias | in 80 % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in sorted(left_out, key=lambda one: (one.op, one.part, one.device)):
+        lines.append(
+            f"| {one.device} | {one.op} {one.part} | {', '.join(one.sources)} | {one.provenance.removeprefix('transferred-')} "
+            f"| {one.unseen.row_count} | {_columns(one.unseen)} |"
+        )
+    return "\n".join(lines)
+
+
+def _columns(told: Accuracy) -> str:
+    values = (told.mape_ratio, told.median_ratio, told.p90_ratio)
+    return " | ".join([*map(_percent, values), _percent(told.bias_ratio, True), _percent(told.coverage_ratio)])
+
+
+def _mean(told: Sequence[Accuracy], name: str, signed: bool = False) -> str:
+    values = [value for one in told if (value := getattr(one, name)) is not None]
+    return _percent(sum(values) / len(values), signed) if values else "–"
+
+
+def _percent(ratio: float | None, signed: bool = False) -> str:
+    return "–" if ratio is None else f"{ratio * 100:{'+' if signed else ''}.1f}"
+
+
+def _tell(what: str, done: int, total: int) -> None:
+    print(f"\r{done}/{total} {what:<60}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
