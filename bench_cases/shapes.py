@@ -116,7 +116,7 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
         return _once(_model_shapes([get_model(asked[4:])], STANDARD_ROWS, with_all_layers=True))
     if name.endswith(".csv"):
         return _once(read_csv(Path(asked).expanduser()))
-    if asked[:1].isdigit() or asked.startswith("-"):
+    if is_product_list(asked):
         items = [item for item in asked.split(",") if item.strip()]
         return _once(Shape(*parse_shape(item), origin="given") for item in items)
     raise UnknownNameError(
@@ -125,6 +125,22 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
         [*_SETS, *(f"llm:{model}" for model in models())],
         fix="Or give MxNxK,… or a FILE.csv with columns m,n,k.",
     )
+
+
+def is_product_list(text: str) -> bool:
+    """Return whether `--roofline-shapes TEXT` gives sizes of products (a list or a CSV file) and not a set of models."""
+    asked = text.strip()
+    if asked.lower().startswith("llm:"):
+        return False
+    return asked.lower().endswith(".csv") or asked[:1].isdigit() or asked.startswith("-")
+
+
+def models_of(text: str) -> tuple[ModelShape, ...]:
+    """Return the models behind `--roofline-shapes TEXT`, a text that `resolve_shapes` takes: none for sizes of products."""
+    asked = text.strip()
+    if is_product_list(asked):
+        return ()
+    return (get_model(asked[4:]),) if asked.lower().startswith("llm:") else tuple(_standard_models())
 
 
 def read_csv(path: Path) -> list[Shape]:

@@ -15,7 +15,7 @@ from statistics import median
 from plugin.terminal_notes import Line, flag_lines, wrapped
 from results.flags import DOUBTFUL_FLAGS
 from results.records import PredictionRecord, Record
-from results.replication import TotalInterval, total_intervals
+from results.replication import TotalInterval, total_intervals, width_text
 from results.state_records import NoiseFloor
 from results.verdict import GroupKey, groups, shape_verdicts
 from roofline_model.case import Case
@@ -129,7 +129,7 @@ def summary_lines(
     for key, rows in blocks.items():
         lines += _block(key, rows, width, left_out)
         if key in verdicts:
-            lines.append(Line(f"  → {verdicts[key].sentence}", "bold"))
+            lines += wrapped(f"  → {verdicts[key].sentence}", "bold", width, indent="    ")
         lines.append(Line(""))
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
     lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
@@ -219,7 +219,7 @@ def _plus_minus(row: _CaseRow) -> str:
     ratio = row.total_ratio if row.total_ratio is not None else row.within_ratio
     if ratio is None:
         return "–"
-    return f"{ratio * 100:.{1 if ratio < 0.995 else 0}f} %" + ("*" if row.total_ratio is None else "")
+    return width_text(ratio) + ("*" if row.total_ratio is None else "")
 
 
 def _rate(row: _CaseRow) -> str:
@@ -346,6 +346,8 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
             "light",
             width,
         )
+    if any(row.median_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
+        lines += wrapped("± –: too few samples for an interval of the median", "light", width)
     if left_out:
         names = ", ".join(sorted(left_out))
         lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)

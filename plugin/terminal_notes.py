@@ -15,7 +15,7 @@ from results.verdict import times_faster
 from roofline_model.units import format_time
 
 MOST_WIDTH = 120
-_TOLD_APART = ("quarantined", "capped")
+_TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
 
 
@@ -50,11 +50,15 @@ def flag_lines(
             f"{'it' if len(capped) == 1 else 'them'} again ({_named(capped)})", "yellow", width,
         )  # fmt: skip
     lines += _worker_lines(records, processes, width)
-    beaten = len({record.case.case_key for record in records if _beats_measured_roof(record)})
+    if impossible := by_flag.get("above-roof", []):
+        lines += wrapped(
+            f"above-roof (!): {_counted(impossible)}: {FLAGS['above-roof'].meaning} ({_named(impossible)})", "yellow", width
+        )  # fmt: skip
+    beaten = {record.case.case_key: record.case.id for record in records if _beats_measured_roof(record)}
     if beaten:
         lines += wrapped(
-            f"above the roof: {beaten} case{'s' if beaten > 1 else ''} ran more than 5 % faster than the ceilings measured on this "
-            "machine: run `roofline calibrate` while it is quiet",
+            f"above the roof: {_counted(list(beaten.values()))} ran more than 5 % faster than the ceilings measured on this "
+            f"machine: run `roofline calibrate` while it is quiet ({_named(list(beaten.values()))})",
             "yellow",
             width,
         )
@@ -62,7 +66,7 @@ def flag_lines(
         count = len(by_flag.get(flag.key, []))
         if count and flag.key not in _TOLD_APART:
             mark = " (!)" if flag.is_doubtful else ""
-            text = f"{flag.key}{mark}: {count} case{'s' if count > 1 else ''}: {flag.meaning}"
+            text = f"{flag.key}{mark}: {_counted(by_flag[flag.key])}: {flag.meaning}"
             lines += wrapped(text, "yellow" if flag.is_doubtful else "", width)
     return lines
 
@@ -126,8 +130,13 @@ def _cases_by_flag(records: Sequence[Record]) -> dict[str, list[str]]:
     return {flag: list(cases.values()) for flag, cases in found.items()}
 
 
+def _counted(cases: Sequence[str]) -> str:
+    """Return `1 case`, `2 cases`."""
+    return f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
+
+
 def _of(cases: list[str], measured: int) -> str:
-    return f"{len(cases)} of {measured} cases {'is' if len(cases) == 1 else 'are'}"
+    return f"{len(cases)} of {measured} case{'' if measured == 1 else 's'} {'is' if len(cases) == 1 else 'are'}"
 
 
 def _named(cases: list[str]) -> str:
@@ -139,6 +148,8 @@ def _slowdown(reading: CanaryReading) -> float:
 
 
 def _beats_measured_roof(record: Record) -> bool:
-    """A cold case above a datasheet roof is a wrong measurement; above a roof measured here the ceiling was too low."""
+    """Above a roof measured here by a little the ceiling was too low; by more than that the case is flagged `above-roof`."""
     ideal, measured = record.ideal, record.measurement
+    if measured is not None and "above-roof" in measured.flags:
+        return False
     return bool(ideal and measured and ideal.provenance == "measured-here" and ideal.time_s > 1.05 * measured.median_s)

@@ -86,7 +86,11 @@ def _baseline_name(baselines: list[Configuration]) -> str:
     if len(names) == 1:
         return next(iter(names))
     # BF16 also where another 16-bit kernel is up to 5 % faster: this is no "best 16-bit kernel".
-    return f"the 16-bit baseline ({' or '.join(names)})" if all(one.is_sixteen_bit for one in baselines) else "the baseline"
+    return (
+        f"the 16-bit baseline ({' or '.join(names)})"
+        if all(one.is_sixteen_bit for one in baselines)
+        else "the baseline"
+    )
 
 
 def _level(results: list[ShapeResult]) -> str:

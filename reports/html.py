@@ -27,6 +27,7 @@ from reports.small_plots import draw_canaries, draw_samples
 from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import HardwareProfile, Record, RunInfo
+from results.replication import width_text
 from results.state_records import CanaryReading, NoiseFloor
 from results.verdict import times_faster
 from roofline_model.errors import RooflineError
@@ -157,6 +158,8 @@ def _template() -> Template:
     environment.filters.update(
         time=format_time,
         percent=format_percent,
+        width=lambda ratio: "–" if ratio is None else width_text(ratio),
+        meanings=lambda flags: "; ".join(f"{flag}: {FLAGS[flag].meaning}" for flag in flags),
         signed_percent=lambda ratio: format_percent(ratio, signed=True),
         bandwidth=format_bandwidth,
         flops=format_flops,

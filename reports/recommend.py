@@ -16,6 +16,7 @@ from reports.case_rows import CaseRow, case_rows
 from reports.display_text import shown
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
+from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import Record
 from results.replication import total_intervals
 from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, times_faster
@@ -59,6 +60,8 @@ class RankedRow:
     reason: str
     record_ids: tuple[str, ...]
     """The stored records behind the row."""
+    doubts: tuple[str, ...] = ()
+    """The flags of its measurements that put the time in doubt, in the order they are explained."""
 
     @property
     def is_emulated(self) -> bool:
@@ -204,6 +207,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         quality=shown(candidate.quality) if candidate else "",
         reason=_reason(one, baseline, predicted, measured),
         record_ids=tuple(row.record_id for row in one.rows),
+        doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & one.contender.flags),
     )
 
 

@@ -19,6 +19,7 @@ class Flag:
 
 _ALL = (
     Flag("noisy", "the median's interval is wider than ±5 %", True),
+    Flag("few-samples", "too few samples for an interval of the median; --roofline-max-seconds gives more", False),
     Flag("drift", "the times rose or fell while they were taken", True),
     Flag("bimodal", "the times fall into two groups: the median lies in one of them or between, look at the samples", True),
     Flag("capped", "the clock was held down (power, heat or supply) in every try: the time is of the capped chip", True),
@@ -27,6 +28,7 @@ _ALL = (
     Flag("stolen", "the hypervisor gave more than 2 % of the CPUs to other machines: times are too long", True),
     Flag("shared-device", "another process used the GPU meanwhile: times are too long", True),
     Flag("cold-unproven", "the last-level cache's size is unknown: operands may have come from cache", True),
+    Flag("above-roof", "far faster than the chip's ceilings allow: work= counts too much, or the kernel does not touch its operands", True),
     Flag("launch-gaps", "the host could not queue the calls in time: launches are in the times", True),
     Flag("not-steady", "power or clock were still moving when sampling began: this is not the sustained speed", True),
     Flag("outliers", "more than 5 % of the samples lie far from the rest; the median is robust, the tail is real", False),

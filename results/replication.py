@@ -111,6 +111,13 @@ def agree(one: TotalInterval, other: TotalInterval) -> bool | None:
     return abs(math.log(one.estimate_s / other.estimate_s)) <= math.hypot(one.half_width_log, other.half_width_log)
 
 
+def width_text(half_width_ratio: float) -> str:
+    """Print half an interval as the ± of a table does: `1.2 %`, `140 %`, `>999 %`; beyond that only its size is known."""
+    if half_width_ratio >= 9.995:
+        return ">999 %"
+    return f"{half_width_ratio * 100:.{1 if half_width_ratio < 0.995 else 0}f} %"
+
+
 def total_text(interval: TotalInterval) -> str:
     """Return the ± of a table: `±1.2 %`, `±3.1 % (floor)`, or `one process` where no interval can be given."""
     width = interval.half_width_ratio

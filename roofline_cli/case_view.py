@@ -279,7 +279,9 @@ def _width() -> int:
 
 
 def _plus_minus(ratio: float | None) -> str:
-    return "not known" if ratio is None else f"±{ratio * 100:.{1 if ratio < 0.995 else 0}f} %"
+    from roofline_cli.numbers import plus_minus
+
+    return "not known" if ratio is None else plus_minus(ratio)
 
 
 def _method_json(row: CaseRow) -> dict[str, Any] | None:

@@ -91,18 +91,19 @@ def print_comparison(comparison: Comparison) -> None:
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
     rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
     predicted, measured = paired_times([row.case.ideal_s for row in rows], [row.case.measured_s for row in rows])
+    expected, _ = paired_times([row.case.expected_s for row in rows], [])
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Predicted", "right"), Column("Measured", "right", hide_empty=True),
-        Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Bound", drop=3),
+        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Ideal", "right"), Column("Expected", "right", drop=4, hide_empty=True), Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Exp. err.", "right", drop=5, hide_empty=True), Column("Bound", drop=3),
         Column("Rate", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Meas.", "right", hide_empty=True),
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
-            row.case.precision, row.case.kernel, ideal, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus_cell(row.summary),
-            format_percent(row.case.error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
+            row.case.precision, row.case.kernel, ideal, likely, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus_cell(row.summary),
+            format_percent(row.case.error_ratio, signed=True), format_percent(row.case.expected_error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
             speedup(row.predicted_speedup), speedup(row.measured_speedup),
         ]
-        for row, ideal, time in zip(rows, predicted, measured, strict=True)
+        for row, ideal, likely, time in zip(rows, predicted, expected, measured, strict=True)
     ]  # fmt: skip
     shape = comparison.rows[0].case if comparison.rows else None
     what = (

@@ -58,8 +58,10 @@ def speedup(ratio: float | None) -> str:
 
 
 def plus_minus(half_width_ratio: float | None) -> str:
-    """Print half an interval's width as `±1.2 %`; missing → `–`."""
-    return MISSING if half_width_ratio is None else f"±{half_width_ratio * 100:.1f} %"
+    """Print half an interval's width as `±1.2 %`, `±>999 %` where it has no useful limit; missing → `–`."""
+    from results.replication import width_text
+
+    return MISSING if half_width_ratio is None else f"±{width_text(half_width_ratio)}"
 
 
 def decimal_bytes(size_bytes: float | None) -> str:

@@ -32,6 +32,7 @@ from roofline_cli.predict_model import predict_model_command
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
+    from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.formats import NumberFormat
     from roofline_model.hardware import Device
     from roofline_model.operators import Operator
@@ -52,6 +53,8 @@ class FormatPrediction:
     prediction: Prediction
     speedup_ratio: float | None
     """Time of the 16-bit baseline over this time; None when the chip has no 16-bit rate."""
+    expected: ExpectedPrediction | None = None
+    no_expected_reason: str = ""
 
     @property
     def operands(self) -> str:
@@ -136,6 +139,7 @@ def predict_table(
     `UnsupportedError`.
     """
     from roofline_model.errors import UnsupportedError
+    from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats import get_format
     from roofline_model.roofline import predict
 
@@ -159,7 +163,9 @@ def predict_table(
             left_out.append((pair_label(pair), str(error)))
             continue
         speedup = None if baseline_s is None else baseline_s / prediction.time_s
-        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup))
+        expected = predict_expected(work, hardware)
+        reason = "" if expected is not None else why_no_expected(work, hardware)
+        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup, expected, reason))
     if not rows:
         raise UnsupportedError(
             f"{hardware.key} declares none of the default formats. Declared: {', '.join(sorted(hardware.paths)) or 'none'}; name some with --formats"
@@ -192,14 +198,17 @@ def print_table(table: PredictionTable) -> None:
     op = table.rows[0].work.op
     notes: list[str] = []
     times = common_time([row.prediction.time_s for row in table.rows])
+    expected = common_time([row.expected.time_s if row.expected else None for row in table.rows])
     lines: list[list[Cell]] = []
-    for row, time in zip(table.rows, times, strict=True):
+    for row, time, expected_time in zip(table.rows, times, expected, strict=True):
         prediction = row.prediction
         lines.append(
             [
                 row.label,
                 row.operands,
                 time,
+                expected_time,
+                prediction_rows.expected_interval(row.expected),
                 intensity(prediction.intensity_flop_per_byte),
                 intensity(prediction.critical_intensity_flop_per_byte),
                 speedup(row.speedup_ratio),
@@ -209,14 +218,24 @@ def print_table(table: PredictionTable) -> None:
             ]
         )
     columns = (
-        Column("Format"), Column("Operands"), Column("Time", "right"), Column("AI", "right"), Column("Critical AI", "right"),
+        Column("Format"), Column("Operands"), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("80 %", "right", drop=4, hide_empty=True), Column("AI", "right", drop=3), Column("Critical AI", "right", drop=2),
         Column(f"vs {table.baseline or '16-bit'}", "right"), Column("Bound"), Column("Path", drop=1), Column("Notes"),
     )  # fmt: skip
     show_table(columns, lines, title=f"{op} M={m} N={n} K={k} on {table.hardware.key}: {table.hardware.name}")
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
     _print_left_out(table)
-    show_line(f"Ideal times (speed of light); AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
+    show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
+    if sentence := _expected_sentence(table):
+        show_line(sentence, style="dim")
+
+
+def _expected_sentence(table: PredictionTable) -> str:
+    """Say what the expected times are and where they come from, or why there are none."""
+    known = list(dict.fromkeys(row.expected.provenance for row in table.rows if row.expected is not None))
+    if not known:
+        return "" if table.hardware.is_placeholder else table.rows[0].no_expected_reason
+    return f"Expected: what a good kernel takes, launch included, with the interval that holds four times in five ({', '.join(known)})."
 
 
 def _print_left_out(table: PredictionTable) -> None:
@@ -284,4 +303,5 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "provenance": prediction.provenance,
         "model_version": prediction.model_version,
         "notes": list(prediction.notes),
+        **prediction_rows.expected_json(row.expected, row.no_expected_reason),
     }

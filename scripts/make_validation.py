@@ -9,14 +9,28 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "validation.md"
+FEW = 30
+"""Rows of the chip's own, per kernel family (attention: per phase)."""
+
+sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
 from roofline_model.expected.accuracy import Accuracy, GroupAccuracy, accuracy
 from roofline_model.expected.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table
-from roofline_model.expected.table import read_kernel_table
-from roofline_model.expected.table_prediction import TablePrediction, group_accuracies, predict_table, total_accuracy
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation.md"
+from roofline_model.expected.fit import FitPlan, fit_table
+from roofline_model.expected.kernel_labels import phase_of
+from roofline_model.expected.table import KernelTable, read_kernel_table
+from roofline_model.expected.table_prediction import (
+    KnownConstants,
+    TablePrediction,
+    group_accuracies,
+    predict_table,
+    total_accuracy,
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     left_out = chips_left_out(table, progress=_tell)
     print(file=sys.stderr)
     text = PAGE.read_text(encoding="utf-8")
+    few = few_rows_table(table)
     parts = {
         "file": f"`{table.name}`, {len(table):,} rows, SHA-256 `{table.sha256}`.",
         "summary": summary(crossed),
@@ -37,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         "sizes": sizes_table(crossed),
         "shipped": shipped_line(shipped),
         "chips": chips_table(left_out),
+        "few": few,
     }
     for name, body in parts.items():
         text = replaced(text, name, body)
@@ -146,6 +162,51 @@ def chips_table(left_out: Sequence[ChipLeftOut]) -> str:
             f"| {one.unseen.row_count} | {_columns(one.unseen)} |"
         )
     return "\n".join(lines)
+
+
+def few_rows_table(table: KernelTable) -> str:
+    """Return the errors of each chip from other chips' constants, before and after a fit to `FEW` rows of its own."""
+    plan = FitPlan(date="", source="", is_generic=True)
+    fitted = fit_table(table, plan, progress=_tell)
+    lines = ["| chip | what | from other chips alone | after | rows fitted | rows scored |", "|---|---|---|---|---|---|"]
+    parts: dict[tuple[str, str], list[int]] = {}
+    for i, device in enumerate(table.texts["device"]):
+        parts.setdefault((device, _part(table, i)), []).append(i)
+    for (device, part), rows in sorted(parts.items()):
+        known = KnownConstants(
+            gemm=tuple(one for one in fitted.gemm if one.chip.key != device),
+            attention=tuple(one for one in fitted.attention if one.chip.key != device),
+        )
+        chosen = _spread(table, rows)
+        rest = table.take(sorted(set(rows) - set(chosen)))
+        before = predict_table(rest, known)
+        if not before.is_scored.any():
+            continue
+        began = replace(plan, is_generic=False, with_folds=False, gemm_library=known.gemm, attention_library=known.attention)
+        own = fit_table(table.take(chosen), began)
+        after = predict_table(rest, KnownConstants((*own.gemm, *(known.gemm or ())), (*own.attention, *(known.attention or ()))))
+        alone, told = total_accuracy(before).expected, total_accuracy(after).expected
+        lines.append(
+            f"| {device} | {part} | {_percent(alone.mape_ratio)} / {_percent(alone.median_ratio)} | {_percent(told.mape_ratio)} / "
+            f"{_percent(told.median_ratio)} | {len(chosen)} | {told.row_count} |"
+        )
+    return "\n".join(lines)
+
+
+def _part(table: KernelTable, i: int) -> str:
+    if table.texts["op"][i] == "attention":
+        return f"attention {phase_of(table, i)}"
+    return f"gemm {table.text('weight_format')[i]}"
+
+
+def _spread(table: KernelTable, rows: Sequence[int]) -> list[int]:
+    """Return `FEW` rows of a part spread evenly over its sizes: in the order of bytes, every so many."""
+    n = table.numbers
+    is_attention = table.texts["op"][rows[0]] == "attention"
+    size = n["batch"] * n["kv_heads"] * n["kv_len"] if is_attention else n["n"] * n["k"]
+    other = n["q_len"] if is_attention else n["m"]
+    ordered = sorted(rows, key=lambda i: (table.text("kv_format")[i], round(float(other[i]) ** 0.3), float(size[i])))
+    return [ordered[int((step + 0.5) * len(ordered) / FEW)] for step in range(FEW)]
 
 
 def _columns(told: Accuracy) -> str:

@@ -45,15 +45,26 @@ _STORAGE = {
 }
 
 
-def dequant_matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
-    """Build decode-then-multiply for the weight format of `kernel`."""
-    storage = _STORAGE[kernel.weight]
-    a, held = activation.to(torch.bfloat16), storage.quantize(weight)
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A quantised matrix as a kernel reads it, and how it is decoded."""
+
+    tensors: tuple[Tensor, ...]
+    """Packed codes, scales, and what else `decode` takes."""
+    held: HeldMatrix
+    decode: Callable[..., Tensor]
+    """Called with `tensors` (or copies of them); returns (rows, K) BF16."""
+
+
+def packed_weight(format_key: str, matrix: Tensor) -> Packed:
+    """Quantise and pack an FP32 matrix (rows × K) in one of the formats that have no kernel of their own."""
+    storage = _STORAGE[format_key]
+    held = storage.quantize(matrix)
     assert held.scales is not None
-    table = None if held.table is None else held.table.to(a.device, torch.bfloat16)
+    table = None if held.table is None else held.table.to(matrix.device, torch.bfloat16)
     tensor_scale, unpack = held.tensor_scale, storage.unpack
 
-    def multiply(a: Tensor, packed: Tensor, scales: Tensor, *offsets: Tensor) -> Tensor:
+    def decode(packed: Tensor, scales: Tensor, *offsets: Tensor) -> Tensor:
         codes = unpack(packed)
         values = codes.to(torch.bfloat16) if table is None else table[codes.int()]
         blocks = values.unflatten(1, (scales.shape[1], -1))
@@ -61,7 +72,17 @@ def dequant_matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Bu
         decoded = blocks * (scales.float() * tensor_scale).unsqueeze(2)
         if offsets:
             decoded = decoded + offsets[0].float().unsqueeze(2)
-        return torch.nn.functional.linear(a, decoded.to(torch.bfloat16).flatten(1))
+        return decoded.to(torch.bfloat16).flatten(1)
 
     offsets = () if held.offsets is None else (held.offsets,)
-    return Built(multiply, (a, storage.pack(held.codes), held.scales, *offsets), HeldMatrix(a), held)
+    return Packed((storage.pack(held.codes), held.scales, *offsets), held, decode)
+
+
+def dequant_matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
+    """Build decode-then-multiply for the weight format of `kernel`."""
+    a, packed = activation.to(torch.bfloat16), packed_weight(kernel.weight, weight)
+
+    def multiply(a: Tensor, *weight: Tensor) -> Tensor:
+        return torch.nn.functional.linear(a, packed.decode(*weight))
+
+    return Built(multiply, (a, *packed.tensors), HeldMatrix(a), packed.held)

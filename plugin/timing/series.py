@@ -176,7 +176,9 @@ class Series:
         flags = []
         if self.verifier is None:
             flags.append("unchecked")
-        if stats.half_width_ratio is None or stats.half_width_ratio > NOISY_RATIO:
+        if stats.half_width_ratio is None:
+            flags.append("few-samples")
+        elif stats.half_width_ratio > NOISY_RATIO:
             flags.append("noisy")
         flags += shape_flags(self.samples)
         if self.plan.cache == "cold" and self.timer.runs_kernel and not self.rotation.defeats(self.plan.cache_bytes):

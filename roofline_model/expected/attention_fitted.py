@@ -51,14 +51,15 @@ class AttentionStart:
 
 
 def attention_start(
-    table: KernelTable, groups: Sequence[AttentionRows], row_weights: Floats | None, *, is_generic: bool
-) -> AttentionStart:
-    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside."""
+    table: KernelTable, groups: Sequence[AttentionRows], row_weights: Floats | None, *, is_generic: bool,
+    known: tuple[FittedAttention, ...] | None = None,
+) -> AttentionStart:  # fmt: skip
+    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `known` replaces it."""
     joined = JoinedRows(groups)
     library = None
     if not is_generic:
         try:
-            library = find_attention(joined.chip, joined.phase)
+            library = groups[0].constants(known)
         except RooflineError:
             library = None  # no relative was ever measured: plausible values are all there is
     rows = attention_fit_set(

@@ -80,18 +80,17 @@ class AttentionRows:
         return expected_attention(
             self.chip, *sizes, causal=self.causal == 1, window=whole(self.window),
             activation_format=self.activation_format, kv_format=self.kv_format, phase=self.phase,
-            cache_read_ratio=self.cache_read, constants=self._constants(known),
+            cache_read_ratio=self.cache_read, constants=self.constants(known),
         )  # fmt: skip
 
-    def _constants(self, known: tuple[FittedAttention, ...] | None) -> FittedAttention:
+    def constants(self, known: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
+        """Return the constants of these rows, from `known` alone where it is given; raises `UnsupportedError` without any."""
         from roofline_model.expected.attention_fitted import with_measured_bandwidth
         from roofline_model.expected.attention_library import find_attention
-        from roofline_model.expected.attention_transfer import nearest
 
-        assert self.chip is not None
-        own = [one for one in known or () if (one.chip.key, one.phase) == (self.chip.key, self.phase)]
-        found = own[0] if own else nearest(self.chip, self.phase, known) if known is not None else None
-        return with_measured_bandwidth(found or find_attention(self.chip, self.phase), self.device)
+        if self.chip is None:
+            raise UnsupportedError(self.problem)
+        return with_measured_bandwidth(find_attention(self.chip, self.phase, known), self.device)
 
 
 def attention_row_groups(

@@ -79,6 +79,9 @@ class FitPlan:
     is_generic: bool = False
     """Begin at physically plausible values and not at the library's constants (which may have seen these rows)."""
     with_folds: bool = True
+    gemm_library: tuple[FittedGemm, ...] | None = None
+    """Constants to begin at in place of the shipped ones; the same for attention below."""
+    attention_library: tuple[FittedAttention, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +205,7 @@ def _gemm_set(
     )
     if not plan.is_generic:
         try:
-            start = find_gemm(chip, family)
+            start = find_gemm(chip, family, plan.gemm_library)
             started_from = start.provenance
         except RooflineError:
             pass  # nobody ever measured this family: plausible values are all there is
@@ -214,7 +217,9 @@ def _gemm_set(
 
 
 def _attention_set(table: KernelTable, parts: Sequence[AttentionRows], plan: FitPlan) -> PlannedSet:
-    one = attention_start(table, parts, _weights(table), is_generic=plan.is_generic)
+    one = attention_start(
+        table, parts, _weights(table), is_generic=plan.is_generic, known=plan.attention_library
+    )
     return PlannedSet(one.rows, one.provenance, attention=one)
 
 

@@ -44,16 +44,27 @@ class GemmFormats:
         return self.family in WEIGHT_ONLY
 
 
-@cache
 def gemm_formats(
-    weight_format: str, activation_format: str, output_format: str = "BF16", *, computes_wide: bool = False
+    weight_format: str | NumberFormat,
+    activation_format: str | NumberFormat,
+    output_format: str | NumberFormat = "BF16",
+    *,
+    computes_wide: bool = False,
 ) -> GemmFormats:
-    """Return the kernel family of a pair of format keys.
+    """Return the kernel family of a pair of formats.
 
     `computes_wide`: the chip has no unit for the pair, so both operands are widened to 16 bit (as weight-only kernels do).
     Raises `UnknownNameError` for an unknown format.
     """
-    weight, activation, output = (get_format(name) for name in (weight_format, activation_format, output_format))
+    return _of_formats(
+        get_format(weight_format), get_format(activation_format), get_format(output_format), computes_wide
+    )
+
+
+@cache
+def _of_formats(
+    weight: NumberFormat, activation: NumberFormat, output: NumberFormat, computes_wide: bool
+) -> GemmFormats:
     family, compute, is_measured, note = _family(weight, activation, computes_wide)
     return GemmFormats(
         family, compute, kernel_bytes_per_element(weight), kernel_bytes_per_element(activation),

@@ -34,6 +34,7 @@ from roofline_model.expected.gemm_work import GemmWork, work_of
 from roofline_model.expected.gemv_kernel import gemv_seconds, uses_gemv
 from roofline_model.expected.library import find_gemm
 from roofline_model.expected.norm import powered, rooted
+from roofline_model.formats import NumberFormat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,7 @@ CHUNK_ROWS = 1024
 
 def expected_gemm(
     chip: ChipSpec, M: ArrayLike, N: ArrayLike, K: ArrayLike, *,
-    weight_format: str, activation_format: str, output_format: str = "BF16",
+    weight_format: str | NumberFormat, activation_format: str | NumberFormat, output_format: str | NumberFormat = "BF16",
     dynamic_activation_quantization: bool = False, weight_copies: ArrayLike = math.inf,
     constants: GemmConstants | FittedGemm | None = None, computes_wide: bool = False,
 ) -> ExpectedBatch:  # fmt: skip
@@ -80,8 +81,10 @@ def expected_gemm(
     time_s = np.concatenate([piece[0] for piece in pieces])
     parts = {name: np.concatenate([piece[1][name] for piece in pieces]) for name in pieces[0][1]}
     if fitted is not None and fitted.correction is not None:
-        own = time_s * np.expm1(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
-        time_s, parts["library"] = time_s + own, own
+        factor = np.exp(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
+        # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
+        corrected = np.maximum(time_s * factor, np.minimum(time_s, _light_s(spec, values, m, n, k, parts["dram"])))
+        time_s, parts["library"] = corrected, corrected - time_s
     intervals, provenance = believed(fitted, formats)
     low_s, high_s = intervals.bounds(m, time_s, launch_s)
     return ExpectedBatch(
@@ -156,6 +159,14 @@ def _priced(
         time_s = time_s + parts["cast"]
     kernel: list[str] = labels.tolist()
     return time_s, parts, kernel
+
+
+def _light_s(chip: ChipSpec, c: GemmConstants, m: Floats, n: Floats, k: Floats, dram_s: Floats) -> Floats:
+    """Return what neither the tensor peak nor the specified bandwidth allows to be undercut."""
+    import numpy as np
+
+    reached = min(c.dram_ratio, c.gemv_dram_ratio or 1.0)  # whichever kernel `dram_s` is of
+    return np.maximum(2.0 * m * n * k / chip.peak_flops_per_s, dram_s * reached)
 
 
 def _launch(c: GemmConstants, quantizes: bool) -> float:

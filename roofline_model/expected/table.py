@@ -12,7 +12,7 @@ import hashlib
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,22 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self.cells)
+
+    def take(self, rows: Sequence[int]) -> KernelTable:
+        """Return a table of some of the rows; line numbers and the file's name and hash stay."""
+        import numpy as np
+
+        index = np.asarray(rows, dtype=np.intp)
+        chosen = index.tolist()
+        return replace(
+            self,
+            cells=tuple(self.cells[i] for i in chosen),
+            line_numbers=tuple(self.line_numbers[i] for i in chosen),
+            numbers={name: values[index] for name, values in self.numbers.items()},
+            texts={name: tuple(values[i] for i in chosen) for name, values in self.texts.items()},
+            reasons=tuple(self.reasons[i] for i in chosen),
+            time_problems=tuple(self.time_problems[i] for i in chosen),
+        )
 
     def text(self, column: str) -> tuple[str, ...]:
         """Return a text column, "" everywhere when the table has none of that name."""

@@ -7,7 +7,7 @@ import pytest
 from plugin.progress import Progress
 from plugin.terminal import count_line, flag_lines, summary_lines
 from results.records import Measurement, Method, PredictionRecord, ProcessInfo, Record
-from results.replication import total_intervals
+from results.replication import TotalInterval, total_intervals, width_text
 from results.state_records import CanaryReading, NoiseFloor
 from roofline_model import gemm, predict
 from roofline_model.units import format_time
@@ -86,7 +86,21 @@ def test_a_case_above_a_ceiling_measured_here_asks_for_calibration():
     fast = record(median_s=20e-6)  # ideal 33.57 µs
     assert "above the roof" not in text(flag_lines([fast]))  # not our ceiling
     ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
-    assert "above the roof: 1 case ran" in text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))]))
+    measured_here = dataclasses.replace(fast, predictions=(ideal,))
+    found = text(flag_lines([measured_here], width=120)).replace("\n  ", " ")
+    assert "above the roof: 1 case ran more than 5 % faster" in found
+    assert found.endswith(f"({measured_here.case.id})")
+
+
+def test_a_case_far_above_its_roof_is_named_and_asks_for_no_calibration():
+    fast = record(median_s=47e-9, flags=("above-roof",))
+    ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
+    found = text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))], width=120)).replace("\n  ", " ")
+    assert found == (
+        f"above-roof (!): 1 case: far faster than the chip's ceilings allow: work= counts too much, or the kernel does not "
+        f"touch its operands ({fast.case.id})"
+    )
+    assert count_line([fast]) == "1 measured (1 in doubt)"
 
 
 def test_power_has_a_column_only_when_somebody_measured_it():
@@ -94,11 +108,6 @@ def test_power_has_a_column_only_when_somebody_measured_it():
     lines = summary_lines([record(median_s=70e-6, power_w=123.4), record(a="FP16", median_s=70e-6)])
     assert lines[1].text.endswith("W")
     assert [line.text.split()[-1] for line in lines[2:4]] == ["123", "–"]
-
-
-def table_lines(lines):
-    """The lines of the tables and titles; verdicts are sentences, which a terminal folds."""
-    return [line for line in lines if not line.text.startswith("  → ")]
 
 
 @pytest.mark.parametrize(("asked", "given"), [(80, 80), (40, 80), (100, 100), (500, 120)])
@@ -112,9 +121,50 @@ def test_every_line_fits_the_terminal_but_never_less_than_80_columns(asked, give
         record(status="skipped", reason="because " * 40),
     ]
     ended = [ProcessInfo(3, end_reason="killed by SIGABRT " * 5)]
-    lines = table_lines(summary_lines(records, width=asked)) + flag_lines(records, [canary(1.3e-3)], ended, width=asked)
+    lines = summary_lines(records, width=asked) + flag_lines(records, [canary(1.3e-3)], ended, width=asked)
     assert max(len(line.text) for line in lines) <= given
     assert max(len(line.text) for line in lines) > given - 20  # and uses the room
+
+
+def test_a_long_verdict_is_folded_at_the_width():
+    records = [record(kernel="mine_with_a_long_name", median_s=70e-6), record(a="FP16", kernel="another_long_name", median_s=70.1e-6),
+               record(a="BF16", b="INT4", kernel="tinygemm", median_s=99e-6)]  # fmt: skip
+    lines = [line.text for line in summary_lines(records, width=80)]
+    first = next(index for index, line in enumerate(lines) if line.startswith("  → "))
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[first + 1].startswith("    ")
+    assert lines[first + 2] == ""
+    whole = " ".join(line.strip() for line in lines[first : first + 2])
+    assert whole.endswith("; INT4 W4A16 (tinygemm) predicted 4.0× BF16, measured 0.71×")
+
+
+def test_too_few_samples_for_an_interval_are_said_once():
+    one = record(median_s=1.5)
+    few = dataclasses.replace(one, measurement=dataclasses.replace(one.measurement, ci_low_s=None, ci_high_s=None, flags=("few-samples",)))  # fmt: skip
+    lines = summary_lines([few, record(a="FP16", median_s=1.4)], width=100)
+    assert [line.text.split()[4] for line in lines[2:4]] == ["–", "0.0"]
+    assert text(lines).count("± –: too few samples for an interval of the median") == 1
+    assert "± –" not in text(summary_lines([record(median_s=1.5)]))
+    found = text(flag_lines([few], width=120))
+    assert (
+        found == "few-samples: 1 case: too few samples for an interval of the median; --roofline-max-seconds gives more"
+    )
+    assert count_line([few]) == "1 measured"  # a wide interval is a doubt, an unknown one is not
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"), [(0.0123, "1.2 %"), (0.994, "99.4 %"), (1.4, "140 %"), (9.99, "999 %"), (208.69, ">999 %")]
+)
+def test_an_interval_without_a_limit_is_not_printed_as_a_number(ratio, shown):
+    assert width_text(ratio) == shown
+
+
+def test_an_interval_without_a_limit_is_capped_in_the_table():
+    records = [in_process(record(median_s=70e-6), ordinal, time_s) for ordinal, time_s in enumerate((7e-6, 7e-3))]
+    (total,) = total_intervals(records).values()
+    assert isinstance(total, TotalInterval)
+    assert total.half_width_ratio > 10
+    assert ">999 %  " in text(summary_lines(records, width=120))
 
 
 def test_what_80_columns_leave_out_is_implied_by_what_they_show_and_said_once():
@@ -227,6 +277,7 @@ def test_capped_cases_and_replaced_workers_say_what_to_do():
         flag_lines(records, processes=[ProcessInfo(2, role="worker", end_reason="killed by SIGABRT")], width=120)
     )
     assert "1 of 2 cases is capped: the clock was held down" in found
+    assert "1 of 1 case is capped:" in text(flag_lines(records[:1], width=120))
     assert "run it again" in found
     assert "1 worker was replaced by a fresh one (killed by SIGABRT)" in found
     ended = dataclasses.replace(records[1], process=ProcessInfo(1, end_reason="timeout after 60 s"))

@@ -239,6 +239,19 @@ def test_flags_have_their_meaning_as_tooltip_and_in_a_legend(make, rich):
     assert doubtful == {FLAGS[key].meaning for key in used - {"outliers"}}
 
 
+def test_rows_of_the_ranking_with_a_doubtful_time_are_marked_with_their_reasons(make):
+    records = [
+        make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 2e-3),
+        make.record((1, 4096, 4096), "INT8", "INT8", "int_mm", 1e-3, flags=("drift", "outliers", "capped")),
+    ]
+    text, page = page_of(make, records)
+    marks = [attrs["title"] for tag, attrs in page.tags if tag == "abbr" and attrs["class"] == "mark"]
+    assert marks == [f"drift: {FLAGS['drift'].meaning}; capped: {FLAGS['capped'].meaning}"]
+    (row,) = re.findall(r"<tr[^>]*><td class=\"n\">1</td>.*?</tr>", text, re.DOTALL)
+    assert "INT8 (int_mm)" in row
+    assert ">!</abbr>" in row
+
+
 def test_every_cache_state_and_mode_is_named_and_explained(make, rich):
     text, page = rich
     words = {row_of(text, record.case.id)[4] for record in make.rich_records()}

@@ -53,6 +53,12 @@ def test_bytes_that_a_kernel_moves(key, size_bytes):
     assert kernel_bytes_per_element(get_format(key)) == size_bytes
 
 
+def test_a_format_may_be_given_itself_with_scales_of_its_own():
+    grouped = get_format("INT4").grouped(64, scale_bits=16, zero_bits=16)
+    assert gemm_formats(grouped, "BF16").weight_bytes_per_element == (4 + 32 / 64) / 8
+    assert gemm_formats("INT4", "BF16").weight_bytes_per_element == 0.515625
+
+
 def test_an_unknown_format_is_refused():
     with pytest.raises(UnknownNameError, match="BF17"):
         gemm_formats("BF17", "BF16")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, get_hardware
 from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.correction import KNOT_COUNT, LARGEST_LOG, Correction
 from roofline_model.expected.gemm_constants import FittedGemm, GemmConstants, from_values
 from roofline_model.expected.gemm_formats import gemm_formats
 from roofline_model.expected.gemm_model import expected_gemm, gemm_times
@@ -178,6 +179,15 @@ def test_every_prediction_is_sane(known, m, n, k):
     assert hot.time_s[0] <= cold.time_s[0] * (1 + 1e-12)
     assert cold.low_s[0] <= cold.time_s[0] <= cold.high_s[0]
     assert all(value[0] >= 0 for value in cold.parts.values())
+
+
+def test_no_surface_carries_a_product_past_the_peak():
+    fitted = shipped("h100-sxm", "BF16")
+    eager = replace(fitted, correction=Correction((-LARGEST_LOG,) * KNOT_COUNT))
+    large, decode = priced(eager, 8192, 8192, 8192), priced(eager, 8, 8192, 8192)
+    assert large.time_s[0] == pytest.approx(2 * 8192**3 / fitted.chip.peak_flops_per_s)
+    assert decode.time_s[0] == pytest.approx(8192**2 * 2 / fitted.chip.bandwidth_bytes_per_s, rel=0.01)
+    assert large.parts["library"][0] < 0
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,0 +1,104 @@
+"""Which attention is run: prefill and decode of the models whose layers are multiplied. No torch here.
+
+Letters as in `roofline_model.attention_ops`. Latent attention (MLA) is left out: torch has no kernel for its cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bench_cases.shapes import Device, models_of
+from roofline_model.model_shapes import ModelShape
+
+STANDARD_PREFILL = (512, 2048)
+FULL_PREFILL = (512, 1024, 2048, 4096, 8192)
+STANDARD_DECODE = ((1, 1024), (1, 8192), (8, 4096))
+FULL_DECODE = tuple((B, Skv) for B in (1, 8, 32) for Skv in (1024, 4096, 8192, 16384, 32768))
+"""Sequences and tokens in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """One attention call and where it comes from."""
+
+    B: int
+    Hq: int
+    Hkv: int
+    Sq: int
+    Skv: int
+    D: int
+    causal: bool
+    window: int | None
+    origin: str
+    """Model and phase."""
+    formats: tuple[str, ...] | None = None
+    """Cache formats that the shape is run with; None: all. A small set has room for few."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """All that makes a case, causal and window (0: none) included."""
+        return self.B, self.Hq, self.Hkv, self.Sq, self.Skv, self.D, int(self.causal), self.window or 0
+
+
+def attention_shapes(text: str, device: Device = "cpu") -> tuple[AttentionShape, ...]:
+    """Return the shapes that `--roofline-shapes TEXT` asks for: of quick, standard, full and llm:NAME.
+
+    A list MxNxK or a CSV file names products only: no shapes. Raises as `shapes.resolve_shapes` does for unknown models.
+    """
+    name = text.strip().lower()
+    if name == "quick":
+        return tuple(_quick(device))
+    if name == "full":
+        return _once(_model_attention(models_of(text), FULL_PREFILL, FULL_DECODE))
+    return _once(_model_attention(models_of(text), STANDARD_PREFILL, STANDARD_DECODE))
+
+
+def _model_attention(
+    models: Iterable[ModelShape], prefill: Iterable[int], decode: Iterable[tuple[int, int]]
+) -> Iterator[AttentionShape]:
+    lengths, caches = tuple(prefill), tuple(decode)
+    for model in models:
+        if model.latent is not None:
+            continue
+        heads = model.query_heads, model.kv_heads
+        for window in _windows(model):
+            for S in lengths:
+                if S <= model.max_context_size:
+                    seen = window if window is not None and window < S else None
+                    yield AttentionShape(1, *heads, S, S, model.head_dim, True, seen, f"{model.name} prefill")
+            for B, Skv in caches:
+                if Skv <= model.max_context_size:
+                    seen = window if window is not None and window < Skv else None
+                    yield AttentionShape(B, *heads, 1, Skv, model.head_dim, False, seen, f"{model.name} decode")
+        S = lengths[0]
+        yield AttentionShape(1, *heads, S, S, model.head_dim, False, None, f"{model.name} heads without a mask")
+
+
+def _windows(model: ModelShape) -> list[int | None]:
+    """Return the windows that a model's layers have, the full view (None) first where some layer has it."""
+    kinds = {model.is_windowed(layer) for layer in range(model.layer_count)}
+    return [None if not windowed else model.window_size for windowed in sorted(kinds)]
+
+
+def _quick(device: Device) -> Iterator[AttentionShape]:
+    """Each phase once, and every kernel at least once; milliseconds on two cores."""
+    if device == "cuda":
+        yield AttentionShape(1, 32, 8, 1, 8192, 128, False, None, "llama-3-8b decode")
+        yield AttentionShape(1, 32, 32, 1, 4096, 128, False, None, "llama-2-7b decode", formats=("BF16", "FP8_E4M3"))
+        yield AttentionShape(1, 32, 8, 2048, 2048, 128, True, None, "llama-3-8b prefill", formats=("BF16", "FP8_E4M3"))
+        yield AttentionShape(1, 32, 32, 512, 512, 128, False, None, "llama-2-7b heads without a mask", formats=("FP32",))
+        yield AttentionShape(1, 64, 8, 512, 512, 64, True, 128, "gpt-oss-20b prefill", formats=("BF16",))
+        return
+    yield AttentionShape(1, 32, 8, 1, 4096, 128, False, None, "llama-3-8b decode")
+    yield AttentionShape(1, 32, 4, 256, 256, 64, True, None, "tinyllama prefill", formats=("BF16",))
+    yield AttentionShape(1, 32, 4, 256, 256, 64, False, None, "tinyllama heads without a mask", formats=("FP16",))
+    yield AttentionShape(1, 64, 8, 256, 256, 64, True, 128, "gpt-oss-20b prefill", formats=("FP32",))
+
+
+def _once(shapes: Iterable[AttentionShape]) -> tuple[AttentionShape, ...]:
+    """Keep the first shape of every size."""
+    found: dict[tuple[int, ...], AttentionShape] = {}
+    for shape in shapes:
+        found.setdefault(shape.size, shape)
+    return tuple(found.values())

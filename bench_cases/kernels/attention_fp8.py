@@ -1,0 +1,53 @@
+"""FP8 attention: FlashAttention-3 on E4M3 operands, through torch's own operator. Unproven: no machine of ours ran it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from bench_cases.held import HeldMatrix
+from bench_cases.kernels.attention_spec import AttentionKernel, mask_kind
+from bench_cases.kernels.prepare_attention import AttentionSources, BuiltAttention
+from bench_cases.quantizers import E4M3_MAX
+
+
+def fa3_fp8(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
+    """Build `_scaled_dot_product_flash_attention.quantized`: scales (B, Hkv) for Q, K and V, BF16 result.
+
+    All query heads that share a key/value head share its scale: the operator takes one per key/value head.
+    """
+    groups = sources.sizes["B"] * sources.sizes["Hkv"]
+    causal = mask_kind(sources.sizes) == "causal"
+    (q, scale_q), (k, scale_k), (v, scale_v) = (
+        e4m3_groups(rows, groups) for rows in (sources.q, sources.k, sources.v)
+    )
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, scale_q: Tensor, scale_k: Tensor, scale_v: Tensor) -> Tensor:
+        output: Tensor = torch.ops.aten._scaled_dot_product_flash_attention.quantized(
+            q, k, v, scale_q, scale_k, scale_v, 0.0, causal, False
+        )[0]
+        return output
+
+    scales = (scale.view(sources.sizes["B"], sources.sizes["Hkv"]) for scale in (scale_q, scale_k, scale_v))
+    args = (sources.query(q.codes), sources.cached(k.codes), sources.cached(v.codes), *scales)
+    return BuiltAttention(attend, args, q, k, v, settings=_fa3)
+
+
+def e4m3_groups(rows: Tensor, groups: int) -> tuple[HeldMatrix, Tensor]:
+    """Quantise to E4M3 with one FP32 scale per equal group of successive rows; returns the matrix and the scales (groups,)."""
+    scales = (rows.view(groups, -1).abs().amax(dim=1).clamp_min(2.0**-100) / E4M3_MAX).float()
+    per_row = scales.repeat_interleave(rows.shape[0] // groups).unsqueeze(1)
+    return HeldMatrix((rows / per_row).to(torch.float8_e4m3fn), per_row), scales
+
+
+@contextmanager
+def _fa3() -> Iterator[None]:
+    """Switch torch's flash attention to FlashAttention-3, and back afterwards."""
+    torch.nn.attention.activate_flash_attention_impl("FA3")
+    try:
+        yield
+    finally:
+        torch.nn.attention.restore_flash_attention_impl()

@@ -1,0 +1,83 @@
+"""`torch.nn.functional.scaled_dot_product_attention` with one backend switched on: flash, math, efficient, cuDNN."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from bench_cases.held import HeldMatrix
+from bench_cases.kernels.attention_mask import visible
+from bench_cases.kernels.attention_spec import AttentionKernel, Sizes, mask_kind
+from bench_cases.kernels.prepare_attention import AttentionSources, BuiltAttention
+
+DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
+
+
+def flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
+    """Build SDPA with the flash backend."""
+    return _sdpa(kernel, sources, SDPBackend.FLASH_ATTENTION)
+
+
+def math(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
+    """Build SDPA with the math backend."""
+    return _sdpa(kernel, sources, SDPBackend.MATH)
+
+
+def efficient(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
+    """Build SDPA with the memory-efficient backend (CUDA)."""
+    return _sdpa(kernel, sources, SDPBackend.EFFICIENT_ATTENTION)
+
+
+def cudnn(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
+    """Build SDPA with the cuDNN backend (CUDA)."""
+    return _sdpa(kernel, sources, SDPBackend.CUDNN_ATTENTION)
+
+
+def _sdpa(kernel: AttentionKernel, sources: AttentionSources, backend: SDPBackend) -> BuiltAttention:
+    dtype = DTYPES[kernel.q]
+    q, k, v = (rows.to(dtype, copy=True) for rows in (sources.q, sources.k, sources.v))
+    attend = Sdpa(sources.sizes, q.device, dtype)
+    args = (sources.query(q), sources.cached(k), sources.cached(v))
+    return BuiltAttention(
+        attend, args, HeldMatrix(q), HeldMatrix(k), HeldMatrix(v),
+        settings=partial(sdpa_kernel, backend), refusal=partial(attend.refusal, *args),
+    )  # fmt: skip
+
+
+class Sdpa:
+    """The call with the mask of a case: none, causal, or a tensor made beforehand."""
+
+    def __init__(self, sizes: Sizes, device: torch.device, dtype: torch.dtype) -> None:
+        kind = mask_kind(sizes)
+        self._causal, self._grouped = kind == "causal", sizes["Hq"] != sizes["Hkv"]
+        self._mask: Tensor | None = None
+        if kind == "band":
+            hidden = ~visible(sizes, device)
+            # Added to the scores: a boolean mask would be turned into this form anew in every call.
+            self._mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=self._mask, is_causal=self._causal, enable_gqa=self._grouped
+        )
+
+    def refusal(self, q: Tensor, k: Tensor, v: Tensor) -> str | None:
+        """Return why the backend that is switched on cannot take these operands, in torch's words, or None.
+
+        Asks torch's own selection, which runs nothing; a torch without that function is asked by the first call.
+        """
+        choose = getattr(torch, "_fused_sdp_choice", None)
+        if choose is None:
+            return None
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                choose(q, k, v, self._mask, 0.0, self._causal, enable_gqa=self._grouped)
+            except RuntimeError as error:
+                said = [str(one.message).split(" (Triggered internally")[0] for one in heard]
+                return " ".join(" ".join((f"torch {torch.__version__} refuses it:", str(error), *said)).split())
+        return None

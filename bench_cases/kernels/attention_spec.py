@@ -1,0 +1,126 @@
+"""A kernel of attention, and what it asks of machine and shape. No torch here.
+
+Sizes are those of the case: B, Hq, Hkv, Sq, Skv, D, causal (0 or 1), window (0 = full).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from bench_cases.attention_shapes import AttentionShape
+from bench_cases.kernels.spec import EMULATED_SUFFIX, QUANTIZE_BYTES_PER_ELEMENT, SOURCE_BYTES_PER_ELEMENT
+from roofline_model.attention_ops import attention
+from roofline_model.attention_shape import keys_read
+from roofline_model.case import Case
+from roofline_model.cost import OpCost
+from roofline_model.formats import get_format
+from roofline_model.operators import Operator
+
+Sizes = Mapping[str, int]
+AttentionRule = Callable[[Sizes], str | None]
+MaskKind = Literal["none", "causal", "band"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKernel:
+    """One way to compute attention."""
+
+    name: str
+    device: Literal["cpu", "cuda"]
+    q: str
+    kv: str
+    o: str
+    """Format keys of the query, the key/value cache and the output."""
+    implementation: str
+    """`module:function`, imported when the case is prepared; see `prepare_attention.Build` for its contract."""
+    needs: tuple[str, ...] = ()
+    min_capability: tuple[int, int] | None = None
+    max_capability: tuple[int, int] | None = None
+    rules: tuple[AttentionRule, ...] = ()
+    is_fused: bool = True
+    """False: scores, softmax and the second product are kernels of their own, and counted so."""
+    score_bytes_per_pair: int = 0
+    """Memory for each (query, key) pair of each head that the call takes where the scores are held whole."""
+    decoded: str | None = None
+    """Format in which the whole cache is written and read again between two steps of the call; None: one step."""
+    note: str = ""
+    """What a reader of the result should know."""
+
+    prepared_by: ClassVar[str] = "bench_cases.kernels.prepare_attention:prepare_attention"
+
+    @property
+    def chosen_format(self) -> str:
+        """The cache's format decides: it is what decode reads from memory."""
+        return self.kv
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the cache is widened first, instead of being read by the kernel as it is."""
+        return self.name.endswith(EMULATED_SUFFIX)
+
+    @property
+    def key(self) -> str:
+        """Unique among the kernels of all devices."""
+        return f"{self.device}-{self.q}.{self.kv}-{self.name}"
+
+    def work(self, shape: AttentionShape) -> Operator:
+        """Return the counted operator: fused attention, or the three kernels it replaces.
+
+        A kernel that decodes the cache first also pays for writing and reading it decoded.
+        """
+        counted = attention(
+            shape.B, shape.Hq, shape.Hkv, shape.Sq, shape.Skv, shape.D, q=self.q, kv=self.kv, o=self.o,
+            causal=shape.causal, window=shape.window, fused=self.is_fused,
+        )  # fmt: skip
+        if self.decoded is None:
+            return counted
+        rows = shape.B * shape.Hkv * keys_read(shape.Sq, shape.Skv, window=shape.window)
+        size = 2 * rows * shape.D * get_format(self.decoded).traffic_bytes_per_element
+        between = {"KV decoded": size}
+        return replace(counted, cost=counted.cost + OpCost(read_bytes=between, write_bytes=between))
+
+    def reason_against(self, case: Case) -> str | None:
+        """Return why the kernel cannot run the case's shape, or None."""
+        sizes = dict(case.shape)
+        reason = next((found for rule in self.rules if (found := rule(sizes)) is not None), None)
+        return None if reason is None else f"{self.name}: {reason}"
+
+    def preparing_bytes(self, case: Case) -> float:
+        """Return the bytes of FP32 sources, of quantising the cache, and of scores that are held whole."""
+        sizes = dict(case.shape)
+        keys = stored_keys(sizes)
+        is_plain = get_format(self.kv).element_bits >= 16
+        per_cached = SOURCE_BYTES_PER_ELEMENT if is_plain else QUANTIZE_BYTES_PER_ELEMENT
+        cached = 2 * sizes["B"] * sizes["Hkv"] * keys * sizes["D"]
+        queries = sizes["B"] * sizes["Hq"] * sizes["Sq"]
+        held = self.score_bytes_per_pair * queries * keys
+        return per_cached * cached + SOURCE_BYTES_PER_ELEMENT * queries * sizes["D"] + held
+
+
+def stored_keys(sizes: Sizes) -> int:
+    """Return how many keys a sequence's cache holds: those that some query sees, as a rolling cache keeps them."""
+    return keys_read(sizes["Sq"], sizes["Skv"], window=sizes["window"] or None)
+
+
+def mask_kind(sizes: Sizes) -> MaskKind:
+    """Return what a kernel must be told of the mask.
+
+    none: every query sees every stored key (decode always does); causal: a square triangle; band: anything else.
+    """
+    Sq, Skv, window = sizes["Sq"], sizes["Skv"], sizes["window"]
+    if Sq == 1 or (not sizes["causal"] and not window):
+        return "none"
+    if sizes["causal"] and Sq == Skv and (not window or window >= Skv):
+        return "causal"
+    return "band"
+
+
+def visible_keys(sizes: Sizes, query: int) -> tuple[int, int]:
+    """Return the first stored key that a query (from 0) sees, and the first behind those it sees."""
+    position = sizes["Skv"] - sizes["Sq"] + query
+    dropped = sizes["Skv"] - stored_keys(sizes)
+    last = position + 1 if sizes["causal"] else sizes["Skv"]
+    first = max(0, position - sizes["window"] + 1) if sizes["window"] else 0
+    return first - dropped, last - dropped

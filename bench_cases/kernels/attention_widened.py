@@ -1,0 +1,47 @@
+"""A quantised cache without a kernel that reads it: widen K and V to BF16, then attend. Both steps are in the timed call.
+
+What such a cache costs in eager torch, and labelled *emulated*; a fused kernel would read it once as it is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bench_cases.held import HeldMatrix
+from bench_cases.kernels.attention_sdpa import Sdpa
+from bench_cases.kernels.attention_spec import AttentionKernel
+from bench_cases.kernels.dequantize import Packed, packed_weight
+from bench_cases.kernels.prepare_attention import AttentionSources, BuiltAttention
+from bench_cases.quantizers import fp8_tensor
+from functools import partial
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+def widened_flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
+    """Build widening of both halves of the cache, then SDPA with the flash backend."""
+    q = sources.q.to(torch.bfloat16, copy=True)
+    k, v = _packed(kernel.kv, sources.k), _packed(kernel.kv, sources.v)
+    attend = Sdpa(sources.sizes, q.device, torch.bfloat16)
+    count = len(k.tensors)
+
+    def call(q: Tensor, *cache: Tensor) -> Tensor:
+        keys, values = k.decode(*cache[:count]), v.decode(*cache[count:])
+        return attend(q, sources.cached(keys), sources.cached(values))
+
+    return BuiltAttention(
+        call, (sources.query(q), *k.tensors, *v.tensors), HeldMatrix(q), k.held, v.held,
+        settings=partial(sdpa_kernel, SDPBackend.FLASH_ATTENTION),
+    )  # fmt: skip
+
+
+def _packed(format_key: str, rows: Tensor) -> Packed:
+    if format_key != "FP8_E4M3":
+        return packed_weight(format_key, rows)
+    held = fp8_tensor(rows)  # one scale for the layer, as inference engines keep an FP8 cache by default
+    assert held.scales is not None
+
+    def decode(codes: Tensor, scale: Tensor) -> Tensor:
+        return (codes.float() * scale).to(torch.bfloat16)
+
+    return Packed((held.codes, held.scales[0, 0].clone()), held, decode)

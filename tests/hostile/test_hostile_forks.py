@@ -1,0 +1,122 @@
+"""Kernels that fork: the child comes back into pytest, and nothing it says or stores counts."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from results import open_store
+from roofline_model.errors import StoreError
+
+OPTIONS = (
+    "--hw", "b10", "--roofline-force-measure", "--roofline-no-canary", "--roofline-max-seconds", "0.02", "--roofline-db", "r.db",
+    "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:hypothesispytest",
+)  # fmt: skip
+HEAD = """
+import ctypes, os
+import pytest
+from roofline_model import OpCost
+
+def measure(roofline, kernel, **given):
+    roofline.measure(kernel, work=OpCost(read_bytes=1e6), **given)
+
+def once(fork):
+    calls = []
+    def kernel():
+        calls.append(1)
+        if len(calls) == 5:
+            fork()
+    return kernel
+"""
+SUITE = (
+    HEAD
+    + """
+@pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["python", "c"])
+def test_fork(roofline, fork):
+    measure(roofline, once(fork), name=f"fork_{fork.__name__}_{type(fork).__name__}")
+
+@pytest.mark.parametrize("i", range(3))
+def test_good(roofline, i):
+    measure(roofline, lambda: None, name=f"good{i}")
+
+def test_wrong(roofline):
+    measure(roofline, lambda: 1.0, name="wrong", reference=2.0)
+"""
+)
+
+
+@pytest.mark.parametrize("isolate", ["auto", "none"])
+def test_each_case_is_stored_once_and_a_wrong_one_fails(tmp_path, isolate):
+    (tmp_path / "test_forks.py").write_text(SUITE)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", *OPTIONS, "--roofline-isolate", isolate],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 1, text
+    assert "1 failed, 5 passed" in text
+    assert text.count("= test session starts =") == 1
+    with open_store(tmp_path / "r.db", read_only=True) as store:
+        (run,) = store.runs()
+        records = store.records(run.run_id)
+    assert run.status == "complete"
+    assert Counter(record.test_id.split("::")[1] for record in records) == dict.fromkeys(
+        ["test_fork[python]", "test_fork[c]", "test_good[0]", "test_good[1]", "test_good[2]", "test_wrong"], 1
+    )
+    assert {record.case.kernel for record in records if record.status == "failed"} == {"wrong"}
+    assert not list(tmp_path.glob("*.rescued.json"))
+
+
+def test_a_message_for_another_test_ends_the_worker(tmp_path):
+    text = (
+        HEAD
+        + """
+def test_confused(roofline, request):
+    link = request.config.pluginmanager.get_plugin("roofline_worker")
+    link.test_id = "test_mixed.py::test_after"
+    measure(roofline, lambda: None, name="stray")
+
+def test_after(roofline):
+    measure(roofline, lambda: 1.0, name="wrong", reference=2.0)
+"""
+    )
+    (tmp_path / "test_mixed.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *OPTIONS], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "the worker mixed up its messages" in done.stdout
+    assert "2 failed" in done.stdout
+    with open_store(tmp_path / "r.db", read_only=True) as store:
+        records = store.records(store.runs()[0].run_id)
+    assert [(record.case.kernel, record.status) for record in records] == [("wrong", "failed")]
+
+
+def test_a_store_is_not_used_by_a_forked_process(tmp_path):
+    with open_store(tmp_path / "r.db") as store:
+        context = multiprocessing.get_context("fork")
+        here, there = context.Pipe()
+
+        def use():
+            said = []
+            for attempt in (store.runs, lambda: store.flag_records(["x"], "noisy")):
+                try:
+                    attempt()
+                    said.append("")
+                except StoreError as error:
+                    said.append(str(error))
+            there.send(said)
+
+        child = context.Process(target=use)
+        child.start()
+        said = here.recv()
+        child.join()
+        assert all("opened by the process that forked this one" in text for text in said)
+        assert store.runs() == []
