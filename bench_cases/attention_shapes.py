@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from bench_cases.shapes import Device, models_of
+from bench_cases.shapes import SHAPE_SETS, Device, models, models_of
 from roofline_model.model_shapes import ModelShape
 
 STANDARD_PREFILL = (512, 2048)
+WINDOWED_MODELS = ("gpt-oss-20b",)
+"""Added to the standard and full sets, whose other models look at everything."""
 FULL_PREFILL = (512, 1024, 2048, 4096, 8192)
 STANDARD_DECODE = ((1, 1024), (1, 8192), (8, 4096))
 FULL_DECODE = tuple((B, Skv) for B in (1, 8, 32) for Skv in (1024, 4096, 8192, 16384, 32768))
@@ -22,14 +24,17 @@ FULL_DECODE = tuple((B, Skv) for B in (1, 8, 32) for Skv in (1024, 4096, 8192, 1
 class AttentionShape:
     """One attention call and where it comes from."""
 
-    B: int
-    Hq: int
-    Hkv: int
-    Sq: int
-    Skv: int
-    D: int
+    batch_size: int
+    query_heads: int
+    kv_heads: int
+    query_count: int
+    """Sq: new tokens; 1 in decode."""
+    kv_count: int
+    """Skv: tokens in the cache, the new ones included."""
+    head_dim: int
     causal: bool
-    window: int | None
+    window_size: int | None
+    """Keys that a query sees, itself among them; None: all."""
     origin: str
     """Model and phase."""
     formats: tuple[str, ...] | None = None
@@ -38,7 +43,16 @@ class AttentionShape:
     @property
     def size(self) -> tuple[int, ...]:
         """All that makes a case, causal and window (0: none) included."""
-        return self.B, self.Hq, self.Hkv, self.Sq, self.Skv, self.D, int(self.causal), self.window or 0
+        return (
+            self.batch_size,
+            self.query_heads,
+            self.kv_heads,
+            self.query_count,
+            self.kv_count,
+            self.head_dim,
+            int(self.causal),
+            self.window_size or 0,
+        )
 
 
 def attention_shapes(text: str, device: Device = "cpu") -> tuple[AttentionShape, ...]:
@@ -49,22 +63,24 @@ def attention_shapes(text: str, device: Device = "cpu") -> tuple[AttentionShape,
     name = text.strip().lower()
     if name == "quick":
         return tuple(_quick(device))
-    if name == "full":
-        return _once(_model_attention(models_of(text), FULL_PREFILL, FULL_DECODE))
-    return _once(_model_attention(models_of(text), STANDARD_PREFILL, STANDARD_DECODE))
+    chosen = models_of(text)
+    if name in SHAPE_SETS:
+        chosen += tuple(models()[model] for model in WINDOWED_MODELS)
+    lengths = (FULL_PREFILL, FULL_DECODE) if name == "full" else (STANDARD_PREFILL, STANDARD_DECODE)
+    return _once(_model_attention(chosen, *lengths))
 
 
 def _model_attention(
-    models: Iterable[ModelShape], prefill: Iterable[int], decode: Iterable[tuple[int, int]]
+    chosen: Iterable[ModelShape], prefill: Iterable[int], decode: Iterable[tuple[int, int]]
 ) -> Iterator[AttentionShape]:
     lengths, caches = tuple(prefill), tuple(decode)
-    for model in models:
+    for model in chosen:
         if model.latent is not None:
             continue
         heads = model.query_heads, model.kv_heads
         for window in _windows(model):
             for S in lengths:
-                if S <= model.max_context_size:
+                if model.max_context_size >= S:
                     seen = window if window is not None and window < S else None
                     yield AttentionShape(1, *heads, S, S, model.head_dim, True, seen, f"{model.name} prefill")
             for B, Skv in caches:
@@ -82,17 +98,18 @@ def _windows(model: ModelShape) -> list[int | None]:
 
 
 def _quick(device: Device) -> Iterator[AttentionShape]:
-    """Each phase once, and every kernel at least once; milliseconds on two cores."""
+    """Each phase and mask once; milliseconds on two cores."""
     if device == "cuda":
         yield AttentionShape(1, 32, 8, 1, 8192, 128, False, None, "llama-3-8b decode")
-        yield AttentionShape(1, 32, 32, 1, 4096, 128, False, None, "llama-2-7b decode", formats=("BF16", "FP8_E4M3"))
         yield AttentionShape(1, 32, 8, 2048, 2048, 128, True, None, "llama-3-8b prefill", formats=("BF16", "FP8_E4M3"))
-        yield AttentionShape(1, 32, 32, 512, 512, 128, False, None, "llama-2-7b heads without a mask", formats=("FP32",))
+        yield AttentionShape(
+            1, 32, 32, 512, 512, 128, False, None, "llama-2-7b heads without a mask", formats=("BF16",)
+        )
         yield AttentionShape(1, 64, 8, 512, 512, 64, True, 128, "gpt-oss-20b prefill", formats=("BF16",))
         return
-    yield AttentionShape(1, 32, 8, 1, 4096, 128, False, None, "llama-3-8b decode")
-    yield AttentionShape(1, 32, 4, 256, 256, 64, True, None, "tinyllama prefill", formats=("BF16",))
-    yield AttentionShape(1, 32, 4, 256, 256, 64, False, None, "tinyllama heads without a mask", formats=("FP16",))
+    yield AttentionShape(1, 32, 8, 1, 2048, 128, False, None, "llama-3-8b decode")
+    yield AttentionShape(1, 32, 4, 128, 128, 64, True, None, "tinyllama prefill", formats=("BF16",))
+    yield AttentionShape(1, 32, 4, 128, 128, 64, False, None, "tinyllama heads without a mask", formats=("FP16",))
     yield AttentionShape(1, 64, 8, 256, 256, 64, True, 128, "gpt-oss-20b prefill", formats=("FP32",))
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench_cases.kernels.catalog import cases_for
 from bench_cases.kernels.spec import CaseSpec
-from bench_cases.shapes import resolve_shapes
+from bench_cases.selection import products_only, selected_cases
 from roofline_model.errors import RooflineError
 
 _CASES: pytest.StashKey[list[CaseSpec]] = pytest.StashKey()
@@ -38,6 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if not _is_placeholder(item)]
 
 
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | list[str]:
+    """Say that sizes of products select products alone, unless products are what `-k` asked for."""
+    plugin = config.pluginmanager.get_plugin("roofline_pytest")
+    if plugin is None or (config.option.keyword and items):
+        return []
+    return products_only(plugin.options(config).shapes) or []
+
+
 @pytest.fixture(autouse=True)
 def _release_device_memory() -> Iterator[None]:
     """Give a finished case's blocks back to the CUDA driver: the next one has other sizes."""
@@ -57,8 +64,7 @@ def _cases(config: pytest.Config) -> list[CaseSpec]:
             )
         options = plugin.options(config)
         device = plugin.target(config).device
-        shapes = resolve_shapes(options.shapes, device)
-        found = cases_for(device, shapes, options.formats, options.cache, options.modes)
+        found = selected_cases(options.shapes, device, options.formats, options.cache, options.modes)
         config.stash[_CASES] = found
     return found
 

@@ -20,7 +20,7 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
     roofline.declare(
         spec.case,
         spec.work,
-        unavailable=chip_reason(spec.kernel, roofline.hardware),
+        unavailable=chip_reason(spec.kernel, roofline.hardware) or spec.kernel.reason_against(spec.case),
         extra={"fill": FILL, **({"origin": spec.origin} if spec.origin else {})},
     )
 

@@ -18,8 +18,11 @@ from roofline_model.model_parameters import attention_matrices
 from roofline_model.model_registry import get_model, list_models
 from roofline_model.model_shapes import ModelShape
 from roofline_model.operators import check_dimension, parse_shape
+from roofline_model.user_path import shortened, user_path
 
 STANDARD_ROWS = (1, 8, 32, 128, 512, 2048)
+MAX_CSV_SHAPES = 20_000
+"""More shapes than a night can measure are a mistake, and collecting them would take longer than anybody waits."""
 FULL_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 Device = Literal["cpu", "cuda"]
@@ -115,7 +118,7 @@ def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
     if name.startswith("llm:"):
         return _once(_model_shapes([get_model(asked[4:])], STANDARD_ROWS, with_all_layers=True))
     if name.endswith(".csv"):
-        return _once(read_csv(Path(asked).expanduser()))
+        return _once(read_csv(user_path(asked)))
     if is_product_list(asked):
         items = [item for item in asked.split(",") if item.strip()]
         return _once(Shape(*parse_shape(item), origin="given") for item in items)
@@ -146,17 +149,19 @@ def models_of(text: str) -> tuple[ModelShape, ...]:
 def read_csv(path: Path) -> list[Shape]:
     """Read shapes from a CSV file with columns m, n, k (any case, any order; others are ignored).
 
-    A column `name` or `layer` becomes the origin. Raises `InvalidValueError` naming the file and line.
+    A column `name` or `layer` becomes the origin. Raises `InvalidValueError` naming the file and line, and for more than
+    `MAX_CSV_SHAPES` of them.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             return _read_rows(path, csv.reader(stream))
     except FileNotFoundError:
         raise InvalidValueError(
-            f"shape file {path} does not exist; give the path of a CSV file with columns m,n,k"
+            f"shape file {shortened(str(path))} does not exist; give the path of a CSV file with columns m,n,k"
         ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidValueError(f"shape file {path} cannot be read as CSV: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidValueError(f"shape file {shortened(str(path))} cannot be read as CSV: {reason}") from None
 
 
 def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
@@ -169,10 +174,14 @@ def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
         )
     column = {cell: index for index, cell in reversed(list(enumerate(header)))}
     label = next((column[cell] for cell in ("name", "layer") if cell in column), None)
-    shapes = []
+    shapes: list[Shape] = []
     for line, cells in enumerate(reader, start=2):
         if not any(cell.strip() for cell in cells):
             continue
+        if len(shapes) == MAX_CSV_SHAPES:
+            raise InvalidValueError(
+                f"shape file {path}, line {line}: more than {MAX_CSV_SHAPES:,} shapes; give a part of them, or several files in several runs"
+            )
         m, n, k = (_csv_number(path, line, letter, cells, column[letter]) for letter in ("m", "n", "k"))
         origin = cells[label].strip() if label is not None and label < len(cells) else ""
         shapes.append(Shape(m, n, k, origin or f"{path.name} line {line}"))

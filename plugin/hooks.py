@@ -281,7 +281,8 @@ class RooflineHooks:
         """End the line of dots, so that an error does not continue it."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            reporter.ensure_newline()
+            if reporter._tw.width_of_current_line:  # `ensure_newline` knows nothing of the dots under -q
+                reporter._tw.line()
             reporter.flush()
 
     @pytest.hookimpl(trylast=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.case import MODES
 from roofline_model.errors import InvalidValueError
+from roofline_model.user_path import shortened, user_path
 
 if TYPE_CHECKING:
     import pytest
@@ -19,6 +20,11 @@ ISOLATE_CHOICES = ("auto", "case", "none")
 ATTRIBUTION_CHOICES = ("none", "cupti")
 PROFILER_CHOICES = ("ncu",)
 DEVICE_CHOICES = ("cpu", "cuda")
+LEAST_TIMEOUT_S = 0.1
+"""A watchdog that barks before a kernel could be loaded would fail every case."""
+MAX_LABEL_CHARS = 200
+MAX_SHAPES_CHARS = 1_000_000
+"""Of a list MxNxK,…; a longer one belongs into a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +73,17 @@ class BenchOptions:
             hw=_text("--roofline-hw", given.roofline_hw, "auto"),
             device=_choice("--roofline-device", given.roofline_device, DEVICE_CHOICES),
             db=_located(db, invocation) if db is not None else str(invocation / ".roofline" / "results.db"),
-            run_label=given.roofline_run or "",
+            run_label=_label(given.roofline_run),
             predict_only=bool(given.roofline_predict_only),
             formats=_format_keys(given.roofline_formats),
-            shapes=_text("--roofline-shapes", given.roofline_shapes, "quick"),
+            shapes=_text("--roofline-shapes", given.roofline_shapes, "quick", MAX_SHAPES_CHARS),
             cache=_choice("--roofline-cache", given.roofline_cache, CACHE_CHOICES) or "cold",
             modes=_modes(given.roofline_mode),
             target_ci_ratio=_positive("--roofline-target-ci", given.roofline_target_ci, 1.0, "percent", 100) / 100,
             max_seconds=_positive("--roofline-max-seconds", given.roofline_max_seconds, 0.7, "seconds", 86_400),
             process_count=_count("--roofline-processes", given.roofline_processes, "processes", 1000),
             isolate=_choice("--roofline-isolate", given.roofline_isolate, ISOLATE_CHOICES) or "auto",
-            timeout_s=_positive("--roofline-timeout", given.roofline_timeout, 60.0, "seconds", 86_400),
+            timeout_s=_positive("--roofline-timeout", given.roofline_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S),
             timer=_text("--roofline-timer", given.roofline_timer, "auto"),
             attribution=_choice("--roofline-attribution", given.roofline_attribution, ATTRIBUTION_CHOICES) or "none",
             canary=not given.roofline_no_canary,
@@ -95,33 +101,62 @@ def _located(db: str, invocation: Path) -> str:
     if not db.strip():
         raise InvalidValueError("--roofline-db is empty; give a path such as .roofline/results.db or a database URL")
     if db.startswith(":"):
-        raise InvalidValueError(f"--roofline-db {db}: a run must outlive its process; give a path or a database URL")
-    return db if "://" in db else str(invocation / Path(db).expanduser())
+        raise InvalidValueError(
+            f"--roofline-db {_shown(db)}: a run must outlive its process; give a path or a database URL"
+        )
+    return db if "://" in db else str(invocation / _path("--roofline-db", db))
 
 
-def _text(option: str, value: str | None, default: str) -> str:
+def _label(value: str | None) -> str:
+    """Return the label without the spaces around it; refuses one that no list of runs could show."""
+    if value is None:
+        return ""
+    label = value.strip()
+    if not label or len(label) > MAX_LABEL_CHARS or len(label.splitlines()) > 1:
+        what = "is blank" if not label else f"is {len(label):,} characters long" if len(label) > MAX_LABEL_CHARS else "has several lines"  # fmt: skip
+        raise InvalidValueError(
+            f"--roofline-run {what}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"
+        )
+    return label
+
+
+def _path(option: str, value: str) -> Path:
+    try:
+        return user_path(value)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{option} {error}") from None
+
+
+def _shown(value: str) -> str:
+    return repr(shortened(value))
+
+
+def _text(option: str, value: str | None, default: str, most: int = 4096) -> str:
     if value is None:
         return default
     if not value.strip():
         raise InvalidValueError(f"{option} is empty; leave it out for {default}")
+    if len(value) > most:
+        raise InvalidValueError(f"{option} is {len(value):,} characters long, no name or path is: {_shown(value)}")
     return value.strip()
 
 
 def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> str | None:
     if value is not None and value not in choices:
-        raise InvalidValueError(f"{option} must be {' or '.join(choices)}, got {value!r}")
+        raise InvalidValueError(f"{option} must be {' or '.join(choices)}, got {_shown(value)}")
     return value
 
 
-def _positive(option: str, value: str | None, default: float, unit: str, most: float) -> float:
+def _positive(option: str, value: str | None, default: float, unit: str, most: float, least: float = 0.0) -> float:
     if value is None:
         return default
     try:
         number = float(value)
     except ValueError:
-        raise InvalidValueError(f"{option} must be a number of {unit}, got {value!r}") from None
-    if not math.isfinite(number) or not 0 < number <= most:
-        raise InvalidValueError(f"{option} must be above 0 and at most {most:g} {unit}, got {value!r}")
+        raise InvalidValueError(f"{option} must be a number of {unit}, got {_shown(value)}") from None
+    if not math.isfinite(number) or not 0 < number <= most or number < least:
+        lowest = f"at least {least:g}" if least else "above 0"
+        raise InvalidValueError(f"{option} must be {lowest} and at most {most:g} {unit}, got {_shown(value)}")
     return number
 
 
@@ -130,7 +165,7 @@ def _count(option: str, value: str | None, what: str, most: int = 10**9) -> int 
         return None
     if not (value.isascii() and value.isdecimal() and len(value) < 10) or not 1 <= int(value) <= most:
         raise InvalidValueError(
-            f"{option} takes a whole number of {what} from 1 to {most}, got {value!r}; write {option}=N"
+            f"{option} takes a whole number of {what} from 1 to {most}, got {_shown(value)}; write {option}=N"
         )
     return int(value)
 
@@ -143,16 +178,16 @@ def _modes(value: str | None) -> tuple[str, ...]:
         return MODES
     wrong = [name for name in names if name not in MODES]
     if wrong or not names:
-        raise InvalidValueError(f"--roofline-mode must be some of {', '.join(MODES)}, or all; got {value!r}")
+        raise InvalidValueError(f"--roofline-mode must be some of {', '.join(MODES)}, or all; got {_shown(value)}")
     return names
 
 
 def _input(option: str, value: str | None, invocation: Path) -> Path | None:
     if value is None:
         return None
-    path = invocation / Path(value).expanduser()
-    if not value.strip() or not path.is_file():
-        raise InvalidValueError(f"{option} {value!r} is no file; `roofline calibrate -o FILE` writes one")
+    path = invocation / _path(option, value)
+    if not value.strip() or not os.path.isfile(path):
+        raise InvalidValueError(f"{option} {_shown(value)} is no file; `roofline calibrate -o FILE` writes one")
     return path
 
 
@@ -160,19 +195,22 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
     """Return the path of a file to be written; refuses what cannot become one, or is a results database."""
     if value is None:
         return None
-    path = invocation / value
-    if not value.strip() or path.is_dir() or (path.exists() and not path.is_file()):
-        raise InvalidValueError(f"{option} {value!r} is no file that can be written; give a path such as run.json")
+    path = invocation / _path(option, value)
+    if not value.strip() or (os.path.exists(path) and not os.path.isfile(path)):
+        raise InvalidValueError(
+            f"{option} {_shown(value)} is no file that can be written; give a path such as run.json"
+        )
     try:
         with path.open("rb") as stream:
             if stream.read(15) == b"SQLite format 3":
                 raise InvalidValueError(
-                    f"{option} {value!r} is a results database; give another path, such as run.json"
+                    f"{option} {_shown(value)} is a results database; give another path, such as run.json"
                 )
     except FileNotFoundError:
         pass
-    except OSError as error:
-        raise InvalidValueError(f"{option} {value!r} cannot be written ({error.strerror})") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidValueError(f"{option} {_shown(value)} cannot be written ({reason})") from None
     return path
 
 

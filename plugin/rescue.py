@@ -66,7 +66,7 @@ def _where(count: int, missing: int) -> str:
     if missing == 0:
         return f"all {count} records are in the database, how the run ended is in"
     if missing == count:
-        return f"{_records(count)} in" if count == 1 else f"{count} records are in"
+        return f"{_records(count)} {'is' if count == 1 else 'are'} in"
     return f"{missing} of {count} records {'is' if missing == 1 else 'are'} not in the database; all are in"
 
 

@@ -347,7 +347,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
             width,
         )
     if any(row.median_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
-        lines += wrapped("± –: too few samples for an interval of the median", "light", width)
+        lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
     if left_out:
         names = ", ".join(sorted(left_out))
         lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)

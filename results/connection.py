@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
 import stat
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from results.json_values import dumps, loads
 from results.target import DEFAULT_DATABASE, StoreTarget
-from roofline_model.errors import RooflineError, StoreError
+from roofline_model.errors import InvalidValueError, RooflineError, StoreError
 
 BUSY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10
@@ -108,6 +109,10 @@ def prepare_place(target: StoreTarget, *, create: bool, writing: bool) -> None:
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink() and not (create and os.path.isdir(os.path.dirname(os.path.realpath(path)))):
+            raise StoreError(
+                f"{path} is a link to {os.path.realpath(path)}, which is not there: make that place or remove the link"
+            ) from None
         if not create:
             raise StoreError(
                 f"there is no results database at {path}: {MAKE_A_RUN}, --db PATH or ROOFLINE_DB names another"
@@ -148,44 +153,89 @@ def _unusable(path: Path, error: OSError | ValueError) -> StoreError:
 
 
 @contextmanager
-def translated(target: StoreTarget, doing: str, *, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn an error of the database into a `StoreError`: one line, no SQL, no password. Errors in `but` pass through."""
+def translated(
+    target: StoreTarget, doing: str, *, but: tuple[type[Exception], ...] = (), reading: bool = False
+) -> Iterator[None]:
+    """Turn an error of the database into a `StoreError`: one line, no SQL, no password. Errors in `but` pass through.
+
+    A value that cannot be what was stored means a damaged database when `reading`, else one that cannot be stored.
+    """
     try:
         yield
+    except InvalidValueError as error:
+        raise (damaged(target, error) if reading else error) from None
     except RooflineError:
         raise
     except but:
         raise
     except (SQLAlchemyError, sqlite3.Error) as error:
+        if reading and isinstance(_cause(error), _UNREADABLE):
+            raise damaged(target, _cause(error)) from None
         raise StoreError(target.redact(_explain(target, doing, error))) from None
-    except (TypeError, ValueError, OverflowError, struct.error) as error:
+    except _UNREADABLE as error:
+        if reading or isinstance(error, UnicodeDecodeError | json.JSONDecodeError):  # only what was stored is decoded
+            raise damaged(target, error) from error
+        if isinstance(error, LookupError | AttributeError):
+            raise  # a fault of ours
         raise StoreError(_not_storable(doing, error)) from error
 
 
+_UNREADABLE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, struct.error, RecursionError)
+"""What taking a stored value apart raises when it is not what was stored."""
+
+
+def damaged(target: StoreTarget, error: BaseException) -> StoreError:
+    """Return what to say of a database that holds something nobody stored."""
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, KeyError):
+        reason = f"a row that others name is missing: {reason}"
+    return StoreError(target.redact(f"{target.name} is damaged ({reason[:120]}): {REPLACE_IT}"))
+
+
+def _cause(error: Exception) -> BaseException:
+    return error.orig if isinstance(error, StatementError) and error.orig is not None else error
+
+
 def _explain(target: StoreTarget, doing: str, error: Exception) -> str:
-    cause = error.orig if isinstance(error, StatementError) and error.orig is not None else error
+    cause = _cause(error)
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     detail = (lines[0] if lines else type(cause).__name__)[:300]
     if isinstance(cause, TypeError | ValueError | AttributeError | OverflowError):
         return _not_storable(doing, cause)
     for sign, meaning in _SQLITE_MEANINGS if target.path is not None else _POSTGRES_MEANINGS:
         if re.search(sign, detail):
+            if sign == _FULL and target.path is not None and (table := _spent_sequence(target.path)):
+                return f"{target.name} is damaged (no row id is left for table {table}): {REPLACE_IT}"
             return f"{target.name} {meaning}"
     return f"{doing} in {target.name} failed: {detail}"
 
 
-def _not_storable(doing: str, error: Exception) -> str:
+def _spent_sequence(path: Path) -> str | None:
+    """Return a table whose row ids are used up: SQLite says then, too, that the disk is full."""
+    last = 2**63 - 1
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as connection:
+            found = connection.execute(
+                "SELECT name FROM sqlite_sequence WHERE typeof(seq) <> 'integer' OR seq >= ?", (last,)
+            ).fetchone()
+    except sqlite3.Error:
+        return None
+    return None if found is None else str(found[0])[:60]
+
+
+def _not_storable(doing: str, error: BaseException) -> str:
     return f"{doing}: {str(error)[:300]} (a record holds text, 64-bit numbers and JSON values only)"
 
 
+_FULL = "disk is full"
 _SQLITE_MEANINGS = (
     ("file is not a database", "is not a SQLite database: nothing was changed; name another file with --roofline-db or ROOFLINE_DB"),
-    ("malformed", f"is damaged: {REPLACE_IT}"),
+    ("malformed|decode to UTF-8|file is encrypted|unsupported file format", f"is damaged: {REPLACE_IT}"),
     ("unable to open", "cannot be opened: check that its folder exists and can be written"),
     ("readonly database", "is read-only: choose another place with --roofline-db or ROOFLINE_DB, or change its permissions"),
     ("database is locked", f"has been locked by another process for {BUSY_TIMEOUT_S:g} s: end it or try again"),
     ("table is locked", "is locked by another statement of this process: end it or try again"),
-    ("disk is full", "cannot grow, the disk is full: free some space, everything committed so far is safe"),
+    (_FULL, "cannot grow, the disk is full: free some space, everything committed so far is safe"),
     ("disk I/O error", "cannot be read or written (disk I/O error): check that the disk has space left and works, everything committed so far is safe"),
     ("no such (table|column)", f"{LACKS_TABLES} {REPLACE_IT}"),
 )  # fmt: skip

@@ -53,7 +53,12 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     else:
         found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     ours = Base.metadata.tables.keys()
-    if found is None or not (str(found).isdecimal() and 2 * len(FIRST_TABLES & tables) > len(FIRST_TABLES)):
+    is_ours = 2 * len(FIRST_TABLES & tables) > len(FIRST_TABLES)
+    if is_ours and VERSION_TABLE in tables and not _is_version(found):
+        raise StoreError(
+            f"{target.name} is damaged, {str(found)[:40]!r} is no schema version: nothing was changed; {REPLACE_IT}"
+        )
+    if found is None or not is_ours:
         raise StoreError(
             f"{target.name} is a database of something else: nothing was changed; name another one with --roofline-db or ROOFLINE_DB"
         )
@@ -63,13 +68,18 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     return int(found)
 
 
+def _is_version(found: object) -> bool:
+    text = str(found)
+    return text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) >= 1
+
+
 def stored_version(target: StoreTarget) -> int | None:
     """Return the schema version of a database without changing it; None when it is empty or not there yet."""
-    if target.path is not None and not target.path.exists():
+    if target.path is not None and not os.path.exists(target.path):
         return None
     engine = make_engine(target, mode="ro")
     try:
-        with translated(target, "opening the database"), engine.connect() as connection:
+        with translated(target, "opening the database", reading=True), engine.connect() as connection:
             return read_version(connection, target)
     finally:
         engine.dispose()
@@ -81,7 +91,7 @@ def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_on
     Raises `StoreError` for a newer schema, an older one that may not be upgraded (read-only), an empty one with `create=False`.
     """
     if target.path is None or target.path.exists():
-        with translated(target, "opening the database"), engine.connect() as connection:
+        with translated(target, "opening the database", reading=True), engine.connect() as connection:
             version = read_version(connection, target)
             if target.path is not None and version is not None and not read_only:
                 _check_journal(connection, target.path)

@@ -72,20 +72,14 @@ def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> 
     predictions = _grouped(connection, PREDICTION, rows.prediction_from, run_id)
     telemetry = _grouped(connection, TELEMETRY, rows.telemetry_from, run_id)
     return [
-        Record(
-            record_id=row["record_id"],
-            run_id=run_id,
+        rows.record_from(
+            row,
             case=cases[row["case_id"]],
-            status=row["status"],
-            reason=row["reason"],
-            test_id=row["test_id"],
-            created_at=row["created_at"],
             process=processes[row["process_id"]],
             method=None if row["method_id"] is None else methods[row["method_id"]],
             measurement=measurements.get(row["id"]),
             predictions=tuple(predictions.get(row["id"], ())),
             telemetry=tuple(telemetry.get(row["id"], ())),
-            extra=row["extra"],
         )
         for row in found
     ]

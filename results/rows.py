@@ -18,6 +18,7 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
+from results.row_types import checked, texts
 from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from roofline_model.case import Case, short_hash
 
@@ -42,6 +43,7 @@ _PREDICTION = _names(PredictionRecord, "notes", "terms_s")
 _TELEMETRY = _names(TelemetrySample)
 _CANARY = _names(CanaryReading)
 _FLOOR = _names(NoiseFloor, "run_ids")
+_RECORD = _names(Record, "case", "process", "method", "measurement", "predictions", "telemetry")
 
 _PROCESS_IDENTITY = ("ordinal", "pid", "host", "started_at")
 """What tells processes apart; stored hashes depend on it, and how a process ended is not among it."""
@@ -167,33 +169,38 @@ def telemetry_values(samples: Iterable[TelemetrySample], record_pk: int) -> list
     ]
 
 
-def _from(row: Row, names: tuple[str, ...]) -> Values:
-    return {name: row[name] for name in names}
+def _from(kind: type[Any], row: Row, names: tuple[str, ...]) -> Values:
+    """Return columns as fields of `kind`. Raises `ValueError` for a value of another type: the row is damaged."""
+    return checked(kind, {name: row[name] for name in names})
 
 
 def run_from(row: Row) -> RunInfo:
     """Return a run from a row of run joined with environment."""
-    return RunInfo(**_from(row, _RUN), environment=EnvironmentInfo(row["facts"], row["class_facts"]))
+    environment = EnvironmentInfo(**_from(EnvironmentInfo, row, ("facts", "class_facts")))
+    return RunInfo(**_from(RunInfo, row, _RUN), environment=environment)
 
 
 def profile_from(row: Row) -> HardwareProfile:
     """Return a hardware profile."""
-    return HardwareProfile(row["key"], row["name"], row["profile_hash"], row["profile"])
+    return HardwareProfile(**_from(HardwareProfile, row, ("key", "name", "profile_hash", "profile")))
 
 
 def process_from(row: Row) -> ProcessInfo:
     """Return a process."""
-    return ProcessInfo(**_from(row, _PROCESS))
+    return ProcessInfo(**_from(ProcessInfo, row, _PROCESS))
 
 
 def case_from(row: Row) -> Case:
-    """Return a case."""
+    """Return a case. Raises `ValueError` for what is none."""
+    for name in ("shape", "formats"):
+        if type(row[name]) is not dict:
+            raise ValueError(f"the {name} of a case is no object")
     return Case.from_dict(row)
 
 
 def method_from(row: Row) -> Method:
     """Return a method."""
-    return Method(**_from(row, _METHOD), settings=row["settings"])
+    return Method(**_from(Method, row, (*_METHOD, "settings")))
 
 
 def measurement_from(
@@ -201,10 +208,10 @@ def measurement_from(
 ) -> Measurement:
     """Return a measurement with its parts; samples and clocks are empty where the row was read without them."""
     return Measurement(
-        **_from(row, _MEASUREMENT),
+        **_from(Measurement, row, _MEASUREMENT),
         samples_s=unpack_samples(row.get("samples") or b""),
         clocks_hz=unpack_samples(row.get("clocks") or b""),
-        flags=tuple(row["flags"]),
+        flags=texts("flags", row["flags"]),
         energy=energy,
         state=state,
         attribution=attribution,
@@ -213,34 +220,43 @@ def measurement_from(
 
 def energy_from(row: Row) -> EnergyReading:
     """Return the energy of a record."""
-    return EnergyReading(**_from(row, _ENERGY))
+    return EnergyReading(**_from(EnergyReading, row, _ENERGY))
 
 
 def state_from(row: Row) -> MachineState:
     """Return the state of the machine over a record's case."""
-    return MachineState(**_from(row, _STATE), throttled_s=row["throttled_s"])
+    return MachineState(**_from(MachineState, row, (*_STATE, "throttled_s")))
 
 
 def attribution_from(row: Row) -> KernelAttribution:
     """Return what ran on the device."""
-    return KernelAttribution(**_from(row, _ATTRIBUTION), kernel_names=tuple(row["kernel_names"]))
+    return KernelAttribution(
+        **_from(KernelAttribution, row, _ATTRIBUTION), kernel_names=texts("kernel_names", row["kernel_names"])
+    )
 
 
 def canary_from(row: Row) -> CanaryReading:
     """Return a canary reading."""
-    return CanaryReading(**_from(row, _CANARY))
+    return CanaryReading(**_from(CanaryReading, row, _CANARY))
 
 
 def floor_from(row: Row) -> NoiseFloor:
     """Return a noise floor."""
-    return NoiseFloor(**_from(row, _FLOOR), run_ids=tuple(row["run_ids"]))
+    return NoiseFloor(**_from(NoiseFloor, row, _FLOOR), run_ids=texts("run_ids", row["run_ids"]))
 
 
 def prediction_from(row: Row) -> PredictionRecord:
     """Return a prediction."""
-    return PredictionRecord(**_from(row, _PREDICTION), notes=tuple(row["notes"]), terms_s=row["terms_s"])
+    return PredictionRecord(
+        **_from(PredictionRecord, row, (*_PREDICTION, "terms_s")), notes=texts("notes", row["notes"])
+    )
+
+
+def record_from(row: Row, **parts: Any) -> Record:
+    """Return a record from its row and its parts."""
+    return Record(**_from(Record, row, _RECORD), **parts)
 
 
 def telemetry_from(row: Row) -> TelemetrySample:
     """Return a reading."""
-    return TelemetrySample(**_from(row, _TELEMETRY))
+    return TelemetrySample(**_from(TelemetrySample, row, _TELEMETRY))

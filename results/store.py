@@ -86,7 +86,7 @@ class ResultStore:
         run_names.check_label(run.label)
 
         def insert(connection: Connection) -> None:
-            if read.read_run(connection, run.run_id) is not None:
+            if self._present(connection, run.run_id) is not None:
                 raise StoreError(f"run {run.run_id[:40]} is already in {self.name}: every run needs an id of its own")
             write.insert_run(connection, run)
 
@@ -143,7 +143,7 @@ class ResultStore:
         given = list(records)
 
         def insert(connection: Connection) -> tuple[int, int]:
-            present = read.read_run(connection, run.run_id)
+            present = self._present(connection, run.run_id)
             if present is None:
                 write.insert_run(connection, run)
             elif present.status == "running" and run.status != "running":
@@ -274,6 +274,11 @@ class ResultStore:
 
     # Transactions --------------------------------------------------------------------------------------------
 
+    def _present(self, connection: Connection, run_id: str) -> RunInfo | None:
+        """Return the run that has this id already, inside a transaction that writes."""
+        with translated(self._target, "reading", reading=True):
+            return read.read_run(connection, run_id)
+
     def _insert_again(self, connection: Connection, record: Record) -> None:
         if write.present_record_runs(connection, [record.record_id]):
             raise StoreError(
@@ -291,7 +296,7 @@ class ResultStore:
 
     def _opened_file(self, path: Path) -> DatabaseFile:
         """Open the file (the pool keeps it open) and remember which one it is."""
-        with translated(self._target, "opening the database"), self._engine.connect():
+        with translated(self._target, "opening the database", reading=True), self._engine.connect():
             return DatabaseFile(path)
 
     def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
@@ -322,5 +327,5 @@ class ResultStore:
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         self._refuse_fork()
-        with translated(self._target, "reading"), self._engine.connect() as connection:
+        with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
             return work(connection)

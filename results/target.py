@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
-from roofline_model.errors import StoreError
+from roofline_model.errors import InvalidValueError, StoreError
+from roofline_model.user_path import user_path
 
 DEFAULT_DATABASE = Path(".roofline") / "results.db"
 ENVIRONMENT_VARIABLE = "ROOFLINE_DB"
@@ -60,7 +61,10 @@ def parse_target(target: str | Path | None) -> StoreTarget:
         )
     if not text.strip() or text == ":memory:" or "\x00" in text:
         raise StoreError(f"{text[:40]!r} cannot hold results: give the path of a file, e.g. {DEFAULT_DATABASE}")
-    return StoreTarget(Path(text).expanduser() if text.startswith("~") else Path(text))
+    try:
+        return StoreTarget(user_path(text) if text.startswith("~") else Path(text))
+    except InvalidValueError as error:
+        raise StoreError(str(error)) from None
 
 
 def _sqlite_url_path(text: str) -> Path:

@@ -125,7 +125,8 @@ class ShapeVerdict:
         return self._judgement() + (f" ({'; '.join(remarks)})" if remarks else "")
 
     def _flags(self) -> frozenset[str]:
-        named = (self.baseline, self.best, self.rival or self.runner_up, *(self.level_pair or ()))
+        is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
+        named = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
         return frozenset().union(*(one.flags for one in named if one is not None))
 
     def _judgement(self) -> str:

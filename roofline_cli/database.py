@@ -29,6 +29,15 @@ def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]
         yield store
 
 
+def schema_version(target: str | None) -> int | None:
+    """Return the schema version of a database without changing it; None when it is empty or not there yet."""
+    from results.migrate import stored_version
+    from results.target import parse_target
+
+    with _own_option_names():
+        return stored_version(parse_target(target))
+
+
 @contextmanager
 def _own_option_names() -> Iterator[None]:
     """Name our option in the store's messages: they are written for pytest, where it is called --roofline-db."""

@@ -21,13 +21,11 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
     A run that is stored does this by itself; commands that only read never change a file.
     """
-    from results.migrate import stored_version
     from results.schema import SCHEMA_VERSION
-    from results.target import parse_target
-    from roofline_cli.database import shown_target, writing
+    from roofline_cli.database import schema_version, shown_target, writing
 
     shown, path = shown_target(db)
-    before = stored_version(parse_target(db))
+    before = schema_version(db)
     with writing(db, create=False):
         pass
     copies = [] if path is None or before == SCHEMA_VERSION else list(path.parent.glob(f"{path.name}.schema-*.backup*"))

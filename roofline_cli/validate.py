@@ -68,7 +68,7 @@ def validate(
     if as_json:
         show_json(_document(found, cross_validate, predictions))
         return
-    _show(found, cross_validate)
+    _show(found, _method(constants, cross_validate), cross_validate)
     if predictions is not None:
         show_line(f"predictions of {len(table)} rows written to {predictions}")
 
@@ -119,13 +119,18 @@ def _number(value: float) -> str:
     return "" if value != value else f"{value:.9g}"
 
 
-def _show(found: TablePrediction, is_crossed: bool) -> None:
+def _method(constants: Path | None, is_crossed: bool) -> str:
+    if is_crossed:
+        return "each predicted by constants that never saw its site"
+    return "shipped constants" if constants is None else f"constants of {constants}, else shipped ones"
+
+
+def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
     from roofline_model.expected.accuracy import mean_over_groups
     from roofline_model.expected.table_prediction import group_accuracies, total_accuracy
 
     groups = sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats))
     total = total_accuracy(found)
-    method = "each row by constants that never saw its site" if is_crossed else "shipped constants unless stated"
     show_line(f"{found.table.name}: {len(found.table)} rows, {method}", "bold")
     show_line(f"SHA-256 {found.table.sha256}", "dim")
     for op, phase in dict.fromkeys((one.op, one.phase) for one in groups):
@@ -146,6 +151,8 @@ def _show(found: TablePrediction, is_crossed: bool) -> None:
         show_table(columns, rows, title="mean over chips")
     show_line()
     show_line(_summary(total), "bold")
+    if not is_crossed and total.expected.row_count and "fitted" in found.provenance:
+        show_line("fitted: the constants may have seen these very rows; --cross-validate scores unseen ones", "dim")
     _show_reasons(found)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from roofline_model.errors import DefinitionError
 from roofline_model.units import format_bytes
+from roofline_model.user_path import shortened
 
 MAX_FILE_BYTES = 1024**2
 """Longest definition file that is read. The longest of the registry is a hundred times shorter."""
@@ -24,23 +25,25 @@ def read_definition_text(path: Path, what: str, hint: str) -> str:
     `what` (chip file, format file) and `hint` (what to do when the file is absent) go into the message. Raises
     `DefinitionError` when `path` is absent, no regular file, longer than `MAX_FILE_BYTES` or not UTF-8.
     """
+    shown = shortened(str(path))
     try:
         # Looked at before it is opened: opening a FIFO waits for a writer, and reading a device may never end.
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise DefinitionError(f"{what} {path} is {kind}: it cannot be read; give the path of a TOML file")
+            raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; give the path of a TOML file")
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise DefinitionError(f"{what} {path} is longer than {format_bytes(MAX_FILE_BYTES)}: no definition is")
+            raise DefinitionError(f"{what} {shown} is longer than {format_bytes(MAX_FILE_BYTES)}: no definition is")
         return content.decode("utf-8-sig")
     except DefinitionError:  # a ValueError too, and not to be wrapped again
         raise
     except FileNotFoundError:
-        raise DefinitionError(f"{what} {path} does not exist; {hint}") from None
+        raise DefinitionError(f"{what} {shown} does not exist; {hint}") from None
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
-        raise DefinitionError(f"{what} {path} cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise DefinitionError(f"{what} {shown} cannot be read: {reason}") from None
 
 
 def parse_definition(text: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from roofline_model.definition_text import read_definition_text
 from roofline_model.errors import DefinitionError, InvalidValueError
 from roofline_model.hf_architectures import ARCHITECTURES, Config, architecture_of
 from roofline_model.model_shapes import MAX_LAYERS, Experts, LatentAttention, ModelShape
+from roofline_model.user_path import user_path
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
 
@@ -28,7 +29,7 @@ def read_config(path: str | Path, *, name: str = "") -> ModelShape:
     `name` is what the model is called; without it, the config's own `_name_or_path` or the folder's name.
     Raises `DefinitionError` naming file and field, `UnsupportedError` for what cannot be modelled.
     """
-    file = Path(path).expanduser()
+    file = user_path(path)
     if file.is_dir():
         file = file / "config.json"
     text = read_definition_text(file, "model config", "give the path of a Hugging Face config.json")
@@ -104,8 +105,8 @@ def hub_cache() -> Path:
     """Return the folder in which the Hugging Face hub client keeps what it downloaded."""
     for variable, below in (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub")):
         if os.environ.get(variable):
-            return Path(os.environ[variable]).expanduser() / below
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface" / "hub"
+            return user_path(os.environ[variable]) / below
+    return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface" / "hub"
 
 
 def _own_name(data: Mapping[str, Any], file: Path) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from roofline_model.errors import DefinitionError, InvalidValueError, UnknownNameError
 from roofline_model.model_shapes import Experts, LatentAttention, ModelShape
+from roofline_model.user_path import user_path
 
 MAX_NAME_CHARS = 200
 """Longer texts are no name of a shipped model; they may be a path."""
@@ -79,7 +80,7 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
         return shape
     from roofline_model.hf_config import cached_config, read_config
 
-    path = Path(text).expanduser()
+    path = user_path(text)
     if isinstance(name, Path) or text.endswith(".json") or _exists(path):
         return read_config(path)
     cached = cached_config(text)

@@ -164,20 +164,11 @@ def _expected(
     device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
 ) -> dict[str, Any]:  # fmt: skip
     """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
-    from roofline_model.expected.chip import ChipSpec
-    from roofline_model.expected.gemm_formats import gemm_formats
-    from roofline_model.expected.gemm_model import expected_gemm
-    from roofline_model.expected.rotation import COLD, HOT
+    from roofline_model.expected.product_model import ProductModel
 
     output = default_output_format(activation).key
-    pair = gemm_formats(weight.key, activation.key, output)
-    computes_wide = device.path(pair.compute_format).kind == "dequantize"
-    if computes_wide:
-        pair = gemm_formats(weight.key, activation.key, output, computes_wide=True)
-    batch = expected_gemm(
-        ChipSpec.of(device, pair.compute_format), m, n, k, weight_format=weight.key, activation_format=activation.key,
-        output_format=output, weight_copies=HOT if cache == "warm" else COLD, computes_wide=computes_wide,
-    )  # fmt: skip
+    model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output)
+    batch = model.expected(m, n, k, cache=cache)
     return {
         "expected_s": batch.time_s, "expected_low_s": batch.low_s, "expected_high_s": batch.high_s,
         "binding": batch.binding, "provenance": batch.provenance,

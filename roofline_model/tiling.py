@@ -194,17 +194,9 @@ def _ask(
     device: Device, M: Sequence[int], N: Sequence[int], K: Sequence[int], a: str, b: str, c: str, cache: str, quantizes: bool
 ) -> _Asked:  # fmt: skip
     """Ask the expected-time model for products of one pair of formats on one chip."""
-    from roofline_model.expected.chip import ChipSpec, fitted_numbers
-    from roofline_model.expected.gemm_formats import gemm_formats
-    from roofline_model.expected.gemm_model import expected_gemm
-    from roofline_model.expected.library import find_gemm
+    from roofline_model.expected.chip import fitted_numbers
+    from roofline_model.expected.product_model import ProductModel
 
-    computes_wide = device.path(gemm_formats(b, a, c).compute_format).kind == "dequantize"
-    formats = gemm_formats(b, a, c, computes_wide=computes_wide)
-    chip = ChipSpec.of(device, formats.compute_format)
-    fitted = find_gemm(chip, formats.family)
-    batch = expected_gemm(
-        chip, M, N, K, weight_format=b, activation_format=a, output_format=c, computes_wide=computes_wide,
-        dynamic_activation_quantization=quantizes, weight_copies=1.0 if cache == "warm" else math.inf,
-    )  # fmt: skip
-    return _Asked(fitted_numbers(chip, fitted.chip), formats, fitted.constants, batch)
+    model = ProductModel.of(device, weight=b, activation=a, output=c)
+    batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)
+    return _Asked(fitted_numbers(model.chip, model.fitted.chip), model.formats, model.fitted.constants, batch)

@@ -19,18 +19,21 @@ FEW = 30
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.expected.accuracy import Accuracy, GroupAccuracy, accuracy
-from roofline_model.expected.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table
-from roofline_model.expected.fit import FitPlan, fit_table
-from roofline_model.expected.kernel_labels import phase_of
-from roofline_model.expected.table import KernelTable, read_kernel_table
-from roofline_model.expected.table_prediction import (
+from roofline_model.expected.accuracy import Accuracy, GroupAccuracy, accuracy  # noqa: E402
+from roofline_model.expected.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
+from roofline_model.expected.fit import FitPlan, TableFit, fit_table  # noqa: E402
+from roofline_model.expected.kernel_labels import phase_of  # noqa: E402
+from roofline_model.expected.table import KernelTable, read_kernel_table  # noqa: E402
+from roofline_model.expected.table_prediction import (  # noqa: E402
     KnownConstants,
     TablePrediction,
     group_accuracies,
     predict_table,
     total_accuracy,
 )
+
+PLAN = FitPlan(date="", source="", is_generic=True)
+"""Fits that begin at plausible values: shipped constants have seen the rows."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,10 +44,11 @@ def main(arguments: Sequence[str]) -> int:
     table = read_kernel_table(arguments[0])
     shipped = predict_table(table)
     crossed = cross_validated_table(shipped, progress=_tell)
-    left_out = chips_left_out(table, progress=_tell)
+    fitted = fit_table(table, PLAN, progress=_tell)
+    left_out = chips_left_out(table, fitted)
     print(file=sys.stderr)
     text = PAGE.read_text(encoding="utf-8")
-    few = few_rows_table(table)
+    few = few_rows_table(table, fitted)
     parts = {
         "file": f"`{table.name}`, {len(table):,} rows, SHA-256 `{table.sha256}`.",
         "summary": summary(crossed),
@@ -63,10 +67,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def replaced(text: str, name: str, body: str) -> str:
     """Return the page with the text between two markers replaced; raises `ValueError` when the marker is not there."""
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"{PAGE.name} has no marker <!-- {name} -->")
-    return pattern.sub(lambda found: f"{found[1]}{body}{found[2]}", text)
+    return pattern.sub(lambda found: f"{found[1]}{body}\n{found[2]}", text)
 
 
 def summary(found: TablePrediction) -> str:
@@ -74,7 +78,10 @@ def summary(found: TablePrediction) -> str:
     kinds: dict[str, list[GroupAccuracy]] = {}
     for one in _rows_by_kind(found):
         kinds.setdefault(one.formats, []).append(one)
-    lines = ["| | chips | MAPE | median | bias | in the 80 % interval | ideal roofline's MAPE |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| | chips | MAPE | median | bias | in the 80 % interval | ideal roofline's MAPE |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for kind, members in kinds.items():
         told = [one.expected for one in members]
         lines.append(
@@ -98,7 +105,12 @@ def _rows_by_kind(found: TablePrediction) -> list[GroupAccuracy]:
         if op == "attention":
             kind = f"attention {table.text('phase')[i]}"
         else:
-            words = {"FP8_E4M3": "FP8 with its cast", "NVFP4": "NVFP4 with its cast", "INT8": "weight-only", "INT4": "weight-only"}
+            words = {
+                "FP8_E4M3": "FP8 with its cast",
+                "NVFP4": "NVFP4 with its cast",
+                "INT8": "weight-only",
+                "INT4": "weight-only",
+            }
             kind = f"GEMM {words.get(weight, weight)}"
         members.setdefault((kind, table.texts["device"][i]), []).append(i)
     groups = []
@@ -115,17 +127,20 @@ def groups_table(found: TablePrediction) -> str:
         "| op | phase | device | formats | rows | MAPE | median | p90 | bias | in 80 % | ideal MAPE |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats)):
-        lines.append(
-            f"| {one.op} | {one.phase} | {one.device} | {one.formats} | {one.expected.row_count} | {_columns(one.expected)} "
-            f"| {_percent(one.ideal.mape_ratio)} |"
-        )
+    lines += [
+        f"| {one.op} | {one.phase} | {one.device} | {one.formats} | {one.expected.row_count} | {_columns(one.expected)} "
+        f"| {_percent(one.ideal.mape_ratio)} |"
+        for one in sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats))
+    ]
     return "\n".join(lines)
 
 
 def sizes_table(found: TablePrediction) -> str:
     """Return where the error sits: by rows of a product, and by length of attention."""
-    table, lines = found.table, ["| slice | rows | MAPE | median | p90 | bias | in 80 % |", "|---|---|---|---|---|---|---|"]
+    table, lines = (
+        found.table,
+        ["| slice | rows | MAPE | median | p90 | bias | in 80 % |", "|---|---|---|---|---|---|---|"],
+    )
     numbers, ops = table.numbers, table.texts["op"]
     slices = [
         *(("gemm", "m", low, high) for low, high in ((1, 1), (2, 16), (17, 256), (257, 10**9))),
@@ -156,19 +171,20 @@ def chips_table(left_out: Sequence[ChipLeftOut]) -> str:
         "| chip left out | what | constants of | provenance | rows | MAPE | median | p90 | bias | in 80 % |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in sorted(left_out, key=lambda one: (one.op, one.part, one.device)):
-        lines.append(
-            f"| {one.device} | {one.op} {one.part} | {', '.join(one.sources)} | {one.provenance.removeprefix('transferred-')} "
-            f"| {one.unseen.row_count} | {_columns(one.unseen)} |"
-        )
+    lines += [
+        f"| {one.device} | {one.op} {one.part} | {', '.join(one.sources)} | {one.provenance.removeprefix('transferred-')} "
+        f"| {one.unseen.row_count} | {_columns(one.unseen)} |"
+        for one in sorted(left_out, key=lambda one: (one.op, one.part, one.device))
+    ]
     return "\n".join(lines)
 
 
-def few_rows_table(table: KernelTable) -> str:
+def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
     """Return the errors of each chip from other chips' constants, before and after a fit to `FEW` rows of its own."""
-    plan = FitPlan(date="", source="", is_generic=True)
-    fitted = fit_table(table, plan, progress=_tell)
-    lines = ["| chip | what | from other chips alone | after | rows fitted | rows scored |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| chip | what | from other chips alone | after | rows fitted | rows scored |",
+        "|---|---|---|---|---|---|",
+    ]
     parts: dict[tuple[str, str], list[int]] = {}
     for i, device in enumerate(table.texts["device"]):
         parts.setdefault((device, _part(table, i)), []).append(i)
@@ -182,9 +198,13 @@ def few_rows_table(table: KernelTable) -> str:
         before = predict_table(rest, known)
         if not before.is_scored.any():
             continue
-        began = replace(plan, is_generic=False, with_folds=False, gemm_library=known.gemm, attention_library=known.attention)
+        began = replace(
+            PLAN, is_generic=False, with_folds=False, gemm_library=known.gemm, attention_library=known.attention
+        )
         own = fit_table(table.take(chosen), began)
-        after = predict_table(rest, KnownConstants((*own.gemm, *(known.gemm or ())), (*own.attention, *(known.attention or ()))))
+        after = predict_table(
+            rest, KnownConstants((*own.gemm, *(known.gemm or ())), (*own.attention, *(known.attention or ())))
+        )
         alone, told = total_accuracy(before).expected, total_accuracy(after).expected
         lines.append(
             f"| {device} | {part} | {_percent(alone.mape_ratio)} / {_percent(alone.median_ratio)} | {_percent(told.mape_ratio)} / "

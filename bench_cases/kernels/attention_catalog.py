@@ -7,6 +7,7 @@ so that a case never measures whatever torch happened to pick.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from bench_cases.attention_shapes import AttentionShape
 from bench_cases.kernels.attention_rules import equal_heads, head_multiple_of, head_up_to, no_band_mask
@@ -21,22 +22,27 @@ _UNFUSED = "bench_cases.kernels.attention_unfused:unfused"
 _WIDENED = "bench_cases.kernels.attention_widened:widened_flash"
 _CHOICE = ("torch.nn.attention.sdpa_kernel",)
 
-_MATH_NOTE = "torch's reference path: scores in FP32, several kernels, counted as fused attention like every other backend"
+_MATH_NOTE = (
+    "torch's reference path: scores in FP32, several kernels, counted as fused attention like every other backend"
+)
 _UNFUSED_NOTE = "product, softmax, product, with the scores in memory between them: what fusion saves"
 _WIDENED_NOTE = "the cache is widened to BF16 and then attended to, both inside the timed call"
 MATH_SCORE_BYTES = 16
 """Scores, mask applied, softmax in FP32, and the weights cast back: at most four of them live at once."""
 UNFUSED_SCORE_BYTES = 8
-"""Scores and softmax, in up to FP32."""
+"""Scores and weights, of two bytes each, and as much again for what a softmax may hold in FP32."""
 
 
-def _widened(device: str, kv: str) -> AttentionKernel:
+_FLASH_RULES = (no_band_mask, head_up_to(256))
+
+
+def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
+    is_cuda = device == "cuda"
+    blocks = (head_multiple_of(16),) if kv == "NVFP4" else ()
     return AttentionKernel(
-        "sdpa_flash_widened_emulated", "cuda" if device == "cuda" else "cpu", "BF16", kv, "BF16", _WIDENED, _CHOICE,
-        min_capability=(8, 0) if device == "cuda" else None,
-        rules=((no_band_mask, head_up_to(256)) if device == "cuda" else ())
-        + ((head_multiple_of(16),) if kv == "NVFP4" else ()),
-        decoded="BF16", note=_WIDENED_NOTE,
+        "sdpa_flash_widened_emulated", device, "BF16", kv, "BF16", _WIDENED, _CHOICE,
+        min_capability=(8, 0) if is_cuda else None, rules=(*(_FLASH_RULES if is_cuda else ()), *blocks), decoded="BF16",
+        note=_WIDENED_NOTE,
     )  # fmt: skip
 
 
@@ -49,13 +55,11 @@ _CPU = (
     _widened("cpu", "INT8"),
 )  # fmt: skip
 
-_FLASH_RULES = (no_band_mask, head_up_to(256))
-
 _CUDA = (
     AttentionKernel("sdpa_flash", "cuda", "BF16", "BF16", "BF16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES),
     AttentionKernel("sdpa_flash", "cuda", "FP16", "FP16", "FP16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES),
     AttentionKernel("sdpa_cudnn", "cuda", "BF16", "BF16", "BF16", _CUDNN, (*_CHOICE, "torch.nn.attention.SDPBackend.CUDNN_ATTENTION"),
-                    min_capability=(8, 0), rules=(no_band_mask, head_up_to(256))),
+                    min_capability=(8, 0), rules=_FLASH_RULES),
     *(AttentionKernel("sdpa_efficient", "cuda", key, key, key, _EFFICIENT, _CHOICE, min_capability=(8, 0) if key == "BF16" else (5, 0),
                       rules=(equal_heads,)) for key in ("FP32", "BF16", "FP16")),
     AttentionKernel("sdpa_math", "cuda", "BF16", "BF16", "BF16", _MATH, _CHOICE, min_capability=(8, 0),

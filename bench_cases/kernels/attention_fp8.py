@@ -12,6 +12,7 @@ from bench_cases.held import HeldMatrix
 from bench_cases.kernels.attention_spec import AttentionKernel, mask_kind
 from bench_cases.kernels.prepare_attention import AttentionSources, BuiltAttention
 from bench_cases.quantizers import E4M3_MAX
+from roofline_model.errors import UnsupportedError
 
 
 def fa3_fp8(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
@@ -21,9 +22,7 @@ def fa3_fp8(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttentio
     """
     groups = sources.sizes["B"] * sources.sizes["Hkv"]
     causal = mask_kind(sources.sizes) == "causal"
-    (q, scale_q), (k, scale_k), (v, scale_v) = (
-        e4m3_groups(rows, groups) for rows in (sources.q, sources.k, sources.v)
-    )
+    (q, scale_q), (k, scale_k), (v, scale_v) = (e4m3_groups(rows, groups) for rows in (sources.q, sources.k, sources.v))
 
     def attend(q: Tensor, k: Tensor, v: Tensor, scale_q: Tensor, scale_k: Tensor, scale_v: Tensor) -> Tensor:
         output: Tensor = torch.ops.aten._scaled_dot_product_flash_attention.quantized(
@@ -45,8 +44,14 @@ def e4m3_groups(rows: Tensor, groups: int) -> tuple[HeldMatrix, Tensor]:
 
 @contextmanager
 def _fa3() -> Iterator[None]:
-    """Switch torch's flash attention to FlashAttention-3, and back afterwards."""
-    torch.nn.attention.activate_flash_attention_impl("FA3")
+    """Switch torch's flash attention to FlashAttention-3, and back afterwards.
+
+    Raises `UnsupportedError` where the installed package does not bring the kernels that torch looks for.
+    """
+    try:
+        torch.nn.attention.activate_flash_attention_impl("FA3")
+    except (ImportError, RuntimeError) as error:
+        raise UnsupportedError(f"fa3_fp8: torch cannot switch to FlashAttention-3: {error}") from error
     try:
         yield
     finally:

@@ -9,7 +9,9 @@ def no_band_mask(sizes: Sizes) -> str | None:
     """Refuse masks that are neither absent nor a square triangle: the kernel has no argument for them."""
     if mask_kind(sizes) != "band":
         return None
-    window = f"window {sizes['window']}" if sizes["window"] else f"causal with Sq={sizes['Sq']} below Skv={sizes['Skv']}"
+    window = (
+        f"window {sizes['window']}" if sizes["window"] else f"causal with Sq={sizes['Sq']} below Skv={sizes['Skv']}"
+    )
     return f"takes no mask, and {window} needs one in prefill"
 
 
@@ -17,7 +19,9 @@ def equal_heads(sizes: Sizes) -> str | None:
     """Refuse grouped heads."""
     if sizes["Hq"] == sizes["Hkv"]:
         return None
-    return f"has no grouped heads, here {sizes['Hq']} query heads share {sizes['Hkv']}; K and V would have to be repeated"
+    return (
+        f"has no grouped heads, here {sizes['Hq']} query heads share {sizes['Hkv']}; K and V would have to be repeated"
+    )
 
 
 def head_up_to(most: int) -> AttentionRule:

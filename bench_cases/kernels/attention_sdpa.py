@@ -61,6 +61,7 @@ class Sdpa:
             self._mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return O (B, Hq, Sq, D)."""
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask=self._mask, is_causal=self._causal, enable_gqa=self._grouped
         )
@@ -76,8 +77,13 @@ class Sdpa:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:
-                choose(q, k, v, self._mask, 0.0, self._causal, enable_gqa=self._grouped)
+                chosen = choose(q, k, v, self._mask, 0.0, self._causal, enable_gqa=self._grouped)
             except RuntimeError as error:
-                said = [str(one.message).split(" (Triggered internally")[0] for one in heard]
-                return " ".join(" ".join((f"torch {torch.__version__} refuses it:", str(error), *said)).split())
-        return None
+                return _refused(str(error), heard)
+        return _refused("no backend", heard) if chosen == SDPBackend.ERROR.value else None
+
+
+def _refused(error: str, heard: list[warnings.WarningMessage]) -> str:
+    """Return one line with the error and the reasons that torch gives as warnings before it."""
+    said = [str(one.message).split(" (Triggered internally")[0] for one in heard]
+    return " ".join(" ".join((f"torch {torch.__version__} refuses these operands:", error, *said)).split())

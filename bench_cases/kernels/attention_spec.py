@@ -71,13 +71,15 @@ class AttentionKernel:
         A kernel that decodes the cache first also pays for writing and reading it decoded.
         """
         counted = attention(
-            shape.B, shape.Hq, shape.Hkv, shape.Sq, shape.Skv, shape.D, q=self.q, kv=self.kv, o=self.o,
-            causal=shape.causal, window=shape.window, fused=self.is_fused,
+            shape.batch_size, shape.query_heads, shape.kv_heads, shape.query_count, shape.kv_count, shape.head_dim, q=self.q, kv=self.kv, o=self.o,
+            causal=shape.causal, window=shape.window_size, fused=self.is_fused,
         )  # fmt: skip
         if self.decoded is None:
             return counted
-        rows = shape.B * shape.Hkv * keys_read(shape.Sq, shape.Skv, window=shape.window)
-        size = 2 * rows * shape.D * get_format(self.decoded).traffic_bytes_per_element
+        rows = (
+            shape.batch_size * shape.kv_heads * keys_read(shape.query_count, shape.kv_count, window=shape.window_size)
+        )
+        size = 2 * rows * shape.head_dim * get_format(self.decoded).traffic_bytes_per_element
         between = {"KV decoded": size}
         return replace(counted, cost=counted.cost + OpCost(read_bytes=between, write_bytes=between))
 

@@ -5,8 +5,11 @@ What such a cache costs in eager torch, and labelled *emulated*; a fused kernel 
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bench_cases.held import HeldMatrix
 from bench_cases.kernels.attention_sdpa import Sdpa
@@ -14,8 +17,6 @@ from bench_cases.kernels.attention_spec import AttentionKernel
 from bench_cases.kernels.dequantize import Packed, packed_weight
 from bench_cases.kernels.prepare_attention import AttentionSources, BuiltAttention
 from bench_cases.quantizers import fp8_tensor
-from functools import partial
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def widened_flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:

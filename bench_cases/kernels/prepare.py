@@ -45,7 +45,7 @@ class PreparedKernel:
     make_args: Callable[[int], tuple[Tensor, ...]]
     check: Callable[[Any], float]
     tolerance: float
-    settings: Settings
+    settings: Settings = nullcontext
 
 
 def prepare(spec: CaseSpec, device: str) -> PreparedKernel:

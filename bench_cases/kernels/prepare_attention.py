@@ -78,7 +78,8 @@ def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> Built
     queries = sizes["B"] * sizes["Hq"] * sizes["Sq"]
     cached = sizes["B"] * sizes["Hkv"] * stored_keys(sizes)
     sources = AttentionSources(
-        sizes, *(uniform(role, rows, sizes["D"], device) for role, rows in (("q", queries), ("k", cached), ("v", cached)))
+        sizes,
+        *(uniform(role, rows, sizes["D"], device) for role, rows in (("q", queries), ("k", cached), ("v", cached))),
     )
     build: Build = imported(kernel.implementation)
     return build(kernel, sources)

@@ -11,7 +11,6 @@ from roofline_model.errors import RooflineError
 from roofline_model.expected.accuracy import Accuracy, accuracy
 from roofline_model.expected.attention_constants import MIXES, REGIMES, FittedAttention, constant_ranges
 from roofline_model.expected.attention_fit import attention_fit_set, complete, regime_names, shared_constants
-from roofline_model.expected.attention_library import find_attention
 from roofline_model.expected.attention_rows import AttentionRows
 from roofline_model.expected.attention_transfer import CLASS_INTERVALS, nearest
 from roofline_model.expected.attention_work import JoinedRows

@@ -10,7 +10,7 @@ from roofline_model.errors import RooflineError
 from roofline_model.expected.accuracy import Accuracy, accuracy
 from roofline_model.expected.attention_fitted import attention_left_out
 from roofline_model.expected.cross_validation import FOLDS, cross_validate
-from roofline_model.expected.fit import FitPlan, PlannedSet, TableFit, fit_table, has_folds, planned_sets
+from roofline_model.expected.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets
 from roofline_model.expected.gemm_rows import expected_of_group
 from roofline_model.expected.library import find_gemm
 from roofline_model.expected.table import KernelTable
@@ -79,13 +79,12 @@ class ChipLeftOut:
     unseen: Accuracy
 
 
-def chips_left_out(
-    table: KernelTable, *, progress: Callable[[str, int, int], None] | None = None
-) -> list[ChipLeftOut]:  # fmt: skip
-    """Fit every chip, then predict each from the constants of all the others, as a chip without rows would be."""
-    plan = FitPlan(date="", source="", is_generic=True, with_folds=True)
-    fitted = fit_table(table, plan, progress=progress)
-    sets, _ = planned_sets(table, plan)
+def chips_left_out(table: KernelTable, fitted: TableFit) -> list[ChipLeftOut]:
+    """Predict each chip of a table from the constants of all the others, as a chip without rows would be.
+
+    `fitted` holds the constants of every chip (`fit_table`, beginning at plausible values).
+    """
+    sets, _ = planned_sets(table, FitPlan(date="", source="", is_generic=True))
     results = []
     for one in sets:
         if one.attention is not None:

@@ -217,9 +217,7 @@ def _gemm_set(
 
 
 def _attention_set(table: KernelTable, parts: Sequence[AttentionRows], plan: FitPlan) -> PlannedSet:
-    one = attention_start(
-        table, parts, _weights(table), is_generic=plan.is_generic, known=plan.attention_library
-    )
+    one = attention_start(table, parts, _weights(table), is_generic=plan.is_generic, known=plan.attention_library)
     return PlannedSet(one.rows, one.provenance, attention=one)
 
 

@@ -23,7 +23,7 @@ from roofline_model.expected.intervals import IntervalTable
 class GemmConstants:
     """Constants of one kernel family on one chip. None: the family has no such term.
 
-    Letters in the notes are those of docs/theory_math.md. Ratios are of the chip's own specified numbers.
+    Letters in the notes are those of docs/theory_expected.md. Ratios are of the chip's own specified numbers.
     """
 
     launch_s: float

@@ -3,7 +3,7 @@
     T = t0 + (T_c^p + T_d^p + T_L2^p + T_sm^p + T_k^p)^(1/p) + 20 ns·(waves − 1) + split
 
 with the tensor pipe T_c, DRAM T_d, operand refetch from L2 T_L2, one SM's load path T_sm and the serial k loop T_k; then
-the GEMV kernel where the library has one, and the activation cast. Formulas and constants: docs/theory_math.md; source:
+the GEMV kernel where the library has one, and the activation cast. Formulas and constants: docs/theory_expected.md; source:
 the expected-GEMM study of 2026-11-21 on aiconfigurator's published tables (Apache-2.0), 18,000 rows of five chips.
 Everything is in seconds and bytes; one candidate array has the shape (tiles, rows).
 """

@@ -6,14 +6,12 @@ constants answers from its own calibration (`roofline calibrate`), where it has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.rotation import COLD, HOT
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator
 
@@ -97,25 +95,37 @@ def _predicted(work: Operator | OpCost, device: Device, cache: str, quantizes: b
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
-    from roofline_model.expected.gemm_formats import gemm_formats
-    from roofline_model.expected.gemm_model import expected_gemm
-    from roofline_model.expected.library import find_gemm
-    from roofline_model.expected.measured_here import with_measured_bandwidth
+    from roofline_model.expected.product_model import ProductModel
 
     sizes, formats = dict(work.shape), dict(work.formats)
     weight, activation, output = formats["b"], formats["a"], formats["c"]
-    pair = gemm_formats(weight, activation, output)
-    computes_wide = device.path(pair.compute_format).kind == "dequantize"
-    if computes_wide:
-        pair = gemm_formats(weight, activation, output, computes_wide=True)
-    chip = ChipSpec.of(device, pair.compute_format)
-    batch = expected_gemm(
-        chip, sizes["M"], sizes["N"], sizes["K"],
-        weight_format=weight, activation_format=activation, output_format=output,
-        dynamic_activation_quantization=quantizes, weight_copies=HOT if cache == "warm" else COLD,
-        computes_wide=computes_wide, constants=with_measured_bandwidth(find_gemm(chip, pair.family), device),
-    )  # fmt: skip
-    return _from_batch(device, batch)
+    decoded = dict(work.cost.write_bytes).get("B decoded")
+    if decoded is not None:
+        # The whole weight is written in the activation's format and read again: a product of that format, after a pass.
+        weight = activation
+    model = ProductModel.of(device, weight=weight, activation=activation, output=output)
+    batch = model.expected(sizes["M"], sizes["N"], sizes["K"], cache=cache, quantizes_activations=quantizes)
+    found = _from_batch(device, batch)
+    if decoded is None:
+        return found
+    moved = decoded + dict(work.cost.read_bytes)["B"]
+    constants = model.fitted.constants
+    pass_s = constants.launch_s + moved / (constants.dram_ratio * model.chip.bandwidth_bytes_per_s)
+    return _with_pass(found, pass_s)
+
+
+def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
+    """Return a product with the kernel that decodes its weight before it."""
+    return replace(
+        found,
+        time_s=found.time_s + pass_s,
+        low_s=found.low_s + pass_s * found.low_s / found.time_s,
+        high_s=found.high_s + pass_s * found.high_s / found.time_s,
+        parts=(*found.parts, ("dequantize", pass_s)),
+        terms=(*found.terms, ("dequantize", pass_s)),
+        binding="dequantize" if pass_s > found.time_s / 2 else found.binding,
+        notes=(*found.notes, "the weight is decoded by a kernel of its own: its memory traffic and launch are added"),
+    )
 
 
 def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction:

@@ -38,6 +38,7 @@ REQUIRED_COLUMNS = ("device", "op")
 OPS = ("gemm", "attention", "model", "copy")
 PHASES = ("decode", "prefill")
 
+_ALIASES = {"gemv": "gemm"}
 _EMPTY = frozenset({"", "none", "null", "na", "<na>"})
 _NEEDED = {
     "gemm": ("m", "n", "k"),
@@ -97,7 +98,7 @@ def read_kernel_table(path: str | Path) -> KernelTable:
     """Read a measured-kernel table; the ending `.parquet` means Parquet, anything else CSV with a header line.
 
     Raises `InvalidValueError` when the file as a whole cannot be used (absent, not text, no header, a required column
-    missing or given twice, no row), `MissingDependencyError` for Parquet without pandas and pyarrow.
+    missing or given twice, no row), `MissingDependencyError` for Parquet without pyarrow.
     """
     file = Path(path)
     try:
@@ -142,14 +143,12 @@ def _csv_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[
 
 
 def _parquet_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[int]]:
-    try:
-        import pandas
-    except ImportError:
-        raise MissingDependencyError("pandas and pyarrow", "dev", "reading a Parquet table") from None
+    import pandas
+
     try:
         frame = pandas.read_parquet(io.BytesIO(raw))
     except ImportError:
-        raise MissingDependencyError("pyarrow", "dev", "reading a Parquet table") from None
+        raise MissingDependencyError("pyarrow", "parquet", "reading a Parquet table") from None
     except Exception as error:  # pyarrow's own tree; the file is the user's and the message says what is wrong with it
         raise InvalidValueError(
             f"kernel table {_cut(str(file))} is no readable Parquet file: {_cut(str(error))}; or save it as CSV"
@@ -254,8 +253,11 @@ def _typed(
 
 
 def _text(rows: _Rows, column: str) -> list[str]:
-    if column in ("device", "op", "phase"):
-        return [text.lower() for text in rows.column[column]]
+    if column == "device":
+        # A path keeps its letters; a key has none that matter.
+        return [text if text.endswith(".toml") else text.lower() for text in rows.column[column]]
+    if column in ("op", "phase"):
+        return [_ALIASES.get(text.lower(), text.lower()) for text in rows.column[column]]
     if column not in FORMAT_COLUMNS:
         return rows.column[column]
     parsed = rows.parsed(column, lambda text: "" if text.lower() in _EMPTY else get_format(text).key, rows.refuse)

@@ -22,7 +22,7 @@ from roofline_model.expected.measured_here import with_measured_bandwidth
 from roofline_model.expected.other_rows import copy_row_groups, model_row_times
 from roofline_model.expected.table import KernelTable
 from roofline_model.expected.table_ideal import ideal_attention_s, ideal_gemm_s
-from roofline_model.hardware import Device
+from roofline_model.hardware import Device, get_hardware
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,14 +167,23 @@ def group_accuracies(prediction: TablePrediction) -> list[GroupAccuracy]:
     import numpy as np
 
     table = prediction.table
+    devices = {name: _device_key(name) for name in set(table.texts["device"])}
     keys = [
-        (table.texts["device"][i], table.texts["op"][i], phase_of(table, i), formats_label(table, i))
+        (devices[table.texts["device"][i]], table.texts["op"][i], phase_of(table, i), formats_label(table, i))
         for i in range(len(table))
     ]
     members: dict[tuple[str, str, str, str], list[int]] = {}
     for i, key in enumerate(keys):
         members.setdefault(key, []).append(i)
     return [_group(prediction, key, np.array(rows, dtype=np.intp)) for key, rows in members.items()]
+
+
+def _device_key(name: str) -> str:
+    """Return the key of a chip however it is named, or the name itself where nobody knows it."""
+    try:
+        return get_hardware(name).key
+    except RooflineError:
+        return name
 
 
 def total_accuracy(prediction: TablePrediction, rows: Sequence[int] | None = None) -> GroupAccuracy:

@@ -13,7 +13,7 @@ import pytest
 import bench_cases
 from bench_cases.fill import FILL
 from bench_cases.kernels.catalog import cases_for
-from bench_cases.shapes import Shape
+from bench_cases.shapes import Shape, resolve_shapes
 from roofline_model import get_hardware
 
 ROOT = Path(bench_cases.__file__).parents[1]
@@ -66,6 +66,43 @@ def test_operators_without_cases_leave_no_placeholder(tmp_path):
     )
     ids = [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::test_" in line]
     assert ids == ["test_gemm[512x64x128-w16a16-BF16.BF16-matmul-cold]"]
+
+
+def collected(tmp_path, *args):
+    done = run_pytest(tmp_path, "--collect-only", "--roofline-device", "cpu", *args)
+    assert "HEAVY []" in done.stdout
+    return [line.rpartition("::")[2] for line in done.stdout.splitlines() if "::test_" in line]
+
+
+def test_attention_and_operators_are_chosen_by_name(tmp_path):
+    attention = collected(tmp_path, "-k", "attention")
+    assert "test_attention[1x32x8x1x2048x128x0x0-BF16-sdpa_flash-cold]" in attention
+    assert "test_unfused_attention[1x32x4x128x128x64x1x0-BF16-unfused-cold]" in attention
+    assert {item.partition("[")[0] for item in attention} == {"test_attention", "test_unfused_attention"}
+    assert collected(tmp_path, "-k", "softmax") == ["test_softmax[1024x4096-BF16-fused-cold]"]
+    both = collected(tmp_path, "-k", "softmax", "--roofline-cache", "both", "--roofline-mode", "eager,sustained")
+    assert len(both) == 4
+
+
+def test_gemv_selects_what_it_always_did(tmp_path):
+    found = collected(tmp_path, "-k", "gemv")
+    assert found == [
+        f"test_gemv[{spec.case.id}]" for spec in cases_for("cpu", resolve_shapes("quick")) if spec.case.op == "gemv"
+    ]
+    assert found[0] == "test_gemv[1x4096x4096-w32a32-FP32.FP32-matmul-cold]"
+    assert len(found) == 28
+
+
+def test_sizes_of_products_select_products_alone_and_pytest_says_so(tmp_path):
+    assert {item.partition("[")[0] for item in collected(tmp_path, "--roofline-shapes", "1x64x128")} == {"test_gemv"}
+    told = run_pytest(tmp_path, "--collect-only", "-v", "--roofline-device", "cpu", "--roofline-shapes", "1x64x128")
+    assert "--roofline-shapes 1x64x128: sizes M×N×K are those of products" in told.stdout
+    listed = ["--collect-only", "-v", "--roofline-device", "cpu"]
+    assert "sizes M×N×K" not in run_pytest(tmp_path, *listed).stdout
+    assert "sizes M×N×K" not in run_pytest(tmp_path, *listed, "-k", "gemv", "--roofline-shapes", "1x64x128").stdout
+    nothing = run_pytest(tmp_path, *listed, "-k", "softmax", "--roofline-shapes", "1x64x128")
+    assert "sizes M×N×K" in nothing.stdout
+    assert nothing.returncode == 5  # pytest's own: no test is left
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import weakref
 from collections import Counter
@@ -110,8 +111,8 @@ def peak_live_bytes(build) -> int:
 def test_the_memory_estimate_covers_what_building_a_kernel_takes(kernel):
     pytest.importorskip("torch")
     from bench_cases.inputs import activation_source, weight_source
-    from bench_cases.kernels.guards import QUANTIZE_BYTES_PER_ELEMENT
     from bench_cases.kernels.prepare import load_implementation
+    from bench_cases.kernels.spec import QUANTIZE_BYTES_PER_ELEMENT
 
     rows, columns = 512, 1024
     source, activation = weight_source(rows, columns, "cpu"), activation_source(1, columns, "cpu")
@@ -119,6 +120,36 @@ def test_the_memory_estimate_covers_what_building_a_kernel_takes(kernel):
     held = kernel.weight_format.storage_bytes((rows, columns))
     assert peak >= held  # the meter meters
     assert peak + source.nbytes <= QUANTIZE_BYTES_PER_ELEMENT * rows * columns * 1.02
+
+
+@pytest.mark.parametrize("kind", ["attention", "operators"])
+def test_the_memory_estimates_of_attention_and_operators_cover_building_and_calling(kind):
+    pytest.importorskip("torch")
+    from bench_cases.attention_shapes import AttentionShape
+    from bench_cases.kernels.attention_catalog import attention_cases
+    from bench_cases.kernels.operator_catalog import OPERATORS, operator_cases
+    from bench_cases.kernels.prepare_attention import build_attention
+    from bench_cases.kernels.prepare_operator import build_operator
+    from bench_cases.operator_shapes import OperatorShape
+
+    prefill = AttentionShape(1, 8, 2, 256, 256, 32, True, None, "")
+    sizes = (("rows", 256), ("width", 1024))
+    simple = [OperatorShape(op, sizes, "") for op in OPERATORS if op != "ffn"]
+    block = OperatorShape("ffn", (("rows", 64), ("hidden", 256), ("intermediate", 512)), "")
+    specs = attention_cases("cpu", [prefill]) if kind == "attention" else operator_cases("cpu", [*simple, block])
+    build = build_attention if kind == "attention" else build_operator
+    for spec in specs:
+
+        def run(spec=spec):
+            built = build(spec.kernel, dict(spec.case.shape), "cpu")
+            with getattr(built, "settings", contextlib.nullcontext)():
+                built.fn(*built.args)
+            return built
+
+        operands = 2 * (spec.work.cost.total_read_bytes + spec.work.cost.total_write_bytes)
+        peak = peak_live_bytes(run)
+        assert peak > 0.1 * operands  # the meter meters
+        assert peak <= spec.kernel.preparing_bytes(spec.case) + operands, spec.kernel.key
 
 
 def test_facts_of_this_machine():
@@ -130,6 +161,9 @@ def test_facts_of_this_machine():
     assert facts.has("torch.nn.functional.linear")
     assert not facts.has("torch.nn.functional.no_such_thing")
     assert not facts.has("torch.no_such.thing")
+    assert facts.has("torch.nn.attention.flex_attention.flex_attention")  # a module that `import torch` leaves out
+    assert facts.has("pytest")
+    assert not facts.has("no_such_package")
 
 
 def test_a_chip_is_promised_only_kernels_it_can_run():

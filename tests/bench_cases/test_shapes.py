@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from bench_cases.shapes import FULL_ROWS, SHAPE_SETS, STANDARD_ROWS, linear_layers, models, resolve_shapes
+from bench_cases.shapes import (
+    FULL_ROWS,
+    MAX_CSV_SHAPES,
+    SHAPE_SETS,
+    STANDARD_ROWS,
+    linear_layers,
+    models,
+    resolve_shapes,
+)
 from roofline_model.errors import InvalidValueError, UnknownNameError
 
 
@@ -154,3 +162,21 @@ def test_layers_of_a_mixture_are_one_experts_and_of_latent_attention_its_own():
 @pytest.mark.parametrize("name", sorted(models()))
 def test_every_shipped_model_is_a_shape_set(name):
     assert {shape.M for shape in resolve_shapes(f"llm:{name}")} == set(STANDARD_ROWS)
+
+
+def test_a_csv_file_of_more_shapes_than_a_night_can_measure_is_refused(tmp_path):
+    path = tmp_path / "my.csv"
+    lines = "\n".join(f"1,{n},8" for n in range(1, MAX_CSV_SHAPES + 1))
+    path.write_text(f"m,n,k\n{lines}\n")
+    assert len(resolve_shapes(str(path))) == MAX_CSV_SHAPES
+    path.write_text(f"m,n,k\n{lines}\n2,2,2\n")
+    with pytest.raises(InvalidValueError, match="line 20002: more than 20,000 shapes"):
+        resolve_shapes(str(path))
+
+
+def test_a_csv_path_of_nobody_and_one_that_is_too_long_are_one_short_line():
+    with pytest.raises(InvalidValueError, match=r"'~nobodyx/s\.csv' begins with a home folder"):
+        resolve_shapes("~nobodyx/s.csv")
+    with pytest.raises(InvalidValueError) as caught:
+        resolve_shapes("s" * 100_000 + ".csv")
+    assert len(str(caught.value)) < 500

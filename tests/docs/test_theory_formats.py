@@ -13,6 +13,13 @@ import pytest
 
 from bench_cases.kernels.catalog import KERNELS
 from roofline_model import FORMATS, NumberFormat, gemv, get_format, load_formats, predict
+from roofline_model.attention_ops import attention
+from roofline_model.elementwise_ops import softmax
+from roofline_model.errors import InvalidValueError
+from roofline_model.expected.gemm_formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
+from roofline_model.kv_cache_ops import kv_write
+from roofline_model.layer_ops import lm_head
+from roofline_model.quantize_ops import quantize
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory_formats.md"
 SHAPE = (4096, 4096)
@@ -106,6 +113,30 @@ def test_the_widths_of_nvfp4() -> None:
     assert nvfp4.nominal_bits == 4 + 8 / 16 + 32 / 1024
     tf32 = get_format("TF32")
     assert f"({tf32.traffic_bytes_per_element:g} bytes instead of {tf32.bytes_per_element})" in text
+
+
+def test_the_bytes_of_the_expected_model() -> None:
+    text = section("Three widths")
+    assert f"(NVFP4: {kernel_bytes_per_element(get_format('NVFP4'))} bytes per element)" in text
+    assert f"per {INTEGER_GROUP_ELEMS} elements ({kernel_bytes_per_element(get_format('INT4'))} bytes)" in text
+
+
+def test_which_formats_can_meet() -> None:
+    assert lm_head(1, 64, 64, a="BF16", b="NF4").cost.total_flops == 2 * 64 * 64
+    for refused in (
+        lambda: softmax(1, 8, a="NF4"),
+        lambda: lm_head(1, 64, 64, a="FP8", b="INT8"),
+        lambda: quantize(1, 64, "FP8", "INT4"),
+        lambda: quantize(1, 64, "BF16", "NVFP4", scale="row"),
+        lambda: kv_write(1, 1, 1, 64, source="FP8", kv="BF16"),
+    ):
+        with pytest.raises(InvalidValueError):
+            refused()
+    assert [name for name, _ in softmax(1, 8, a="FP8").cost.flops] == ["FP32"]
+    assert [name for name, _ in softmax(1, 8, a="FP64").cost.flops] == ["FP64"]
+    assert "scales" in dict(quantize(1, 64, "BF16", "FP8").cost.write_bytes)  # per row where nothing is said
+    cache = dict(attention(1, 1, 1, 1, 1024, 64, kv="NVFP4_KV").cost.read_bytes)["K"] / (1024 * 64)
+    assert f"takes {8 * cache} bits per element" in section("Formats in operators")
 
 
 def test_the_codes_of_fp4() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
+from plugin.rescue import rescue
 from results import open_store
 
 OPTIONS = ("--hw", "b10", "--roofline-timer", "simulated", "--roofline-db", "r.db", "-p", "no:cacheprovider")
@@ -58,21 +60,108 @@ def test_a_database_lost_in_mid_run_is_rescued_and_said(pytester):
         @pytest.mark.parametrize("i", range(4))
         def test_case(roofline, i):
             if i == 2:
-                for file in Path.cwd().glob("r.db*"):
-                    file.unlink()
+                for name in ("r.db", "r.db-wal", "r.db-shm"):
+                    Path(name).unlink(missing_ok=True)
             roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
         """
     )
     result = pytester.runpytest_subprocess(*OPTIONS)
     assert result.ret == 2
     (line,) = [line for line in result.stderr.lines if line.startswith("ERROR: ")]
-    assert "r.db.rescued.json; `roofline import` reads it" in line
+    assert "the database file was removed or replaced while the run was writing" in line
+    (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
+    assert f"(3 records are in {rescued}; `roofline import` reads it)" in line
     with open_store(pytester.path / "new.db") as store:
         from results.load import import_file
 
-        report = import_file(store, pytester.path / "r.db.rescued.json")
+        report = import_file(store, rescued)
         assert report.added == 3
         assert store.runs()[0].status == "interrupted"
+    before = rescued.read_bytes()
+    pytester.runpytest_subprocess(*OPTIONS)  # and lost once more
+    assert len(list(pytester.path.glob("r.db.????????.rescued.json"))) == 2
+    assert rescued.read_bytes() == before
+
+
+def test_a_database_that_cannot_grow_says_so_and_names_what_it_lacks(pytester):
+    pytester.makepyfile(
+        """
+        import os, resource
+        import pytest
+        from roofline_model import OpCost
+
+        @pytest.mark.parametrize("i", range(4))
+        def test_case(roofline, i):
+            roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
+            if i == 2:  # no file may become longer than the database's log is now
+                resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat("r.db-wal").st_size, resource.RLIM_INFINITY))
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *OPTIONS],
+        cwd=pytester.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "ERROR: " in line]
+    (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
+    assert line.startswith("ERROR: ")
+    assert "(disk I/O error)" in line or "disk is full" in line
+    assert line.endswith(f"(1 of 3 records is not in the database; all are in {rescued}; `roofline import` reads it)")
+    run, records = stored(pytester.path)
+    assert (run.status, len(records)) == ("running", 2)
+
+
+def document(count):
+    return {"records": [{"record_id": str(number)} for number in range(count)]}
+
+
+def test_a_rescue_looks_for_a_place_that_takes_it(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    given = {"run_id": "0123456789abcdef", "database": str(tmp_path / "file" / "r.db"), "stored_count": None}
+    said = rescue(document(2), folder=tmp_path / "here", **given)
+    assert said == f"(2 records are in {tmp_path / 'here' / 'r.db.01234567.rescued.json'}; `roofline import` reads it)"
+    said = rescue(document(1), folder=tmp_path / "file", **given)
+    assert f"(1 record is in {tmp_path / 'temporary' / 'r.db.01234567.rescued.json'};" in said
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    said = rescue(document(3), folder=tmp_path / "file", **given)
+    assert said.startswith("(3 records could not be rescued either: ")
+    said = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 2})
+    assert said.startswith("(1 record could not be rescued either: ")
+    assert said.endswith("; the other 2 are in the database)")
+    said = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
+    assert said == "(all 3 records are in the database; how the run ended is not)"
+
+
+def test_the_rescue_of_a_url_shows_no_password(tmp_path):
+    said = rescue(
+        document(1), run_id="0123456789", database="postgresql://me:secret@host/db", folder=tmp_path, stored_count=0
+    )
+    assert (tmp_path / "01234567.rescued.json").is_file()
+    assert "secret" not in said
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):
+    program = """
+import resource, signal, sys
+from pathlib import Path
+from plugin.rescue import write_json
+from roofline_model.errors import StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_json(Path("run.json"), {"text": "x" * 5000})
+except StoreError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "run.json cannot be written (File too large)\n", done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_stored_fails_its_own_test_only(pytester):

@@ -86,8 +86,38 @@ def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
         ("require_measured", "9" * 5000, "=N"),
         ("require_measured", "٣", "=N"),
         ("shapes", "", "--roofline-shapes is empty"),
+        ("db", "~nobodyx/r.db", "--roofline-db '~nobodyx/r.db' begins with a home folder that is not known here"),
+        ("json", "~nobodyx/r.json", "--roofline-json '~nobodyx/r.json' begins with a home folder"),
+        ("profile_file", "~nobodyx/p.toml", "--roofline-profile-file '~nobodyx/p.toml' begins with a home folder"),
+        ("profile_file", "p" * 5000, "is no file"),
+        ("json", "j" * 5000, "cannot be written .File name too long"),
+        ("json", "a\0b", "cannot be written .embedded null byte"),
+        ("hw", "h" * 5000 + ".toml", "--roofline-hw is 5,005 characters long, no name or path is: 'hhh"),
+        ("timer", "t" * 5000, "--roofline-timer is 5,000 characters long"),
+        ("run", "", "--roofline-run is blank; give one line of 1 to 200 characters"),
+        ("run", " \t", "--roofline-run is blank"),
+        ("run", "two\nlines", "--roofline-run has several lines"),
+        ("run", "x" * 201, "--roofline-run is 201 characters long"),
+        ("timeout", "0.09", "--roofline-timeout must be at least 0.1 and at most 86400 seconds"),
+        ("timeout", "-1", "--roofline-timeout must be at least 0.1"),
     ],
 )
 def test_bad_values_say_what_to_write(tmp_path, option, value, said):
     with pytest.raises(RooflineError, match=said):
         parse(tmp_path, **{option: value})
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["hw", "timer", "db", "json", "profile_file", "device", "cache", "mode", "timeout", "processes", "require_measured", "isolate", "formats"],
+)  # fmt: skip
+def test_a_long_value_is_not_echoed_whole(tmp_path, option):
+    with pytest.raises(RooflineError) as caught:
+        parse(tmp_path, **{option: ":" + "x" * 100_000})
+    assert len(str(caught.value)) < 1000
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_label_keeps_no_space_around_it(tmp_path):
+    assert parse(tmp_path, run="  night  ").run_label == "night"
+    assert len(parse(tmp_path, run="x" * 200).run_label) == 200

@@ -96,10 +96,11 @@ def test_a_case_far_above_its_roof_is_named_and_asks_for_no_calibration():
     fast = record(median_s=47e-9, flags=("above-roof",))
     ideal = dataclasses.replace(fast.predictions[0], provenance="measured-here")
     found = text(flag_lines([dataclasses.replace(fast, predictions=(ideal,))], width=120)).replace("\n  ", " ")
-    assert found == (
-        f"above-roof (!): 1 case: far faster than the chip's ceilings allow: work= counts too much, or the kernel does not "
-        f"touch its operands ({fast.case.id})"
+    assert found.startswith(
+        "above-roof (!): 1 case: far faster than the chip's ceilings allow: work= counts too much, "
     )
+    assert found.endswith(f"({fast.case.id})")
+    assert "above the roof" not in found
     assert count_line([fast]) == "1 measured (1 in doubt)"
 
 
@@ -143,8 +144,8 @@ def test_too_few_samples_for_an_interval_are_said_once():
     few = dataclasses.replace(one, measurement=dataclasses.replace(one.measurement, ci_low_s=None, ci_high_s=None, flags=("few-samples",)))  # fmt: skip
     lines = summary_lines([few, record(a="FP16", median_s=1.4)], width=100)
     assert [line.text.split()[4] for line in lines[2:4]] == ["–", "0.0"]
-    assert text(lines).count("± –: too few samples for an interval of the median") == 1
-    assert "± –" not in text(summary_lines([record(median_s=1.5)]))
+    assert text(lines).count("no ± (–): too few samples for an interval of the median") == 1
+    assert "no ±" not in text(summary_lines([record(median_s=1.5)]))
     found = text(flag_lines([few], width=120))
     assert (
         found == "few-samples: 1 case: too few samples for an interval of the median; --roofline-max-seconds gives more"

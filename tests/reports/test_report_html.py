@@ -229,7 +229,7 @@ def test_one_process_is_said_where_the_second_interval_is_not_known(make):
 
 def test_flags_have_their_meaning_as_tooltip_and_in_a_legend(make, rich):
     _, page = rich
-    tips = {attrs["title"] for tag, attrs in page.tags if tag == "abbr"}
+    tips = {attrs["title"] for tag, attrs in page.tags if tag == "abbr" and "flag" in attrs["class"]}
     used = {flag for record in make.rich_records() if record.measurement for flag in record.measurement.flags}
     assert used == {"bimodal", "drift", "outliers", "capped", "quarantined", "noisy"}
     assert tips == {FLAGS[key].meaning for key in used}

@@ -96,7 +96,8 @@ def test_report_and_terminal_print_the_same_sentence(make):
         make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, flags=("contended", "unchecked")),
     ]
     for records in (make.cpu_records(), make.gpu_records(), doubtful):
-        printed = [line.text.strip() for line in summary_lines(records) if line.text.startswith("  → ")]
+        folded = "\n".join(line.text for line in summary_lines(records, width=120)).replace("\n    ", " ")
+        printed = [line.strip() for line in folded.split("\n") if line.startswith("  → ")]
         ours = [one.verdict.removeprefix(f"{one.title}: ") for one in judged(*records) if one.is_contest]
         assert printed == [f"→ {sentence}" for sentence in ours]
     assert printed == ["→ INT8 (int_mm) predicted 2.0× BF16, measured 2.0× (doubtful: contended, drift)"]

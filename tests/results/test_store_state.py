@@ -120,32 +120,6 @@ def test_canaries_of_a_run_in_the_order_stored_and_each_once(store: ResultStore,
     assert store.canaries("nobody") == []
 
 
-def test_a_reading_judged_slow_in_hindsight_is_stored_so_and_never_made_healthy(
-    store: ResultStore, make_run: MakeRun
-) -> None:
-    run, other = make_run(), make_run()
-    for one in (run, other):
-        store.begin_run(one)
-        store.add_canary(one.run_id, reading(1, time_s=1e-4, reference_s=1e-4))
-        store.add_canary(one.run_id, reading(2))
-    judged = reading(1, time_s=1e-4, reference_s=3.5e-5, is_slow=True)
-    store.rejudge_canaries(run.run_id, [judged, reading(9, is_slow=True)])  # the second is not there
-    assert store.canaries(run.run_id) == [judged, reading(2)]
-    assert store.canaries(other.run_id)[0].is_slow is False
-    store.rejudge_canaries(run.run_id, [replace(judged, is_slow=False), replace(judged, reference_s=1e-9)])
-    assert store.canaries(run.run_id) == [judged, reading(2)]
-
-
-def test_an_import_takes_over_what_a_later_copy_says_of_a_canary(store: ResultStore, make_run: MakeRun) -> None:
-    run = make_run()
-    judged = reading(1, reference_s=1e-5, is_slow=True)
-    store.add_run(run, [], [], canaries=[reading(1)])
-    store.add_run(run, [], [], canaries=[judged])
-    assert store.canaries(run.run_id) == [judged]
-    store.add_run(run, [], [], canaries=[reading(1)])
-    assert store.canaries(run.run_id) == [judged]
-
-
 def test_a_canary_and_an_end_need_their_run(store: ResultStore) -> None:
     with pytest.raises(StoreError, match="begin_run"):
         store.add_canary("0" * 32, reading(1))
@@ -243,7 +217,9 @@ def test_a_flag_nobody_explains_and_a_record_nobody_stored(
     store.begin_run(run)
     record = make_record(run.run_id)
     store.add_record(record)
-    with pytest.raises(InvalidValueError, match="cannot carry the flag 'quarantine': known are noisy, drift") as caught:
+    with pytest.raises(
+        InvalidValueError, match="cannot carry the flag 'quarantine': known are noisy, few-samples, drift"
+    ) as caught:
         store.flag_records([record.record_id], "quarantine")
     assert "\n" not in str(caught.value)
     with pytest.raises(StoreError, match=r"record '0000.*' is not in the database"):

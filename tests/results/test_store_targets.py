@@ -70,6 +70,10 @@ def test_a_relative_sqlite_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (tmp_path / "here.db").is_file()
 
 
+def test_the_home_folder_of_nobody_is_one_line() -> None:
+    refused("~nobodyx/r.db", "'~nobodyx/r.db' begins with a home folder that is not known here: write the whole path")
+
+
 def test_a_folder(tmp_path: Path) -> None:
     assert str(tmp_path / "results.db") in refused(tmp_path, "is a folder: name a file in it")
     assert list(tmp_path.iterdir()) == []
@@ -158,6 +162,19 @@ def test_a_truncated_database_is_reported(tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     refused(path, "is damaged", read_only=True)
     assert snapshot(tmp_path) == before
+
+
+def test_a_link_that_leads_nowhere_names_where(tmp_path: Path, make_run: Callable[..., RunInfo]) -> None:
+    link = tmp_path / "r.db"
+    link.symlink_to(tmp_path / "nowhere" / "real.db")
+    for options in ({}, {"read_only": True}):
+        refused(link, f"is a link to {tmp_path / 'nowhere' / 'real.db'}, which is not there", **options)
+    assert link.is_symlink()
+    (tmp_path / "nowhere").mkdir()
+    with open_store(link) as store:  # only the file was missing: it is made there
+        store.begin_run(make_run())
+    assert (tmp_path / "nowhere" / "real.db").stat().st_size > 0
+    assert link.is_symlink()
 
 
 def test_a_missing_database_is_not_made_by_a_reader(tmp_path: Path) -> None:

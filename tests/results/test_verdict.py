@@ -263,6 +263,9 @@ def test_doubts_about_the_rival_count_and_about_bystanders_do_not():
     assert sentence(fast, slow).endswith("measured 0.5× (doubtful: drift)")
     bystander = record("FP32", median_s=90e-6, flags=("noisy",))
     assert judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), bystander]).doubts == ()
+    second = record("INT8", "BF16", "int8pack", 30e-6, flags=("drift",))  # not named: it is nobody's comparison
+    assert judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), second]).doubts == ()
+    assert judge([record("INT8", "INT8", "int_mm", 20e-6), second]).doubts == ("drift",)  # here it is
 
 
 def test_forced_measurements_never_meet_the_prediction_of_another_chip():

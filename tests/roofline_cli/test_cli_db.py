@@ -56,3 +56,20 @@ def test_what_is_no_old_database_stays_as_it_is(tmp_path, content):
     assert found.exit_code == 2
     assert found.output.count("\n") == 1
     assert (path.read_bytes() if path.exists() else None) == content
+
+
+def test_messages_name_the_option_of_the_command(tmp_path):
+    path = tmp_path / "garbage.db"
+    path.write_bytes(bytes(range(256)) * 20)
+    found = " ".join(roofline("db", "upgrade", "--db", path).output.split())
+    assert "name another file with --db or ROOFLINE_DB" in found
+    assert "--roofline-db" not in found
+
+
+@pytest.mark.parametrize("name", ["~nobodyx/r.db", "x" * 100_000, "a\0b"], ids=["home", "long", "nul"])
+@pytest.mark.parametrize("command", [("db", "upgrade"), ("runs",), ("show", "latest")], ids=" ".join)
+def test_a_name_that_no_file_can_have_is_one_short_line(command, name):
+    found = roofline(*command, "--db", name)
+    assert found.exit_code == 2
+    assert found.output.count("\n") == 1
+    assert len(found.output) < 500

@@ -170,6 +170,16 @@ def test_the_tables_fit_the_screen(write, columns):
         assert "left out" not in done.stdout
 
 
+def test_a_chip_is_one_group_however_it_is_named(write, tmp_path):
+    own = tmp_path / "MyChip.toml"
+    assert invoke("hardware", "show", "h100-sxm", "--toml").exit_code == 0
+    own.write_text(invoke("hardware", "show", "h100-sxm", "--toml").stdout, encoding="utf-8")
+    rows = [product(8, 4096, 4096, name) for name in ("h100", "H100-SXM", str(own))]
+    document = json.loads(invoke("validate", write(*rows, row(**GOOD[0] | {"op": "gemv"})), "--json").stdout)
+    (group,) = document["groups"]
+    assert (group["device"], group["op"], group["expected"]["row_count"]) == ("h100-sxm", "gemm", 4)
+
+
 def test_same_reasons_are_told_once(write):
     done = invoke("validate", write(*[product(1, 64, 64, "nochip")] * 5, GOOD[0]))
     assert done.stdout.count("unknown hardware") == 1

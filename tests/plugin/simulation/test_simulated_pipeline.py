@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from reports.case_rows import case_rows
+from reports.case_summary import case_summaries
+from reports.run_state import run_state
 from results import open_store
+from results.load import read_export
 
 SUITE = """
     from roofline_model import OpCost
@@ -47,7 +51,9 @@ def test_energy_is_power_times_time_and_net_of_idle(measured):
 
 
 def test_a_chip_that_throttles_in_the_energy_windows_says_that_it_did(measured):
-    found = measured("true_s=1e-3,power=300,throttle_after=1.5,throttle_clock=0.6,recover_after=0.2", "--roofline-power")
+    found = measured(
+        "true_s=1e-3,power=300,throttle_after=1.5,throttle_clock=0.6,recover_after=0.2", "--roofline-power"
+    )
     assert found.median_s == pytest.approx(1e-3, rel=0.02)
     assert found.energy.call_s > 1.1 * found.median_s
     assert "energy-pace" in found.flags
@@ -58,6 +64,28 @@ def test_a_capped_case_is_tried_again_and_then_marked(measured):
     assert "capped" in found.flags
     assert found.state.retry_count > 0
     assert found.median_s == pytest.approx(2e-3, rel=0.05)
+
+
+@pytest.mark.parametrize("isolate", ["none", "case"])
+def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate):
+    """The first reading is its own reference: only the one after the case shows that it was slow."""
+    pytester.makepyfile(test_suite=SUITE)
+    done = pytester.runpytest_subprocess(
+        "--hw", "b10", "--roofline-timer", "simulated:seed=3,noise=0.002,true_s=1e-3,state_at=0,state_until=0.06",
+        "--roofline-db", "r.db", "--roofline-json", "run.json", "--roofline-isolate", isolate, "-p", "no:cacheprovider",
+    )  # fmt: skip
+    said = " ".join(done.stdout.str().split())
+    assert "1 of 1 case is quarantined: the canary kernel (simulated) was slow in 1 of 2 readings" in said
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        (run,) = store.runs()
+        (record,), canaries = store.records(run.run_id), store.canaries(run.run_id)
+    assert "quarantined" in record.measurement.flags
+    assert [one.is_slow for one in canaries] == [True, False]
+    assert canaries[0].reference_s == canaries[1].time_s
+    state = run_state(run, case_summaries(case_rows([record]), {}), [record], canaries)
+    assert state.canary_sentence == "2 canary readings, 1 slow: up to 3.3× the usual time."
+    exported = read_export(pytester.path / "run.json")
+    assert [one.is_slow for one in exported.canaries] == [True, False]
 
 
 def test_a_case_shorter_than_the_counters_step_is_capped_by_the_reason_seen_at_its_end(measured):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 
 import pytest
 
@@ -140,6 +141,49 @@ def test_processes_measure_every_case_in_fresh_ones(suite):
     assert len({record.process.pid for record in records}) == 3
     assert len({record.case.case_key for record in records}) == 2
     result.stdout.fnmatch_lines(["roofline: every case is measured in 3 fresh processes, one after the other"])
+
+
+FLAKY = """
+    import os
+    import pytest
+    from roofline_model import OpCost
+
+    @pytest.mark.parametrize("name", ["a", "b", "c"])
+    def test_case(roofline, name):
+        roofline.measure(lambda: None, work=OpCost(read_bytes=1e6), name=name)
+        assert not (name == "b" and os.path.exists("fails"))
+
+    def test_other(roofline):
+        roofline.measure(lambda: None, work=OpCost(read_bytes=1e6), name="other")
+"""
+
+
+@pytest.mark.parametrize("choice", ["--lf", "--sw", "--ff"])
+def test_what_failed_last_is_measured_again_in_all_its_passes(pytester, choice):
+    pytester.makepyfile(test_flaky=FLAKY)
+    options = (*SIMULATED, "--roofline-processes", "2")
+    (pytester.path / "fails").touch()
+    stops = choice == "--sw"
+    pytester.runpytest_subprocess(*options, *([choice] if stops else []))
+    (pytester.path / "fails").unlink()
+    result = pytester.runpytest_subprocess(*options, choice)
+    counts = {"--lf": {"b": 2}, "--sw": {"b": 2, "c": 2, "other": 2}, "--ff": {"a": 2, "b": 2, "c": 2, "other": 2}}
+    result.assert_outcomes(passed=sum(counts[choice].values()), deselected=stops + 0)
+    records = stored(pytester)[1]
+    assert Counter(record.case.kernel for record in records) == counts[choice]
+    assert records[0].case.kernel == "b"
+    cache = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    assert not cache.exists() or json.loads(cache.read_text()) == {}
+
+
+def test_a_pass_that_fails_alone_is_found_again(pytester):
+    pytester.makepyfile(
+        test_flaky=FLAKY.replace('os.path.exists("fails")', "os.path.exists('twice') or os.mkdir('twice')")
+    )
+    first = pytester.runpytest_subprocess(*SIMULATED, "--roofline-processes", "2", "-k", "b or other")
+    first.assert_outcomes(passed=3, failed=1, deselected=2)
+    cache = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    assert json.loads(cache.read_text()) == {"test_flaky.py::test_case[b]": True}
 
 
 def test_passes_are_listed_by_collection_and_not_added_where_nothing_is_measured(suite):

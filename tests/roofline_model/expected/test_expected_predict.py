@@ -122,3 +122,18 @@ def test_a_machines_own_bandwidth_replaces_a_transferred_one():
     assert found.provenance == "measured-here"
     # its own read is half of the specified 273 GB/s; fitted siblings reach about 0.8
     assert found.time_s > 1.3 * registry.time_s
+
+
+def test_a_weight_that_is_decoded_first_pays_for_the_pass_and_the_wide_product():
+    from bench_cases.kernels.catalog import KERNELS
+
+    kernel = next(one for one in KERNELS if one.name == "dequant_emulated" and one.weight == "NVFP4")
+    work, chip = kernel.work(1, 4096, 4096), get_hardware("gb10")
+    found, wide = predict_expected(work, chip), predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
+    parts = dict(found.parts)
+    assert found.time_s == pytest.approx(wide.time_s + parts["dequantize"])
+    # narrow weight read, BF16 weight written, at the chip's best below its datasheet rate
+    moved = dict(work.cost.read_bytes)["B"] + 2 * 4096 * 4096
+    assert moved / 273.06e9 < parts["dequantize"] < 2 * moved / 273.06e9
+    assert found.time_s > predict(work, chip).time_s * 0.9
+    assert found.low_s < found.time_s < found.high_s

@@ -1,0 +1,37 @@
+"""All cases that the options select: products, attention, operators. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench_cases.attention_shapes import attention_shapes
+from bench_cases.kernels.attention_catalog import attention_cases
+from bench_cases.kernels.catalog import cases_for
+from bench_cases.kernels.operator_catalog import operator_cases
+from bench_cases.kernels.spec import CaseSpec
+from bench_cases.operator_shapes import operator_shapes
+from bench_cases.shapes import Device, is_product_list, resolve_shapes
+
+
+def selected_cases(
+    shapes: str, device: Device, formats: Sequence[str] | None, cache: str, modes: Sequence[str]
+) -> list[CaseSpec]:
+    """Return the cases of every kernel of `device`, products first.
+
+    Raises `UnknownNameError` and `InvalidValueError` as `resolve_shapes` and `cases_for` do. Every format of the other
+    kernels is a products' format, too, so that no format is refused which would have had cases.
+    """
+    products = cases_for(device, resolve_shapes(shapes, device), formats, cache, modes)
+    return [
+        *products,
+        *attention_cases(device, attention_shapes(shapes, device), formats, cache, modes),
+        *operator_cases(device, operator_shapes(shapes, device), formats, cache, modes),
+    ]
+
+
+def products_only(shapes: str) -> str | None:
+    """Return what to tell about `--roofline-shapes TEXT` when it selects products alone; None for a set of models."""
+    if not is_product_list(shapes):
+        return None
+    shown = shapes if len(shapes) <= 60 else f"{shapes[:60]}…"
+    return f"--roofline-shapes {shown}: sizes M×N×K are those of products; attention and operators come with quick, standard, full, llm:NAME"

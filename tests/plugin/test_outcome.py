@@ -1,0 +1,73 @@
+"""What a test that did not succeed leaves in the database, and what a run that measured nothing is told."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from results import open_store
+
+OPTIONS = ("--hw", "b10", "--roofline-timer", "simulated", "--roofline-db", "r.db", "-p", "no:cacheprovider")
+
+
+def test_a_wrong_kernel_that_was_expected_is_stored_as_failed(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        from roofline_model import OpCost
+
+        WORK = OpCost(read_bytes=1e6)
+
+        @pytest.mark.xfail(reason="known")
+        def test_marked(roofline):
+            roofline.measure(lambda: 1.0, work=WORK, reference=2.0, name="marked")
+
+        def test_given_up(roofline):
+            roofline.declare(WORK_CASE, WORK)
+            pytest.xfail("not tried")
+
+        @pytest.mark.xfail(reason="known")
+        def test_mended(roofline):
+            roofline.measure(lambda: 2.0, work=WORK, reference=2.0, name="mended")
+
+        def test_not_today(roofline):
+            roofline.declare(WORK_CASE, WORK)
+            pytest.skip("not today")
+
+        from roofline_model import gemm
+        WORK_CASE = gemm(1, 8, 8).case("declared")
+        """
+    )
+    result = pytester.runpytest_subprocess(*OPTIONS)
+    result.assert_outcomes(xfailed=2, xpassed=1, skipped=1)
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        records = {one.test_id.split("::")[1]: one for one in store.records(store.runs()[0].run_id)}
+    assert {name: one.status for name, one in records.items()} == {
+        "test_marked": "failed",
+        "test_given_up": "skipped",
+        "test_mended": "measured",
+        "test_not_today": "skipped",
+    }
+    assert "relative error 0.5 exceeds the tolerance 0.01" in records["test_marked"].reason
+    assert records["test_given_up"].reason == "not tried"
+
+
+def test_a_database_that_cannot_be_used_is_not_blamed_on_the_selection(pytester, monkeypatch):
+    pytester.makepyfile(
+        """
+        import pytest
+        from roofline_model import OpCost
+
+        @pytest.mark.parametrize("i", [0, 1])
+        def test_case(roofline, i):
+            roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
+        """
+    )
+    with closing(sqlite3.connect(pytester.path / "r.db")) as connection, connection:
+        connection.execute("CREATE TABLE something_else (x)")
+    result = pytester.runpytest_subprocess(*OPTIONS, "-k", "0")
+    assert result.ret == 2
+    assert "selects none" not in result.stdout.str()
+    result.stderr.fnmatch_lines(["ERROR: *is a database of something else*"])
+    result = pytester.runpytest_subprocess(*OPTIONS, "-k", "nothing")
+    result.stdout.fnmatch_lines(["*-k 'nothing' selects none of 2 cases*"])

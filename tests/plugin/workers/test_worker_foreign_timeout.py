@@ -1,0 +1,64 @@
+"""pytest-timeout beside workers: no case pays for the start of its worker without being told."""
+
+from __future__ import annotations
+
+import pytest
+
+from results import open_store
+
+pytest.importorskip("pytest_timeout")
+
+COMMON = (
+    "--hw", "b10", "--roofline-no-canary", "--roofline-db", "r.db", "--roofline-force-measure", "--roofline-max-seconds", "0.02",
+    "-p", "no:hypothesispytest", "-p", "no:cacheprovider",
+)  # fmt: skip
+SLOW_START = """
+    import os, time
+    import pytest
+    from roofline_model import OpCost
+
+    if "ROOFLINE_WORKER" in os.environ:
+        time.sleep({seconds})
+
+    @pytest.mark.parametrize("i", range({count}))
+    def test_case(roofline, i):
+        roofline.measure(lambda: None, work=OpCost(read_bytes=1e6), name=f"k{{i}}")
+        {then}
+"""
+
+
+def records_of(pytester):
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        run = store.runs()[0]
+        return run, store.records(run.run_id), store.processes(run.run_id)
+
+
+def suite(pytester, **parts):
+    # The variable is gone by the time the tests are imported: the worker's hook takes it. A file tells instead.
+    pytester.makeconftest("import os\nworker = 'ROOFLINE_WORKER' in os.environ\n")
+    text = SLOW_START.format(**{"then": "pass", **parts})
+    pytester.makepyfile(
+        test_slow=text.replace('if "ROOFLINE_WORKER" in os.environ:', "from conftest import worker\n    if worker:")
+    )
+
+
+def test_the_first_worker_starts_before_the_first_time_limit(pytester):
+    suite(pytester, seconds=4, count=2)
+    result = pytester.runpytest_subprocess(*COMMON, "--timeout", "3")
+    result.assert_outcomes(passed=2)
+    assert len(records_of(pytester)[1]) == 2
+
+
+def test_a_time_limit_before_a_worker_is_ready_says_so_and_three_in_a_row_end_the_run(pytester):
+    suite(pytester, seconds=4, count=9)
+    result = pytester.runpytest_subprocess(*COMMON, "--timeout", "2", "--roofline-isolate", "case")
+    assert result.ret == 2
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["the worker was stopped before it was ready: Timeout*"])
+    result.stdout.fnmatch_lines(
+        ["*roofline: 3 workers in a row were stopped before they were ready (Timeout*raise that limit*"]
+    )
+    run, records, processes = records_of(pytester)
+    assert run.status == "interrupted"
+    assert [(one.case.kernel, one.status) for one in records] == [("k0", "measured")]
+    assert [one.end_reason.split(":")[0] for one in processes][1:] == ["stopped before it was ready"] * 3

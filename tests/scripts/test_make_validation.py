@@ -1,0 +1,49 @@
+"""scripts/make_validation.py writes every table of docs/validation.md from any kernel table."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_kernels import write_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def script():
+    spec = importlib.util.spec_from_file_location("make_validation", ROOT / "scripts" / "make_validation.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsys):
+    page = tmp_path / "validation.md"
+    page.write_text((ROOT / "docs" / "validation.md").read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(script, "PAGE", page)
+    table = write_rows(tmp_path / "t.csv", 80, devices=("h100-sxm", "b200"))
+    assert script.main([str(table)]) == 0
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r"^<!-- (?!end)(\w+) -->$", text, re.MULTILINE)
+    assert names == ["file", "summary", "shipped", "groups", "sizes", "chips", "few"]
+    blocks = dict(re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", text, re.DOTALL))
+    assert "`t.csv`, 160 rows, SHA-256" in blocks["file"]
+    assert blocks["groups"].count("| h100-sxm | BF16 |") == 2  # decode and prefill
+    assert "| b200 | gemm BF16 | h100-sxm | family | 80 |" in blocks["chips"]
+    few = [float(cell.split("/")[0]) for cell in re.search(r"\| b200 \| gemm BF16 \| ([^|]+)\| ([^|]+)\|", blocks["few"]).groups()]  # fmt: skip
+    assert few[1] < few[0]
+    assert "## Your own table" in text
+
+
+def test_a_page_without_a_marker_is_told(script):
+    with pytest.raises(ValueError, match="no marker <!-- groups -->"):
+        script.replaced("<!-- file -->\n<!-- end -->\n", "groups", "x")
+    assert script.replaced("<!-- a -->\n<!-- end -->\n<!-- b -->\n<!-- end -->", "a", "x") == "<!-- a -->\nx\n<!-- end -->\n<!-- b -->\n<!-- end -->"  # fmt: skip
+
+
+def test_use_is_told(script, capsys):
+    assert script.main([]) == 2
+    assert "usage" in capsys.readouterr().err
