@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,16 @@ def test_linked_files_exist():
 
 def test_samples_are_filled_in():
     samples = re.findall(r"<!-- sample: (\w+) -->\n```text\n(.*?)```", README, re.DOTALL)
-    assert {name for name, _ in samples} == {"gemv", "compare"}
+    assert {name for name, _ in samples} == {"gemv", "compare", "model"}
     for name, text in samples:
         assert len(text.splitlines()) >= 5, name
+
+
+def test_the_sample_of_a_whole_model_is_what_the_command_prints():
+    sample = re.search(r"<!-- sample: model -->\n```text\n(.*?)```", README, re.DOTALL)[1]
+    command = re.search(r"\$ (roofline predict model .*)", README)[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "roofline_cli", *command.split()[1:]], env={**os.environ, "COLUMNS": "100"}, cwd=ROOT,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [line.rstrip() for line in done.stdout.splitlines()] == sample.splitlines()
