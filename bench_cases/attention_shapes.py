@@ -1,6 +1,6 @@
 """Which attention is run: prefill and decode of the models whose layers are multiplied. No torch here.
 
-Letters as in `roofline_model.attention_ops`. Latent attention (MLA) is left out: torch has no kernel for its cache.
+Letters as in `roofline_model.ops.attention_ops`. Latent attention (MLA) is left out: torch has no kernel for its cache.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bench_cases.shapes import SHAPE_SETS, Device, models, models_of
-from roofline_model.model_shapes import ModelShape
+from roofline_model.decoder.model_shapes import ModelShape
 
 STANDARD_PREFILL = (512, 2048)
 WINDOWED_MODELS = ("gpt-oss-20b",)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bench_cases.shapes import Device, models_of
-from roofline_model.model_shapes import ModelShape
+from roofline_model.decoder.model_shapes import ModelShape
 
 STANDARD_ROWS = (8, 512)
 FULL_ROWS = (1, 8, 64, 512, 4096)

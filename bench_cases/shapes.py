@@ -13,10 +13,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from roofline_model.decoder.model_parameters import attention_matrices
+from roofline_model.decoder.model_registry import get_model, list_models
+from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.model_parameters import attention_matrices
-from roofline_model.model_registry import get_model, list_models
-from roofline_model.model_shapes import ModelShape
 from roofline_model.operators import check_dimension, parse_shape
 from roofline_model.user_path import shortened, user_path
 

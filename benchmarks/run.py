@@ -23,7 +23,17 @@ if not __package__:  # run as a file: make this checkout importable
 from benchmarks.contention import Contention
 from benchmarks.rows import Figure, Row, table_lines
 
-BENCHMARKS = ("per_case", "collecting", "importing", "committing", "prediction", "expected_rate", "model_step", "opening", "loop_overhead")
+BENCHMARKS = (
+    "per_case",
+    "collecting",
+    "importing",
+    "committing",
+    "prediction",
+    "expected_rate",
+    "model_step",
+    "opening",
+    "loop_overhead",
+)
 ON_REQUEST = ("interval_agreement", "time_to_precision")
 """Only when named: they measure kernels for many minutes."""
 JSON_VERSION = 1

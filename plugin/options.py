@@ -208,6 +208,8 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
                 )
     except FileNotFoundError:
         pass
+    except InvalidValueError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL character
         reason = getattr(error, "strerror", None) or error
         raise InvalidValueError(f"{option} {_shown(value)} cannot be written ({reason})") from None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.formats import NumberFormat
     from roofline_model.hardware import Device
-    from roofline_model.operator_sequence import SequencePrediction
     from roofline_model.operators import Operator
+    from roofline_model.ops.operator_sequence import SequencePrediction
     from roofline_model.roofline import Prediction
 
 CACHE_FORMATS = ("FP8_E4M3", "INT8", "NVFP4", "INT4")
@@ -138,11 +138,11 @@ def attention_rows(
     `UnsupportedError`.
     """
     from roofline_cli.prediction_rows import baseline_format, declares_all
-    from roofline_model.attention_ops import attention, unfused_attention_parts
     from roofline_model.errors import UnsupportedError
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats import get_format
-    from roofline_model.operator_sequence import predict_operator, predict_sequence
+    from roofline_model.ops.attention_ops import attention, unfused_attention_parts
+    from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
 
     base = baseline_format(hardware)
     left_out: list[tuple[str, str]] = []

@@ -25,8 +25,8 @@ from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 if TYPE_CHECKING:
     from roofline_model.formats import NumberFormat
     from roofline_model.hardware import Device
-    from roofline_model.operator_sequence import SequencePrediction
     from roofline_model.operators import Operator
+    from roofline_model.ops.operator_sequence import SequencePrediction
 
 DEFAULT_PAIRS = ("FP8_E4M3", "INT8", "NVFP4")
 """Formats of weights and activations together, shown by default behind 16 bits; weight-only INT8 and INT4 follow."""
@@ -102,7 +102,7 @@ def block_rows(
     from roofline_cli.prediction_rows import baseline_format, declares_all
     from roofline_model.errors import InvalidValueError, UnsupportedError
     from roofline_model.formats import get_format
-    from roofline_model.operator_sequence import predict_sequence
+    from roofline_model.ops.operator_sequence import predict_sequence
 
     base = baseline_format(hardware)
     wide = get_format(base or "FP16")
@@ -142,7 +142,7 @@ def _is_narrow(fmt: NumberFormat) -> bool:
 
 
 def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) -> dict[str, Operator]:
-    from roofline_model.layer_ops import ffn_parts
+    from roofline_model.ops.layer_ops import ffn_parts
 
     return ffn_parts(
         shape.tokens_count, shape.hidden_size, shape.ffn_size, a=activation, b=weight, gated=shape.is_gated,

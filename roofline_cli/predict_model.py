@@ -93,11 +93,11 @@ def predict_model_command(
     from roofline_cli.chips import find_chip
     from roofline_cli.predict_model_view import comparison_json, prediction_json, print_comparison, print_prediction
     from roofline_cli.screen import show_json
+    from roofline_model.decoder.format_plan import AS_PUBLISHED
+    from roofline_model.decoder.llm import predict_model
+    from roofline_model.decoder.model_registry import get_model
+    from roofline_model.decoder.tensor_parallel import Parallel
     from roofline_model.errors import InvalidValueError
-    from roofline_model.format_plan import AS_PUBLISHED
-    from roofline_model.llm import predict_model
-    from roofline_model.model_registry import get_model
-    from roofline_model.tensor_parallel import Parallel
 
     register_formats(formats_file)
     chip, shape = find_chip(hw), get_model(model)

@@ -9,15 +9,15 @@ from roofline_cli.numbers import decimal_bytes, intensity
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 
 if TYPE_CHECKING:
+    from roofline_model.decoder.llm import KernelPrediction, ModelPrediction
+    from roofline_model.decoder.step_expected import ExpectedStep, KernelExpectation
     from roofline_model.hardware import Device
-    from roofline_model.llm import KernelPrediction, ModelPrediction
     from roofline_model.operators import Operator
-    from roofline_model.step_expected import ExpectedStep, KernelExpectation
 
 
 def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
     """Print one pass: its operators with what bounds each, then totals, memory and where the numbers are from."""
-    from roofline_model.step_expected import expected_step, why_no_step
+    from roofline_model.decoder.step_expected import expected_step, why_no_step
 
     expected = expected_step(found, chip)
     show_table(_COLUMNS, [*_operator_rows(found, expected), _total_row(found, expected)], title=_title(found, chip))
@@ -35,7 +35,7 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
 
 def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
     """Print one line for each format plan and batch."""
-    from roofline_model.step_expected import expected_step
+    from roofline_model.decoder.step_expected import expected_step
 
     columns = (
         Column("Formats"), Column("Batch", "right"), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
@@ -129,8 +129,8 @@ def _print_times(found: ModelPrediction) -> None:
 
 
 def _print_first_token(found: ModelPrediction, chip: Device) -> None:
-    from roofline_model.llm import first_token_pass
-    from roofline_model.step_expected import expected_step
+    from roofline_model.decoder.llm import first_token_pass
+    from roofline_model.decoder.step_expected import expected_step
     from roofline_model.units import format_time
 
     first = first_token_pass(found, chip)
@@ -153,7 +153,7 @@ def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
 
 
 def _print_memory(found: ModelPrediction) -> None:
-    from roofline_model.kv_crossover import kv_crossover_tokens
+    from roofline_model.decoder.kv_crossover import kv_crossover_tokens
 
     memory = found.memory
     parts = (
@@ -253,9 +253,9 @@ def _fits(found: ModelPrediction) -> str:
 
 def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     """Return one prediction as a JSON document; every key ends in its unit."""
-    from roofline_model.kv_crossover import kv_crossover_tokens
-    from roofline_model.llm import first_token_pass
-    from roofline_model.step_expected import expected_step, why_no_step
+    from roofline_model.decoder.kv_crossover import kv_crossover_tokens
+    from roofline_model.decoder.llm import first_token_pass
+    from roofline_model.decoder.step_expected import expected_step, why_no_step
 
     expected, first = expected_step(found, chip), first_token_pass(found, chip)
     first_expected = expected_step(first, chip)
@@ -276,7 +276,7 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
 
 def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return several predictions as one JSON document."""
-    from roofline_model.step_expected import expected_step
+    from roofline_model.decoder.step_expected import expected_step
 
     return {
         **_head_json(found[0], chip),
@@ -285,7 +285,7 @@ def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str,
 
 
 def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
-    from roofline_model.model_parameters import parameter_counts
+    from roofline_model.decoder.model_parameters import parameter_counts
 
     counts = parameter_counts(found.model)
     return {

@@ -9,7 +9,7 @@ from roofline_cli.screen import show_line
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.hardware import Device
-    from roofline_model.operator_sequence import SequencePrediction
+    from roofline_model.ops.operator_sequence import SequencePrediction
     from roofline_model.roofline import Prediction
 
 

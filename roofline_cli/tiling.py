@@ -64,7 +64,7 @@ def tiling(
     """Explain a product's tile: waves, occupancy, L2, bound."""
     from roofline_cli.chips import find_chip
     from roofline_model.errors import InvalidValueError
-    from roofline_model.tiling import tiling as choose
+    from roofline_model.tiling import gemm_tiling as choose
 
     if cache not in ("cold", "warm"):
         raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")

@@ -112,7 +112,7 @@ class _Asked:
     batch: ExpectedBatch
 
 
-def tiling(
+def gemm_tiling(
     work: Operator, device: Device, *, cache: str = "cold", quantizes_activations: bool = False
 ) -> Tiling | None:
     """Return the tiling of one product (`gemm` or `gemv`); None where the library runs a GEMV kernel, which has no tiles.

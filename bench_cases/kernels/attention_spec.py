@@ -11,12 +11,12 @@ from typing import ClassVar, Literal
 
 from bench_cases.attention_shapes import AttentionShape
 from bench_cases.kernels.spec import EMULATED_SUFFIX, QUANTIZE_BYTES_PER_ELEMENT, SOURCE_BYTES_PER_ELEMENT
-from roofline_model.attention_ops import attention
-from roofline_model.attention_shape import keys_read
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
 from roofline_model.formats import get_format
 from roofline_model.operators import Operator
+from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.attention_shape import keys_read
 
 Sizes = Mapping[str, int]
 AttentionRule = Callable[[Sizes], str | None]

@@ -10,11 +10,11 @@ from bench_cases.kernels.spec import SOURCE_BYTES_PER_ELEMENT
 from bench_cases.operator_shapes import OperatorShape
 from roofline_model.case import Case
 from roofline_model.cost import total_cost
-from roofline_model.elementwise_ops import residual_add, rmsnorm, rope, silu_mul, softmax
 from roofline_model.errors import InvalidValueError
-from roofline_model.layer_ops import ffn
 from roofline_model.operators import Operator
-from roofline_model.quantize_ops import dequantize, quantize
+from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, silu_mul, softmax
+from roofline_model.ops.layer_ops import ffn
+from roofline_model.ops.quantize_ops import dequantize, quantize
 
 Sizes = Mapping[str, int]
 OperatorRule = Callable[[Sizes], str | None]
@@ -34,7 +34,7 @@ class OperatorKernel:
     implementation: str
     """`module:function`, imported when the case is prepared; see `prepare_operator.Build` for its contract."""
     scale: str | None = None
-    """Of quantize: where the scale comes from, as in `roofline_model.quantize_ops.SCALES`."""
+    """Of quantize: where the scale comes from, as in `roofline_model.ops.quantize_ops.SCALES`."""
     is_compiled: bool = False
     """The same eager code through torch.compile: one fused kernel instead of several."""
     needs: tuple[str, ...] = ()

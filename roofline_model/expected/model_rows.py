@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roofline_model.decoder.tensor_parallel import Parallel
 from roofline_model.errors import RooflineError
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.chip import ChipSpec
@@ -21,11 +22,10 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.table import KernelTable
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
-from roofline_model.tensor_parallel import Parallel
 
 if TYPE_CHECKING:
-    from roofline_model.llm import KernelPrediction, ModelPrediction
-    from roofline_model.model_shapes import ModelShape
+    from roofline_model.decoder.llm import KernelPrediction, ModelPrediction
+    from roofline_model.decoder.model_shapes import ModelShape
 
 INTERVAL = (0.80, 1.35)
 """80 % factors of a whole pass: engines fuse some kernels, and add sampling and scheduling. A judgement."""
@@ -70,7 +70,7 @@ def read_model_row(table: KernelTable, i: int) -> ModelRow:
 
     Raises `UnknownNameError` for a model that is not in the registry, `InvalidValueError` for sizes it cannot have.
     """
-    from roofline_model.model_registry import get_model
+    from roofline_model.decoder.model_registry import get_model
 
     def number(name: str) -> float | None:
         value = float(table.numbers[name][i])
@@ -102,8 +102,8 @@ def read_model_row(table: KernelTable, i: int) -> ModelRow:
 
 def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float | None) -> str:
     """Return the plan of a row: its columns; else the nearest format to the stored size; else the checkpoint's own."""
-    from roofline_model.format_plan import AS_PUBLISHED
-    from roofline_model.model_parameters import parameter_counts
+    from roofline_model.decoder.format_plan import AS_PUBLISHED
+    from roofline_model.decoder.model_parameters import parameter_counts
 
     weight, activation = table.text("weight_format")[i], table.text("activation_format")[i]
     if weight:
@@ -117,7 +117,7 @@ def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float 
 
 
 def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
-    from roofline_model.llm import predict_model
+    from roofline_model.decoder.llm import predict_model
 
     return predict_model(
         device, row.shape, row.phase, batch=row.batch_count, context=row.context_count, new_tokens=row.new_count,

@@ -19,10 +19,10 @@ from bench_cases.operator_shapes import OperatorShape, operator_shapes
 from bench_cases.selection import selected_cases
 from bench_cases.shapes import resolve_shapes
 from roofline_model import get_hardware
-from roofline_model.attention_ops import attention
 from roofline_model.errors import InvalidValueError, UnknownNameError
 from roofline_model.formats import get_format
-from roofline_model.layer_ops import ffn_parts
+from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.layer_ops import ffn_parts
 
 FOLDER = Path(bench_cases.__file__).parent
 DECODE = AttentionShape(2, 32, 8, 1, 4096, 128, False, None, "test")

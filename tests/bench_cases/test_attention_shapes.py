@@ -16,8 +16,8 @@ from bench_cases.kernels.attention_spec import mask_kind, stored_keys, visible_k
 from bench_cases.operator_shapes import operator_shapes
 from bench_cases.selection import products_only
 from bench_cases.shapes import STANDARD_MODELS, models
-from roofline_model.attention_shape import visible_pairs
 from roofline_model.errors import UnknownNameError
+from roofline_model.ops.attention_shape import visible_pairs
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

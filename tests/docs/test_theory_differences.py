@@ -9,16 +9,16 @@ import pytest
 from theory_pages import Page, cells
 
 from roofline_model import gemm, get_format, get_hardware, predict_gemv, recommend_quantization
-from roofline_model.attention_ops import attention, qk_scores
 from roofline_model.cost import OpCost
-from roofline_model.elementwise_ops import residual_add, rmsnorm, rope, softmax
-from roofline_model.flash_attention import FlashAttentionConfig, FlashAttentionRoofline, compare_fa_versions
-from roofline_model.kv_cache_ops import kv_cache_bytes
-from roofline_model.kv_crossover import kv_crossover_tokens
-from roofline_model.layer_ops import projections
-from roofline_model.llm import predict_model
-from roofline_model.model_parameters import model_kv_bytes, parameter_counts, read_weight_count
-from roofline_model.model_registry import get_model
+from roofline_model.decoder.kv_crossover import kv_crossover_tokens
+from roofline_model.decoder.llm import predict_model
+from roofline_model.decoder.model_parameters import model_kv_bytes, parameter_counts, read_weight_count
+from roofline_model.decoder.model_registry import get_model
+from roofline_model.flash.flash_attention import FlashAttentionConfig, FlashAttentionRoofline, compare_fa_versions
+from roofline_model.ops.attention_ops import attention, qk_scores
+from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, softmax
+from roofline_model.ops.kv_cache_ops import kv_cache_bytes
+from roofline_model.ops.layer_ops import projections
 
 PAGE = Page("theory_math.md")
 SHAPE = (4096, 4096)

@@ -13,13 +13,13 @@ import pytest
 
 from bench_cases.kernels.catalog import KERNELS
 from roofline_model import FORMATS, NumberFormat, gemv, get_format, load_formats, predict
-from roofline_model.attention_ops import attention
-from roofline_model.elementwise_ops import softmax
 from roofline_model.errors import InvalidValueError
 from roofline_model.expected.gemm_formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
-from roofline_model.kv_cache_ops import kv_write
-from roofline_model.layer_ops import lm_head
-from roofline_model.quantize_ops import quantize
+from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.elementwise_ops import softmax
+from roofline_model.ops.kv_cache_ops import kv_write
+from roofline_model.ops.layer_ops import lm_head
+from roofline_model.ops.quantize_ops import quantize
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory_formats.md"
 SHAPE = (4096, 4096)

@@ -343,7 +343,10 @@ def test_without_workers_the_watchdog_reaches_python_code(tmp_path):
     run, records = stored(tmp_path)
     assert run.status == "complete"
     assert {one.case.kernel: one.status for one in records} == {"sleeper": "failed", "next": "measured"}
-    assert "timeout after 1 s: raise it with --roofline-timeout SECONDS" in {one.case.kernel: one for one in records}["sleeper"].reason
+    assert (
+        "timeout after 1 s: raise it with --roofline-timeout SECONDS"
+        in {one.case.kernel: one for one in records}["sleeper"].reason
+    )
 
 
 def test_a_worker_that_dies_between_two_cases_costs_neither(tmp_path):

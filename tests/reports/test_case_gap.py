@@ -27,7 +27,9 @@ def with_expected(record, expected_s, **terms_s):
 
 @pytest.fixture
 def record(make):
-    return with_expected(make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 600e-6), 500e-6, dram=470e-6, launch=20e-6)
+    return with_expected(
+        make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 600e-6), 500e-6, dram=470e-6, launch=20e-6
+    )
 
 
 def summary(*records):

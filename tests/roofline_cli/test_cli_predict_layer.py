@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
-from roofline_model.attention_ops import attention
-from roofline_model.layer_ops import ffn_parts
-from roofline_model.operator_sequence import predict_sequence
+from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.layer_ops import ffn_parts
+from roofline_model.ops.operator_sequence import predict_sequence
 from roofline_model.roofline import predict
 
 runner = CliRunner()

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import gemm, get_hardware
-from roofline_model.attention_ops import attention
 from roofline_model.errors import UnsupportedError
+from roofline_model.ops.attention_ops import attention
 from roofline_model.tile_resources import occupancy
-from roofline_model.tiling import efficiency_curve, tiling
+from roofline_model.tiling import efficiency_curve, gemm_tiling
 
 CHIPS = ("a100", "h100", "b200", "l40s", "rtx-pro-6000", "gb10")
 H100 = get_hardware("h100")
 
 
 def test_a_square_product_on_h100_by_hand():
-    found = tiling(gemm(4096, 4096, 4096, a="BF16"), H100)
+    found = gemm_tiling(gemm(4096, 4096, 4096, a="BF16"), H100)
     assert (found.tile_m, found.tile_n, found.split_count) == (128, 256, 1)
     assert (found.grid_m_count, found.grid_n_count, found.block_count) == (32, 16, 512)
     assert found.blocks_per_sm_ratio == pytest.approx(512 / 132)
@@ -38,7 +38,7 @@ def test_the_time_is_the_expected_models_and_its_parts_add_up():
     from roofline_model.expected.chip import ChipSpec
     from roofline_model.expected.gemm_model import expected_gemm
 
-    found = tiling(gemm(512, 7168, 4096, a="BF16"), H100)
+    found = gemm_tiling(gemm(512, 7168, 4096, a="BF16"), H100)
     batch = expected_gemm(ChipSpec.of(H100, "BF16"), 512, 7168, 4096, weight_format="BF16", activation_format="BF16")
     assert found.expected_s == batch.time_s[0]
     assert math.fsum(found.parts_s.values()) == pytest.approx(found.expected_s)
@@ -46,26 +46,26 @@ def test_the_time_is_the_expected_models_and_its_parts_add_up():
 
 
 def test_a_long_k_with_few_tiles_is_split():
-    found = tiling(gemm(128, 512, 65536, a="BF16"), get_hardware("a100"))
+    found = gemm_tiling(gemm(128, 512, 65536, a="BF16"), get_hardware("a100"))
     assert found.split_count > 1
     assert found.block_count == found.grid_m_count * found.grid_n_count * found.split_count
 
 
 def test_weights_that_stay_in_the_cache_move_less():
     work, chip = gemm(64, 1024, 1024, a="BF16"), get_hardware("rtx-pro-6000")
-    assert tiling(work, chip, cache="warm").dram_bytes < tiling(work, chip).dram_bytes
+    assert gemm_tiling(work, chip, cache="warm").dram_bytes < gemm_tiling(work, chip).dram_bytes
 
 
 def test_a_gemv_kernel_has_no_tiles_and_other_operators_are_refused():
-    assert tiling(gemm(1, 4096, 4096, a="BF16"), get_hardware("gb10")) is None
+    assert gemm_tiling(gemm(1, 4096, 4096, a="BF16"), get_hardware("gb10")) is None
     with pytest.raises(UnsupportedError, match="only products have tiles"):
-        tiling(attention(1, 8, 8, 128, 128, 64), H100)
+        gemm_tiling(attention(1, 8, 8, 128, 128, 64), H100)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(CHIPS), *(st.integers(1, 20000) for _ in range(3)))
 def test_laws_of_any_tiling(chip, M, N, K):
-    found = tiling(gemm(M, N, K, a="BF16"), get_hardware(chip))
+    found = gemm_tiling(gemm(M, N, K, a="BF16"), get_hardware(chip))
     if found is None:
         assert M == 1
         return

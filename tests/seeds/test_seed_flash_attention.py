@@ -9,15 +9,15 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import BLACKWELL_B10
-from roofline_model.flash_attention import (
+from roofline_model.flash.flash_attention import (
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionRoofline,
     FlashAttentionVersion,
     compare_fa_versions,
 )
-from roofline_model.kv_cache_ops import kv_cache_bytes
-from roofline_model.unfused_attention import unfused_attention
+from roofline_model.flash.unfused_attention import unfused_attention
+from roofline_model.ops.kv_cache_ops import kv_cache_bytes
 
 MIB, GIB = 1024**2, 1024**3
 

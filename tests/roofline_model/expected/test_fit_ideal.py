@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import gemm, get_format, get_hardware, predict
-from roofline_model.attention_ops import attention
 from roofline_model.expected.table_ideal import ideal_attention_s, ideal_gemm_s
+from roofline_model.ops.attention_ops import attention
 
 sizes = st.integers(1, 20_000)
 

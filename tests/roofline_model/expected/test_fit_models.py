@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import get_hardware
+from roofline_model.decoder.llm import predict_model
 from roofline_model.expected.model_rows import read_model_row
 from roofline_model.expected.table import read_kernel_table
 from roofline_model.expected.table_prediction import predict_table
-from roofline_model.llm import predict_model
 
 HEADER = (
     "device,op,phase,model,context,n_tokens,batch,n_devices,weight_bytes,weight_format,activation_format,bytes,time_s"

@@ -1,0 +1,221 @@
+"""One forward pass of a decoder as the kernels an inference engine runs, each with its counted work.
+
+The kernels are those of a good engine: query, key and value in one product, gate and up in one product, the residual
+addition fused with the norm behind it, one attention kernel that reads the cache as it is stored, logits of the last
+token only. Biases are not counted (a thousandth of a weight's bytes).
+Quantised activations: their cast is fused into the norm or activation function that writes them where every reader
+wants the same format; before the output projection, and where readers differ, it is a kernel of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from roofline_model.decoder.format_plan import FormatPlan, PartFormats
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.step_attention import attention_kernels
+from roofline_model.errors import InvalidValueError
+from roofline_model.formats import get_format
+from roofline_model.operators import Operator, check_dimension, gemm
+from roofline_model.ops.elementwise_ops import gelu, residual_add, residual_rmsnorm, rmsnorm, silu_mul
+from roofline_model.ops.expert_ops import combine_experts, expert_product
+from roofline_model.ops.layer_ops import embedding, lm_head
+from roofline_model.ops.quantize_ops import quantize
+
+Phase = Literal["prefill", "decode"]
+PHASES: tuple[str, ...] = ("prefill", "decode")
+
+Kernel = tuple[str, Operator]
+"""Name in the step, and its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one forward pass has to do."""
+
+    phase: Phase
+    batch_count: int
+    """Sequences."""
+    context_count: int
+    """Tokens each new token may see in the end, itself among them: the cache's length after the pass."""
+    new_count: int
+    """New tokens of each sequence: 1 in decode, more for speculative decoding; the prompt, or a chunk of it, in prefill."""
+
+    def __post_init__(self) -> None:
+        if self.phase not in PHASES:
+            raise InvalidValueError(f"phase must be prefill or decode, got {self.phase!r}")
+        for name, size in (
+            ("batch", self.batch_count), ("context", self.context_count), ("new_tokens", self.new_count)
+        ):  # fmt: skip
+            check_dimension(name, size)
+        if self.new_count > self.context_count:
+            raise InvalidValueError(
+                f"new_tokens {self.new_count} must not exceed context {self.context_count}: the context counts the new tokens, too"
+            )
+
+    @classmethod
+    def of(cls, phase: str, batch: int, context: int, new_tokens: int | None = None) -> Workload:
+        """Return a workload; `new_tokens` defaults to 1 in decode and to the whole context in prefill."""
+        if phase not in PHASES:
+            raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
+        default = 1 if phase == "decode" else context
+        return cls(
+            "decode" if phase == "decode" else "prefill", batch, context, default if new_tokens is None else new_tokens
+        )
+
+    @property
+    def row_count(self) -> int:
+        """Tokens computed in the pass."""
+        return self.batch_count * self.new_count
+
+
+@dataclass(frozen=True, slots=True)
+class StepKernel:
+    """One kernel of the pass: what it is, one call's work, and how often it is called."""
+
+    name: str
+    work: Operator
+    calls_count: int
+
+
+def check_context(shape: ModelShape, workload: Workload) -> None:
+    """Raise `InvalidValueError` when the context is longer than the model was made for."""
+    if workload.context_count > shape.max_context_size:
+        raise InvalidValueError(
+            f"context {workload.context_count:,} is more than {shape.name} declares: max_position_embeddings {shape.max_context_size:,}; "
+            "give a shorter --context, or the config.json of a checkpoint with an extended one"
+        )
+
+
+def step_kernels(shape: ModelShape, workload: Workload, plan: FormatPlan) -> tuple[StepKernel, ...]:
+    """Return the kernels of one pass in the order they first run; equal calls of all layers are one entry."""
+    counted: Counter[Kernel] = Counter()
+    counted[_embedding(shape, workload, plan)] += 1
+    for layer, times in layer_kinds(shape, plan):
+        for kernel in layer_kernels(shape, workload, plan, layer):
+            counted[kernel] += times
+    for kernel in _head(shape, workload, plan):
+        counted[kernel] += 1
+    return tuple(StepKernel(name, work, calls) for (name, work), calls in counted.items())
+
+
+@lru_cache(maxsize=256)
+def layer_kinds(shape: ModelShape, plan: FormatPlan) -> tuple[tuple[int, int], ...]:
+    """Return one layer of each kind, and how many are like it: same window, same FFN, same formats."""
+    first: dict[tuple[object, ...], int] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
+    for layer, formats in enumerate(plan.layer_keys(shape.layer_count)):
+        kind = (shape.is_windowed(layer), shape.has_experts(layer), formats)
+        first.setdefault(kind, layer)
+        counts[kind] += 1
+    return tuple((layer, counts[kind]) for kind, layer in first.items())
+
+
+def layer_kernels(shape: ModelShape, workload: Workload, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
+    """Yield the kernels of one layer in the order they run."""
+    rows, hidden, wide = workload.row_count, shape.hidden_size, plan.wide
+    attention_input = plan.of("qkv_proj", layer).activations
+    ffn_readers = _ffn_readers(shape, plan, layer)
+    if shape.is_parallel:
+        readers = [plan.of("qkv_proj", layer), *ffn_readers]
+        yield from _norm("input_norm", rows, hidden, wide, readers, is_fused=True)
+        yield from attention_kernels(shape, workload, plan, layer)
+        yield from _ffn(shape, rows, plan, layer)
+        yield "residual_add", residual_add(rows, hidden, a=wide)
+        return
+    yield from _norm("input_norm", rows, hidden, wide, [PartFormats(attention_input, attention_input)], is_fused=True)
+    yield from attention_kernels(shape, workload, plan, layer)
+    if shape.norm_count == 4:
+        yield "post_attention_norm", rmsnorm(rows, hidden, a=wide, gain=wide)
+    yield from _norm("ffn_norm", rows, hidden, wide, ffn_readers, is_fused=True)
+    yield from _ffn(shape, rows, plan, layer)
+    if shape.norm_count == 4:
+        yield "post_ffn_norm", rmsnorm(rows, hidden, a=wide, gain=wide)
+
+
+def _embedding(shape: ModelShape, workload: Workload, plan: FormatPlan) -> Kernel:
+    table = plan.of("lm_head" if shape.has_tied_embedding else "embedding").weights
+    return "embedding", embedding(workload.row_count, shape.vocab_size, shape.hidden_size, b=table, o=plan.wide)
+
+
+def _head(shape: ModelShape, workload: Workload, plan: FormatPlan) -> Iterator[Kernel]:
+    """Yield the last norm over all tokens and the logits of each sequence's last one (of all in decode)."""
+    formats = plan.of("lm_head")
+    rows = workload.row_count if workload.phase == "decode" else workload.batch_count
+    yield from _norm("final_norm", rows, shape.hidden_size, plan.wide, [formats], is_fused=False)
+    yield (
+        "lm_head",
+        lm_head(rows, shape.vocab_size, shape.hidden_size, a=formats.activations, b=formats.weights, c=plan.wide),
+    )
+
+
+def _norm(
+    name: str, rows: int, width: int, wide: str, readers: list[PartFormats], *, is_fused: bool
+) -> Iterator[Kernel]:
+    """Yield a norm, with the residual addition before it if `is_fused`, and the casts its readers need."""
+    wanted = list(dict.fromkeys(reader.activations for reader in readers))
+    narrow = [key for key in wanted if _is_narrower(key, wide)]
+    output = narrow[0] if len(wanted) == 1 and narrow else wide
+    operator = residual_rmsnorm if is_fused else rmsnorm
+    yield name, operator(rows, width, a=wide, o=output, gain=wide)
+    if output == wide:
+        for key in narrow:
+            yield "quantize", quantize(rows, width, wide, key)
+
+
+def _ffn_readers(shape: ModelShape, plan: FormatPlan, layer: int) -> list[PartFormats]:
+    if not shape.has_experts(layer):
+        return [plan.of("ffn", layer)]
+    readers = [plan.of("router", layer), plan.of("experts", layer)]
+    if shape.experts is not None and shape.experts.shared_ffn_size:
+        readers.append(plan.of("shared_experts", layer))
+    return readers
+
+
+def _ffn(shape: ModelShape, rows: int, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
+    if shape.has_experts(layer):
+        yield from _experts(shape, rows, plan, layer)
+    else:
+        yield from _dense(shape, rows, shape.ffn_size, plan.of("ffn", layer), plan.wide, "")
+
+
+def _dense(shape: ModelShape, rows: int, width: int, formats: PartFormats, wide: str, prefix: str) -> Iterator[Kernel]:
+    a, b, hidden = formats.activations, formats.weights, shape.hidden_size
+    if shape.ffn == "gated":
+        yield f"{prefix}gate_up_proj", gemm(rows, 2 * width, hidden, a=a, b=b, c=wide)
+        yield f"{prefix}silu_mul", silu_mul(rows, width, a=wide, o=_written(a, wide))
+    else:
+        yield f"{prefix}up_proj", gemm(rows, width, hidden, a=a, b=b, c=wide)
+        yield f"{prefix}gelu", gelu(rows, width, a=wide, o=_written(a, wide))
+    yield f"{prefix}down_proj", gemm(rows, hidden, width, a=a, b=b, c=wide)
+
+
+def _experts(shape: ModelShape, rows: int, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
+    experts = shape.experts
+    assert experts is not None  # asked for layers with experts only
+    hidden, wide = shape.hidden_size, plan.wide
+    router, formats = plan.of("router", layer), plan.of("experts", layer)
+    yield "router", gemm(rows, experts.expert_count, hidden, a=router.activations, b=router.weights, c=wide)
+    visits = rows * experts.active_count
+    product = {"a": formats.activations, "b": formats.weights, "c": wide}
+    yield "experts_gate_up", expert_product(rows, experts, 2 * experts.ffn_size, hidden, **product)
+    yield "experts_silu_mul", silu_mul(visits, experts.ffn_size, a=wide, o=_written(formats.activations, wide))
+    yield "experts_down", expert_product(rows, experts, hidden, experts.ffn_size, **product)
+    if experts.shared_ffn_size:
+        shared = plan.of("shared_experts", layer)
+        yield from _dense(shape, rows, experts.shared_ffn_size, shared, wide, "shared_")
+    inputs = experts.active_count + (1 if experts.shared_ffn_size else 0)
+    yield "combine_experts", combine_experts(rows, hidden, inputs, a=wide)
+
+
+def _written(activation: str, wide: str) -> str:
+    """Return the format an activation function writes: what the next product reads."""
+    return activation if _is_narrower(activation, wide) else wide
+
+
+def _is_narrower(key: str, wide: str) -> bool:
+    return get_format(key).element_bits < get_format(wide).element_bits

@@ -1,0 +1,109 @@
+"""The attention half of a decoder layer as kernels: grouped-query attention, and latent attention (MLA) both ways.
+
+MLA in prefill expands keys and values of every head from the cached latent and runs ordinary attention; in decode it
+moves the expansion into the query and the output ("absorbed"), so that all heads read the latent itself, once.
+Source: DeepSeek-AI, "DeepSeek-V2", arXiv 2405.04434, §2.1.2; the same split as in vLLM's and FlashInfer's MLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from roofline_model.decoder.format_plan import FormatPlan
+from roofline_model.decoder.model_shapes import LatentAttention, ModelShape
+from roofline_model.formats import get_format
+from roofline_model.operators import Operator, batched_gemm, gemm
+from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.elementwise_ops import rmsnorm, rope
+from roofline_model.ops.kv_cache_ops import kv_write
+from roofline_model.ops.quantize_ops import quantize
+
+if TYPE_CHECKING:
+    from roofline_model.decoder.decoder_step import Workload
+
+
+def attention_kernels(
+    shape: ModelShape, workload: Workload, plan: FormatPlan, layer: int
+) -> Iterator[tuple[str, Operator]]:
+    """Yield the kernels from behind the layer's norm up to the output projection."""
+    if shape.latent is None:
+        yield from _grouped(shape, workload, plan, layer)
+    else:
+        yield from _latent(shape, shape.latent, workload, plan, layer)
+    formats, rows = plan.of("o_proj", layer), workload.row_count
+    if get_format(formats.activations).element_bits < get_format(plan.wide).element_bits:
+        yield "quantize", quantize(rows, shape.attention_width, plan.wide, formats.activations)
+    yield (
+        "o_proj",
+        gemm(rows, shape.hidden_size, shape.attention_width, a=formats.activations, b=formats.weights, c=plan.wide),
+    )
+
+
+def _grouped(shape: ModelShape, workload: Workload, plan: FormatPlan, layer: int) -> Iterator[tuple[str, Operator]]:
+    rows, wide, kv = workload.row_count, plan.wide, plan.kv_of(layer)
+    batch, new, context = workload.batch_count, workload.new_count, workload.context_count
+    formats = plan.of("qkv_proj", layer)
+    width = shape.query_width + 2 * shape.kv_width
+    yield "qkv_proj", gemm(rows, width, shape.hidden_size, a=formats.activations, b=formats.weights, c=wide)
+    heads = shape.query_heads + shape.kv_heads
+    if shape.has_qk_norm:
+        yield "qk_norm", rmsnorm(rows * heads, shape.head_dim, a=wide)
+    rotated = round(shape.head_dim * shape.rotary_ratio)
+    if rotated:
+        yield "rope", rope(rows, heads * rotated, a=wide)
+    yield "kv_write", kv_write(batch, shape.kv_heads, new, shape.head_dim, source=wide, kv=kv)
+    window = shape.window_size if shape.is_windowed(layer) else None
+    name = "attention" if window is None else f"attention[{window}]"
+    yield (
+        name,
+        attention(
+            batch, shape.query_heads, shape.kv_heads, new, context, shape.head_dim, q=wide, kv=kv, o=wide,
+            causal=new > 1, window=window,
+        ),
+    )  # fmt: skip
+
+
+def _latent(
+    shape: ModelShape, latent: LatentAttention, workload: Workload, plan: FormatPlan, layer: int
+) -> Iterator[tuple[str, Operator]]:
+    rows, wide, kv, hidden = workload.row_count, plan.wide, plan.kv_of(layer), shape.hidden_size
+    batch, new, context, heads = workload.batch_count, workload.new_count, workload.context_count, shape.query_heads
+    formats = plan.of("qkv_proj", layer)
+    a, b = formats.activations, formats.weights
+    is_narrow = get_format(a).element_bits < get_format(wide).element_bits
+    queries = heads * latent.query_dim
+    if latent.query_rank is None:
+        yield "qkv_a_proj", gemm(rows, queries + latent.cached_dim, hidden, a=a, b=b, c=wide)
+    else:
+        yield "qkv_a_proj", gemm(rows, latent.query_rank + latent.cached_dim, hidden, a=a, b=b, c=wide)
+        yield "q_a_norm", rmsnorm(rows, latent.query_rank, a=wide, o=a if is_narrow else wide, gain=wide)
+        yield "q_b_proj", gemm(rows, queries, latent.query_rank, a=a, b=b, c=wide)
+    yield "kv_a_norm", rmsnorm(rows, latent.kv_rank, a=wide, gain=wide)
+    yield "rope", rope(rows, (heads + 1) * latent.rope_dim, a=wide)
+    yield "kv_write", kv_write(batch, 1, new, latent.cached_dim, source=wide, kv=kv, shared_kv=True)
+    if workload.phase == "decode":
+        # The up-projections of keys and values are applied to query and output, one small product per head; these run
+        # in 16 bit in the engines that absorb them, with the weights as stored.
+        absorbed = {"a": wide, "b": b, "c": wide}
+        yield "absorb_k", batched_gemm(heads, rows, latent.kv_rank, latent.nope_dim, **absorbed)
+        yield (
+            "attention",
+            attention(
+                batch, heads, 1, new, context, latent.cached_dim, q=wide, kv=kv, o=wide, causal=new > 1,
+                Dv=latent.kv_rank, shared_kv=True,
+            ),
+        )  # fmt: skip
+        yield "absorb_v", batched_gemm(heads, rows, latent.value_dim, latent.kv_rank, **absorbed)
+        return
+    if is_narrow:
+        yield "quantize", quantize(batch * context, latent.kv_rank, wide, a)
+    expanded = heads * (latent.nope_dim + latent.value_dim)
+    yield "kv_b_proj", gemm(batch * context, expanded, latent.kv_rank, a=a, b=b, c=wide)
+    yield (
+        "attention",
+        attention(
+            batch, heads, heads, new, context, latent.query_dim, q=wide, kv=wide, o=wide, causal=new > 1,
+            Dv=latent.value_dim,
+        ),
+    )  # fmt: skip

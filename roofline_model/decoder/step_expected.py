@@ -1,0 +1,233 @@
+"""The expected time of a whole pass: the sum of its kernels' expected times, with an interval and the weakest provenance.
+
+Products and attention come from `expected/predict.py`. What it has no model for is built from what it has:
+
+* the experts' grouped product and MLA's per-head products: one product of the same matrices side by side;
+* MLA in prefill (values narrower than keys): attention of the keys' width, scaled by its FLOPs;
+* MLA in decode: a launch and the longer of its bytes at the DRAM rate and its FLOPs at the product rate, `LATENT_INTERVAL`;
+* norms, activation functions and other elementwise kernels: a launch and one pass over their bytes.
+
+Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. The attention constants
+were fitted on modules that rotate and append to the cache themselves, so these two kernels cost nothing beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from roofline_model.decoder.decoder_step import StepKernel
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.operators import Operator, gemm
+from roofline_model.ops.attention_ops import attention
+
+if TYPE_CHECKING:
+    from roofline_model.decoder.llm import ModelPrediction
+    from roofline_model.expected.predict import ExpectedPrediction
+
+Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
+"""One call's expected time on a chip, or None where nothing is known: the seam for measured times."""
+
+PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm")
+LATENT_INTERVAL = (0.8, 2.0)
+"""Factors of MLA decode, which no table we fit to holds. A judgement: FlashMLA's published best is near both roofs."""
+_IN_ATTENTION = ("rope", "kv_write")
+_REFERENCE_SIZE = 16384
+_REFERENCE_ROWS = 8192
+_PROVENANCE_ORDER = (
+    "measured-here",
+    "measured",
+    "fitted",
+    "transferred-sibling",
+    "transferred-family",
+    "transferred-class",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelExpectation:
+    """One call of one kernel."""
+
+    kernel: StepKernel
+    time_s: float
+    low_s: float
+    high_s: float
+    binding: str
+    """The part that explains most of it: launch, dram, tensor, …"""
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStep:
+    """A whole pass. The interval adds up the kernels' own: errors of one chip's constants do not average out."""
+
+    kernels: tuple[KernelExpectation, ...]
+    all_reduce_s: float
+    stream_time_s: float
+    """Without CUDA graphs: longer gaps, and never faster than the host launches. The constants are of graphs."""
+
+    @property
+    def time_s(self) -> float:
+        """Expected time in a CUDA graph (launch floors are inside the kernels' times)."""
+        return math.fsum(one.kernel.calls_count * one.time_s for one in self.kernels) + self.all_reduce_s
+
+    @property
+    def low_s(self) -> float:
+        """Lower end of the 80 % interval."""
+        return math.fsum(one.kernel.calls_count * one.low_s for one in self.kernels) + self.all_reduce_s
+
+    @property
+    def high_s(self) -> float:
+        """Upper end of the 80 % interval."""
+        return math.fsum(one.kernel.calls_count * one.high_s for one in self.kernels) + self.all_reduce_s
+
+    @property
+    def provenance(self) -> str:
+        """The weakest provenance among the kernels that make up nine tenths of the time, longest first."""
+        longest = sorted(self.kernels, key=lambda one: -one.kernel.calls_count * one.time_s)
+        wanted_s, found = 0.9 * (self.time_s - self.all_reduce_s), []
+        for one in longest:
+            found.append(one.provenance)
+            wanted_s -= one.kernel.calls_count * one.time_s
+            if wanted_s <= 0:
+                break
+        return max(found, key=_rank)
+
+
+def expected_step(
+    prediction: ModelPrediction, hardware: Device | str, *, estimate: Estimator | None = None
+) -> ExpectedStep | None:
+    """Return the expected time of a predicted pass, or None when a product or attention has none (`why_no_step`)."""
+    device = get_hardware(hardware)
+    ask = estimate or _expected
+    reference = _Reference(device, ask)
+    found = []
+    for one in prediction.kernels:
+        expectation = _kernel(one.kernel, device, ask, reference)
+        if expectation is None:
+            return None
+        found.append(expectation)
+    if reference.attention_appends:
+        found = [_inside_attention(one) if one.kernel.work.op in _IN_ATTENTION else one for one in found]
+    kernels_s = math.fsum(one.kernel.calls_count * one.time_s for one in found) + prediction.all_reduce_s
+    launches, count = prediction.launches, prediction.launch_count
+    extra_s = count * (launches.stream_gap_s - launches.graph_gap_s)
+    stream_s = max(kernels_s + extra_s, count * launches.host_launch_s)
+    return ExpectedStep(tuple(found), prediction.all_reduce_s, stream_s)
+
+
+def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
+    """Return in one line which kernel has no expected time, and why; empty when all have."""
+    from roofline_model.expected.predict import why_no_expected
+
+    device = get_hardware(hardware)
+    reference = _Reference(device, _expected)
+    # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
+    for one in sorted(prediction.kernels, key=lambda one: one.kernel.work.op not in PRODUCTS):
+        if _kernel(one.kernel, device, _expected, reference) is None:
+            return f"{one.kernel.name}: {why_no_expected(_stand_in(one.kernel.work)[0], device)}"
+    return ""
+
+
+def _expected(work: Operator, device: Device) -> ExpectedPrediction | None:
+    from roofline_model.expected.predict import predict_expected
+
+    sizes = dict(work.shape)
+    if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
+        return None  # the attention constants are of kernels with one head size
+    return predict_expected(work, device, cache="cold")
+
+
+def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Reference) -> KernelExpectation | None:
+    for work, factor in ((kernel.work, 1.0), _stand_in(kernel.work)):
+        known = ask(work, device)
+        if known is not None:
+            if work.op == "attention" and any("includes RoPE" in note for note in known.notes):
+                reference.attention_appends = True
+            times = (factor * known.time_s, factor * known.low_s, factor * known.high_s)
+            return KernelExpectation(kernel, *times, known.binding, known.provenance)
+    if kernel.work.op == "attention":
+        return reference.latent(kernel)
+    return None if kernel.work.op in PRODUCTS else reference.elementwise(kernel)
+
+
+def _stand_in(work: Operator) -> tuple[Operator, float]:
+    """Return the operator whose expected time stands in for `work`, and the factor on it; `work` itself where none does."""
+    sizes, formats = dict(work.shape), dict(work.formats)
+    if work.op in ("grouped_gemm", "batched_gemm"):
+        count = sizes.get("groups") or sizes["batch"]
+        rows = math.ceil(sizes["M"] / count) if work.op == "grouped_gemm" else sizes["M"]
+        return gemm(rows, count * sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"]), 1.0
+    if work.op == "attention" and sizes.get("Dv", sizes["D"]) != sizes["D"] and sizes["Hkv"] > 1:
+        same = attention(
+            sizes["B"], sizes["Hq"], sizes["Hkv"], sizes["Sq"], sizes["Skv"], sizes["D"], q=formats["q"],
+            kv=formats["kv"], o=formats["o"], causal=bool(sizes["causal"]), window=sizes["window"] or None,
+        )  # fmt: skip
+        return same, work.cost.total_flops / same.cost.total_flops
+    return work, 1.0
+
+
+def _inside_attention(one: KernelExpectation) -> KernelExpectation:
+    return replace(one, time_s=0.0, low_s=0.0, high_s=0.0, binding="attention")
+
+
+class _Reference:
+    """Launch cost, DRAM rate and product rate of a chip; asked once, and only when needed."""
+
+    def __init__(self, device: Device, ask: Estimator) -> None:
+        self._device, self._ask = device, ask
+        self._wide = "BF16" if device.declares("BF16") else "FP16"
+        self._gemv: ExpectedPrediction | None = None
+        self.attention_appends = False
+        """Whether an attention time that was used includes rotation and the append to the cache."""
+
+    def elementwise(self, kernel: StepKernel) -> KernelExpectation | None:
+        """Return a launch and one pass over the kernel's bytes, or None when the chip has no GEMV constants."""
+        known = self._streaming()
+        if known is None:
+            return None
+        launch_s, moved_s = self._launch_s(known), self._moved_s(kernel, known)
+        time_s = launch_s + moved_s
+        return KernelExpectation(
+            kernel, time_s, time_s * known.low_s / known.time_s, time_s * known.high_s / known.time_s,
+            "launch" if launch_s > moved_s else "dram", known.provenance,
+        )  # fmt: skip
+
+    def latent(self, kernel: StepKernel) -> KernelExpectation | None:
+        """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is not MLA."""
+        known, sizes = self._streaming(), dict(kernel.work.shape)
+        if known is None or sizes.get("Dv", sizes["D"]) == sizes["D"]:
+            return None
+        product = gemm(_REFERENCE_ROWS, _REFERENCE_ROWS, _REFERENCE_ROWS, a=self._wide)
+        large = self._ask(product, self._device)
+        if large is None:
+            return None
+        computed_s = kernel.work.cost.total_flops / product.cost.total_flops * large.time_s
+        moved_s = self._moved_s(kernel, known)
+        time_s = self._launch_s(known) + max(moved_s, computed_s)
+        low, high = LATENT_INTERVAL
+        return KernelExpectation(
+            kernel, time_s, low * time_s, high * time_s, "tensor" if computed_s > moved_s else "dram", known.provenance
+        )
+
+    def _streaming(self) -> ExpectedPrediction | None:
+        if self._gemv is None:
+            self._gemv = self._ask(self._reference_gemv(), self._device)
+        return self._gemv
+
+    def _reference_gemv(self) -> Operator:
+        return gemm(1, _REFERENCE_SIZE, _REFERENCE_SIZE, a=self._wide)
+
+    def _launch_s(self, known: ExpectedPrediction) -> float:
+        return dict(known.parts).get("launch", 0.0)
+
+    def _moved_s(self, kernel: StepKernel, known: ExpectedPrediction) -> float:
+        rate_s = (known.time_s - self._launch_s(known)) / self._reference_gemv().cost.total_bytes
+        return kernel.work.cost.total_bytes * rate_s
+
+
+def _rank(provenance: str) -> int:
+    """Return how far a provenance is from a measurement of this very chip."""
+    return _PROVENANCE_ORDER.index(provenance) if provenance in _PROVENANCE_ORDER else len(_PROVENANCE_ORDER)

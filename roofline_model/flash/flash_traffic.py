@@ -1,0 +1,123 @@
+"""What attention moves through DRAM: operands once, and the re-reads, round trips and lists that each kernel adds.
+
+Fused attention reads Q, K and V and writes O: Θ(N·D) bytes; the score matrix never leaves the SM. FA1 sends its running
+output through memory after every block of keys, Θ(N²·D²/M) bytes for M bytes of shared memory (arXiv:2205.14135, theorem
+2). Unfused attention writes and reads all scores, Θ(N·D + N²).
+"""
+
+from __future__ import annotations
+
+import math
+
+from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig
+from roofline_model.flash.flash_splits import Work
+from roofline_model.flash.flash_versions import VersionTraits
+from roofline_model.ops.attention_shape import keys_read, pages_read
+
+L2_SHARE = 0.7
+"""Share of L2 that keeps operands between their uses: 0.70 on chips whose L2 has two partitions (fitted to measured
+attention kernels; research of expected attention times)."""
+
+INDEX_BYTES = 4
+"""One entry of a page table or of a list of visited blocks: int32."""
+
+Traffic = tuple[tuple[str, float], ...]
+
+
+def traffic(
+    shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits, work: Work, sm_count: int | None,
+    l2_bytes: float | None, resident_ctas: int = 1,
+) -> Traffic:  # fmt: skip
+    """Return bytes by name: q, kv, o, then what applies of kv_reread, output_round_trips, partial, page_table, block_lists.
+
+    `sm_count` or `l2_bytes` None: no re-reads are counted.
+    """
+    kv_once = _kv_bytes(shape, config, traits) * _kv_visited_ratio(shape, config, work)
+    query = shape.batch_size * shape.query_heads * shape.query_count * shape.head_dim
+    found = {
+        "q": query * config.query_format.traffic_bytes_per_element,
+        "kv": kv_once,
+        "o": query * config.output_format.traffic_bytes_per_element,
+    }
+    if sm_count is not None and l2_bytes is not None:
+        usable, concurrent = L2_SHARE * l2_bytes, sm_count * resident_ctas
+        found["kv_reread"] = kv_once * (_kv_passes(shape, work, kv_once, usable, concurrent) - 1)
+        if not traits.keeps_output:
+            found["output_round_trips"] = _round_trip_bytes(shape, config, work, usable, concurrent)
+        found["partial"] = _partial_bytes(shape, work, usable)
+    elif not traits.keeps_output:
+        found["output_round_trips"] = _round_trip_bytes(shape, config, work, 0.0, 1)
+    if config.page_size is not None:
+        pages = pages_read(shape.query_count, shape.kv_count, config.page_size, window=config.window_size)
+        found["page_table"] = float(shape.batch_size * pages * INDEX_BYTES)
+    if config.block_sparse:
+        # One list of visited key blocks per query tile, and its length.
+        found["block_lists"] = (work.total_blocks + work.head_count * work.blocks.tiles_count) * INDEX_BYTES
+    return tuple((name, size) for name, size in found.items() if size or name in ("q", "kv", "o"))
+
+
+def _kv_bytes(shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits) -> float:
+    """Return the bytes of the keys and values that the mask lets any query see, each once."""
+    heads = shape.kv_heads if traits.has_gqa else shape.query_heads
+    tokens = keys_read(shape.query_count, shape.kv_count, window=config.window_size)
+    return 2 * shape.batch_size * heads * tokens * shape.head_dim * config.cache_format.traffic_bytes_per_element
+
+
+def _kv_visited_ratio(shape: AttentionShape, config: FlashAttentionConfig, work: Work) -> float:
+    """Return the share of K and V that some query tile still reads under block sparsity.
+
+    Each query tile is taken to skip blocks of its own, so a key block is left out only when all tiles of its head skip
+    it; in decode, with one tile, the reads shrink with the blocks.
+    """
+    if not config.sparsity_ratio:
+        return 1.0
+    tiles_per_kv_head = work.blocks.tiles_count * (1 if work.packed else shape.group_size)
+    return 1.0 - float(config.sparsity_ratio) ** tiles_per_kv_head
+
+
+def _kv_passes(shape: AttentionShape, work: Work, kv_bytes: float, usable_bytes: float, concurrent: int) -> int:
+    """Return how often K and V come from DRAM: once while the concurrent heads' share stays in L2.
+
+    Otherwise the thread blocks that work on a head at the same time still share its reads, so it is read once per wave of them.
+    """
+    if not work.splits_keys:
+        return 1
+    units = shape.batch_size * shape.kv_heads
+    tiles_per_unit = math.ceil(work.ctas_count / units)
+    concurrent_units = min(units, max(1, math.ceil(concurrent / tiles_per_unit)))
+    if kv_bytes / units * concurrent_units <= usable_bytes:
+        return 1
+    return max(
+        1, math.ceil(work.blocks.tiles_count * (work.head_count / units) / max(1.0, concurrent / concurrent_units))
+    )
+
+
+def _round_trip_bytes(
+    shape: AttentionShape, config: FlashAttentionConfig, work: Work, usable_bytes: float, concurrent: int
+) -> float:
+    """Return FA1's bytes beyond the first block of keys: Q again, and the FP32 output read and written.
+
+    They stay in L2 while the rows of the concurrent thread blocks fit into it.
+    """
+    steps = work.total_blocks - work.head_count * work.blocks.tiles_count
+    if steps <= 0:
+        return 0.0
+    row_bytes = shape.head_dim * config.query_format.traffic_bytes_per_element, shape.head_dim * 4
+    rows_per_cta = shape.query_count / work.split_count
+    if min(concurrent, work.ctas_count) * rows_per_cta * sum(row_bytes) <= usable_bytes:
+        return 0.0
+    return steps * work.tile.rows_count * (row_bytes[0] + 2 * row_bytes[1])
+
+
+def _partial_bytes(shape: AttentionShape, work: Work, usable_bytes: float) -> float:
+    """Return the DRAM bytes of split results and the rows' log-sums: nothing while they stay in L2."""
+    size = partial_result_bytes(shape, work)
+    return 0.0 if size <= usable_bytes else 2 * size
+
+
+def partial_result_bytes(shape: AttentionShape, work: Work) -> float:
+    """Return the FP32 results that splits leave for the combine kernel: B·Hq·Sq·splits·(D + 1)·4 bytes."""
+    if not work.splits_keys or work.split_count == 1:
+        return 0.0
+    rows = shape.batch_size * shape.query_heads * shape.query_count
+    return float(rows * work.split_count * (shape.head_dim + 1) * 4)

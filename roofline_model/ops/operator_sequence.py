@@ -1,0 +1,165 @@
+"""Several kernels that run one after the other: their ideal times add up, whatever limits each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from roofline_model.cost import OpCost
+from roofline_model.errors import InvalidValueError
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.operators import Operator
+from roofline_model.ops.operand_formats import VECTOR_FORMAT
+from roofline_model.roofline import Bound, Prediction, predict, weakest_provenance
+
+
+@dataclass(frozen=True, slots=True)
+class PartPrediction:
+    """One kernel of a sequence: its name there, what it does, and its ideal prediction."""
+
+    name: str
+    work: Operator
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePrediction:
+    """The ideal prediction of kernels in sequence. A kernel starts when the one before has ended."""
+
+    hardware: str
+    parts: tuple[PartPrediction, ...]
+
+    @property
+    def time_s(self) -> float:
+        """Sum of the parts' times."""
+        return math.fsum(part.prediction.time_s for part in self.parts)
+
+    @property
+    def memory_time_s(self) -> float:
+        """Sum of the parts' memory times."""
+        return math.fsum(part.prediction.memory_time_s for part in self.parts)
+
+    @property
+    def compute_time_s(self) -> float:
+        """Sum of the parts' compute times."""
+        return math.fsum(part.prediction.compute_time_s for part in self.parts)
+
+    @property
+    def bound(self) -> Bound:
+        """What limits the parts that take most of the time."""
+        compute_s = math.fsum(part.prediction.time_s for part in self.parts if part.prediction.bound == "compute")
+        return "compute" if compute_s > self.time_s / 2 else "memory"
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of all parts."""
+        return math.fsum(part.prediction.flops for part in self.parts)
+
+    @property
+    def read_bytes(self) -> float:
+        """Bytes read by all parts."""
+        return math.fsum(part.prediction.read_bytes for part in self.parts)
+
+    @property
+    def write_bytes(self) -> float:
+        """Bytes written by all parts."""
+        return math.fsum(part.prediction.write_bytes for part in self.parts)
+
+    @property
+    def rate_flops_per_s(self) -> float:
+        """FLOPs of all parts over the whole time."""
+        return self.flops / self.time_s
+
+    @property
+    def intensity_flop_per_byte(self) -> float:
+        """Arithmetic intensity over all parts."""
+        moved = self.read_bytes + self.write_bytes
+        return self.flops / moved if moved else math.inf
+
+    @property
+    def critical_intensity_flop_per_byte(self) -> float:
+        """The intensity at which memory and compute times of the whole would be equal, in the mix of formats it has."""
+        if not self.compute_time_s:
+            return self.parts[0].prediction.critical_intensity_flop_per_byte
+        return self.flops / self.compute_time_s * self.memory_time_s / (self.read_bytes + self.write_bytes)
+
+    @property
+    def path(self) -> str:
+        """`emulated` or `dequantize` where a part takes such a path, else `native`."""
+        paths = {part.prediction.path for part in self.parts}
+        return next((kind for kind in ("emulated", "dequantize") if kind in paths), "native")
+
+    @property
+    def provenance(self) -> str:
+        """Status of the weakest number that any part used."""
+        return weakest_provenance(part.prediction.provenance for part in self.parts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the parts, each once."""
+        return tuple(dict.fromkeys(note for part in self.parts for note in part.prediction.notes))
+
+    # Names of the original documents, read-only.
+    @property
+    def predicted_time_us(self) -> float:
+        """Time in µs (seeds' name)."""
+        return self.time_s * 1e6
+
+    @property
+    def predicted_tflops(self) -> float:
+        """Rate in TFLOP/s (seeds' name)."""
+        return self.rate_flops_per_s / 1e12
+
+    @property
+    def bottleneck(self) -> str:
+        """`memory` or `compute` (seeds' name)."""
+        return self.bound
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP/byte (seeds' name)."""
+        return self.intensity_flop_per_byte
+
+    @property
+    def critical_ai(self) -> float:
+        """FLOP/byte at the ridge (seeds' name)."""
+        return self.critical_intensity_flop_per_byte
+
+
+def predict_sequence(
+    works: Mapping[str, Operator], hardware: Device | str, *, cache: str = "cold"
+) -> SequencePrediction:
+    """Return the ideal prediction of `works` (name → operator), run one after the other on one chip."""
+    if not works:
+        raise InvalidValueError("a sequence needs at least one operator: there is nothing to predict")
+    device = get_hardware(hardware)
+    parts = tuple(
+        PartPrediction(name, work, predict_operator(work, device, cache=cache)) for name, work in works.items()
+    )
+    return SequencePrediction(device.key, parts)
+
+
+def predict_operator(work: Operator, hardware: Device | str, *, cache: str = "cold") -> Prediction:
+    """Return `roofline.predict`, with elementwise arithmetic on a chip that declares no FP32 at its 16-bit rate.
+
+    A custom chip often declares its tensor rates only; a softmax there is memory-bound all the same. A note says so.
+    """
+    device = get_hardware(hardware)
+    substitute = _vector_substitute(device)
+    if substitute is None or VECTOR_FORMAT not in dict(work.cost.flops):
+        return predict(work, device, cache=cache)
+    flops = dict(work.cost.flops)
+    count = flops.pop(VECTOR_FORMAT)
+    flops[substitute] = flops.get(substitute, 0) + count
+    moved = replace(work, cost=OpCost(flops, work.cost.read_bytes, work.cost.write_bytes))
+    note = f"{device.key} declares no {VECTOR_FORMAT} rate: elementwise arithmetic is counted at its {substitute} rate"
+    done = predict(moved, device, cache=cache)
+    return replace(done, notes=(*done.notes, note)) if count else done
+
+
+def _vector_substitute(device: Device) -> str | None:
+    """Return the format that stands in for FP32, or None where none is needed or none is declared."""
+    if device.declares(VECTOR_FORMAT):
+        return None
+    return next((name for name in ("BF16", "FP16") if device.declares(name)), None)
