@@ -37,7 +37,7 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.gap import LABELS, explain_gap
 from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.ops.attention_ops import attention
-from roofline_model.tiling import tiling
+from roofline_model.tiling import gemm_tiling
 
 PAGE = Page("theory_expected.md")
 section, table = PAGE.section, PAGE.table
@@ -76,7 +76,7 @@ def test_the_calibrated_example() -> None:
 
 def test_the_tiling_example() -> None:
     text = section("3. Tiles")
-    first, second = (tiling(gemm(2048, size, 4096, a="BF16"), H100) for size in (4096, 4352))
+    first, second = (gemm_tiling(gemm(2048, size, 4096, a="BF16"), H100) for size in (4096, 4352))
     assert first is not None
     assert second is not None
     same_tile = math.ceil(2048 / first.tile_m) * math.ceil(4352 / first.tile_n)
