@@ -36,7 +36,7 @@ NEWEST_FIRST = (RUN.c.started_at.desc(), RUN.c.run_id.desc())
 
 def select_runs() -> Select[Any]:
     """Return the query of all runs with their environments; narrow and order it."""
-    return select(RUN, ENVIRONMENT.c.facts, ENVIRONMENT.c.class_facts).join(ENVIRONMENT)
+    return select(RUN, ENVIRONMENT.c.facts, ENVIRONMENT.c.class_facts).outerjoin(ENVIRONMENT)
 
 
 def read_runs(connection: Connection, statement: Select[Any]) -> list[RunInfo]:
