@@ -31,8 +31,9 @@ MOST_WIDTH_RATIO = 2.5
 RIVAL_THRESHOLD = 1.05
 """pytest-benchmark's usual `--benchmark-compare-fail=median:5%`."""
 
-_CASES = ("--roofline-formats", "FP32,BF16,FP16,INT8,INT4")
-"""The quick set without the emulated format, whose kernels take seconds and say nothing about the machine's noise."""
+_CASES = ("-k", "gemv or gemm", "--roofline-formats", "FP32,BF16,FP16,INT8,INT4")
+"""The products of the quick set without the emulated format, whose kernels take seconds and say nothing about the machine's
+noise."""
 _QUICK_CASES = ("--roofline-shapes", "1x1024x1024,64x1024x1024", "--roofline-formats", "FP32,BF16,INT8", "--roofline-max-seconds", "0.3")  # fmt: skip
 
 _DISTURBED = frozenset({"contended", "stolen", "shared-device"})

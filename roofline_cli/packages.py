@@ -14,6 +14,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "measure": (("torch", "2.11"), ("pytest", "8.3"), ("pytest-benchmark", "5.1"), ("nvidia-ml-py", "12.560")),
     "quant": (("torchao", "0.16"), ("transformers", "4.57")),
     "postgres": (("psycopg", "3.2"),),
+    "parquet": (("pyarrow", "17"),),
 }  # fmt: skip
 """Extra → (distribution, smallest version). `core` is what the distribution itself needs."""
 
@@ -22,6 +23,7 @@ PURPOSES = {
     "measure": "measuring kernels with pytest",
     "quant": "quantizing real models",
     "postgres": "a PostgreSQL results database",
+    "parquet": "Parquet files",
 }
 
 
