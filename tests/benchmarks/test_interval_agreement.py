@@ -37,8 +37,13 @@ def by_name(found: list[Figure]) -> dict[str, Figure]:
 
 
 def test_unchanged_code_passes_where_rivals_raise_alarms():
-    rng = np.random.default_rng(2)
-    found = by_name(figures([run_of(0.04 * rng.standard_normal((3, 20))) for _ in range(20)]))
+    rng = np.random.default_rng(1)
+
+    def logs() -> np.ndarray:
+        # 4 % from process to process, and 1 % from run to run: the slow movement that a run cannot see of itself.
+        return 0.04 * rng.standard_normal((3, 20)) + 0.01 * rng.standard_normal(20)
+
+    found = by_name(figures([run_of(logs()) for _ in range(20)]))
     agreement, width = found["agree within interval_total"], found["half width over A/A spread"]
     alarms, spread = found["false alarms at 5 %"], found["A/A spread of a run's estimate"]
     assert (agreement.verdict, width.verdict, alarms.verdict, spread.verdict) == ("pass", "pass", "pass", "")
