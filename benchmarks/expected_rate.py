@@ -12,7 +12,7 @@ from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
 from roofline_model import gemm, get_hardware
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm_model import expected_gemm
+from roofline_model.expected.gemm.model import expected_gemm
 from roofline_model.expected.predict import predict_expected
 
 ARRAY_AIM_S = 1 / 100_000

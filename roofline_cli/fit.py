@@ -12,8 +12,8 @@ from roofline_cli.options import JsonOption
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
-    from roofline_model.expected.fit import FitReport, TableFit
-    from roofline_model.expected.table import KernelTable
+    from roofline_model.expected.fitting.fit import FitReport, TableFit
+    from roofline_model.expected.tables.table import KernelTable
 
 
 def fit(
@@ -41,8 +41,8 @@ def fit(
     are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
     """
     from roofline_cli.progress_bar import progress_bar
-    from roofline_model.expected.fit import FitPlan, fit_table
-    from roofline_model.expected.table import read_kernel_table
+    from roofline_model.expected.fitting.fit import FitPlan, fit_table
+    from roofline_model.expected.tables.table import read_kernel_table
 
     table = read_kernel_table(table_file)
     devices = _devices(table, chip)
@@ -120,7 +120,7 @@ def _source(table: KernelTable) -> str:
 
 def _write(found: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
     from roofline_cli.output_file import write_text
-    from roofline_model.expected.fitted_files import fitted_texts
+    from roofline_model.expected.fitting.fitted_files import fitted_texts
 
     comment = f"Written by `roofline fit` from {table.name} (SHA-256 {table.sha256})."
     written = []

@@ -164,7 +164,7 @@ def _expected(
     device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
 ) -> dict[str, Any]:  # fmt: skip
     """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
-    from roofline_model.expected.product_model import ProductModel
+    from roofline_model.expected.gemm.product import ProductModel
 
     output = default_output_format(activation).key
     model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output)

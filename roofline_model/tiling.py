@@ -1,6 +1,6 @@
 """How a GEMM is cut into tiles on a GPU, and what that costs: waves, tail, occupancy, L2 hits, bytes beyond compulsory.
 
-The tile is the one the expected-time model prices lowest (`expected.gemm_model`): what is explained here is the choice
+The tile is the one the expected-time model prices lowest (`expected.gemm.model`): what is explained here is the choice
 behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
 """
 
@@ -19,8 +19,8 @@ from roofline_model.tile_resources import Occupancy, occupancy
 if TYPE_CHECKING:
     from roofline_model.expected.batch import ExpectedBatch
     from roofline_model.expected.chip import ChipSpec
-    from roofline_model.expected.gemm_constants import GemmConstants
-    from roofline_model.expected.gemm_formats import GemmFormats
+    from roofline_model.expected.gemm.constants import GemmConstants
+    from roofline_model.expected.gemm.formats import GemmFormats
 
 GEMV_LABEL = "gemv"
 
@@ -195,7 +195,7 @@ def _ask(
 ) -> _Asked:  # fmt: skip
     """Ask the expected-time model for products of one pair of formats on one chip."""
     from roofline_model.expected.chip import fitted_numbers
-    from roofline_model.expected.product_model import ProductModel
+    from roofline_model.expected.gemm.product import ProductModel
 
     model = ProductModel.of(device, weight=b, activation=a, output=c)
     batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)

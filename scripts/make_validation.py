@@ -19,12 +19,12 @@ FEW = 30
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.expected.accuracy import Accuracy, GroupAccuracy, accuracy  # noqa: E402
-from roofline_model.expected.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
-from roofline_model.expected.fit import FitPlan, TableFit, fit_table  # noqa: E402
-from roofline_model.expected.kernel_labels import phase_of  # noqa: E402
-from roofline_model.expected.table import KernelTable, read_kernel_table  # noqa: E402
-from roofline_model.expected.table_prediction import (  # noqa: E402
+from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy, accuracy  # noqa: E402
+from roofline_model.expected.fitting.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
+from roofline_model.expected.fitting.fit import FitPlan, TableFit, fit_table  # noqa: E402
+from roofline_model.expected.tables.kernel_labels import phase_of  # noqa: E402
+from roofline_model.expected.tables.table import KernelTable, read_kernel_table  # noqa: E402
+from roofline_model.expected.tables.table_prediction import (  # noqa: E402
     KnownConstants,
     TablePrediction,
     group_accuracies,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline_model.expected.gemm_constants import FITTED_BOUNDS, FittedGemm
+from roofline_model.expected.gemm.constants import FITTED_BOUNDS, FittedGemm
 from roofline_model.hardware import Device
 
 MEASURED_HERE = "measured-here"

@@ -1,6 +1,6 @@
 """The expected time of one operator call on one chip: what a good kernel reaches, with an 80 % interval and its source.
 
-GEMM and GEMV on NVIDIA GPUs come from `gemm_model.py`, attention from `attention_model.py`; a machine without such
+GEMM and GEMV on NVIDIA GPUs come from `gemm/model.py`, attention from `attention/model.py`; a machine without such
 constants answers from its own calibration (`roofline calibrate`), where it has one. No answer is None, with a reason.
 """
 
@@ -95,7 +95,7 @@ def _predicted(work: Operator | OpCost, device: Device, cache: str, quantizes: b
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
-    from roofline_model.expected.product_model import ProductModel
+    from roofline_model.expected.gemm.product import ProductModel
 
     sizes, formats = dict(work.shape), dict(work.formats)
     weight, activation, output = formats["b"], formats["a"], formats["c"]
@@ -129,7 +129,7 @@ def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
 
 
 def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
-    from roofline_model.expected.attention_predict import predict_attention
+    from roofline_model.expected.attention.predict import predict_attention
 
     return predict_attention(work, device, cache=cache)
 

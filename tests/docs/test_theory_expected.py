@@ -15,24 +15,24 @@ from theory_pages import Page
 from roofline_model import create_custom_asic, gemm, gemv, get_hardware, predict
 from roofline_model.calibrated import predict_calibrated
 from roofline_model.cost import OpCost
-from roofline_model.expected.attention_chip import AttentionChip
-from roofline_model.expected.attention_constants import FLOOR_RATIO as ATTENTION_FLOOR
-from roofline_model.expected.attention_constants import MID_RATIO
-from roofline_model.expected.attention_decode import decode_work, kernels_of
-from roofline_model.expected.attention_decode_time import RESIDENT, decode_terms
-from roofline_model.expected.attention_prefill import prefill_terms, prefill_work
-from roofline_model.expected.attention_shape import AttentionShapes
+from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.constants import FLOOR_RATIO as ATTENTION_FLOOR
+from roofline_model.expected.attention.constants import MID_RATIO
+from roofline_model.expected.attention.decode import decode_work, kernels_of
+from roofline_model.expected.attention.decode_time import RESIDENT, decode_terms
+from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
+from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.candidates import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.correction import AXES, LARGEST_LOG
 from roofline_model.expected.families import FAMILIES
-from roofline_model.expected.gemm_constants import FITTED_BOUNDS, from_values
-from roofline_model.expected.gemm_formats import KERNEL_FAMILIES
-from roofline_model.expected.gemm_model import WAVE_S, expected_gemm
-from roofline_model.expected.gemm_work import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO
+from roofline_model.expected.gemm.candidates import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
+from roofline_model.expected.gemm.constants import FITTED_BOUNDS, from_values
+from roofline_model.expected.gemm.correction import AXES, LARGEST_LOG
+from roofline_model.expected.gemm.formats import KERNEL_FAMILIES
+from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.model import WAVE_S, expected_gemm
+from roofline_model.expected.gemm.work import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO
 from roofline_model.expected.intervals import FLOOR_RATIO, REGIMES, SIBLING_DRIFT, across_families
-from roofline_model.expected.library import find_gemm
 from roofline_model.expected.predict import predict_expected
 from roofline_model.gap import LABELS, explain_gap
 from roofline_model.machine_constants import Calibration, Constant

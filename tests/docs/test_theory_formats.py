@@ -14,7 +14,7 @@ import pytest
 from bench_cases.kernels.catalog import KERNELS
 from roofline_model import FORMATS, NumberFormat, gemv, get_format, load_formats, predict
 from roofline_model.errors import InvalidValueError
-from roofline_model.expected.gemm_formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
+from roofline_model.expected.gemm.formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
 from roofline_model.ops.attention_ops import attention
 from roofline_model.ops.elementwise_ops import softmax
 from roofline_model.ops.kv_cache_ops import kv_write

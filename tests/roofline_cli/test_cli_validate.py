@@ -13,8 +13,8 @@ from roofline_cli.main import app
 from roofline_cli.validate import ADDED_COLUMNS
 from roofline_model import gemm, get_hardware, predict
 from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.table import read_kernel_table
-from roofline_model.expected.table_prediction import predict_table
+from roofline_model.expected.tables.table import read_kernel_table
+from roofline_model.expected.tables.table_prediction import predict_table
 
 runner = CliRunner()
 HEADER = [

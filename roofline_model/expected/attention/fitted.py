@@ -1,0 +1,123 @@
+"""Fits of attention rows on their way in and out of the library: where they begin, what they become, chips left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from roofline_model.errors import RooflineError
+from roofline_model.expected.attention.constants import MIXES, REGIMES, FittedAttention, constant_ranges
+from roofline_model.expected.attention.fit import attention_fit_set, complete, regime_names, shared_constants
+from roofline_model.expected.attention.rows import AttentionRows
+from roofline_model.expected.attention.transfer import CLASS_INTERVALS, nearest
+from roofline_model.expected.attention.work import JoinedRows
+from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
+from roofline_model.expected.fitting.cross_validation import CrossValidated, factors_of
+from roofline_model.expected.fitting.fit_set import FitSet
+from roofline_model.expected.fitting.robust_fit import FittedConstants
+from roofline_model.expected.gemm.constants import Evidence
+from roofline_model.expected.measured_here import MEASURED_HERE, measured_share
+from roofline_model.expected.tables.table import KernelTable
+from roofline_model.hardware import Device
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionStart:
+    """A set of attention rows of one chip and phase, joined, and the constants it begins at."""
+
+    joined: JoinedRows
+    rows: FitSet
+    library: FittedAttention | None
+    """None: it begins at plausible values of no chip in particular."""
+
+    @property
+    def values(self) -> Mapping[str, float] | None:
+        """The constants to begin at."""
+        return None if self.library is None else self.library.values
+
+    @property
+    def provenance(self) -> str:
+        """Of the constants to begin at."""
+        return "generic" if self.library is None else self.library.provenance
+
+
+def attention_start(
+    table: KernelTable, groups: Sequence[AttentionRows], row_weights: Floats | None, *, is_generic: bool,
+    known: tuple[FittedAttention, ...] | None = None,
+) -> AttentionStart:  # fmt: skip
+    """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `known` replaces it."""
+    joined = JoinedRows(groups)
+    library = None
+    if not is_generic:
+        try:
+            library = groups[0].constants(known)
+        except RooflineError:
+            library = None  # no relative was ever measured: plausible values are all there is
+    rows = attention_fit_set(
+        joined, table.numbers["time_s"], row_weights, None if library is None else library.values
+    )  # fmt: skip
+    return AttentionStart(joined, rows, library)
+
+
+def fitted_attention(
+    one: AttentionStart, fitted: FittedConstants, folds: CrossValidated | None, evidence: Evidence
+) -> FittedAttention:
+    """Return the constants as the library keeps them: five digits, those that no row could tell filled in.
+
+    The interval is that of the folds; without folds that of the constants it began at.
+    """
+    values = complete(fitted.values, shared_constants(one.joined, one.values))
+    rounded = {name: float(f"{value:.5g}") for name, value in values.items()}
+    if folds is not None:
+        intervals = {name: _outwards(factors_of(folds.factors, name)) for name in REGIMES}
+        parts = (f"{name}/{mix}" for name in REGIMES for mix in MIXES)
+        intervals |= {name.replace("/", "-"): _outwards(folds.factors[name]) for name in parts if name in folds.factors}
+    elif one.library is not None:
+        intervals = dict(one.library.intervals)
+    else:
+        intervals = dict(CLASS_INTERVALS[one.joined.chip.rules.is_sync][one.joined.phase])
+    return FittedAttention(one.joined.chip, one.joined.phase, rounded, intervals, evidence)
+
+
+def attention_left_out(
+    one: AttentionStart, known: Sequence[FittedAttention]
+) -> tuple[tuple[str, ...], str, Accuracy] | None:
+    """Return (sources, provenance, errors) of a chip predicted by the constants of others; None where none may lend any."""
+    import numpy as np
+
+    chip, phase = one.joined.chip, one.joined.phase
+    found = nearest(chip, phase, [other for other in known if other.chip.key != chip.key])
+    if found is None:
+        return None
+    usable = one.joined.positions_of(found.widths)
+    if not len(usable):
+        return None
+    predicted = one.joined.times(found.values, usable)
+    regimes = [REGIMES.index(name) for name in regime_names(found.values, predicted)]
+    mixes = one.joined.mixes(usable)
+    factors = np.array([found.factors(mix)[regime] for mix, regime in zip(mixes, regimes, strict=True)])
+    told = accuracy(predicted, one.rows.measured_s[usable], predicted * factors[:, 0], predicted * factors[:, 1])
+    return found.sources, found.provenance, told
+
+
+def with_measured_bandwidth(found: FittedAttention, device: Device) -> FittedAttention:
+    """Return transferred constants with this machine's own read bandwidth; unchanged where it was never measured."""
+    share = measured_share(device, found.chip.bandwidth_bytes_per_s)
+    if share is None or found.provenance == "fitted":
+        return found  # rows of whole kernels on this chip say more than a micro-kernel
+    one = constant_ranges(found.phase)["dram_ratio"]
+    values = {**found.values, "dram_ratio": min(max(share, one.low_value), one.high_value)}
+    return replace(found, values=values, provenance=MEASURED_HERE)
+
+
+def _outwards(pair: tuple[float, float]) -> tuple[float, float]:
+    # Rounding never makes an interval narrower.
+    return math.floor(pair[0] * 1e4) / 1e4, math.ceil(pair[1] * 1e4) / 1e4

@@ -1,0 +1,236 @@
+"""Expected time of fused attention on an NVIDIA GPU, prefill and decode, for whole arrays of shapes.
+
+A call is everything an attention module launches: RoPE and cache append, the attention kernel, the reduction over KV
+splits. The work is counted in `prefill.py` and `decode.py`; constants come from
+`library.py`. An unfused or other library's kernel is not meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.constants import FLOOR_RATIO, MID_RATIO, FittedAttention
+from roofline_model.expected.attention.decode import DecodeWork, decode_work, kernels_of
+from roofline_model.expected.attention.decode_time import decode_terms
+from roofline_model.expected.attention.library import find_attention
+from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
+from roofline_model.expected.attention.shape import AttentionShapes
+from roofline_model.expected.batch import ExpectedBatch, binding_of
+from roofline_model.expected.chip import ChipSpec
+from roofline_model.formats import NumberFormat, get_format
+from roofline_model.hardware import Device, get_hardware
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray = NDArray[Any]
+
+CACHES = ("warm", "cold")
+"""warm: calls follow each other on the same buffers, as benchmarks run; cold: the cache of earlier tokens comes from DRAM."""
+
+MAX_SPECULATED = 8
+"""Up to this many new tokens on an older cache are a decode step: more query rows in the same kernel."""
+LARGEST_HEAD = 512
+"""Largest head size that was measured; MLA's 576 runs kernels of its own."""
+
+
+def expected_attention(
+    chip: AttentionChip | Device | ChipSpec | str,
+    B: ArrayLike,
+    Hq: ArrayLike,
+    Hkv: ArrayLike,
+    Sq: ArrayLike,
+    Skv: ArrayLike,
+    D: ArrayLike,
+    *,
+    causal: ArrayLike,
+    window: ArrayLike | None = None,
+    activation_format: str | NumberFormat = "BF16",
+    kv_format: str | NumberFormat | None = None,
+    phase: str | None = None,
+    cache: str = "warm",
+    cache_read_ratio: ArrayLike = 1.0,
+    constants: FittedAttention | Sequence[FittedAttention] | None = None,
+) -> ExpectedBatch:
+    """Return the expected times of attention calls; sizes are arrays of one length or single numbers.
+
+    `phase`: prefill or decode for all rows; None: decode where Sq is 1, or a few speculated tokens on older ones. Skv counts the new tokens, too; `window` 0 or
+    None is full attention. `cache="cold"` fetches the KV of earlier tokens from DRAM, as between the layers of a model.
+    `cache_read_ratio`: see `decode_work`. `constants`: a fitted phase or a library of them, instead of the shipped ones.
+    Raises `InvalidValueError` for impossible sizes, `UnsupportedError` for a chip, width or format without constants.
+    """
+    if cache not in CACHES:
+        raise InvalidValueError(f"cache must be {' or '.join(CACHES)}, got {cache!r}")
+    spec = attention_chip(chip)
+    shapes = AttentionShapes.of(B, Hq, Hkv, Sq, Skv, D, causal=causal, window=window)
+    if (largest := int(shapes.head_dim.max(initial=0))) > LARGEST_HEAD:
+        raise UnsupportedError(
+            f"no expected attention with D {largest}: heads up to {LARGEST_HEAD} were measured. The ideal prediction stands."
+        )
+    activation = get_format(activation_format)
+    kv = activation if kv_format is None else get_format(kv_format)
+    if phase is not None:
+        return _one_phase(spec, shapes, phase, activation, kv, cache, cache_read_ratio, constants)
+    is_decode = (shapes.query == 1) | ((shapes.query <= MAX_SPECULATED) & (shapes.query < shapes.keys))
+    if is_decode.all() or not is_decode.any():
+        one = "decode" if is_decode.all() else "prefill"
+        return _one_phase(spec, shapes, one, activation, kv, cache, cache_read_ratio, constants)
+    return _both_phases(spec, shapes, is_decode, activation, kv, cache, cache_read_ratio, constants)
+
+
+def attention_chip(chip: AttentionChip | Device | ChipSpec | str) -> AttentionChip:
+    """Return what the attention model needs of a chip, however it is named; a `ChipSpec` by its key."""
+    if isinstance(chip, AttentionChip):
+        return chip
+    if isinstance(chip, ChipSpec):
+        return AttentionChip.of(get_hardware(chip.key))
+    return AttentionChip.of(get_hardware(chip))
+
+
+def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: NumberFormat) -> bool:
+    """Return whether the 8-bit constants apply: to the arithmetic of a prefill, to the cache of a decode.
+
+    Raises `UnsupportedError` for a format that no measured kernel reads.
+    """
+    if activation.element_bits not in (8, 16) or activation.kind != "float" or activation.scales:
+        raise UnsupportedError(
+            f"no expected attention with {activation.key} activations: BF16, FP16 and FP8 kernels were measured. "
+            "The ideal prediction stands."
+        )
+    if kv.element_bits not in (8, 16) or kv.scales:
+        raise UnsupportedError(
+            f"no expected attention with a {kv.key} cache: 16-bit and 8-bit caches were measured. The ideal prediction stands."
+        )
+    if phase == "decode":
+        return kv.element_bits == 8
+    decider = kv if chip.rules.eight_bit_prefill == "cache" else activation
+    is_8bit = decider.element_bits == 8
+    if is_8bit and chip.peak_8bit_flops_per_s is None:
+        raise UnsupportedError(
+            f"{chip.key} has no FP8 unit for attention in {activation.key}. Use BF16 activations; an 8-bit cache is widened."
+        )
+    return is_8bit
+
+
+def _one_phase(
+    chip: AttentionChip,
+    shapes: AttentionShapes,
+    phase: str,
+    activation: NumberFormat,
+    kv: NumberFormat,
+    cache: str,
+    cache_read_ratio: ArrayLike,
+    constants: FittedAttention | Sequence[FittedAttention] | None,
+) -> ExpectedBatch:
+    if phase not in ("prefill", "decode"):
+        raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
+    found = _constants(chip, phase, constants)
+    # Fitted constants belong to the numbers they were fitted with.
+    chip = found.chip if found.provenance in ("fitted", "measured-here") else chip
+    is_8bit = uses_8bit(chip, phase, activation, kv)
+    width = "8bit" if is_8bit else "16bit"
+    if width not in found.widths:
+        raise UnsupportedError(
+            f"no expected {phase} attention with {activation.key} maths and a {kv.key} cache on {chip.key}: "
+            f"only {' and '.join(found.widths)} kernels were measured ({found.evidence.source}). Use a 16-bit cache, or fit."
+        )
+    cache_bytes = kv.traffic_bytes_per_element
+    is_cold = cache == "cold"
+    work: PrefillWork | DecodeWork
+    if phase == "prefill":
+        work = prefill_work(chip, shapes, is_8bit=is_8bit, cache_bytes=cache_bytes, is_cold=is_cold)
+        time_us, terms_us = prefill_terms(work, found.values)
+        kernels = [f"fmha/{'fp8' if is_8bit else '16bit'}"] * len(shapes)
+    else:
+        work = decode_work(
+            chip, shapes, cache_bytes=cache_bytes, is_8bit=is_8bit, is_cold=is_cold, cache_read_ratio=cache_read_ratio
+        )
+        time_us, terms_us = decode_terms(work, found.values)
+        kernels = kernels_of(work)
+    mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
+    low_us, high_us = interval_of(found, time_us, mix)
+    parts = {name: value * 1e-6 for name, value in terms_us.items()}
+    time_s = time_us * 1e-6
+    return ExpectedBatch(
+        time_s, low_us * 1e-6, high_us * 1e-6, parts, binding_of(parts, time_s), found.provenance, _confidence(found), kernels
+    )  # fmt: skip
+
+
+def interval_of(found: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:
+    """Return the 80 % interval of times in µs by their regime and formats (one of `MIXES`)."""
+    import numpy as np
+
+    floor = found.floor_us
+    regime = np.searchsorted((FLOOR_RATIO * floor, MID_RATIO * floor), time_us, side="right")
+    low, high = np.array(found.factors(mix)).T
+    return time_us * low[regime], time_us * high[regime]
+
+
+def _constants(
+    chip: AttentionChip, phase: str, constants: FittedAttention | Sequence[FittedAttention] | None
+) -> FittedAttention:
+    if isinstance(constants, FittedAttention):
+        if constants.phase != phase:
+            raise InvalidValueError(f"constants are for {constants.phase}, the rows are {phase}")
+        return constants
+    return find_attention(chip, phase, None if constants is None else tuple(constants))
+
+
+def _confidence(found: FittedAttention) -> str:
+    evidence = found.evidence
+    told = f"{evidence.row_count} measured rows"
+    if evidence.cv_mape_ratio is not None:
+        told += f", {evidence.cv_mape_ratio:.1%} mean error on unseen heads"
+    if found.provenance in ("fitted", "measured-here"):
+        return told
+    words = {
+        "transferred-sibling": "same SM design, other memory or clock",
+        "transferred-family": "same family, other chip: wide interval",
+        "transferred-class": "other family of the same class: low confidence",
+    }
+    return f"{found.note}; {words.get(found.provenance, found.provenance)}"
+
+
+def _both_phases(
+    chip: AttentionChip,
+    shapes: AttentionShapes,
+    is_decode: FloatArray,
+    activation: NumberFormat,
+    kv: NumberFormat,
+    cache: str,
+    cache_read_ratio: ArrayLike,
+    constants: FittedAttention | Sequence[FittedAttention] | None,
+) -> ExpectedBatch:
+    """Return prefill and decode rows of one call, in their order."""
+    import numpy as np
+
+    ratio = np.broadcast_to(np.asarray(cache_read_ratio, dtype=np.float64), (len(shapes),))
+    halves = [
+        (rows, _one_phase(chip, shapes.take(rows), phase, activation, kv, cache, ratio[rows], constants))
+        for phase, rows in (("prefill", np.flatnonzero(~is_decode)), ("decode", np.flatnonzero(is_decode)))
+    ]
+
+    def joined(values: list[FloatArray]) -> FloatArray:
+        whole = np.zeros(len(shapes))
+        for (rows, _), value in zip(halves, values, strict=True):
+            whole[rows] = value
+        return whole
+
+    names = list(dict.fromkeys(name for _, batch in halves for name in batch.parts))
+    parts = {name: joined([batch.parts.get(name, np.zeros(len(rows))) for rows, batch in halves]) for name in names}
+    kernels = np.empty(len(shapes), dtype=object)
+    for rows, batch in halves:
+        kernels[rows] = batch.kernel
+    time_s, low_s, high_s = (
+        joined([getattr(batch, name) for _, batch in halves]) for name in ("time_s", "low_s", "high_s")
+    )
+    first, second = (batch for _, batch in halves)
+    same = first.provenance == second.provenance
+    return ExpectedBatch(
+        time_s, low_s, high_s, parts, binding_of(parts, time_s),
+        first.provenance if same else f"{first.provenance}+{second.provenance}",
+        f"prefill: {first.confidence}; decode: {second.confidence}", kernels.tolist(),
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""A whole table predicted by constants that never saw the row's site, and whole chips by constants of other chips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from roofline_model.errors import RooflineError
+from roofline_model.expected.attention.fitted import attention_left_out
+from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
+from roofline_model.expected.fitting.cross_validation import FOLDS, cross_validate
+from roofline_model.expected.fitting.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets
+from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.rows import expected_of_group
+from roofline_model.expected.tables.table import KernelTable
+from roofline_model.expected.tables.table_prediction import TablePrediction
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+CROSS_VALIDATED = "cross-validated"
+"""Provenance of a time from constants fitted to the other folds."""
+
+
+def cross_validated_table(
+    found: TablePrediction, *, progress: Callable[[str, int, int], None] | None = None
+) -> TablePrediction:
+    """Return the prediction with every expected time replaced by one from constants that never saw the row's site.
+
+    The fits begin at plausible values, not at shipped constants, which may have seen these very rows. Rows of a chip and
+    kernel family with too few sites for folds lose their expected time and get the reason.
+    """
+    import numpy as np
+
+    table = found.table
+    plan = FitPlan(date="", source="", is_generic=True)
+    sets, _ = planned_sets(table, plan)
+    expected, low, high = (np.full(len(table), np.nan) for _ in range(3))
+    provenance = [""] * len(table)
+    reasons = list(found.reasons)
+    total, done = FOLDS * len(sets), 0
+
+    def step(what: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(what, done, total)
+
+    for one in sets:
+        rows = one.rows.rows
+        if not has_folds(one.rows, plan):
+            for i in rows.tolist():
+                reasons[i] = (
+                    f"row {table.line_numbers[i]}: {one.rows.name} has too few rows or sites to be cross-validated"
+                )
+            continue
+        crossed = cross_validate(one.rows, progress=step)
+        expected[rows], low[rows], high[rows] = crossed.predicted_s, crossed.low_s, crossed.high_s
+        for i in rows.tolist():
+            provenance[i] = CROSS_VALIDATED
+    return replace(
+        found, expected_s=expected, low_s=low, high_s=high, provenance=provenance, binding=[""] * len(table), reasons=reasons
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ChipLeftOut:
+    """One chip and kernel family predicted without a single row of that chip."""
+
+    device: str
+    op: str
+    part: str
+    sources: tuple[str, ...]
+    provenance: str
+    unseen: Accuracy
+
+
+def chips_left_out(table: KernelTable, fitted: TableFit) -> list[ChipLeftOut]:
+    """Predict each chip of a table from the constants of all the others, as a chip without rows would be.
+
+    `fitted` holds the constants of every chip (`fit_table`, beginning at plausible values).
+    """
+    sets, _ = planned_sets(table, FitPlan(date="", source="", is_generic=True))
+    results = []
+    for one in sets:
+        if one.attention is not None:
+            told = attention_left_out(one.attention, fitted.attention)
+        else:
+            told = _without(table, one, fitted)
+        if told is not None:
+            results.append(ChipLeftOut(one.rows.device, one.rows.op, one.rows.part, *told))
+    return results
+
+
+def _without(table: KernelTable, one: PlannedSet, fitted: TableFit) -> tuple[tuple[str, ...], str, Accuracy] | None:
+    """Return (sources, provenance, errors) of a GEMM set whose chip is left out; None when no other chip has the family."""
+    import numpy as np
+
+    chip, family = one.gemm[0].chip, one.gemm[0].family
+    others = tuple(known for known in fitted.gemm if known.chip.key != chip.key)
+    try:
+        transferred = find_gemm(chip, family, others)
+    except RooflineError:
+        return None
+    times = [expected_of_group(group, transferred) for group in one.gemm_groups]
+    measured = table.numbers["time_s"][np.concatenate([group.rows for group in one.gemm_groups])]
+    predicted, low, high = (
+        np.concatenate([getattr(batch, name) for batch in times]) for name in ("time_s", "low_s", "high_s")
+    )
+    return transferred.sources, transferred.provenance, accuracy(predicted, measured, low, high)

@@ -1,0 +1,273 @@
+"""Constants from a table of measured kernels: every chip × kernel family in it, with errors under cross-validation.
+
+A set with many rows is fitted with weak priors; with few rows the constants stay near those they start from (the chip's
+own shipped ones, a sibling's, or a relative's: `gemm/library.py`). What is written says how many rows, from which file, and how
+well rows are predicted that were not fitted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from roofline_model.errors import InvalidValueError, RooflineError
+from roofline_model.expected.attention.constants import FittedAttention
+from roofline_model.expected.attention.fitted import AttentionStart, attention_start, fitted_attention
+from roofline_model.expected.attention.rows import AttentionRows, attention_row_groups
+from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
+from roofline_model.expected.fitting.cross_validation import FOLDS, CrossValidated, cross_validate
+from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
+from roofline_model.expected.fitting.robust_fit import FittedConstants
+from roofline_model.expected.gemm.constants import Evidence, FittedGemm, generic_start
+from roofline_model.expected.gemm.fit import gemm_fit_set, gemm_intervals, with_values
+from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.rows import GemmRows, gemm_row_groups
+from roofline_model.expected.intervals import across_families
+from roofline_model.expected.tables.table import KernelTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+LEAST_ROWS = 3
+"""Fewer rows than this fix nothing."""
+ROWS_FOR_FOLDS = 40
+"""With fewer rows the folds would be too small to say anything: the interval stays the one of the starting constants."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """What was fitted for one chip and kernel family, and how well."""
+
+    device: str
+    op: str
+    part: str
+    """Kernel family of a GEMM, phase of attention."""
+    started_from: str
+    """generic, or the provenance of the library's constants."""
+    fitted: FittedConstants
+    in_sample: Accuracy
+    cross_validated: Accuracy | None
+    """None with too few rows or sites for folds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFit:
+    """Everything fitted from one table."""
+
+    gemm: tuple[FittedGemm, ...]
+    attention: tuple[FittedAttention, ...]
+    reports: tuple[FitReport, ...]
+    left_out: tuple[str, ...]
+    """One line for each kind of row that was not fitted, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlan:
+    """How a table is fitted."""
+
+    date: str
+    """ISO date that the evidence carries."""
+    source: str
+    """What the rows are, for the evidence."""
+    devices: tuple[str, ...] | None = None
+    """Chips to fit; None: all of the table."""
+    is_generic: bool = False
+    """Begin at physically plausible values and not at the library's constants (which may have seen these rows)."""
+    with_folds: bool = True
+    gemm_library: tuple[FittedGemm, ...] | None = None
+    """Constants to begin at in place of the shipped ones; the same for attention below."""
+    attention_library: tuple[FittedAttention, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedSet:
+    """A set of rows to fit, and what its constants are turned into."""
+
+    rows: FitSet
+    started_from: str
+    gemm: tuple[FittedGemm, ...] = ()
+    """One starting value, for a GEMM set."""
+    gemm_groups: tuple[GemmRows, ...] = ()
+    attention: AttentionStart | None = None
+
+
+def fit_table(
+    table: KernelTable, plan: FitPlan, *, progress: Callable[[str, int, int], None] | None = None
+) -> TableFit:
+    """Fit constants to every chip and kernel family of a table.
+
+    `progress` is told (what, steps done, all steps). Raises `InvalidValueError` when no row can be fitted.
+    """
+    sets, left_out = planned_sets(table, plan)
+    total = sum(1 + (FOLDS if has_folds(one.rows, plan) else 0) for one in sets)
+    done = 0
+
+    def step(what: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(what, done, total)
+
+    gemm, attention, reports = [], [], []
+    for one in sets:
+        fitted = fit_rows(one.rows)
+        step(one.rows.name)
+        folds = cross_validate(one.rows, progress=step) if has_folds(one.rows, plan) else None
+        report = _report(one, fitted, folds)
+        reports.append(report)
+        if one.gemm:
+            gemm.append(_fitted_gemm(one, fitted, folds, _evidence(report, plan)))
+        if one.attention is not None:
+            attention.append(fitted_attention(one.attention, fitted.constants, folds, _evidence(report, plan)))
+    if not sets:
+        raise InvalidValueError(
+            f"{table.name}: no row can be fitted. {'; '.join(left_out[:3]) or 'It holds no measured gemm or attention.'}"
+        )
+    return TableFit(tuple(gemm), tuple(attention), tuple(reports), tuple(left_out))
+
+
+def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[str]]:
+    """Return the sets of a table in its order, and a line for each kind of row that is left out."""
+    problems = {i: reason for i, reason in enumerate(table.reasons) if reason}
+    sets: list[PlannedSet] = []
+    left_out: list[str] = []
+    gemm: dict[tuple[str, str], list[GemmRows]] = defaultdict(list)
+    for group in gemm_row_groups(table, problems):
+        if _is_wanted(group.device.key, plan):
+            measured = _measured(table, group)
+            if group.chip is None:
+                left_out.append(f"{len(group.rows)} gemm rows of {group.device.key}: {group.problem}")
+            elif measured is not None:
+                gemm[group.device.key, group.formats.family].append(measured)
+    attention: dict[tuple[str, str], list[AttentionRows]] = defaultdict(list)
+    for rows in attention_row_groups(table, problems):
+        if _is_wanted(rows.device.key, plan):
+            kept = rows.measured(table)
+            if rows.problem:
+                left_out.append(f"{len(rows.rows)} attention rows of {rows.device.key}: {rows.problem}")
+            elif kept is not None:
+                attention[rows.device.key, rows.phase].append(kept)
+    for (device, family), groups in gemm.items():
+        _add(sets, left_out, _gemm_set(table, device, family, groups, plan))
+    for parts in attention.values():
+        _add(sets, left_out, _attention_set(table, parts, plan))
+    if problems:
+        first = problems[min(problems)]
+        left_out.append(f"{len(problems)} rows that cannot be predicted; the first: {first}")
+    late = sum(1 for problem in table.time_problems if problem)
+    if late:
+        left_out.append(f"{late} rows without a usable time_s")
+    return sets, left_out
+
+
+def _add(sets: list[PlannedSet], left_out: list[str], one: PlannedSet) -> None:
+    if len(one.rows) >= LEAST_ROWS:
+        sets.append(one)
+    else:
+        left_out.append(f"{one.rows.name}: {len(one.rows)} rows, at least {LEAST_ROWS} are needed")
+
+
+def _is_wanted(device: str, plan: FitPlan) -> bool:
+    return plan.devices is None or device in plan.devices
+
+
+def _measured(table: KernelTable, group: GemmRows) -> GemmRows | None:
+    """Return the rows of a group that have a measured time, or None when there is none."""
+    import numpy as np
+
+    has_time = np.isfinite(table.numbers["time_s"][group.rows])
+    if not has_time.any():
+        return None
+    return replace(group, **{name: getattr(group, name)[has_time] for name in ("rows", "m", "n", "k", "copies")})
+
+
+def _weights(table: KernelTable) -> Floats | None:
+    """Return the column `weight`, 1 where it is empty; None when the table has none."""
+    import numpy as np
+
+    weights = table.numbers["weight"]
+    return None if np.isnan(weights).all() else np.where(np.isnan(weights), 1.0, weights)
+
+
+def _gemm_set(
+    table: KernelTable, device: str, family: str, groups: Sequence[GemmRows], plan: FitPlan
+) -> PlannedSet:  # fmt: skip
+    chip = groups[0].chip
+    assert chip is not None  # groups without a chip are left out before
+    started_from = "generic"
+    start = FittedGemm(
+        family, chip, generic_start(chip, family), across_families(family), Evidence("", 0, ""), "generic"
+    )
+    if not plan.is_generic:
+        try:
+            start = find_gemm(chip, family, plan.gemm_library)
+            started_from = start.provenance
+        except RooflineError:
+            pass  # nobody ever measured this family: plausible values are all there is
+    start = replace(start, chip=chip)
+    rows = gemm_fit_set(
+        device, family, groups, table.numbers["time_s"], _weights(table), start, is_generic=started_from == "generic"
+    )
+    return PlannedSet(rows, started_from, (start,), tuple(groups))
+
+
+def _attention_set(table: KernelTable, parts: Sequence[AttentionRows], plan: FitPlan) -> PlannedSet:
+    one = attention_start(table, parts, _weights(table), is_generic=plan.is_generic, known=plan.attention_library)
+    return PlannedSet(one.rows, one.provenance, attention=one)
+
+
+def has_folds(rows: FitSet, plan: FitPlan) -> bool:
+    """Return whether a set is large and varied enough to be cross-validated, and the plan asks for it."""
+    return plan.with_folds and len(rows) >= ROWS_FOR_FOLDS and len(set(rows.sites)) >= 2 * FOLDS
+
+
+def _report(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None) -> FitReport:
+    import numpy as np
+
+    rows = one.rows
+    inside = rows.times(fitted, np.arange(len(rows)))
+    outside = None
+    if folds is not None:
+        outside = accuracy(folds.predicted_s, rows.measured_s, folds.low_s, folds.high_s)
+    return FitReport(
+        rows.device, rows.op, rows.part, one.started_from, fitted.constants, accuracy(inside, rows.measured_s), outside
+    )
+
+
+def _evidence(report: FitReport, plan: FitPlan) -> Evidence:
+    """Return the evidence that goes into the file; ratios with four digits."""
+    cv = report.cross_validated
+
+    def short(value: float | None) -> float | None:
+        return None if value is None else round(value, 4)
+
+    return Evidence(
+        source=plan.source,
+        row_count=report.fitted.row_count,
+        date=plan.date,
+        in_sample_mape_ratio=short(report.in_sample.mape_ratio),
+        cv_mape_ratio=None if cv is None else short(cv.mape_ratio),
+        cv_median_ratio=None if cv is None else short(cv.median_ratio),
+        cv_p90_ratio=None if cv is None else short(cv.p90_ratio),
+        cv_bias_ratio=None if cv is None else short(cv.bias_ratio),
+        coverage_ratio=None if cv is None else short(cv.coverage_ratio),
+    )
+
+
+def _fitted_gemm(
+    one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
+) -> FittedGemm:  # fmt: skip
+    """Return the constants as the library keeps them: five digits, the interval of the folds or of the start."""
+    start = one.gemm[0]
+    values = {name: float(f"{value:.5g}") for name, value in fitted.values.items()}
+    intervals = start.intervals if folds is None else gemm_intervals(folds.factors)
+    return replace(
+        start, constants=with_values(start.constants, values), intervals=intervals, evidence=evidence,
+        provenance="fitted", sources=(), note="", correction=fitted.learnt or start.correction,
+        correction_chip=None if fitted.learnt is not None else start.correction_chip,
+    )  # fmt: skip

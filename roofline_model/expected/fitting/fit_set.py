@@ -1,0 +1,138 @@
+"""Rows that share constants: what one fit varies, how it predicts, and which rows must not be split between folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from roofline_model.expected.fitting.robust_fit import FittedConstants, FreeConstant, fit_constants
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Positions = NDArray[np.intp]
+
+COARSE_ROWS = 250
+"""A long set is fitted to this many of its rows first: the search is as good there and several times as fast."""
+
+
+class Surface(Protocol):
+    """A description of what the constants leave over, learnt from rows after the constants are fitted to them."""
+
+    def learn(self, log_ratio: Floats, positions: Positions) -> Any:
+        """Return what ln(measured / predicted) at `positions` says."""
+
+    def log_factor(self, learnt: Any, positions: Positions) -> Floats:
+        """Return ln of the factor on the predicted time at `positions`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedSet:
+    """What a fit of a set found."""
+
+    constants: FittedConstants
+    learnt: Any = None
+    """Of the set's surface; None where it has none."""
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """Constants by name, the chosen alternative included."""
+        return self.constants.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitSet:
+    """The measured rows of one chip and kernel family, and the model whose constants they fix."""
+
+    device: str
+    op: str
+    part: str
+    """Kernel family of a GEMM, phase of attention."""
+    rows: Positions
+    """Positions in the table."""
+    measured_s: Floats
+    sites: tuple[str, ...]
+    """What a row shares with those that must stay in its fold: (n, k), or (heads, kv_heads, head_dim)."""
+    free: tuple[FreeConstant, ...]
+    predict_s: Callable[[Mapping[str, float], Positions], Floats]
+    """Constants by name and positions within the set → seconds."""
+    regimes_of: Callable[[Mapping[str, float], Floats, Positions], Sequence[str]]
+    """Constants, predicted seconds and positions → the interval's regime of each row."""
+    row_weights: Floats | None = None
+    choices: tuple[Mapping[str, float], ...] = field(default=({},))
+    """Constants that only take certain values, as alternatives: the one that fits best is taken."""
+    surface: Surface | None = None
+    """What describes the rest once the constants are fitted; None: nothing does."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def times(self, fitted: FittedSet, positions: Positions) -> Floats:
+        """Return the predicted seconds at `positions`, the surface included."""
+        import numpy as np
+
+        time_s = self.predict_s(fitted.values, positions)
+        if self.surface is None or fitted.learnt is None:
+            return time_s
+        result: Floats = time_s * np.exp(self.surface.log_factor(fitted.learnt, positions))
+        return result
+
+    @property
+    def name(self) -> str:
+        """For people: `h100-sxm gemm FP8`."""
+        return f"{self.device} {self.op} {self.part}"
+
+
+def fit_rows(found: FitSet, positions: Positions | None = None) -> FittedSet:
+    """Fit a set to all of its rows, or to those at `positions`: constants, the best alternative, then the surface.
+
+    Deterministic: the coarse rows are evenly spaced.
+    """
+    import numpy as np
+
+    rows = np.arange(len(found)) if positions is None else positions
+    coarse = rows if len(rows) <= 2 * COARSE_ROWS else rows[np.linspace(0, len(rows) - 1, COARSE_ROWS).astype(np.intp)]
+    first = _fit(found, coarse, found.choices[0], None)
+    choice = _best_choice(found, coarse, first)
+    if choice is not found.choices[0] or coarse is not rows:
+        first = _fit(found, rows, choice, first.values)
+    fitted = FittedSet(_named(first, choice))
+    if found.surface is None:
+        return fitted
+    left = np.log(found.measured_s[rows] / found.predict_s(fitted.values, rows))
+    return replace(fitted, learnt=found.surface.learn(left, rows))
+
+
+def _fit(
+    found: FitSet, rows: Positions, choice: Mapping[str, float], first: Mapping[str, float] | None
+) -> FittedConstants:
+    return fit_constants(
+        found.free,
+        lambda values: found.predict_s({**values, **choice}, rows),
+        found.measured_s[rows],
+        row_weights=None if found.row_weights is None else found.row_weights[rows],
+        first_values=first,
+    )
+
+
+def _best_choice(found: FitSet, rows: Positions, fitted: FittedConstants) -> Mapping[str, float]:
+    """Return the alternative with the smallest median-like error at the fitted constants."""
+    import numpy as np
+
+    if len(found.choices) == 1:
+        return found.choices[0]
+
+    def error(choice: Mapping[str, float]) -> float:
+        predicted = found.predict_s({**fitted.values, **choice}, rows)
+        return float(np.mean(np.abs(np.log(predicted / found.measured_s[rows]))))
+
+    return min(found.choices, key=error)
+
+
+def _named(fitted: FittedConstants, choice: Mapping[str, float]) -> FittedConstants:
+    if not choice:
+        return fitted
+    return replace(fitted, values={**fitted.values, **choice})

@@ -1,0 +1,330 @@
+"""Expected time of C(M×N) = A(M×K)·B(K×N) on a GPU: price every tile and split-K, take the cheapest. Vectorised.
+
+    T = t0 + (T_c^p + T_d^p + T_L2^p + T_sm^p + T_k^p)^(1/p) + 20 ns·(waves − 1) + split
+
+with the tensor pipe T_c, DRAM T_d, operand refetch from L2 T_L2, one SM's load path T_sm and the serial k loop T_k; then
+the GEMV kernel where the library has one, and the activation cast. Formulas and constants: docs/theory_expected.md; source:
+the expected-GEMM study of 2026-11-21 on aiconfigurator's published tables (Apache-2.0), 18,000 rows of five chips.
+Everything is in seconds and bytes; one candidate array has the shape (tiles, rows).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from roofline_model.errors import InvalidValueError
+from roofline_model.expected.batch import ExpectedBatch, binding_of
+from roofline_model.expected.chip import ChipSpec, fitted_numbers
+from roofline_model.expected.gemm.activation_cast import cast_seconds
+from roofline_model.expected.gemm.belief import believed, trust
+from roofline_model.expected.gemm.candidates import (
+    K_STEP,
+    SMALLEST_SLICE,
+    SPLITS,
+    Tiles,
+    every_candidate,
+    may_split,
+    tiles_of,
+    usable_tiles,
+)
+from roofline_model.expected.gemm.constants import FittedGemm, GemmConstants
+from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
+from roofline_model.expected.gemm.gemv_kernel import gemv_seconds, uses_gemv
+from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.norm import powered, rooted
+from roofline_model.expected.gemm.work import GemmWork, work_of
+from roofline_model.formats import NumberFormat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+WAVE_S = 2e-8
+"""Prologue and epilogue of one more wave; fitted 10 to 20 ns on every chip, hence fixed."""
+FEW_ROWS = 16
+CHUNK_ROWS = 1024
+"""Rows priced at once: the candidate arrays of a chunk stay in a CPU's L2."""
+
+
+def expected_gemm(
+    chip: ChipSpec, M: ArrayLike, N: ArrayLike, K: ArrayLike, *,
+    weight_format: str | NumberFormat, activation_format: str | NumberFormat, output_format: str | NumberFormat = "BF16",
+    dynamic_activation_quantization: bool = False, weight_copies: ArrayLike = math.inf,
+    constants: GemmConstants | FittedGemm | None = None, computes_wide: bool = False,
+) -> ExpectedBatch:  # fmt: skip
+    """Return the expected time of each product of the broadcast `M`, `N`, `K`.
+
+    `chip` computes in the pair's compute format (`gemm_formats(...).compute_format`). `weight_copies`: weights touched
+    between two uses of the same one, over one weight: infinite in a model (cold), 1 when calls repeat (hot).
+    `dynamic_activation_quantization`: the time includes the kernels that quantise A. `constants`: a fit's own; None asks
+    the library. Raises `InvalidValueError` for shapes that are not whole numbers from 1, `UnsupportedError` when no
+    constants can be had for this chip and format.
+    """
+    import numpy as np
+
+    formats = gemm_formats(weight_format, activation_format, output_format, computes_wide=computes_wide)
+    fitted = constants if isinstance(constants, FittedGemm) else None
+    if constants is None:
+        fitted = find_gemm(chip, formats.family)
+    values = constants if isinstance(constants, GemmConstants) else fitted.constants if fitted else None
+    assert values is not None  # one of the two is given
+    launch_s = _launch(values, dynamic_activation_quantization)
+    m, n, k, copies = _checked(M, N, K, weight_copies)
+    spec = chip if fitted is None else fitted_numbers(chip, fitted.chip)
+    pieces = [
+        _priced(spec, formats, values, dynamic_activation_quantization, m[s], n[s], k[s], copies[s])
+        for s in (slice(begin, begin + CHUNK_ROWS) for begin in range(0, max(len(m), 1), CHUNK_ROWS))
+    ]
+    time_s = np.concatenate([piece[0] for piece in pieces])
+    parts = {name: np.concatenate([piece[1][name] for piece in pieces]) for name in pieces[0][1]}
+    if fitted is not None and fitted.correction is not None:
+        factor = np.exp(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
+        # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
+        corrected = np.maximum(time_s * factor, np.minimum(time_s, _light_s(spec, values, m, n, k, parts["dram"])))
+        time_s, parts["library"] = corrected, corrected - time_s
+    intervals, provenance = believed(fitted, formats)
+    low_s, high_s = intervals.bounds(m, time_s, launch_s)
+    return ExpectedBatch(
+        time_s=time_s, low_s=low_s, high_s=high_s, parts=parts, binding=binding_of(parts, time_s), provenance=provenance,
+        confidence="; ".join(filter(None, [fitted.note if fitted else "", formats.note])),
+        kernel=[label for piece in pieces for label in piece[2]], norm_order=values.norm_order,
+    )  # fmt: skip
+
+
+def gemm_times(
+    chip: ChipSpec, formats: GemmFormats, constants: GemmConstants, M: Floats, N: Floats, K: Floats,
+    weight_copies: Floats, *, dynamic_activation_quantization: bool,
+) -> Floats:  # fmt: skip
+    """Return the times alone, in seconds: what a fit calls thousands of times. Arrays of equal length, unchecked."""
+    import numpy as np
+
+    pieces = []
+    for begin in range(0, len(M), CHUNK_ROWS):
+        s = slice(begin, begin + CHUNK_ROWS)
+        rows = work_of(chip, formats, constants, M[s], N[s], K[s], weight_copies[s])
+        _, best, _, _ = _cheapest(chip, formats, constants, rows)
+        time_s = best + _launch(constants, dynamic_activation_quantization)
+        gemv = gemv_seconds(chip, formats, constants, rows)
+        if gemv is not None:
+            uses = uses_gemv(formats, constants, rows.m, best, gemv[2])
+            time_s = np.where(uses, gemv[2] + _launch(constants, dynamic_activation_quantization), time_s)
+        if dynamic_activation_quantization and constants.cast_ratio is not None:
+            time_s = time_s + cast_seconds(chip, formats, constants, rows)
+        pieces.append(time_s)
+    return np.concatenate(pieces) if pieces else np.zeros(0)
+
+
+def _checked(M: ArrayLike, N: ArrayLike, K: ArrayLike, copies: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+    import numpy as np
+
+    arrays = [np.asarray(value, dtype=np.float64) for value in (M, N, K, copies)]
+    m, n, k, r = (np.atleast_1d(array).ravel() for array in np.broadcast_arrays(*arrays))
+    for name, sizes in (("M", m), ("N", n), ("K", k)):
+        if not bool(np.all((sizes >= 1) & (sizes <= 1e9) & (sizes == np.floor(sizes)))):
+            wrong = sizes[~((sizes >= 1) & (sizes <= 1e9) & (sizes == np.floor(sizes)))][0]
+            raise InvalidValueError(f"{name} must hold whole numbers from 1 to 1,000,000,000, got {wrong:g}")
+    if not bool(np.all(r >= 1)):
+        raise InvalidValueError("weight_copies must be at least 1 (hot); infinite is cold")
+    return m, n, k, r
+
+
+def _priced(
+    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, quantizes: bool, m: Floats, n: Floats, k: Floats, copies: Floats
+) -> tuple[Floats, dict[str, Floats], list[str]]:  # fmt: skip
+    """Return (seconds, parts, kernel labels) of one chunk."""
+    import numpy as np
+
+    rows = work_of(chip, formats, c, m, n, k, copies)
+    tiles, best, tile, split = _cheapest(chip, formats, c, rows)
+    parts = _parts(chip, formats, c, rows, tiles, tile, split)
+    labels = np.array(tiles.labels, dtype=object)[split * len(tiles.rows) + tile]
+    gemv = gemv_seconds(chip, formats, c, rows)
+    body = best
+    if gemv is not None:
+        dram_s, l2_s, gemv_s, serial_s = gemv
+        uses = uses_gemv(formats, c, m, best, gemv_s)
+        body = np.where(uses, gemv_s, best)
+        alone = {"dram": dram_s, "l2": l2_s, "serial": serial_s}
+        parts = {name: np.where(uses, alone.get(name, 0.0), value) for name, value in parts.items()}
+        parts["serial"] = np.where(uses, serial_s, 0.0)
+        labels[uses] = "gemv"
+    launch = np.full_like(body, _launch(c, quantizes))
+    time_s = launch + body
+    parts = {"launch": launch, **parts}
+    if quantizes and c.cast_ratio is not None:
+        parts["cast"] = cast_seconds(chip, formats, c, rows)
+        time_s = time_s + parts["cast"]
+    kernel: list[str] = labels.tolist()
+    return time_s, parts, kernel
+
+
+def _light_s(chip: ChipSpec, c: GemmConstants, m: Floats, n: Floats, k: Floats, dram_s: Floats) -> Floats:
+    """Return what neither the tensor peak nor the specified bandwidth allows to be undercut."""
+    import numpy as np
+
+    reached = min(c.dram_ratio, c.gemv_dram_ratio or 1.0)  # whichever kernel `dram_s` is of
+    return np.maximum(2.0 * m * n * k / chip.peak_flops_per_s, dram_s * reached)
+
+
+def _launch(c: GemmConstants, quantizes: bool) -> float:
+    """Return the floor: that of the product alone when its activations come quantised already."""
+    return c.launch_s if quantizes or c.static_launch_s is None else c.static_launch_s
+
+
+def _cheapest(
+    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork
+) -> tuple[Tiles, Floats, NDArray[np.intp], NDArray[np.intp]]:
+    """Return (tiles, seconds without launch, index of the best tile, index of the best split) of each row."""
+    import numpy as np
+
+    tiles = tiles_of(chip.family, formats.is_weight_only)
+    usable = usable_tiles(tiles, rows.m, rows.n)
+    blocks = np.ceil(rows.m / tiles.rows) * np.ceil(rows.n / tiles.columns)
+    narrow = usable & (blocks < chip.sm_count) & may_split(chip.family, formats.family, rows.m, rows.n, rows.k)
+    tensor, load = _tile_rates(chip, formats, c, tiles)
+    power = powered(tensor / rows.tensor_ratio, c.norm_order) + powered(load, c.norm_order)
+    if len(rows.m) <= FEW_ROWS and c.split_s is not None:
+        return tiles, *_all_at_once(chip, formats, c, rows, blocks, power, usable, narrow)
+    best, tile = _best_of_split(chip, formats, c, rows, tiles, 1.0, blocks, power, usable)
+    split = np.zeros(len(best), dtype=np.intp)
+    open_rows = narrow.any(axis=0) & (c.split_s is not None)
+    for position, count in enumerate(SPLITS[1:], start=1):
+        index = np.flatnonzero(open_rows & (rows.k >= SMALLEST_SLICE * count))
+        if not len(index):
+            break  # a larger split needs an even longer k
+        at = (slice(None), index)
+        found, which = _best_of_split(
+            chip, formats, c, rows.at(index), tiles, float(count), blocks[at], power[at], narrow[at]
+        )
+        better = found < best[index]
+        chosen = index[better]
+        best[chosen], tile[chosen], split[chosen] = found[better], which[better], position
+    return tiles, best, tile, split
+
+
+def _all_at_once(
+    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork,
+    blocks: Floats, power: Floats, usable: NDArray[np.bool_], narrow: NDArray[np.bool_],
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:  # fmt: skip
+    """Return the same for a few rows, every split in one array: numpy's cost per call is what a single row pays."""
+    import numpy as np
+
+    every, split = every_candidate(chip.family, formats.is_weight_only)
+    count = len(SPLITS)
+    allowed = np.tile(narrow, (count, 1)) & (rows.k >= SMALLEST_SLICE * split)
+    allowed[: len(usable)] = usable
+    best, which = _best_of_split(
+        chip, formats, c, rows, every, split, np.tile(blocks, (count, 1)), np.tile(power, (count, 1)), allowed
+    )
+    return best, which % len(usable), which // len(usable)
+
+
+def _tile_rates(chip: ChipSpec, formats: GemmFormats, c: GemmConstants, tiles: Tiles) -> tuple[Floats, Floats]:
+    """Return seconds per wave and element of k, tile by tile: of the tensor pipe at its full rate, of one SM's loads."""
+    area = tiles.rows * tiles.columns
+    tensor = 2.0 * area * tiles.padding_ratio * chip.sm_count / chip.peak_flops_per_s
+    load = _tile_bytes(formats, tiles) / (c.sm_ratio * 64.0 * chip.clock_hz)
+    return tensor, load
+
+
+def _tile_bytes(formats: GemmFormats, tiles: Tiles) -> Floats:
+    """Return operand bytes per block and element of k."""
+    return tiles.rows * formats.activation_bytes_per_element + tiles.columns * formats.weight_bytes_per_element
+
+
+def _slice_length(k: Floats, split: float | Floats) -> Floats:
+    """Return the k that one slice walks, in whole steps of the main loop."""
+    import numpy as np
+
+    result: Floats = K_STEP * np.ceil(k / split / K_STEP)
+    return result
+
+
+def _waves(x: Floats, omega: float) -> Floats:
+    """Return waves of `x` blocks per SM, softened for persistent scheduling; at least one."""
+    import numpy as np
+
+    result: Floats = (1.0 - omega) * np.ceil(x) + omega * np.maximum(x, 1.0)
+    return result
+
+
+def _resident_waves(x: Floats, omega: float) -> Floats:
+    """Return waves when several blocks share an SM; at least one."""
+    import numpy as np
+
+    result: Floats = np.maximum((1.0 - omega) * np.ceil(x) + omega * x, 1.0)
+    return result
+
+
+def _best_of_split(
+    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork, tiles: Tiles, split: float | Floats,
+    blocks: Floats, power: Floats, usable: NDArray[np.bool_],
+) -> tuple[Floats, NDArray[np.intp]]:  # fmt: skip
+    """Return the cheapest usable candidate of each row: (seconds without launch, candidate index).
+
+    `split` is one count for all tiles, or one for each candidate, of shape (candidates, 1).
+    """
+    import numpy as np
+
+    order, omega = c.norm_order, c.persistence_ratio
+    l2_rate = c.l2_ratio * chip.load_bytes_per_s
+    length = _slice_length(rows.k, split)
+    x = blocks * (split / chip.sm_count)
+    total = powered(_waves(x, omega) * length, order)
+    total *= power
+    x /= tiles.resident
+    resident = _resident_waves(x, omega)
+    total += powered(resident * (length * rows.k_element_s), order)
+    refetch = blocks * (_tile_bytes(formats, tiles) / l2_rate)
+    refetch *= length * split
+    refetch += c.output_ratio / l2_rate * rows.output_bytes
+    total += powered(refetch, order)
+    total += powered(rows.dram_s, order)
+    time_s = rooted(total, order)
+    resident -= 1.0
+    resident *= WAVE_S
+    time_s += resident
+    if c.split_s is not None and not (isinstance(split, float) and split <= 1.0):
+        time_s += _split_s(chip, c, rows, split)
+    time_s[~usable] = np.inf
+    tile = time_s.argmin(axis=0)
+    return time_s[tile, np.arange(len(tile))], tile
+
+
+def _split_s(chip: ChipSpec, c: GemmConstants, rows: GemmWork, split: float | Floats) -> Floats:
+    """Return the cost of splitting k: a fixed one, and FP32 partial sums written and read (8 bytes each) through L2."""
+    import numpy as np
+
+    traffic = 8.0 * split * rows.m * rows.n / (c.l2_ratio * chip.load_bytes_per_s)
+    return np.where(np.asarray(split) > 1, (c.split_s or 0.0) + traffic, 0.0)
+
+
+def _parts(
+    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork, tiles: Tiles,
+    tile: NDArray[np.intp], split: NDArray[np.intp],
+) -> dict[str, Floats]:  # fmt: skip
+    """Return the terms of the chosen candidates, each alone, and the additive costs; seconds."""
+    import numpy as np
+
+    count = np.array(SPLITS, dtype=np.float64)[split]
+    bm, bn = tiles.rows[tile, 0], tiles.columns[tile, 0]
+    length = _slice_length(rows.k, count)
+    blocks = np.ceil(rows.m / bm) * np.ceil(rows.n / bn) * count
+    x = blocks / chip.sm_count
+    waves = _waves(x, c.persistence_ratio) * length
+    resident = _resident_waves(x / tiles.resident[tile, 0], c.persistence_ratio)
+    tensor, load = (rate[tile, 0] for rate in _tile_rates(chip, formats, c, tiles))
+    l2_rate = c.l2_ratio * chip.load_bytes_per_s
+    refetch = blocks * length * _tile_bytes(formats, tiles)[tile, 0] + c.output_ratio * rows.output_bytes
+    return {
+        "tensor": waves * tensor / rows.tensor_ratio,
+        "dram": rows.dram_s,
+        "l2": refetch / l2_rate,
+        "sm": waves * load,
+        "latency": resident * length * rows.k_element_s,
+        "waves": WAVE_S * (resident - 1.0),
+        "split": _split_s(chip, c, rows, count),
+    }

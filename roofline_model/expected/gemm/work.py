@@ -1,0 +1,83 @@
+"""What a GEMM moves and computes before any kernel is chosen: bytes that miss the L2, DRAM time, clock loss, latency of a k step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.gemm.candidates import K_STEP
+from roofline_model.expected.gemm.constants import GemmConstants
+from roofline_model.expected.gemm.formats import GemmFormats
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+CLOCK_LOSS_ONSET_S = 5e-5
+"""Ideal length of a kernel from which power and clock limits begin to show."""
+COLD_LATENCY_RATIO = 0.3
+"""A k step takes this much longer when its weights come from DRAM."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmWork:
+    """What a row needs before any candidate is chosen; arrays of shape (rows,)."""
+
+    m: Floats
+    n: Floats
+    k: Floats
+    weight_bytes: Floats
+    cold_weight_bytes: Floats
+    """Weight bytes that come from DRAM."""
+    output_bytes: Floats
+    activation_miss: Floats
+    """Share of the activation that comes from DRAM."""
+    dram_s: Floats
+    tensor_ratio: Floats
+    """e_c after the clock loss of long kernels."""
+    k_element_s: Floats
+    """T_k per wave and element of k."""
+
+    def at(self, index: NDArray[np.intp]) -> GemmWork:
+        """Return the rows at `index`."""
+        return GemmWork(*(getattr(self, name)[index] for name in self.__slots__))
+
+
+def hit_share(touched: Floats, capacity_bytes: float, edge: float) -> Floats:
+    """Return the share the L2 serves when `touched` bytes pass between two uses of a line; nothing of infinitely many."""
+    import numpy as np
+
+    fill = np.minimum(touched / capacity_bytes, 4.0)
+    return np.where(np.isinf(touched), 0.0, 1.0 / (1.0 + fill**edge))
+
+
+def work_of(
+    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, m: Floats, n: Floats, k: Floats, copies: Floats
+) -> GemmWork:
+    """Return the work of each row; `copies` weights are touched between two uses of one (infinite: always cold).
+
+    Weights are kept in L2 if all copies, A and C fit into its usable share; A if one W, A and C do; C if A and C do.
+    """
+    import numpy as np
+
+    weight = n * k * formats.weight_bytes_per_element
+    activation = m * k * formats.activation_bytes_per_element
+    output = m * n * formats.output_bytes_per_element
+    kept = c.l2_share_ratio * chip.l2_bytes
+    moved = activation + output
+    weight_miss = 1.0 - hit_share(copies * weight + moved, kept, c.l2_edge_factor)
+    activation_miss = 1.0 - hit_share(weight + moved, kept, c.l2_edge_factor)
+    output_miss = 1.0 - hit_share(moved, c.output_l2_share_ratio * chip.l2_bytes, c.l2_edge_factor)
+    traffic = weight * weight_miss + activation * activation_miss + output * output_miss
+    doublings = np.log2(np.maximum(1.0, 2.0 * m * n * k / (chip.peak_flops_per_s * CLOCK_LOSS_ONSET_S)))
+    # The loss is a fit over kernels of up to a second; a quarter is where it ends for products beyond any of them.
+    clock = np.maximum(1.0 - c.clock_loss_ratio * doublings, 0.25)
+    return GemmWork(
+        m, n, k, weight, weight * weight_miss, output, activation_miss,
+        dram_s=traffic / (c.dram_ratio * chip.bandwidth_bytes_per_s),
+        tensor_ratio=c.tensor_ratio * clock,
+        k_element_s=c.k_step_s / K_STEP * (1.0 + COLD_LATENCY_RATIO * weight_miss),
+    )  # fmt: skip
