@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from bench_cases.calibration_shapes import ORIGIN, PRODUCT_SIZES
 from roofline_model.decoder.model_parameters import attention_matrices
 from roofline_model.decoder.model_registry import get_model, list_models
 from roofline_model.decoder.model_shapes import ModelShape
@@ -107,7 +108,7 @@ def models() -> Mapping[str, ModelShape]:
 def resolve_shapes(text: str, device: Device = "cpu") -> tuple[Shape, ...]:
     """Return the shapes that `--roofline-shapes TEXT` asks for, each size once, in order.
 
-    TEXT: quick, standard, full, llm:NAME (a shipped model, or anything `model_registry.get_model` takes), a list
+    TEXT: quick, standard, full, calibration (what `roofline calibrate` times), llm:NAME (a shipped model, or anything `model_registry.get_model` takes), a list
     MxNxK,MxNxK or a CSV file with columns m, n, k.
     Raises `UnknownNameError` with the nearest names, or `InvalidValueError` naming the item or the line that is wrong.
     """
@@ -235,6 +236,7 @@ _SETS = {
     "quick": _quick,
     "standard": lambda device: _model_shapes(_standard_models(), STANDARD_ROWS, with_all_layers=False),
     "full": lambda device: _model_shapes(_standard_models(), FULL_ROWS, with_all_layers=True),
+    "calibration": lambda device: (Shape(*size, origin=ORIGIN) for size in PRODUCT_SIZES),
 }
 SHAPE_SETS = tuple(_SETS)
 

@@ -327,7 +327,7 @@ class RooflineFixture:
             return
         chip, cache = self._session.target.hardware, pending.case.cache
         pending.prediction = predict(work, chip, cache=cache)
-        pending.expected = predict_expected(work, chip, cache=cache)
+        pending.expected = predict_expected(work, chip, cache=cache, kernel=pending.case.kernel)
 
     def _timer(self, pending: Pending) -> Timer:
         with _skipping(pending):

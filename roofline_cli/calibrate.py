@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from roofline_model.hardware import Device
     from roofline_model.machine_constants import Calibration, Constant
 
+WITH_KERNELS_S, CEILINGS_S = 60.0, 40.0
+"""How long it looks unless told otherwise."""
+CEILINGS_SHARE = 0.2
+"""Of the time, where kernels are timed as well: a ceiling is the best of all looks, so short ones add up."""
+
 
 def calibrate(
     output: Annotated[
@@ -25,8 +30,14 @@ def calibrate(
         str | None, typer.Option("--device", metavar="cpu|cuda", help="What to measure (default: the GPU, if any).")
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="SECONDS", min=5, max=600, help="How long to look, about.")
-    ] = 40,
+        float | None,
+        typer.Option(
+            "--seconds", metavar="SECONDS", min=5, max=600, help="How long to look, about (60; 40 for ceilings alone)."
+        ),
+    ] = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels/--no-kernels", help="Time a CPU's kernels, too (default), or its ceilings alone.")
+    ] = True,
     forget: Annotated[
         bool, typer.Option("--forget", help="Start anew instead of keeping the best value ever seen.")
     ] = False,
@@ -35,8 +46,10 @@ def calibrate(
     """Measure this machine's real ceilings and constants.
 
     Memory and cache bandwidth, each format's products, fixed costs, casts, bandwidth against active cores, each with its
-    spread. Later runs here use them by themselves and say so; a ceiling is the best this machine has shown, so a busy
-    moment never lowers one. FILE.toml is read by --hw and, in pytest, by --roofline-profile-file.
+    spread; on a CPU then every kernel at a few sizes, none of them a benchmark's, from which its time at other sizes is
+    expected. Later runs here use them by themselves and say so; a ceiling is the best this machine has shown, so a busy
+    moment never lowers one, and of a kernel the median of the last five looks counts. FILE.toml is read by --hw and, in
+    pytest, by --roofline-profile-file.
     """
     from plugin.calibration.profile_file import profile_text
     from plugin.machine.facts import find_machine
@@ -53,13 +66,19 @@ def calibrate(
             )
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")
-    chip = _measure(machine, kind, forget, seconds)
+    with_kernels = kernels and kind == "cpu"
+    total_s = seconds or (WITH_KERNELS_S if with_kernels else CEILINGS_S)
+    chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
+    failed: tuple[str, ...] = ()
+    if with_kernels:
+        chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE))
     if output is not None:
         write_text(output, profile_text(chip))
     if as_json:
         show_json({"hardware": chip.to_dict(), "file": None if output is None else str(output)})
     else:
         _show(chip)
+        _show_kernels(chip, failed)
         if output is not None:
             show_line(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
 
@@ -97,6 +116,30 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
             "(start: `roofline hardware show gb10 --toml`)"
         )
     return gpu_device(machine, chip, report, forget=forget, budget_s=seconds)
+
+
+def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) -> tuple[Device, tuple[str, ...]]:
+    from plugin.calibration.cpu_calibration import keep_kernel_times
+    from roofline_cli.kernel_calibration import time_kernels
+
+    assert chip.calibration is not None
+    calls, failed = time_kernels(seconds, lambda text: typer.echo(text, err=True))
+    return keep_kernel_times(machine, chip.calibration, calls, forget=forget), failed
+
+
+def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
+    from roofline_model.units import format_percent
+
+    curves = chip.calibration.kernels if chip.calibration is not None else ()
+    if curves:
+        scatter = sorted(curve.sd_ratio for curve in curves)[len(curves) // 2]
+        looks = max(len(point.looks_s) for curve in curves for points in curve.points.values() for point in points)
+        show_line(
+            f"kernels: {len(curves)} timed at {sum(curve.point_count for curve in curves)} sizes, "
+            f"{looks} {'look' if looks == 1 else 'looks'} each; expected to scatter by {format_percent(scatter)} (1 sd) in between"
+        )
+    for case in failed:
+        show_line(f"not calibrated, its check failed: {case}", "yellow")
 
 
 def _show(chip: Device) -> None:

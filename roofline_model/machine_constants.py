@@ -14,6 +14,8 @@ from typing import Any
 
 from roofline_model.definition_text import shown
 from roofline_model.errors import DefinitionError, UnknownNameError
+from roofline_model.expected.kernels.curve import KernelCurve
+from roofline_model.expected.kernels.curve_text import curves_from_dict, curves_to_dict
 from roofline_model.formats import get_format
 
 CALIBRATION_VERSION = 1
@@ -122,6 +124,8 @@ class Calibration:
     """`FROM>TO` format keys → seconds per element, operands in cache: memory traffic is counted apart."""
     scaling: Mapping[str, Constant] = field(default_factory=dict)
     """Number of active cores (or SMs) → DRAM B/s."""
+    kernels: tuple[KernelCurve, ...] = ()
+    """Each kernel's own time over sizes, of cold operands; empty where only ceilings were measured."""
     conditions: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """What moves the numbers: torch, driver, threads, governor, clock … Unknown ones are absent."""
     disturbed_by: tuple[str, ...] = ()
@@ -153,6 +157,8 @@ class Calibration:
         for name in _UNITS:
             table: Mapping[str, Constant] = getattr(self, name)
             plain[name] = {key: _constant_dict(constant) for key, constant in table.items()}
+        if self.kernels:
+            plain["kernels"] = curves_to_dict(self.kernels)
         return plain
 
     @classmethod
@@ -162,7 +168,7 @@ class Calibration:
         if not isinstance(data, dict):
             raise reader.fail("", "is not a table")
         known = {"version", "provenance", "measured_at", "subject", "kind", "fingerprint", "disturbed_by"}
-        reader.only_known("", data, known | {"cache_capacity_bytes", "conditions", *_UNITS})
+        reader.only_known("", data, known | {"cache_capacity_bytes", "conditions", "kernels", *_UNITS})
         if data.get("version") != CALIBRATION_VERSION:
             raise reader.fail("version", f"must be {CALIBRATION_VERSION}, got {shown(data.get('version'))}")
         kind = reader.text(data, "kind")
@@ -184,6 +190,7 @@ class Calibration:
             conditions=reader.conditions(data.get("conditions", {})),
             disturbed_by=reader.flags(data.get("disturbed_by", [])),
             fingerprint=data.get("fingerprint", "") if isinstance(data.get("fingerprint", ""), str) else "",
+            kernels=curves_from_dict(data.get("kernels", {}), where),
             **tables,
         )
 

@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from plugin.machine.facts import Machine, available_memory_bytes
 from plugin.machine.load import LoadWatch
 from roofline_model.case import short_hash
 from roofline_model.errors import DefinitionError
+from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
 from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.machine_constants import Calibration, Constant
 
@@ -28,7 +29,7 @@ CEILINGS_VERSION = 2
 FIRST_BUDGET_S = 12.0
 """What `--hw auto` spends on a machine it does not know yet."""
 FULL_BUDGET_S = 40.0
-"""What `roofline calibrate` spends: longer looks, and bandwidth against active cores."""
+"""What a longer look spends on the ceilings, where nobody says otherwise."""
 
 BUSY_NOTE = "Ceilings may be too low: other work ran while they were measured"
 
@@ -79,6 +80,21 @@ def cpu_device(
         calibration = calibration if known is None else merge(calibration, known)
         write_cache(file, calibration)
         return build_device(machine, calibration)
+
+
+def keep_kernel_times(
+    machine: Machine, ceilings: Calibration, calls: Iterable[TimedCall], *, forget: bool = False
+) -> Device:
+    """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier looks.
+
+    `ceilings`: what was just measured, for a machine that keeps no cache.
+    """
+    file = cache_file("cpu", cpu_fingerprint(machine))
+    with one_calibration_at_a_time(file):
+        known = read_cache(file) or ceilings
+        whole = replace(known, kernels=kernel_curves(calls, () if forget else known.kernels))
+        write_cache(file, whole)
+        return build_device(machine, whole)
 
 
 def cached_cpu_device(machine: Machine) -> Device | None:
@@ -166,6 +182,7 @@ def merge(new: Calibration, known: Calibration) -> Calibration:
     return replace(
         new,
         disturbed_by=new.disturbed_by if known.disturbed_by else (),
+        kernels=known.kernels,
         **tables,  # type: ignore[arg-type]  # every table's name is a field that holds such a table
     )
 

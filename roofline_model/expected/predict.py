@@ -1,7 +1,8 @@
 """The expected time of one operator call on one chip: what a good kernel reaches, with an 80 % interval and its source.
 
 GEMM and GEMV on NVIDIA GPUs come from `gemm/model.py`, attention from `attention/model.py`; a machine without such
-constants answers from its own calibration (`roofline calibrate`), where it has one. No answer is None, with a reason.
+constants answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it
+was timed, else from ceilings. No answer is None, with a reason.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator
 
@@ -46,15 +48,21 @@ class ExpectedPrediction:
 
 
 def predict_expected(
-    work: Operator | OpCost, device: Device | str, *, cache: str = "cold", dynamic_activation_quantization: bool = False
+    work: Operator | OpCost,
+    device: Device | str,
+    *,
+    cache: str = "cold",
+    kernel: str | None = None,
+    dynamic_activation_quantization: bool = False,
 ) -> ExpectedPrediction | None:
     """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
 
     `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
-    cold. `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
+    cold. `kernel`: the implementation, where the machine's own calibration timed it; the fitted models do not ask for it.
+    `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
     """
     try:
-        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization)
+        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization, kernel)
     except UnsupportedError:
         return None
 
@@ -68,7 +76,9 @@ def why_no_expected(work: Operator | OpCost, device: Device | str, *, cache: str
     return ""
 
 
-def _predicted(work: Operator | OpCost, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
+def _predicted(
+    work: Operator | OpCost, device: Device, cache: str, quantizes: bool, kernel: str | None = None
+) -> ExpectedPrediction:
     op = work.op if isinstance(work, Operator) else ""
     is_gpu = device.calibration is None or device.calibration.kind == "cuda"
     reason: UnsupportedError | None = None
@@ -82,7 +92,8 @@ def _predicted(work: Operator | OpCost, device: Device, cache: str, quantizes: b
             reason = error
     calibrated = predict_calibrated(work, device, cache=cache)
     if calibrated is not None:
-        return _from_calibration(calibrated)
+        timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) and cache != "warm" else None
+        return _from_calibration(calibrated) if timed is None else _from_kernel(timed, calibrated)
     if reason is not None:
         raise reason
     if op not in (*PRODUCTS, "attention"):
@@ -170,4 +181,25 @@ def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
         binding=max(named, key=lambda part: part[1])[0], kernel=found.access_mix, provenance=found.provenance,
         notes=found.notes, terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
         model_version=found.model_version,
+    )  # fmt: skip
+
+
+def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedPrediction:
+    """Return the time of a timed kernel: its fixed cost, what the ceilings account for, and what the kernel takes beyond them.
+
+    A kernel that beats the ceilings (its operands were not as cold as the micro-kernels') has no part of its own.
+    """
+    fixed_s = min(ceilings.floor_s, found.time_s)
+    left_s = found.time_s - fixed_s
+    bound_s = min(max(ceilings.memory_time_s, ceilings.compute_time_s), left_s)
+    cast_s = min(ceilings.cast_s, left_s - bound_s)
+    longer = "tensor" if ceilings.bound == "compute" else "dram"
+    parts = (("launch", fixed_s), (longer, bound_s), ("cast", cast_s), ("kernel", left_s - bound_s - cast_s))
+    named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
+    terms = {"dram": ceilings.memory_time_s, "tensor": ceilings.compute_time_s, "launch": fixed_s, "cast": cast_s}
+    return ExpectedPrediction(
+        hardware=ceilings.hardware, time_s=found.time_s, low_s=found.low_s, high_s=found.high_s, parts=named,
+        binding=max(named, key=lambda part: part[1])[0], kernel=found.curve.kernel, provenance=ceilings.provenance,
+        notes=found.notes,
+        terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0), model_version=KERNEL_VERSION,
     )  # fmt: skip

@@ -12,9 +12,13 @@ from plugin.calibration import cpu_calibration as calibration
 from plugin.calibration import gpu_calibration
 from plugin.calibration.cpu_ceilings import CpuReadings
 from plugin.machine import facts as machine
+from roofline_cli import kernel_calibration
 from roofline_cli.main import app
 from roofline_model.hardware import DeviceFacts, get_hardware
+from roofline_model.errors import RooflineError
+from roofline_model.expected.kernels.timed import TimedCall
 from roofline_model.machine_constants import Constant
+from roofline_model.operators import gemm
 
 runner = CliRunner()
 GB10 = DeviceFacts("NVIDIA GB10", "12.1", 48, 128_000_000_000)
@@ -54,10 +58,16 @@ def here(monkeypatch):
         report("memory 60 GB/s (sum)")
         return READINGS
 
+    def fake_kernels(budget_s, report):
+        report("timing 1 kernels at 2 sizes")
+        calls.append(("kernels", budget_s))
+        return [TimedCall(gemm(1, N, 1024, a="BF16"), "matmul", N * 1e-7) for N in (512, 2048)], ("gemv broken",)
+
     def become(facts=None, torch="2.13.0+cpu"):
         found = machine.Machine("cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch)
         monkeypatch.setattr(machine, "find_machine", lambda: found)
         monkeypatch.setattr(calibration, "measure_cpu_ceilings", fake)
+        monkeypatch.setattr(kernel_calibration, "time_kernels", fake_kernels)
         return calls
 
     return become
@@ -71,12 +81,49 @@ def test_it_measures_shows_and_keeps(here):
     calls = here()
     result = run()
     assert result.exit_code == 0, result.output
-    assert calls == [(40, {"free_bytes": calls[0][1]["free_bytes"], "with_scaling": True})]
+    options = {"free_bytes": calls[0][1]["free_bytes"], "with_scaling": True}
+    assert calls == [(pytest.approx(12), options), ("kernels", pytest.approx(48))]
     for words in ("cpu-test-cpu-2t", "torch 2.13.0+cpu, 2 threads", "memory read", "60 GB/s", "54 GB/s", "12.3 %", "memory, 1 thread ", "FP32 product",
                   "200 GFLOP/s", "smallest call", "2 µs", "INT8 to BF16 per element", "60 ps", "704 square"):  # fmt: skip
         assert words in result.stdout, words
     assert "memory 60 GB/s (sum)" in result.stderr
     assert runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64"]).exit_code == 0  # --hw auto knows it now
+
+
+def test_kernels_are_timed_kept_and_used(here):
+    here()
+    for looks in ("1 look", "2 looks"):
+        result = run()
+        assert f"kernels: 1 timed at 2 sizes, {looks} each" in " ".join(result.stdout.split())
+        assert "not calibrated, its check failed: gemv broken" in result.stdout
+    shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
+    expected = json.loads(shown.stdout)["predictions"][0]["expected_s"]
+    assert expected == pytest.approx(1024e-7)
+    assert run("--forget").exit_code == 0
+    assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels[0].points["1"][0].looks_s) == 1
+
+
+def test_ceilings_alone_leave_the_kernels_as_they_were(here):
+    calls = here()
+    assert run("--no-kernels").exit_code == 0
+    assert [budget for budget, _ in calls] == [40]
+    assert calibration.cached_cpu_device(machine.find_machine()).calibration.kernels == ()
+    run()
+    result = run("--no-kernels")
+    assert "kernels: 1 timed" in result.stdout
+    assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels) == 1
+
+
+def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
+    here()
+
+    def fail(budget_s, report):
+        raise RooflineError("timing the kernels failed (pytest exit code 3): no torch. --no-kernels measures the ceilings alone")
+
+    monkeypatch.setattr(kernel_calibration, "time_kernels", fail)
+    result = run()
+    assert result.exit_code == 2 and "--no-kernels measures the ceilings alone" in result.stderr
+    assert calibration.cached_cpu_device(machine.find_machine()) is not None
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

@@ -1,0 +1,66 @@
+"""The second half of `roofline calibrate`: time every kernel at a few sizes.
+
+The workloads run exactly as `pytest bench_cases` runs them, in a process and a database of their own; only cases that
+passed their check of correctness count.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofline_cli.measuring import run_workloads, workload_command
+
+if TYPE_CHECKING:
+    from roofline_model.expected.kernels.timed import TimedCall
+
+SHAPES = "calibration"
+SECONDS_PER_CASE = 0.3
+"""About: operands, check of correctness and the fewest samples cost more than the sampling."""
+_LEAST_SAMPLING_S, _MOST_SAMPLING_S = 0.04, 1.0
+
+
+def time_kernels(budget_s: float, report: Callable[[str], None]) -> tuple[list[TimedCall], tuple[str, ...]]:
+    """Time the CPU's kernels for about `budget_s` seconds; return their times and the cases that failed.
+
+    Raises `RooflineError` when nothing could be timed.
+    """
+    from bench_cases.selection import selected_cases
+    from roofline_model.expected.kernels.timed import TimedCall
+
+    specs = {spec.case.case_key: spec for spec in selected_cases(SHAPES, "cpu", None, "cold", ("eager",))}
+    report(f"timing {len({(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()})} kernels at {len(specs)} sizes")
+    sampling_s = budget_s / len(specs) - (SECONDS_PER_CASE - _LEAST_SAMPLING_S)
+    medians, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
+    calls = [TimedCall(spec.work, spec.kernel.name, medians[key]) for key, spec in specs.items() if key in medians]
+    return calls, failed
+
+
+def _timed(seconds_per_case: float) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return case_key → median seconds, and the cases that failed."""
+    from results.frame import load_frame
+    from roofline_model.errors import RooflineError
+
+    with tempfile.TemporaryDirectory(prefix="roofline-calibrate-") as folder:
+        database = Path(folder) / "kernels.db"
+        command = workload_command(
+            "--roofline-shapes", SHAPES, "--roofline-db", str(database), "--roofline-device", "cpu", "--roofline-no-power",
+            "--roofline-max-seconds", f"{seconds_per_case:.3g}",
+        )  # fmt: skip
+        exit_code, errors = run_workloads(command)
+        if not database.exists():
+            told = errors.strip().splitlines()
+            raise RooflineError(
+                f"timing the kernels failed (pytest exit code {exit_code}): {told[-1] if told else 'it said nothing'}. "
+                "--no-kernels measures the ceilings alone"
+            )
+        frame = load_frame(database)
+    measured = frame[(frame.status == "measured") & frame.median_s.notna()]
+    failed = frame[frame.status == "failed"]
+    if measured.empty:
+        raise RooflineError(
+            f"no kernel could be timed (pytest exit code {exit_code}); `pytest --pyargs bench_cases` shows why, --no-kernels leaves them out"
+        )
+    return dict(zip(measured.case_key, measured.median_s, strict=True)), tuple(failed.case_id)

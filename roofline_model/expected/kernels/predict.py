@@ -1,0 +1,47 @@
+"""What a machine's own kernel curves say of one call: that kernel's time, or the fastest one's where none is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.expected.kernels.curve import KernelCurve, work_size
+from roofline_model.hardware import Device
+from roofline_model.operators import Operator
+
+KERNEL_VERSION = "kernel-1"
+"""Changes whenever the same call and curves would get another time; stored with every such prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """The time of one call by a measured curve. Seconds."""
+
+    curve: KernelCurve
+    time_s: float
+    low_s: float
+    high_s: float
+    notes: tuple[str, ...]
+
+
+def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
+    """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was measured.
+
+    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work.
+    Curves are of cold operands.
+    """
+    known = device.calibration
+    if known is None or not known.kernels:
+        return None
+    size = work_size(work)
+    curves = [curve for curve in known.kernels if curve.fits(size)]
+    if not curves:
+        return None
+    own = [curve for curve in curves if curve.kernel == kernel]
+    best = min(own or curves, key=lambda curve: curve.time_s(size))
+    notes = [f"{best.kernel} as timed here at {best.point_count} other sizes by roofline calibrate"]
+    if kernel is not None and not own:
+        notes.append(f"{kernel} was not calibrated: the time of {best.kernel} stands, the fastest one that was")
+    if best.row_counts and int(size.regime) > best.row_counts[-1]:
+        notes.append(f"beyond the {best.row_counts[-1]} rows that were calibrated: the time grows with the rows")
+    time_s, spread = best.time_s(size), best.interval_ratio
+    return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(notes))
