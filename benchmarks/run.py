@@ -29,12 +29,13 @@ BENCHMARKS = (
     "importing",
     "committing",
     "prediction",
-    "expected_rate",
+    "array_rate",
     "model_step",
     "opening",
     "loop_overhead",
+    "codec_rate",
 )
-ON_REQUEST = ("interval_agreement", "time_to_precision")
+ON_REQUEST = ("cpu_expected", "interval_agreement", "time_to_precision")
 """Only when named: they measure kernels for many minutes."""
 JSON_VERSION = 1
 

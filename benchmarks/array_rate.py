@@ -1,4 +1,4 @@
-"""Expected GEMM predictions: many in one array, as sweeps and validations ask for them, and a single one."""
+"""GEMM predictions, ideal and expected: many in one array, as sweeps and validations ask for them, and a single expected one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ import numpy as np
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
+from benchmarks.torchao_roofline import torchao_roofline
 from roofline_model import gemm, get_hardware
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.model import expected_gemm
 from roofline_model.expected.predict import predict_expected
+from roofline_model.formats import get_format
+from roofline_model.hardware import Device
+from roofline_model.sweep import ideal_columns
 
+IDEAL_AIM_S = 1 / 5_000_000
+"""Five million ideal predictions per second on one core."""
 ARRAY_AIM_S = 1 / 100_000
 """A hundred thousand predictions per second on one core."""
 SINGLE_AIM_S = 1e-3
 ROWS = 20_000
+_RIVAL = "torchao roofline_utils"
 
 
 def measure(folder: Path, *, quick: bool) -> list[Row]:
@@ -35,17 +42,39 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
 
     arrays = {"BF16 on h100-sxm": ("h100-sxm", "BF16"), "FP8 on gb10": ("gb10", "FP8")}
     timed = {name: partial(batch_seconds, partial(array, *what), 1) for name, what in arrays.items()}
+    timed["ideal"] = partial(batch_seconds, partial(_ideal, chips["h100-sxm"], shapes), 1)
     timed["single"] = partial(batch_seconds, partial(predict_expected, work, chips["gb10"]), calls)
+    rival = torchao_roofline()
+    if rival is not None:
+        single, formula = rival
+        M, N, K = shapes
+        timed["torchao single"] = partial(batch_seconds, partial(single, 8, 4096, 4096), calls)
+        timed["torchao array"] = partial(batch_seconds, partial(formula, M, K, N), 1)
     for contestant in timed.values():
         contestant()
     seconds = {name: median(values) for name, values in interleaved(timed, rounds).items()}
     return [
+        Row(
+            "one ideal GEMM of an array", seconds["ideal"] / rows, rounds, IDEAL_AIM_S, _RIVAL if rival else "",
+            seconds["torchao array"] / rows if rival else None, f"{rows / seconds['ideal']:,.0f} per second: FLOPs, bytes, both sides of the roof",
+        ),
         *(
-            Row(f"one expected GEMM of an array, {name}", seconds[name] / rows, rounds, ARRAY_AIM_S, note=f"{rows / seconds[name]:,.0f} per second, {rows:,} at once")
+            Row(
+                f"one expected GEMM of an array, {name}", seconds[name] / rows, rounds, ARRAY_AIM_S, _RIVAL if rival else "",
+                seconds["torchao array"] / rows if rival else None, f"{rows / seconds[name]:,.0f} per second, {rows:,} at once",
+            )
             for name in arrays
         ),
-        Row("one expected prediction of an operator", seconds["single"], rounds, SINGLE_AIM_S),
+        Row(
+            "one expected prediction of an operator", seconds["single"], rounds, SINGLE_AIM_S, _RIVAL if rival else "",
+            seconds.get("torchao single"), "the rival is a plain roofline: three terms, no tiles, no interval",
+        ),
     ]  # fmt: skip
+
+
+def _ideal(chip: Device, shapes: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    bf16 = get_format("BF16")
+    ideal_columns(chip, bf16, bf16, *shapes)
 
 
 def log_uniform_shapes(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
