@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from roofline_cli.options import (
     register_formats,
     split_list,
 )
+
+if TYPE_CHECKING:
+    from roofline_model.decoder.format_plan import FormatPlan
 
 ModelOption = Annotated[
     str,
@@ -44,6 +47,13 @@ ModelFormatsOption = Annotated[
     typer.Option(
         "--formats", metavar="LIST",
         help="WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is published).",
+    ),
+]  # fmt: skip
+StrategyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy", metavar="NAME|FILE",
+        help="Mixed-precision strategy by name, or its .toml or .json file; repeatable, compared with each other and --formats.",
     ),
 ]  # fmt: skip
 KvOption = Annotated[
@@ -81,6 +91,7 @@ def predict_model_command(
     batch: BatchOption = "1",
     new_tokens: NewTokensOption = None,
     formats: ModelFormatsOption = None,
+    strategy: StrategyOption = None,
     kv: KvOption = None,
     exceptions: SetOption = None,
     formats_file: FormatsFileOption = None,
@@ -92,6 +103,7 @@ def predict_model_command(
     """Predict a whole model: time by operator, tokens/s, memory."""
     from roofline_cli.chips import find_chip
     from roofline_cli.predict_model_view import comparison_json, prediction_json, print_comparison, print_prediction
+    from roofline_cli.predict_strategy import print_claims, print_gain, print_strategy, strategy_json, strategy_plans
     from roofline_cli.screen import show_json
     from roofline_model.decoder.format_plan import AS_PUBLISHED
     from roofline_model.decoder.llm import predict_model
@@ -105,7 +117,11 @@ def predict_model_command(
         raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
     link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
     parallel = Parallel(parse_size("--tensor-parallel", tensor_parallel), link)
-    plans = split_list(formats) or [AS_PUBLISHED]
+    strategies = strategy_plans(strategy, shape, chip)
+    if strategies and (kv is not None or exceptions):
+        raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
+    named = split_list(formats) or ([] if strategies else [AS_PUBLISHED])
+    plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
     found = [
         predict_model(
@@ -116,10 +132,23 @@ def predict_model_command(
         )
         for plan in plans for size in batches
     ]  # fmt: skip
+    used = [(strategies[one.plan.label][0], one) for one in found[: len(strategies) * len(batches)]]
+    if as_json:
+        document = comparison_json(found, chip) if len(found) > 1 else prediction_json(found[0], chip)
+        if used:
+            document["strategies"] = [strategy_json(config, one, chip) for config, one in used]
+        show_json(document)
+        return
     if len(found) > 1:
-        show_json(comparison_json(found, chip)) if as_json else print_comparison(found, chip, hw)
+        print_comparison(found, chip, hw)
     else:
-        show_json(prediction_json(found[0], chip)) if as_json else print_prediction(found[0], chip, hw)
+        print_prediction(found[0], chip, hw)
+    for config, _ in strategies.values() if len(found) == 1 else ():
+        print_strategy(config, chip)
+    for config, one in used:
+        print_gain(config, one, chip)
+    for config, _ in strategies.values():
+        print_claims(config)
 
 
 def _link_bytes_per_s(text: str) -> float:

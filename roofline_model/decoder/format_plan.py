@@ -120,7 +120,7 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     plan = FormatPlan(
         PartFormats(shape.weight_format, narrow), kv or wide, wide, tuple(exceptions), label=_published_label(shape)
     )
-    return _checked(plan, shape)
+    return checked_plan(plan, shape)
 
 
 def plan_from_text(
@@ -149,7 +149,7 @@ def plan_from_text(
     named = {part for one in added for part in one.parts if one.first_layer_index is None}
     kept = tuple(one for one in plan.exceptions if not set(one.parts) & named)
     label = " ".join([plan.label, *(item.strip() for item in exceptions)])
-    return _checked(FormatPlan(plan.base, plan.kv, plan.wide, (*kept, *added), label=label), shape)
+    return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*kept, *added), label=label), shape)
 
 
 def _published_label(shape: ModelShape) -> str:
@@ -236,14 +236,14 @@ def _check_overlaps(exceptions: Iterable[FormatException]) -> None:
                 )
 
 
-def _checked(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
-    """Raise `InvalidValueError` for formats no kernel can combine, naming the part."""
+def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
+    """Return the plan; raise `InvalidValueError` for formats no kernel can combine, naming the part."""
     wide = get_format(plan.wide)
     if not is_wide_float(wide):
         raise InvalidValueError(f"the residual stream needs a float of 16 bits or more, got {wide.key}")
-    named = [("weights", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.name != "kv")]
+    named = [("formats", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.name != "kv")]
     for name, formats in named:
-        _check_pair(name, get_format(formats.weights), get_format(formats.activations))
+        check_pair(name, get_format(formats.weights), get_format(formats.activations))
     caches = [plan.kv, *(one.formats.weights for one in plan.exceptions if one.name == "kv")]
     for key in caches:
         if get_format(key).element_bits > wide.element_bits:
@@ -257,7 +257,8 @@ def _checked(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
     return plan
 
 
-def _check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> None:
+def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> None:
+    """Raise `InvalidValueError` for a weight and an activation that no kernel multiplies; `name` is the part's."""
     activation_format(f"{name}: activations", activations)
     product_format(f"{name}: activations", activations, "weights", weights)
     if weights.element_bits > activations.element_bits:

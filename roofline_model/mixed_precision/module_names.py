@@ -1,0 +1,88 @@
+"""From the name of a module in a Hugging Face model to the operators of a strategy, and so to its formats.
+
+Names as the families of `transformers` use them: Llama, Mistral, Qwen, Gemma, Phi, DeepSeek, GPT-NeoX, OPT, Falcon, MPT,
+GPT-2, BERT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from roofline_model.decoder.format_plan import PartFormats
+from roofline_model.errors import UnsupportedError
+from roofline_model.formats import get_format
+from roofline_model.mixed_precision.config import MixedPrecisionConfig
+from roofline_model.mixed_precision.operator_type import OperatorType
+from roofline_model.ops.operand_formats import is_wide_float
+
+_Q, _K, _V, _O = OperatorType.Q_PROJ, OperatorType.K_PROJ, OperatorType.V_PROJ, OperatorType.O_PROJ
+_GATE, _UP, _DOWN = OperatorType.FFN_GATE, OperatorType.FFN_UP, OperatorType.FFN_DOWN
+
+_ATTENTION = {
+    "q_proj": (_Q,), "k_proj": (_K,), "v_proj": (_V,), "o_proj": (_O,), "out_proj": (_O,), "dense": (_O,), "c_proj": (_O,),
+    "query": (_Q,), "key": (_K,), "value": (_V,),
+    "qkv_proj": (_Q, _K, _V), "query_key_value": (_Q, _K, _V), "c_attn": (_Q, _K, _V), "wqkv": (_Q, _K, _V),
+    "q_a_proj": (_Q,), "q_b_proj": (_Q,), "kv_a_proj_with_mqa": (_K, _V), "kv_b_proj": (_K, _V),
+}  # fmt: skip
+_FFN = {
+    "gate_proj": (_GATE,), "up_proj": (_UP,), "down_proj": (_DOWN,), "gate_up_proj": (_GATE, _UP),
+    "w1": (_GATE,), "w3": (_UP,), "w2": (_DOWN,), "fc1": (_UP,), "fc2": (_DOWN,),
+    "dense_h_to_4h": (_UP,), "dense_4h_to_h": (_DOWN,), "c_fc": (_UP,), "c_proj": (_DOWN,),
+}  # fmt: skip
+_BERT_FFN = {"intermediate": (_UP,), "output": (_DOWN,)}
+"""Parent of a module called `dense`."""
+_HEADS = ("lm_head", "embed_out", "embed_tokens", "wte", "embed_in")
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks)\.(\d+)\.(.+)$")
+_ATTENTION_WORDS = ("attn", "attention")
+
+
+def operators_of_module(name: str) -> tuple[tuple[OperatorType, ...], int | None]:
+    """Return the operators a module computes, and its layer; no operators for a module that is none of the thirteen.
+
+    `model.layers.3.mlp.gate_up_proj` → gate and up, 3; `lm_head` → embeddings, None.
+    """
+    leaf = name.rpartition(".")[2].lower()
+    if leaf in _HEADS:
+        return (OperatorType.EMBEDDINGS,), None
+    found = _LAYER.search(name)
+    if found is None or len(found[1]) > 5:
+        return (), None
+    inside = found[2].split(".")[:-1]
+    is_attention = any(word in part for part in inside for word in _ATTENTION_WORDS)
+    # The block decides between names that both use (GPT-2's c_proj); OPT's fc1 stands outside either.
+    operators = (_ATTENTION if is_attention else _FFN).get(leaf, ())
+    if leaf == "dense" and inside and not is_attention:
+        operators = _BERT_FFN.get(inside[-1], ())
+    return operators, int(found[1])
+
+
+def module_formats(config: MixedPrecisionConfig, name: str) -> PartFormats | None:
+    """Return the formats a strategy gives a module, or None for a module that no operator names.
+
+    Raises `UnsupportedError` when one module computes operators of different formats (a fused qkv).
+    """
+    operators, layer = operators_of_module(name)
+    found = [config.formats(operator, layer) for operator in operators]
+    if not found:
+        return None
+    if len(set(found)) > 1:
+        listed = ", ".join(f"{operator.value}={one.label}" for operator, one in zip(operators, found, strict=True))
+        raise UnsupportedError(f"{config.name}: {name} is one matrix, but {listed}; give them one format")
+    return found[0]
+
+
+def strategy_layer_plan(config: MixedPrecisionConfig, names: Iterable[str]) -> dict[str, str]:
+    """Return name → `WEIGHT.ACTIVATION` for the modules that a strategy names, others left out.
+
+    One format alone says that a module is not quantised (`FP16`); a quantised one always has two, because torchao's plans
+    read `INT8` alone as weight-only.
+    """
+    found = {name: module_formats(config, name) for name in names}
+    return {name: _spelled(formats) for name, formats in found.items() if formats is not None}
+
+
+def _spelled(formats: PartFormats) -> str:
+    if is_wide_float(get_format(formats.weights)):
+        return formats.label
+    return f"{formats.weights}.{formats.activations}"
