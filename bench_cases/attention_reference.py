@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bench_cases.held import HeldMatrix
-from bench_cases.kernels.attention_spec import AttentionKernel, Sizes, stored_keys, visible_keys
+from bench_cases.kernels.attention_spec import AttentionKernel, Sizes, stored_keys, value_size, visible_keys
 from bench_cases.reference import sample_index
 from bench_cases.row_reference import largest_row_error
 
@@ -24,7 +24,8 @@ def attention_tolerance(kernel: AttentionKernel, sizes: Sizes) -> float:
 
     FP32: rounding of D + Skv additions, growing like their root. FP16 and BF16: the weights after softmax and the
     result are rounded, in an unfused kernel the scores as well; three times what correct kernels show. FP8 queries: the
-    kernel rounds the weights to E4M3, half a step of which is 2⁻⁴ of a weight; row errors average below that.
+    kernel rounds the weights to E4M3, half a step of which is 2⁻⁴ of a weight, and perhaps the result; row errors average
+    below that.
     """
     if kernel.q == "FP8_E4M3":
         return 2.0**-4
@@ -35,24 +36,28 @@ def attention_tolerance(kernel: AttentionKernel, sizes: Sizes) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AttentionReference:
-    """Sampled rows of O = softmax(Q·Kᵀ/√D)·V in float64. Holds no operand."""
+    """Sampled rows of O = softmax(Q·Kᵀ/√D)·V in float64. Holds no operand.
+
+    D is the width of the rows that are multiplied. (Absorbed MLA divides by the root of an expanded key's width instead:
+    another constant, on which no time depends.)
+    """
 
     shape: tuple[int, int, int, int]
-    """B, Hq, Sq, D."""
+    """B, Hq, Sq, Dv."""
     rows: Tensor
     """Indices into the B·Hq·Sq rows: first, last, and one at random in each equal stretch, so heads differ."""
     expected: Tensor
-    """(len(rows), D) float64."""
+    """(len(rows), Dv) float64."""
 
     @classmethod
     def of(cls, sizes: Sizes, q: HeldMatrix, k: HeldMatrix, v: HeldMatrix) -> AttentionReference:
-        """Evaluate the reference of Q (B·Hq·Sq, D), K and V (B·Hkv·stored keys, D) as they are now."""
+        """Evaluate the reference of Q (B·Hq·Sq, D), K (B·Hkv·stored keys, D) and V (…, Dv) as they are now."""
         Hq, Hkv, Sq, D = (sizes[letter] for letter in ("Hq", "Hkv", "Sq", "D"))
-        keys = stored_keys(sizes)
-        most = min(MAX_ROWS, max(LEAST_ROWS, MAX_CACHED_ELEMENTS // (2 * keys * D)))
+        keys, width = stored_keys(sizes), value_size(sizes)
+        most = min(MAX_ROWS, max(LEAST_ROWS, MAX_CACHED_ELEMENTS // (keys * (D + width))))
         rows = sample_index(sizes["B"] * Hq * Sq, most)
         queries = q.rows64(rows)
-        expected = torch.empty(len(rows), D, dtype=torch.float64)
+        expected = torch.empty(len(rows), width, dtype=torch.float64)
         for at, row in enumerate(rows.tolist()):
             sequence_head, query = divmod(row, Sq)
             sequence, head = divmod(sequence_head, Hq)
@@ -61,7 +66,7 @@ class AttentionReference:
             index = torch.arange(start + first, start + last)
             weights = torch.softmax(k.rows64(index) @ queries[at] / math.sqrt(D), dim=0)
             expected[at] = weights @ v.rows64(index)
-        return cls((sizes["B"], Hq, Sq, D), rows, expected)
+        return cls((sizes["B"], Hq, Sq, width), rows, expected)
 
     def error(self, output: object) -> float:
         """Return the largest ‖row − reference‖ / ‖reference‖ of the sample; NaN for a wrong shape, NaN or Inf.

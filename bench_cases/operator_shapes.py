@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bench_cases.calibration_shapes import BLOCK_SIZES, ORIGIN, ROW_SIZES
 from bench_cases.shapes import Device, models_of
 from roofline_model.decoder.model_shapes import ModelShape
 
@@ -37,6 +38,8 @@ def operator_shapes(text: str, device: Device = "cpu") -> tuple[OperatorShape, .
     name = text.strip().lower()
     if name == "quick":
         return tuple(_quick(device))
+    if name == "calibration":
+        return tuple(_calibration())
     rows = FULL_ROWS if name == "full" else STANDARD_ROWS
     found: dict[tuple[str, Sizes], OperatorShape] = {}
     for shape in _model_operators(models_of(text), rows):
@@ -80,6 +83,14 @@ def _quick(device: Device) -> Iterator[OperatorShape]:
         yield _block(1, 2048, 5632, "tinyllama feed-forward", only)
     yield _plain("quantize", rows, 4096, "llama-3-8b activation", only)
     yield _plain("dequantize", rows, 4096, "llama-3-8b activation", only)
+
+
+def _calibration() -> Iterator[OperatorShape]:
+    only = ("BF16", "INT8", "FP8_E4M3")
+    for op, sizes in ROW_SIZES.items():
+        yield from (_plain(op, rows, width, ORIGIN, only) for rows, width in sizes)
+    for block in BLOCK_SIZES:
+        yield _block(*block, ORIGIN, only)
 
 
 def _plain(op: str, rows: int, width: int, origin: str, formats: tuple[str, ...] | None = None) -> OperatorShape:

@@ -40,7 +40,7 @@ _MODE_MEANINGS = {
     "burst": "short, after recovery",
     "sustained": "power and clock flat",
 }
-_TEXT_COLUMNS = ("weight.act", "kernel", "bound")
+_TEXT_COLUMNS = ("formats", "kernel", "bound")
 _LEAVING = ("roof", "expected", "rate", "exp.err")
 """What leaves a narrow table, in this order: first what other columns imply (`roof` is `error` plus one, `expected` is the
 median and `exp.err`)."""
@@ -199,7 +199,7 @@ def _cells(row: _CaseRow) -> dict[str, str]:
     if error is None or len(row.records) > 1:
         error = None if row.roof_share_ratio is None else row.roof_share_ratio - 1
     return {
-        "weight.act": row.case.format_label or "–",
+        "formats": row.case.format_label or "–",
         "kernel": row.case.kernel,
         "median": format_time(median_s),
         "±": _plus_minus(row),
@@ -258,7 +258,7 @@ def _fitted(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
         rows = _shortened(rows)
     if _width(rows) > width:
         rows = [{**row, "bound": row["bound"].replace("memory", "mem").replace("compute", "comp")} for row in rows]
-    for column in ("kernel", "weight.act"):
+    for column in ("kernel", "formats"):
         excess = _width(rows) - width
         if excess > 0:
             keep = max(10, max(len(row[column]) for row in rows) - excess)
@@ -267,7 +267,7 @@ def _fitted(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
 
 
 def _shortened(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{**row, "weight.act": _short_formats(row["weight.act"])} for row in rows]
+    return [{**row, "formats": _short_formats(row["formats"])} for row in rows]
 
 
 def _without(row: dict[str, str], columns: Iterable[str]) -> dict[str, str]:

@@ -97,8 +97,8 @@ def format_pair(text: str) -> tuple[NumberFormat, NumberFormat]:
     try:
         both = get_format(text)
     except UnknownNameError:
-        weight, dot, activation = text.partition(".")
-        if not dot:
+        weight, _, activation = text.partition(".")
+        if not (weight and activation):
             raise
         return get_format(weight), get_format(activation)
     return both, both

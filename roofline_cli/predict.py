@@ -167,9 +167,7 @@ def predict_table(
         reason = "" if expected is not None else why_no_expected(work, hardware)
         rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup, expected, reason))
     if not rows:
-        raise UnsupportedError(
-            f"{hardware.key} declares none of the default formats. Declared: {', '.join(sorted(hardware.paths)) or 'none'}; name some with --formats"
-        )
+        raise prediction_rows.no_default_format(hardware)
     return PredictionTable(hardware, asked, shape, baseline, tuple(rows), tuple(left_out))
 
 

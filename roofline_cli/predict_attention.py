@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.options import (
-    FormatsFileOption,
-    HardwareOption,
-    JsonOption,
-    format_pair,
-    pair_label,
-    parse_size,
-    register_formats,
-    split_list,
+from roofline_cli.layer_table import (
+    LayerTable,
+    LeftOut,
+    Request,
+    asked_pairs,
+    layer_json,
+    layer_table,
+    print_layer_table,
 )
-from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+from roofline_cli.options import FormatsFileOption, HardwareOption, JsonOption, parse_size
+from roofline_cli.screen import Column, show_json
 
 if TYPE_CHECKING:
+    from roofline_cli.layer_table import Pair
     from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.formats import NumberFormat
-    from roofline_model.hardware import Device
     from roofline_model.operators import Operator
     from roofline_model.ops.operator_sequence import SequencePrediction
     from roofline_model.roofline import Prediction
@@ -106,8 +105,6 @@ def predict_attention(
 
     softmax(Q·Kᵀ)·V as one kernel that reads Q, K and V once, beside the three kernels that it replaces.
     """
-    from roofline_cli.chips import find_chip
-
     query_heads, new = parse_size("--heads", heads), parse_size("--q-len", q_len)
     letters = (
         ("B", parse_size("--batch", batch)), ("Hq", query_heads),
@@ -120,168 +117,105 @@ def predict_attention(
         None if window is None else parse_size("--window", window),
         None if page_tokens is None else parse_size("--page-tokens", page_tokens),
     )  # fmt: skip
-    own = register_formats(formats_file)
-    chip = find_chip(hw)
-    rows, left_out = attention_rows(chip, shape, split_list(formats), own)
-    if as_json:
-        show_json(attention_json(chip, shape, rows, left_out))
-    else:
-        _print(chip, hw, shape, rows, left_out)
+    table = attention_table(Request.read(hw, formats, formats_file), shape)
+    show_json(attention_json(shape, table)) if as_json else _print(shape, table)
 
 
-def attention_rows(
-    hardware: Device, shape: AttentionShape, formats: list[str] | None, own: Sequence[NumberFormat] = ()
-) -> tuple[list[AttentionRow], tuple[tuple[str, str], ...]]:
-    """Predict one shape in the formats asked for, else in the default ones and caches in the user's `own`.
-
-    A default format that the chip cannot compute is left out with its reason; one that was asked for by name raises
-    `UnsupportedError`.
-    """
-    from roofline_cli.prediction_rows import baseline_format, declares_all
-    from roofline_model.errors import UnsupportedError
+def attention_table(request: Request, shape: AttentionShape) -> LayerTable[AttentionRow]:
+    """Predict one shape in the formats asked for, else in the default ones and with caches in the user's own."""
     from roofline_model.expected.predict import predict_expected, why_no_expected
-    from roofline_model.formats import get_format
     from roofline_model.ops.attention_ops import attention, unfused_attention_parts
     from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
 
-    base = baseline_format(hardware)
-    left_out: list[tuple[str, str]] = []
-    if formats is None:
-        wide = get_format(base or "FP16")
-        pairs = [(wide, wide)]
-        fp8 = get_format("FP8_E4M3")
-        if declares_all(hardware, fp8.key):
-            pairs.append((fp8, fp8))
-        else:
-            left_out.append(
-                (fp8.key, f"{hardware.key} declares no {fp8.key} rate (an FP8 cache is widened, see below)")
-            )
-        pairs += [(get_format(name), wide) for name in CACHE_FORMATS] + [(fmt, wide) for fmt in own]
-    else:
-        pairs = [format_pair(name) for name in formats]
-
+    hardware = request.hardware
     letters: dict[str, Any] = dict(shape.letters)
     mask: dict[str, Any] = {"causal": shape.is_causal, "window": shape.window_size}
 
     def fused(cache: NumberFormat, query: NumberFormat) -> Operator:
         return attention(**letters, q=query, kv=cache, page_tokens=shape.page_size, **mask)
 
-    base_s = None
-    if base is not None:
-        base_s = predict_operator(fused(get_format(base), get_format(base)), hardware).time_s
-    rows: list[AttentionRow] = []
-    for cache, query in pairs:
-        work, label = fused(cache, query), pair_label((cache, query))
-        try:
-            prediction = predict_operator(work, hardware)
-            unfused = predict_sequence(unfused_attention_parts(**letters, q=query, kv=cache, **mask), hardware)
-        except UnsupportedError as error:
-            if formats is not None:
-                raise
-            left_out.append((label, str(error)))
-            continue
+    def ideal(cache: NumberFormat, query: NumberFormat) -> Prediction:
+        return predict_operator(fused(cache, query), hardware)
+
+    def row(label: str, pair: Pair, found: Prediction, speedup_ratio: float | None) -> AttentionRow:
+        cache, query = pair
+        work = fused(cache, query)
+        unfused = predict_sequence(unfused_attention_parts(**letters, q=query, kv=cache, **mask), hardware)
         expected = predict_expected(work, hardware)
         why = "" if expected is not None else why_no_expected(work, hardware)
-        speedup = None if base_s is None else base_s / prediction.time_s
-        rows.append(AttentionRow(label, work, prediction, unfused, speedup, expected, why))
-    if not rows:
-        raise UnsupportedError(
-            f"{hardware.key} declares none of the default formats. Declared: {', '.join(sorted(hardware.paths)) or 'none'}; name some with --formats"
-        )
-    return rows, tuple(left_out)
+        return AttentionRow(label, work, found, unfused, speedup_ratio, expected, why)
+
+    asked = asked_pairs(request, "cache", "query")
+    pairs, left_out = _default_pairs(request) if asked is None else (asked, [])
+    return layer_table(request, pairs, left_out, ideal, row)
 
 
-def _print(
-    hardware: Device, asked: str, shape: AttentionShape, rows: list[AttentionRow], left_out: tuple[tuple[str, str], ...]
-) -> None:
+def _default_pairs(request: Request) -> tuple[list[Pair], list[LeftOut]]:
+    """Return 16 bits, FP8 where the chip multiplies in it, then narrower caches under 16-bit queries."""
+    from roofline_cli.prediction_rows import declares_all
+    from roofline_model.formats import get_format
+
+    hardware, wide, fp8 = request.hardware, request.wide, get_format("FP8_E4M3")
+    pairs, left_out = [(wide, wide)], list[LeftOut]()
+    if declares_all(hardware, fp8.key):
+        pairs.append((fp8, fp8))
+    else:
+        left_out.append((fp8.key, f"{hardware.key} declares no {fp8.key} rate (an FP8 cache is widened, see below)"))
+    pairs += [(get_format(name), wide) for name in CACHE_FORMATS] + [(fmt, wide) for fmt in request.own]
+    return pairs, left_out
+
+
+def _print(shape: AttentionShape, table: LayerTable[AttentionRow]) -> None:
     from roofline_cli.numbers import decimal_bytes, intensity, paired_times, speedup
-    from roofline_cli.prediction_rows import (
-        baseline_format,
-        expected_interval,
-        note_numbers,
-        print_notes,
-        provenance_sentence,
-    )
+    from roofline_cli.prediction_rows import baseline_format, expected_interval
 
-    notes: list[str] = []
+    rows = table.rows
     ideal = [row.prediction.time_s for row in rows]
     fused, unfused = paired_times(ideal, [row.unfused.time_s for row in rows])
     _, expected = paired_times(ideal, [row.expected.time_s if row.expected else None for row in rows])
-    lines: list[list[Cell]] = []
-    for row, time, apart, reached in zip(rows, fused, unfused, expected, strict=True):
-        found = row.prediction
-        lines.append(
-            [
-                row.label,
-                decimal_bytes(row.cache_bytes),
-                time,
-                reached,
-                expected_interval(row.expected),
-                apart,
-                intensity(found.intensity_flop_per_byte),
-                intensity(found.critical_intensity_flop_per_byte),
-                speedup(row.speedup_ratio),
-                found.bound,
-                found.path,
-                note_numbers(found.notes, notes),
-            ]
-        )
+    cells = [
+        [
+            row.label, decimal_bytes(row.cache_bytes), time, reached, expected_interval(row.expected), apart,
+            intensity(row.prediction.intensity_flop_per_byte), intensity(row.prediction.critical_intensity_flop_per_byte),
+            speedup(row.speedup_ratio), row.prediction.bound, row.prediction.path,
+        ]
+        for row, time, apart, reached in zip(rows, fused, unfused, expected, strict=True)
+    ]  # fmt: skip
     columns = (
         Column("Format"), Column("K and V", "right", drop=6), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
         Column("80 % within", "right", drop=1, hide_empty=True), Column("Unfused", "right", drop=3), Column("AI", "right"),
-        Column("Critical AI", "right", drop=4), Column(f"vs {baseline_format(hardware) or '16-bit'}", "right"), Column("Bound"),
-        Column("Path", drop=5), Column("Notes"),
+        Column("Critical AI", "right", drop=4), Column(f"vs {baseline_format(table.request.hardware) or '16-bit'}", "right"),
+        Column("Bound"), Column("Path", drop=5),
     )  # fmt: skip
-    show_table(columns, lines, title=f"attention {shape.words} on {hardware.key}: {hardware.name}")
-    print_notes(notes, left_out)
-    _print_expected(rows)
-    show_line(
-        f"Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query. {provenance_sentence(rows[0].prediction.provenance, hardware, asked)}",
-        style="dim",
+    remark = (
+        "Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query."
     )
+    print_layer_table(table, f"attention {shape.words}", columns, cells, remark)
 
 
-def _print_expected(rows: list[AttentionRow]) -> None:
-    """Say what the expected times rest on, or once why there are none."""
-    known = [row.expected for row in rows if row.expected is not None]
-    if known:
-        origins = ", ".join(dict.fromkeys(one.provenance for one in known))
-        remarks = "; ".join(dict.fromkeys(note for one in known for note in one.notes))
-        show_line(f"Expected: what a good kernel of that chip reaches, constants {origins}. {remarks}".rstrip())
-    for reason in dict.fromkeys(row.no_expected_reason for row in rows if row.expected is None):
-        show_line(f"  {reason}")
-
-
-def attention_json(
-    hardware: Device, shape: AttentionShape, rows: list[AttentionRow], left_out: tuple[tuple[str, str], ...]
-) -> dict[str, Any]:
+def attention_json(shape: AttentionShape, table: LayerTable[AttentionRow]) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
-    from roofline_cli.prediction_rows import baseline_format, expected_json, timing_json
 
-    return {
-        "hardware": hardware.key,
-        "hardware_name": hardware.name,
-        "is_placeholder": hardware.is_placeholder,
-        "op": "attention",
+    def formats(row: AttentionRow) -> dict[str, Any]:
+        named = dict(row.work.formats)
+        return {
+            "kv_format": named["kv"],
+            "activation_format": named["q"],
+            "output_format": named["o"],
+            "kv_read_bytes": row.cache_bytes,
+        }
+
+    def details(row: AttentionRow) -> dict[str, Any]:
+        return {
+            "unfused_time_s": row.unfused.time_s,
+            "memory_level": row.prediction.memory_level,
+            "model_version": row.prediction.model_version,
+        }
+
+    asked = {
         **dict(shape.letters),
         "causal": shape.is_causal,
         "window": shape.window_size,
         "page_tokens": shape.page_size,
-        "baseline_format": baseline_format(hardware),
-        "predictions": [
-            {
-                "format": row.label,
-                "kv_format": dict(row.work.formats)["kv"],
-                "activation_format": dict(row.work.formats)["q"],
-                "output_format": dict(row.work.formats)["o"],
-                "kv_read_bytes": row.cache_bytes,
-                **timing_json(row.prediction, row.speedup_ratio),
-                **expected_json(row.expected, row.no_expected_reason),
-                "unfused_time_s": row.unfused.time_s,
-                "memory_level": row.prediction.memory_level,
-                "model_version": row.prediction.model_version,
-            }
-            for row in rows
-        ],
-        "left_out": [{"format": label, "reason": reason} for label, reason in left_out],
     }
+    return layer_json(table, "attention", asked, formats, details)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli.layer_table import (
+    LayerTable,
+    LeftOut,
+    Request,
+    asked_pairs,
+    layer_json,
+    layer_table,
+    print_layer_table,
+)
 from roofline_cli.options import (
     FormatsFileOption,
     FormatsOption,
@@ -15,18 +23,16 @@ from roofline_cli.options import (
     JsonOption,
     format_pair,
     operands_label,
-    pair_label,
     parse_size,
-    register_formats,
-    split_list,
 )
-from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+from roofline_cli.screen import Column, show_json
 
 if TYPE_CHECKING:
+    from roofline_cli.layer_table import Pair
+    from roofline_model.decoder.step_expected import ExpectedSequence, KernelExpectation
     from roofline_model.formats import NumberFormat
-    from roofline_model.hardware import Device
     from roofline_model.operators import Operator
-    from roofline_model.ops.operator_sequence import SequencePrediction
+    from roofline_model.ops.operator_sequence import PartPrediction, SequencePrediction
 
 DEFAULT_PAIRS = ("FP8_E4M3", "INT8", "NVFP4")
 """Formats of weights and activations together, shown by default behind 16 bits; weight-only INT8 and INT4 follow."""
@@ -53,6 +59,17 @@ class BlockRow:
     activation_format: str
     prediction: SequencePrediction
     speedup_ratio: float | None
+    kernels: tuple[KernelExpectation | None, ...]
+    """Expected time of each kernel of `prediction`; None for one that has none."""
+    no_expected_reason: str
+    """Which kernel has no expected time, and why; empty when all have."""
+
+    @property
+    def expected(self) -> ExpectedSequence | None:
+        """What good kernels reach one after the other; None when one of them has no expected time: a part is no whole."""
+        from roofline_model.decoder.step_expected import expected_sequence
+
+        return expected_sequence(self.kernels)
 
 
 def predict_ffn(
@@ -77,64 +94,55 @@ def predict_ffn(
     as_json: JsonOption = False,
 ) -> None:
     """Predict a feed-forward block, kernel by kernel."""
-    from roofline_cli.chips import find_chip
-
     shape = BlockShape(
         parse_size("--tokens", tokens), parse_size("--hidden", hidden), parse_size("--ffn-dim", ffn_dim), gate, fused, dynamic
     )  # fmt: skip
-    own = register_formats(formats_file)
-    chip = find_chip(hw)
-    rows, left_out = block_rows(chip, shape, split_list(formats), own)
-    if as_json:
-        show_json(block_json(chip, shape, rows, left_out))
-    else:
-        _print(chip, hw, shape, rows, left_out)
+    table = block_table(Request.read(hw, formats, formats_file), shape)
+    show_json(block_json(shape, table)) if as_json else _print(shape, table)
 
 
-def block_rows(
-    hardware: Device, shape: BlockShape, formats: list[str] | None, own: Sequence[NumberFormat] = ()
-) -> tuple[list[BlockRow], tuple[tuple[str, str], ...]]:
-    """Predict one block in the formats asked for, else in the default ones and with weights in the user's `own`.
+def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
+    """Predict one block in the formats asked for, else in the default ones and with weights in the user's own.
 
-    A default format that the chip does not declare is left out with its reason; one that was asked for by name raises
-    `UnsupportedError` when it cannot be computed. Cast kernels are counted where activations are narrower than 16 bits.
+    Cast kernels are counted where activations are narrower than 16 bits; raises `InvalidValueError` when they were asked
+    for and none are.
     """
-    from roofline_cli.prediction_rows import baseline_format, declares_all
-    from roofline_model.errors import InvalidValueError, UnsupportedError
-    from roofline_model.formats import get_format
+    from roofline_model.decoder.decoder_step import StepKernel
+    from roofline_model.decoder.step_expected import expected_kernels, why_no_kernels
+    from roofline_model.errors import InvalidValueError
     from roofline_model.ops.operator_sequence import predict_sequence
 
-    base = baseline_format(hardware)
-    wide = get_format(base or "FP16")
-    left_out: list[tuple[str, str]] = []
-    if formats is None:
-        narrow = [name for name in DEFAULT_PAIRS if declares_all(hardware, name)]
-        left_out += [(name, f"{hardware.key} declares no {name} rate") for name in DEFAULT_PAIRS if name not in narrow]
-        pairs = [(wide, wide), *(format_pair(name) for name in narrow)]
-        pairs += [(get_format(name), wide) for name in ("INT8", "INT4")] + [(fmt, wide) for fmt in own]
-    else:
-        pairs = [format_pair(name) for name in formats]
+    hardware, asked = request.hardware, asked_pairs(request, "weight", "activation")
+    pairs, left_out = _default_pairs(request) if asked is None else (asked, [])
     if shape.has_cast_kernels and not any(_is_narrow(activation) for _, activation in pairs):
         raise InvalidValueError(
             "--dynamic-activation-quantization needs a format with activations narrower than 16 bits; add one to --formats, e.g. FP8"
         )
-    base_s = None if base is None else predict_sequence(_parts(shape, wide, wide), hardware).time_s
-    rows: list[BlockRow] = []
-    for weight, activation in pairs:
-        try:
-            found = predict_sequence(_parts(shape, weight, activation), hardware)
-        except UnsupportedError as error:
-            if formats is not None:
-                raise
-            left_out.append((pair_label((weight, activation)), str(error)))
-            continue
-        ratio = None if base_s is None else base_s / found.time_s
-        rows.append(BlockRow(pair_label((weight, activation)), weight.key, activation.key, found, ratio))
-    if not rows:
-        raise UnsupportedError(
-            f"{hardware.key} declares none of the default formats. Declared: {', '.join(sorted(hardware.paths)) or 'none'}; name some with --formats"
-        )
-    return rows, tuple(left_out)
+
+    def ideal(weight: NumberFormat, activation: NumberFormat) -> SequencePrediction:
+        return predict_sequence(_parts(shape, weight, activation), hardware)
+
+    def row(label: str, pair: Pair, found: SequencePrediction, speedup_ratio: float | None) -> BlockRow:
+        weight, activation = pair
+        steps = [StepKernel(part.name, part.work, 1) for part in found.parts]
+        kernels = expected_kernels(steps, hardware)
+        why = why_no_kernels(steps, hardware) if None in kernels else ""
+        return BlockRow(label, weight.key, activation.key, found, speedup_ratio, kernels, why)
+
+    return layer_table(request, pairs, left_out, ideal, row)
+
+
+def _default_pairs(request: Request) -> tuple[list[Pair], list[LeftOut]]:
+    """Return 16 bits, the formats that the chip multiplies in, then weight-only ones."""
+    from roofline_cli.prediction_rows import declares_all
+    from roofline_model.formats import get_format
+
+    hardware, wide = request.hardware, request.wide
+    narrow = [name for name in DEFAULT_PAIRS if declares_all(hardware, name)]
+    left_out = [(name, f"{hardware.key} declares no {name} rate") for name in DEFAULT_PAIRS if name not in narrow]
+    pairs = [(wide, wide), *(format_pair(name) for name in narrow)]
+    pairs += [(get_format(name), wide) for name in ("INT8", "INT4")] + [(fmt, wide) for fmt in request.own]
+    return pairs, left_out
 
 
 def _is_narrow(fmt: NumberFormat) -> bool:
@@ -150,88 +158,81 @@ def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) ->
     )  # fmt: skip
 
 
-def _print(
-    hardware: Device, asked: str, shape: BlockShape, rows: list[BlockRow], left_out: tuple[tuple[str, str], ...]
-) -> None:
-    from roofline_cli.numbers import MISSING, common_time, intensity, speedup
-    from roofline_cli.prediction_rows import baseline_format, note_numbers, print_notes, provenance_sentence
+def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
+    from roofline_cli.numbers import MISSING, common_time, intensity, paired_times, speedup
+    from roofline_cli.prediction_rows import baseline_format, expected_interval
 
-    notes: list[str] = []
+    rows = table.rows
     # The row with cast kernels has all the others', in the order they run.
     kernels = max(([part.name for part in row.prediction.parts] for row in rows), key=len)
     of_kernel = [{part.name: part.prediction.time_s for part in row.prediction.parts} for row in rows]
     shown = [common_time([times.get(name) for times in of_kernel]) for name in kernels]
-    times = common_time([row.prediction.time_s for row in rows])
-    lines: list[list[Cell]] = []
-    for index, row in enumerate(rows):
-        found = row.prediction
-        lines.append(
-            [
-                row.label,
-                operands_label(row.weight_format, row.activation_format),
-                times[index],
-                *(column[index] or MISSING for column in shown),
-                intensity(found.intensity_flop_per_byte),
-                speedup(row.speedup_ratio),
-                found.bound,
-                found.path,
-                note_numbers(found.notes, notes),
-            ]
-        )
+    whole = [row.expected for row in rows]
+    ideal, expected = paired_times(
+        [row.prediction.time_s for row in rows], [one.time_s if one else None for one in whole]
+    )
+    cells = [
+        [
+            row.label, operands_label(row.weight_format, row.activation_format), ideal[index], expected[index],
+            expected_interval(whole[index]), *(column[index] or MISSING for column in shown),
+            intensity(row.prediction.intensity_flop_per_byte), speedup(row.speedup_ratio), row.prediction.bound,
+            row.prediction.path,
+        ]
+        for index, row in enumerate(rows)
+    ]  # fmt: skip
     columns = (
-        Column("Format"), Column("Operands"), Column("Time", "right"), *(Column(name, "right", drop=2) for name in kernels), Column("AI", "right"),
-        Column(f"vs {baseline_format(hardware) or '16-bit'}", "right"), Column("Bound"), Column("Path", drop=1), Column("Notes"),
+        Column("Format"), Column("Operands", drop=3), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
+        Column("80 % within", "right", drop=1, hide_empty=True), *(Column(name, "right", drop=5) for name in kernels),
+        Column("AI", "right", drop=2), Column(f"vs {baseline_format(table.request.hardware) or '16-bit'}", "right"),
+        Column("Bound"), Column("Path", drop=4),
     )  # fmt: skip
     kind = "gated" if shape.is_gated else "without a gate"
-    title = f"ffn ({kind}) of {shape.tokens_count} token{'' if shape.tokens_count == 1 else 's'}, {shape.hidden_size} to {shape.ffn_size} and back, on {hardware.key}: {hardware.name}"
-    show_table(columns, lines, title=title)
-    print_notes(notes, left_out)
-    show_line(
-        f"Ideal times (speed of light), one kernel after the other; AI in FLOP/byte. {provenance_sentence(rows[0].prediction.provenance, hardware, asked)}",
-        style="dim",
-    )
+    plural = "" if shape.tokens_count == 1 else "s"
+    title = f"ffn ({kind}) of {shape.tokens_count} token{plural}, {shape.hidden_size} to {shape.ffn_size} and back,"
+    remark = "Ideal is the speed of light, of each kernel and of all one after the other; AI in FLOP/byte."
+    print_layer_table(table, title, columns, cells, remark)
 
 
-def block_json(
-    hardware: Device, shape: BlockShape, rows: list[BlockRow], left_out: tuple[tuple[str, str], ...]
-) -> dict[str, Any]:
+def block_json(shape: BlockShape, table: LayerTable[BlockRow]) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
-    from roofline_cli.prediction_rows import baseline_format, timing_json
 
-    return {
-        "hardware": hardware.key,
-        "hardware_name": hardware.name,
-        "is_placeholder": hardware.is_placeholder,
-        "op": "ffn",
+    def formats(row: BlockRow) -> dict[str, Any]:
+        return {
+            "weight_format": row.weight_format,
+            "activation_format": row.activation_format,
+            "operands": operands_label(row.weight_format, row.activation_format),
+        }
+
+    def details(row: BlockRow) -> dict[str, Any]:
+        parts = row.prediction.parts
+        return {
+            "model_version": parts[0].prediction.model_version,
+            "kernels": [_kernel_json(part, one) for part, one in zip(parts, row.kernels, strict=True)],
+        }
+
+    asked = {
         "tokens": shape.tokens_count,
         "hidden": shape.hidden_size,
         "ffn_dim": shape.ffn_size,
         "is_gated": shape.is_gated,
         "is_fused": shape.is_fused,
         "dynamic_activation_quantization": shape.has_cast_kernels,
-        "baseline_format": baseline_format(hardware),
-        "predictions": [
-            {
-                "format": row.label,
-                "weight_format": row.weight_format,
-                "activation_format": row.activation_format,
-                "operands": operands_label(row.weight_format, row.activation_format),
-                **timing_json(row.prediction, row.speedup_ratio),
-                "model_version": row.prediction.parts[0].prediction.model_version,
-                "kernels": [
-                    {
-                        "name": part.name,
-                        "op": part.work.op,
-                        "time_s": part.prediction.time_s,
-                        "bound": part.prediction.bound,
-                        "flops": part.prediction.flops,
-                        "read_bytes": part.prediction.read_bytes,
-                        "write_bytes": part.prediction.write_bytes,
-                    }
-                    for part in row.prediction.parts
-                ],
-            }
-            for row in rows
-        ],
-        "left_out": [{"format": label, "reason": reason} for label, reason in left_out],
+    }
+    return layer_json(table, "ffn", asked, formats, details)
+
+
+def _kernel_json(part: PartPrediction, expected: KernelExpectation | None) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "op": part.work.op,
+        "time_s": part.prediction.time_s,
+        "bound": part.prediction.bound,
+        "flops": part.prediction.flops,
+        "read_bytes": part.prediction.read_bytes,
+        "write_bytes": part.prediction.write_bytes,
+        "expected_s": None if expected is None else expected.time_s,
+        "expected_low_s": None if expected is None else expected.low_s,
+        "expected_high_s": None if expected is None else expected.high_s,
+        "expected_binding": None if expected is None else expected.binding,
+        "expected_provenance": None if expected is None else expected.provenance,
     }

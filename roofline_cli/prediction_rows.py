@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from roofline_cli.screen import show_line
 
 if TYPE_CHECKING:
+    from roofline_model.decoder.step_expected import ExpectedSequence
+    from roofline_model.errors import UnsupportedError
     from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.hardware import Device
     from roofline_model.ops.operator_sequence import SequencePrediction
@@ -21,6 +23,16 @@ def baseline_format(hardware: Device) -> str | None:
 def declares_all(hardware: Device, *formats: str) -> bool:
     """Return True when the chip's file has a rate or a path for every one of these formats."""
     return all(hardware.declares(name) for name in formats)
+
+
+def no_default_format(hardware: Device) -> UnsupportedError:
+    """Return the error for a chip that can compute none of the formats shown by default."""
+    from roofline_model.errors import UnsupportedError
+
+    declared = ", ".join(sorted(hardware.paths)) or "none"
+    return UnsupportedError(
+        f"{hardware.key} declares none of the default formats. Declared: {declared}; name some with --formats"
+    )
 
 
 def note_numbers(own: tuple[str, ...], notes: list[str]) -> str:
@@ -46,7 +58,7 @@ def provenance_sentence(weakest: str, hardware: Device, asked: str) -> str:
     return f"The weakest number used is {weakest}: `roofline hardware show {asked}` lists every source."
 
 
-def expected_interval(expected: ExpectedPrediction | None) -> str:
+def expected_interval(expected: ExpectedPrediction | ExpectedSequence | None) -> str:
     """Print the 80 % interval of an expected time in one unit, `55.10–70.20 µs`; missing → `–`."""
     from roofline_cli.numbers import MISSING, common_time
 
@@ -56,7 +68,7 @@ def expected_interval(expected: ExpectedPrediction | None) -> str:
     return f"{low.split()[0]}–{high}" if low.split()[-1] == high.split()[-1] else f"{low}–{high}"
 
 
-def expected_json(expected: ExpectedPrediction | None, reason: str) -> dict[str, Any]:
+def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason: str) -> dict[str, Any]:
     """Return the expected time with its interval, binding term and provenance; null with a reason where there is none."""
     if expected is None:
         return {"expected_s": None, "expected_reason": reason}

@@ -23,6 +23,7 @@ _PUBLIC = {
     "DynamicQuantConfig": "mixed_precision.dynamic_config",
     "ExpectedBatch": "expected.batch",
     "ExpectedPrediction": "expected.predict",
+    "ExpectedSequence": "decoder.step_expected",
     "ExpectedStep": "decoder.step_expected",
     "FORMATS": "formats",
     "FitPlan": "expected.fitting.fit",
@@ -75,6 +76,8 @@ _PUBLIC = {
     "error_ratio": "roofline",
     "expected_attention": "expected.attention.model",
     "expected_gemm": "expected.gemm.model",
+    "expected_kernels": "decoder.step_expected",
+    "expected_sequence": "decoder.step_expected",
     "expected_step": "decoder.step_expected",
     "explain_gap": "gap",
     "ffn": "ops.layer_ops",
@@ -161,6 +164,7 @@ _PUBLIC = {
     "unfused_attention_parts": "ops.attention_ops",
     "validate_strategy": "mixed_precision.chip_check",
     "why_no_expected": "expected.predict",
+    "why_no_kernels": "decoder.step_expected",
     "write_strategy": "mixed_precision.strategy_file",
 }
 

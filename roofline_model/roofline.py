@@ -15,6 +15,7 @@ from roofline_model.errors import InvalidValueError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import ComputePath, Device, Quantity, get_hardware
 from roofline_model.operators import Operator, gemm, gemv
+from roofline_model.seed_names import SeedNames
 
 MODEL_VERSION = "ideal-2"
 """Changes whenever the same case would get another ideal time; stored with every prediction.
@@ -30,7 +31,7 @@ Bound = Literal["memory", "compute"]
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(SeedNames):
     """What the ideal roofline says of one call. All SI."""
 
     hardware: str
@@ -70,32 +71,6 @@ class Prediction:
     def rate_flops_per_s(self) -> float:
         """Predicted rate of the whole call."""
         return self.flops / self.time_s
-
-    # Names of the original documents, read-only.
-    @property
-    def predicted_time_us(self) -> float:
-        """Time in µs (seeds' name)."""
-        return self.time_s * 1e6
-
-    @property
-    def predicted_tflops(self) -> float:
-        """Rate in TFLOP/s (seeds' name)."""
-        return self.rate_flops_per_s / 1e12
-
-    @property
-    def bottleneck(self) -> str:
-        """`memory` or `compute` (seeds' name)."""
-        return self.bound
-
-    @property
-    def arithmetic_intensity(self) -> float:
-        """FLOP/byte (seeds' name)."""
-        return self.intensity_flop_per_byte
-
-    @property
-    def critical_ai(self) -> float:
-        """FLOP/byte at the ridge (seeds' name)."""
-        return self.critical_intensity_flop_per_byte
 
 
 @dataclass(frozen=True, slots=True)

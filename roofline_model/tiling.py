@@ -51,7 +51,9 @@ class Tiling:
     output_bytes: float
     """C, written once: compulsory."""
     dram_bytes: float
-    """What the model moves to and from DRAM: what hits the L2 is not in it."""
+    """What the model moves to and from DRAM, operands and output: what hits the L2 is not in it."""
+    operand_dram_bytes: float
+    """The operands' part of it."""
     requested_bytes: float
     """Operand bytes that the blocks ask the L2 for: every tile loads its own rows and columns."""
     l2_hit_ratio: float
@@ -137,6 +139,7 @@ def gemm_tiling(
     dram = float(asked.batch.parts["dram"][0]) * asked.constants.dram_ratio * chip.bandwidth_bytes_per_s
     output = M * N * formats.output_bytes_per_element
     operands = M * K * a_bytes + N * K * b_bytes
+    missed = min(_operand_dram_bytes(asked, M, N, K, cache), dram, operands)
     return Tiling(
         hardware=device.key, M=M, N=N, K=K, formats=f"{named['b']}.{named['a']}", kernel_family=formats.family,
         tile_m=tile_m, tile_n=tile_n, split_count=split, grid_m_count=grid_m, grid_n_count=grid_n,
@@ -146,7 +149,7 @@ def gemm_tiling(
             output_bytes=formats.output_bytes_per_element,
         ),
         is_cold=cache != "warm", operand_bytes=operands, output_bytes=output, dram_bytes=dram,
-        requested_bytes=requested, l2_hit_ratio=max(0.0, 1 - min(dram, operands) / requested),
+        operand_dram_bytes=missed, requested_bytes=requested, l2_hit_ratio=max(0.0, 1 - missed / requested),
         flops=2.0 * M * N * K, peak_flops_per_s=chip.peak_flops_per_s, expected_s=float(asked.batch.time_s[0]),
         low_s=float(asked.batch.low_s[0]), high_s=float(asked.batch.high_s[0]),
         parts_s={name: float(part[0]) for name, part in asked.batch.additive_parts().items()},
@@ -188,6 +191,19 @@ def efficiency_curve(
         2.0 * M * size * K / time_s / peak for size, time_s in zip(columns, asked.batch.time_s.tolist(), strict=True)
     ]
     return EfficiencyCurve(tuple(columns), tuple(reached), tuple(labels), fixed, tuple(shares))
+
+
+def _operand_dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> float:
+    """Return the bytes of A and B that miss the L2; what misses of C is not the operands' doing."""
+    import numpy as np
+
+    from roofline_model.expected.gemm.rotation import COLD, HOT
+    from roofline_model.expected.gemm.work import work_of
+
+    sizes = [np.array([float(size)]) for size in (M, N, K, HOT if cache == "warm" else COLD)]
+    work = work_of(asked.chip, asked.formats, asked.constants, *sizes)
+    activation = M * K * asked.formats.activation_bytes_per_element
+    return float(work.cold_weight_bytes[0] + activation * work.activation_miss[0])
 
 
 def _ask(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_cases.kernels.attention_spec import AttentionRule, Sizes, mask_kind
+from bench_cases.kernels.attention_spec import AttentionRule, Sizes, mask_kind, value_size
 
 
 def no_band_mask(sizes: Sizes) -> str | None:
@@ -22,6 +22,21 @@ def equal_heads(sizes: Sizes) -> str | None:
     return (
         f"has no grouped heads, here {sizes['Hq']} query heads share {sizes['Hkv']}; K and V would have to be repeated"
     )
+
+
+def equal_values(sizes: Sizes) -> str | None:
+    """Refuse values that are narrower than keys."""
+    values = value_size(sizes)
+    if values == sizes["D"]:
+        return None
+    return (
+        f"has one head size, here keys have {sizes['D']} elements and values {values}; values would have to be padded"
+    )
+
+
+def one_query(sizes: Sizes) -> str | None:
+    """Refuse more than one new token: the queries of all heads are taken for queries of one, which needs no mask."""
+    return None if sizes["Sq"] == 1 else f"takes one new token of each sequence, here Sq = {sizes['Sq']}"
 
 
 def head_up_to(most: int) -> AttentionRule:

@@ -1,6 +1,7 @@
 """A kernel of attention, and what it asks of machine and shape. No torch here.
 
-Sizes are those of the case: B, Hq, Hkv, Sq, Skv, D, causal (0 or 1), window (0 = full).
+Sizes are those of the case: B, Hq, Hkv, Sq, Skv, D, causal (0 or 1), window (0 = full), and Dv where the values' heads
+differ from the keys'.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from bench_cases.attention_shapes import AttentionShape
+from bench_cases.attention_shapes import AttentionShape, ValueKind
+from bench_cases.kernels.shape_cases import rule_reason
 from bench_cases.kernels.spec import EMULATED_SUFFIX, QUANTIZE_BYTES_PER_ELEMENT, SOURCE_BYTES_PER_ELEMENT
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
@@ -39,6 +41,8 @@ class AttentionKernel:
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
     rules: tuple[AttentionRule, ...] = ()
+    values: tuple[ValueKind, ...] = ("equal", "narrow")
+    """How values may lie beside the keys; the kernel is not offered for shapes of another kind."""
     is_fused: bool = True
     """False: scores, softmax and the second product are kernels of their own, and counted so."""
     score_bytes_per_pair: int = 0
@@ -61,33 +65,43 @@ class AttentionKernel:
         return self.name.endswith(EMULATED_SUFFIX)
 
     @property
+    def is_latent(self) -> bool:
+        """Whether the values are a part of the keys' rows."""
+        return self.values == ("latent",)
+
+    @property
     def key(self) -> str:
         """Unique among the kernels of all devices."""
         return f"{self.device}-{self.q}.{self.kv}-{self.name}"
 
+    def takes(self, shape: AttentionShape) -> bool:
+        """Return whether the kernel is offered for a shape: its cache format is run, and its values lie as they may."""
+        return shape.values in self.values and (shape.formats is None or self.kv in shape.formats)
+
     def work(self, shape: AttentionShape) -> Operator:
         """Return the counted operator: fused attention, or the three kernels it replaces.
 
-        A kernel that decodes the cache first also pays for writing and reading it decoded.
+        A kernel that decodes the cache first also pays for writing and reading it decoded. Latent rows are read once by a
+        fused kernel, and by each of the two products without fusion.
         """
         counted = attention(
             shape.batch_size, shape.query_heads, shape.kv_heads, shape.query_count, shape.kv_count, shape.head_dim, q=self.q, kv=self.kv, o=self.o,
             causal=shape.causal, window=shape.window_size, fused=self.is_fused,
+            Dv=shape.value_dim, shared_kv=shape.is_latent and self.is_fused,
         )  # fmt: skip
         if self.decoded is None:
             return counted
         rows = (
             shape.batch_size * shape.kv_heads * keys_read(shape.query_count, shape.kv_count, window=shape.window_size)
         )
-        size = 2 * rows * shape.head_dim * get_format(self.decoded).traffic_bytes_per_element
+        row = shape.head_dim + (0 if shape.is_latent else shape.value_dim or shape.head_dim)
+        size = rows * row * get_format(self.decoded).traffic_bytes_per_element
         between = {"KV decoded": size}
         return replace(counted, cost=counted.cost + OpCost(read_bytes=between, write_bytes=between))
 
     def reason_against(self, case: Case) -> str | None:
         """Return why the kernel cannot run the case's shape, or None."""
-        sizes = dict(case.shape)
-        reason = next((found for rule in self.rules if (found := rule(sizes)) is not None), None)
-        return None if reason is None else f"{self.name}: {reason}"
+        return rule_reason(self.name, self.rules, case)
 
     def preparing_bytes(self, case: Case) -> float:
         """Return the bytes of FP32 sources, of quantising the cache, and of scores that are held whole."""
@@ -95,10 +109,15 @@ class AttentionKernel:
         keys = stored_keys(sizes)
         is_plain = get_format(self.kv).element_bits >= 16
         per_cached = SOURCE_BYTES_PER_ELEMENT if is_plain else QUANTIZE_BYTES_PER_ELEMENT
-        cached = 2 * sizes["B"] * sizes["Hkv"] * keys * sizes["D"]
+        cached = sizes["B"] * sizes["Hkv"] * keys * (sizes["D"] + value_size(sizes))
         queries = sizes["B"] * sizes["Hq"] * sizes["Sq"]
         held = self.score_bytes_per_pair * queries * keys
         return per_cached * cached + SOURCE_BYTES_PER_ELEMENT * queries * sizes["D"] + held
+
+
+def value_size(sizes: Sizes) -> int:
+    """Return how many elements a value's head has: the keys', where the case does not say otherwise."""
+    return sizes.get("Dv", sizes["D"])
 
 
 def stored_keys(sizes: Sizes) -> int:

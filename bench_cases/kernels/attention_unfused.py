@@ -35,7 +35,7 @@ def unfused(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttentio
         added = nothing if mask is None else mask
         scores = torch.baddbmm(added, rows, k.flatten(0, 1).mT, beta=0 if mask is None else 1, alpha=scale)
         weights = torch.softmax(scores, dim=-1)
-        return torch.bmm(weights, v.flatten(0, 1)).view(q.shape)
+        return torch.bmm(weights, v.flatten(0, 1)).view(*q.shape[:-1], -1)
 
     args = (sources.query(q), sources.cached(k), sources.cached(v))
     return BuiltAttention(attend, args, HeldMatrix(q), HeldMatrix(k), HeldMatrix(v))

@@ -22,7 +22,7 @@ from bench_cases.quantizers import fp8_tensor
 def widened_flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
     """Build widening of both halves of the cache, then SDPA with the flash backend."""
     q = sources.q.to(torch.bfloat16, copy=True)
-    k, v = _packed(kernel.kv, sources.k), _packed(kernel.kv, sources.v)
+    k, v = packed_cache(kernel.kv, sources.k), packed_cache(kernel.kv, sources.v)
     attend = Sdpa(sources.sizes, q.device, torch.bfloat16)
     count = len(k.tensors)
 
@@ -36,7 +36,8 @@ def widened_flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAt
     )  # fmt: skip
 
 
-def _packed(format_key: str, rows: Tensor) -> Packed:
+def packed_cache(format_key: str, rows: Tensor) -> Packed:
+    """Quantise and pack the rows of a cache, with the function that widens them to BF16 in the timed call."""
     if format_key != "FP8_E4M3":
         return packed_weight(format_key, rows)
     held = fp8_tensor(rows)  # one scale for the layer, as inference engines keep an FP8 cache by default

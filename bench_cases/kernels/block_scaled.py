@@ -21,14 +21,19 @@ from bench_cases.quantizers import mx_blocks, nvfp4_blocks
 def mxfp8(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build E4M3 × E4M3 with an E8M0 scale per 32 elements."""
     a, w = mx_blocks(activation, "float8_e4m3fn"), mx_blocks(weight, "float8_e4m3fn")
-    return Built(_one_level("BlockWise1x32"), (a.codes, w.codes.t(), swizzled_scales(a), swizzled_scales(w)), a, w)
+    return Built(
+        one_level_product("BlockWise1x32"), (a.codes, w.codes.t(), swizzled_scales(a), swizzled_scales(w)), a, w
+    )
 
 
 def mxfp4(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build E2M1 × E2M1 with an E8M0 scale per 32 elements."""
     a, w = mx_blocks(activation, "float4_e2m1fn"), mx_blocks(weight, "float4_e2m1fn")
     return Built(
-        _one_level("BlockWise1x32"), (packed_fp4(a), packed_fp4(w).t(), swizzled_scales(a), swizzled_scales(w)), a, w
+        one_level_product("BlockWise1x32"),
+        (packed_fp4(a), packed_fp4(w).t(), swizzled_scales(a), swizzled_scales(w)),
+        a,
+        w,
     )
 
 
@@ -40,10 +45,10 @@ def nvfp4(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
         packed_fp4(w).t(),
         swizzled_scales(a),
         swizzled_scales(w),
-        _tensor_scale(a),
-        _tensor_scale(w),
+        tensor_scale_of(a),
+        tensor_scale_of(w),
     )
-    return Built(_two_level(), args, a, w)
+    return Built(two_level_product(), args, a, w)
 
 
 def packed_fp4(held: HeldMatrix) -> Tensor:
@@ -57,11 +62,13 @@ def swizzled_scales(held: HeldMatrix) -> Tensor:
     return swizzle_block_scales(held.scales)
 
 
-def _tensor_scale(held: HeldMatrix) -> Tensor:
+def tensor_scale_of(held: HeldMatrix) -> Tensor:
+    """Return NVFP4's scale of the whole matrix as a tensor beside its codes."""
     return torch.tensor(held.tensor_scale, dtype=torch.float32, device=held.codes.device)
 
 
-def _one_level(recipe_name: str) -> Callable[..., Tensor]:
+def one_level_product(recipe_name: str) -> Callable[..., Tensor]:
+    """Return the product of operands with one level of block scales: (a, wᵀ, scales of a, scales of w) → (M, N) BF16."""
     functional = torch.nn.functional
     recipe, swizzle = getattr(functional.ScalingType, recipe_name), functional.SwizzleType.SWIZZLE_32_4_4
 
@@ -73,7 +80,8 @@ def _one_level(recipe_name: str) -> Callable[..., Tensor]:
     return multiply
 
 
-def _two_level() -> Callable[..., Tensor]:
+def two_level_product() -> Callable[..., Tensor]:
+    """Return NVFP4's product: (a, wᵀ, block scales of a and w, tensor scales of a and w) → (M, N) BF16."""
     functional = torch.nn.functional
     recipe = [functional.ScalingType.BlockWise1x16, functional.ScalingType.TensorWise]
     swizzle = [functional.SwizzleType.SWIZZLE_32_4_4, functional.SwizzleType.NO_SWIZZLE]

@@ -18,7 +18,7 @@ def scaled_mm_tensorwise(kernel: KernelSpec, activation: Tensor, weight: Tensor)
     assert a.scales is not None
     assert w.scales is not None
     scale_a, scale_w = a.scales[0, 0].clone(), w.scales[0, 0].clone()
-    return Built(_scaled_mm("TensorWise"), (a.codes, w.codes.t(), scale_a, scale_w), a, w)
+    return Built(scaled_product("TensorWise"), (a.codes, w.codes.t(), scale_a, scale_w), a, w)
 
 
 def scaled_mm_rowwise(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
@@ -26,10 +26,10 @@ def scaled_mm_rowwise(kernel: KernelSpec, activation: Tensor, weight: Tensor) ->
     a, w = fp8_rows(activation), fp8_rows(weight)
     assert a.scales is not None
     assert w.scales is not None
-    return Built(_scaled_mm("RowWise"), (a.codes, w.codes.t(), a.scales, w.scales.t().contiguous()), a, w)
+    return Built(scaled_product("RowWise"), (a.codes, w.codes.t(), a.scales, w.scales.t().contiguous()), a, w)
 
 
-def _scaled_mm(recipe_name: str) -> Callable[..., Tensor]:
+def scaled_product(recipe_name: str) -> Callable[..., Tensor]:
     """Return the public call of torch ≥ 2.10, or the private one it replaces."""
     functional = torch.nn.functional
     if not hasattr(functional, "scaled_mm"):

@@ -6,13 +6,11 @@ memory. *fused* is torch's own kernel for the whole operator. *compiled* is the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Literal
 
-from bench_cases.kernels.catalog import chosen_kernels
 from bench_cases.kernels.operator_spec import OperatorKernel, whole_heads
-from bench_cases.kernels.spec import CaseSpec, specs_of
-from bench_cases.operator_shapes import OperatorShape
+from bench_cases.kernels.shape_cases import shape_cases
 
 ROPE_HEAD_SIZE = 128
 """Elements that are rotated together; traffic and arithmetic are the same for any head size."""
@@ -80,22 +78,6 @@ OPERATOR_KERNELS: tuple[OperatorKernel, ...] = (*_CPU, *_CUDA)
 OPERATORS = (*_PLAIN, "quantize", "dequantize")
 """Each has a test function of its name in test_operators.py."""
 
-
-def operator_cases(
-    device: str,
-    shapes: Iterable[OperatorShape],
-    formats: Sequence[str] | None = None,
-    cache: str = "cold",
-    modes: Sequence[str] = ("eager",),
-) -> list[CaseSpec]:
-    """Return the cases of every shape with every kernel of its operator whose format is among `formats` (None: all).
-
-    Other arguments as in `catalog.cases_for`. Ids are unique within an operator.
-    """
-    chosen = chosen_kernels(OPERATOR_KERNELS, device, formats)
-    cases: list[CaseSpec] = []
-    for shape in shapes:
-        for kernel in chosen:
-            if kernel.op == shape.op and (shape.formats is None or kernel.chosen_format in shape.formats):
-                cases += specs_of(kernel.work(shape), kernel, shape.origin, cache, modes)
-    return cases
+operator_cases = partial(shape_cases, OPERATOR_KERNELS)
+"""(device, shapes, formats, cache, modes) → the cases of every shape with every kernel of its operator whose format is among
+`formats` (None: all). Ids are unique within an operator."""

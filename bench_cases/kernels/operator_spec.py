@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from bench_cases.kernels.shape_cases import rule_reason
 from bench_cases.kernels.spec import SOURCE_BYTES_PER_ELEMENT
 from bench_cases.operator_shapes import OperatorShape
 from roofline_model.case import Case
@@ -58,6 +59,10 @@ class OperatorKernel:
         """Unique among the kernels of all devices."""
         return f"{self.device}-{self.op}-{self.x}.{self.o}-{self.name}"
 
+    def takes(self, shape: OperatorShape) -> bool:
+        """Return whether the shape is one of this operator's, and run in the kernel's format."""
+        return self.op == shape.op and (shape.formats is None or self.chosen_format in shape.formats)
+
     def work(self, shape: OperatorShape) -> Operator:
         """Return the counted operator; that of a feed-forward block is the sum of its kernels."""
         sizes = dict(shape.sizes)
@@ -79,9 +84,7 @@ class OperatorKernel:
 
     def reason_against(self, case: Case) -> str | None:
         """Return why the kernel cannot run the case's shape, or None."""
-        sizes = dict(case.shape)
-        reason = next((found for rule in self.rules if (found := rule(sizes)) is not None), None)
-        return None if reason is None else f"{self.name}: {reason}"
+        return rule_reason(self.name, self.rules, case)
 
     def preparing_bytes(self, case: Case) -> float:
         """Return the bytes of FP32 sources and of what the call holds between its steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torch import Tensor
 from bench_cases.attention_reference import AttentionReference, attention_tolerance
 from bench_cases.held import HeldMatrix
 from bench_cases.inputs import uniform
-from bench_cases.kernels.attention_spec import AttentionKernel, Sizes, stored_keys
+from bench_cases.kernels.attention_spec import AttentionKernel, Sizes, stored_keys, value_size
 from bench_cases.kernels.prepare import PreparedKernel, Settings, argument_sets, imported
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.errors import UnsupportedError
@@ -26,8 +27,9 @@ class AttentionSources:
     q: Tensor
     """(B·Hq·Sq, D) FP32."""
     k: Tensor
-    v: Tensor
     """(B·Hkv·stored keys, D) FP32."""
+    v: Tensor
+    """(B·Hkv·stored keys, Dv) FP32; of a latent cache the first Dv elements of `k` itself."""
 
     def query(self, rows: Tensor) -> Tensor:
         """Return rows of Q as (B, Hq, Sq, D)."""
@@ -43,7 +45,7 @@ class BuiltAttention:
     """What an implementation returns: the call, one set of its operands, and what these operands mean."""
 
     fn: Callable[..., Tensor]
-    """Called with `args`; returns O (B, Hq, Sq, D). Everything a user of the kernel pays per call is inside."""
+    """Called with `args`; returns O (B, Hq, Sq, Dv). Everything a user of the kernel pays per call is inside."""
     args: tuple[Tensor, ...]
     """Q and the cache, copied for rotation. A mask is no part of them: all layers of a model share one."""
     q: HeldMatrix
@@ -53,6 +55,8 @@ class BuiltAttention:
     """Global switches of torch that must hold during the call."""
     refusal: Callable[[], str | None] = lambda: None
     """Why torch will not run the kernel on these operands, or None; asked under `settings`, runs nothing."""
+    decoded: Callable[[Tensor], Tensor] = lambda output: output
+    """What an output means, as plain numbers; may raise `TypeError` for one in another format."""
 
 
 Build = Callable[[AttentionKernel, AttentionSources], BuiltAttention]
@@ -70,16 +74,30 @@ def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
         raise UnsupportedError(f"{kernel.name}: {refusal}")
     reference = AttentionReference.of(sizes, built.q, built.k, built.v)
     tolerance = attention_tolerance(kernel, sizes)
-    return PreparedKernel(built.fn, argument_sets(built.args), reference.error, tolerance, built.settings)
+
+    def check(output: object) -> float:
+        return attention_error(built, reference, output)
+
+    return PreparedKernel(built.fn, argument_sets(built.args), check, tolerance, built.settings)
+
+
+def attention_error(built: BuiltAttention, reference: AttentionReference, output: object) -> float:
+    """Return the error of an output against the reference; NaN for one that is no tensor in the kernel's format."""
+    if not isinstance(output, Tensor):
+        return math.nan
+    try:
+        values = built.decoded(output)
+    except TypeError:
+        return math.nan
+    return reference.error(values)
 
 
 def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> BuiltAttention:
     """Generate the operands of a kernel and build it."""
     queries = sizes["B"] * sizes["Hq"] * sizes["Sq"]
     cached = sizes["B"] * sizes["Hkv"] * stored_keys(sizes)
-    sources = AttentionSources(
-        sizes,
-        *(uniform(role, rows, sizes["D"], device) for role, rows in (("q", queries), ("k", cached), ("v", cached))),
-    )
+    q, k = uniform("q", queries, sizes["D"], device), uniform("k", cached, sizes["D"], device)
+    width = value_size(sizes)
+    v = k[:, :width] if kernel.is_latent else uniform("v", cached, width, device)
     build: Build = imported(kernel.implementation)
-    return build(kernel, sources)
+    return build(kernel, AttentionSources(sizes, q, k, v))

@@ -87,7 +87,7 @@ def check_context(shape: ModelShape, workload: Workload) -> None:
     if workload.context_count > shape.max_context_size:
         raise InvalidValueError(
             f"context {workload.context_count:,} is more than {shape.name} declares: max_position_embeddings {shape.max_context_size:,}; "
-            "give a shorter --context, or the config.json of a checkpoint with an extended one"
+            "give a shorter context, or max_context (--max-context) where a checkpoint extends it"
         )
 
 

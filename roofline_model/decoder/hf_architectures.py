@@ -15,7 +15,7 @@ from roofline_model.decoder.model_shapes import FULL, WINDOWED, Experts, smalles
 from roofline_model.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.operators import MAX_DIMENSION
 
-_MISSING = object()
+_ADD_IT = "add it: the config.json published with the checkpoint has it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Config:
         """Return a required whole number; the first of `names` is the one an error asks for."""
         value = self.optional_size(*names, least=least)
         if value is None:
-            raise DefinitionError(f"{self.where}: field {names[0]!r} is missing")
+            raise DefinitionError(f"{self.where}: field {names[0]!r} is missing; {_ADD_IT}")
         return value
 
     def optional_size(self, *names: str, least: int = 1) -> int | None:
@@ -66,7 +66,7 @@ class Config:
         """Return a required text field."""
         value = self.get(*names)
         if not isinstance(value, str):
-            problem = "is missing" if value is None else f"must be text, got {repr(value)[:40]}"
+            problem = f"is missing; {_ADD_IT}" if value is None else f"must be text, got {repr(value)[:40]}"
             raise DefinitionError(f"{self.where}: field {names[0]!r} {problem}")
         return value
 
@@ -307,5 +307,8 @@ def architecture_of(data: Mapping[str, Any], where: str) -> Architecture:
         if name in ARCHITECTURES:
             return ARCHITECTURES[name]
     raise UnknownNameError(
-        "architecture", str(names[0]), ARCHITECTURES, fix=f"{where}: its layers are not ones we can count."
+        "architecture",
+        str(names[0]),
+        ARCHITECTURES,
+        fix=f"{where}: its layers are not ones we can count; if they are those of a known class, name that class in architectures.",
     )

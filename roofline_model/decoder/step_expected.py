@@ -1,9 +1,10 @@
-"""The expected time of a whole pass: the sum of its kernels' expected times, with an interval and the weakest provenance.
+"""The expected time of a whole pass, or of a block of it: the sum of its kernels' expected times, with an interval.
 
 Products and attention come from `expected/predict.py`. What it has no model for is built from what it has:
 
 * the experts' grouped product and MLA's per-head products: one product of the same matrices side by side;
 * MLA in prefill (values narrower than keys): attention of the keys' width, scaled by its FLOPs;
+* gate, up and activation function in one kernel: the product alone, beside which the function runs;
 * MLA in decode: a launch and the longer of its bytes at the DRAM rate and its FLOPs at the product rate, `LATENT_INTERVAL`;
 * norms, activation functions and other elementwise kernels: a launch and one pass over their bytes.
 
@@ -14,7 +15,7 @@ were fitted on modules that rotate and append to the cache themselves, so these 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,22 @@ if TYPE_CHECKING:
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
 """One call's expected time on a chip, or None where nothing is known: the seam for measured times."""
 
-PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm")
+FUSED_PRODUCTS = ("gate_up_silu_mul", "up_gelu")
+"""Products of a feed-forward block with its activation function inside (`ops.layer_ops.ffn_parts`)."""
+PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm", *FUSED_PRODUCTS)
 LATENT_INTERVAL = (0.8, 2.0)
 """Factors of MLA decode, which no table we fit to holds. A judgement: FlashMLA's published best is near both roofs."""
 _IN_ATTENTION = ("rope", "kv_write")
+_STAND_INS = {
+    "grouped_gemm": "products of experts: one product of the same matrices side by side",
+    "batched_gemm": "products per head: one product of the same matrices side by side",
+    "attention": "attention with values narrower than keys: that of equal ones, by its FLOPs",
+    **dict.fromkeys(FUSED_PRODUCTS, "fused activation function: the product alone, beside which it runs"),
+}
+_ELEMENTWISE = "elementwise kernels: a launch and one pass over the bytes, at the rate of a large GEMV"
+_LATENT = (
+    "MLA decode: a launch and the longer of its bytes and its FLOPs, at the rates of a large GEMV and a large GEMM"
+)
 _REFERENCE_SIZE = 16384
 _REFERENCE_ROWS = 8192
 _PROVENANCE_ORDER = (
@@ -57,16 +70,17 @@ class KernelExpectation:
     binding: str
     """The part that explains most of it: launch, dram, tensor, …"""
     provenance: str
+    note: str = ""
+    """What stands in for a model of this kernel; empty where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedStep:
-    """A whole pass. The interval adds up the kernels' own: errors of one chip's constants do not average out."""
+class ExpectedSequence:
+    """Kernels one after the other. The interval adds up the kernels' own: errors of one chip's constants do not average out."""
 
     kernels: tuple[KernelExpectation, ...]
     all_reduce_s: float
-    stream_time_s: float
-    """Without CUDA graphs: longer gaps, and never faster than the host launches. The constants are of graphs."""
+    """Exchange between the devices that share the work; 0 on one."""
 
     @property
     def time_s(self) -> float:
@@ -84,6 +98,31 @@ class ExpectedStep:
         return math.fsum(one.kernel.calls_count * one.high_s for one in self.kernels) + self.all_reduce_s
 
     @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """Kernel → seconds of all its calls, in order."""
+        return tuple((one.kernel.name, one.kernel.calls_count * one.time_s) for one in self.kernels)
+
+    @property
+    def binding(self) -> str:
+        """What binds the kernels that take the largest share of the time."""
+        shares: dict[str, float] = {}
+        for one in self.kernels:
+            shares[one.binding] = shares.get(one.binding, 0.0) + one.kernel.calls_count * one.time_s
+        return max(shares, key=lambda name: shares[name])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What stands in for kernels without a model of their own, each once."""
+        return tuple(dict.fromkeys(one.note for one in self.kernels if one.note))
+
+    @property
+    def model_version(self) -> str:
+        """Version of the expected-time model."""
+        from roofline_model.expected.predict import EXPECTED_VERSION
+
+        return EXPECTED_VERSION
+
+    @property
     def provenance(self) -> str:
         """The weakest provenance among the kernels that make up nine tenths of the time, longest first."""
         longest = sorted(self.kernels, key=lambda one: -one.kernel.calls_count * one.time_s)
@@ -96,39 +135,65 @@ class ExpectedStep:
         return max(found, key=_rank)
 
 
-def expected_step(
-    prediction: ModelPrediction, hardware: Device | str, *, estimate: Estimator | None = None
-) -> ExpectedStep | None:
-    """Return the expected time of a predicted pass, or None when a product or attention has none (`why_no_step`)."""
+@dataclass(frozen=True, slots=True)
+class ExpectedStep(ExpectedSequence):
+    """A whole pass."""
+
+    stream_time_s: float
+    """Without CUDA graphs: longer gaps, and never faster than the host launches. The constants are of graphs."""
+
+
+def expected_kernels(
+    kernels: Iterable[StepKernel], hardware: Device | str, *, estimate: Estimator | None = None
+) -> tuple[KernelExpectation | None, ...]:
+    """Return the expected time of one call of each kernel, in order; None for one that has none (`why_no_kernels`)."""
     device = get_hardware(hardware)
     ask = estimate or _expected
     reference = _Reference(device, ask)
-    found = []
-    for one in prediction.kernels:
-        expectation = _kernel(one.kernel, device, ask, reference)
-        if expectation is None:
-            return None
-        found.append(expectation)
+    found = [_kernel(kernel, device, ask, reference) for kernel in kernels]
     if reference.attention_appends:
-        found = [_inside_attention(one) if one.kernel.work.op in _IN_ATTENTION else one for one in found]
-    kernels_s = math.fsum(one.kernel.calls_count * one.time_s for one in found) + prediction.all_reduce_s
-    launches, count = prediction.launches, prediction.launch_count
-    extra_s = count * (launches.stream_gap_s - launches.graph_gap_s)
-    stream_s = max(kernels_s + extra_s, count * launches.host_launch_s)
-    return ExpectedStep(tuple(found), prediction.all_reduce_s, stream_s)
+        found = [
+            _inside_attention(one) if one is not None and one.kernel.work.op in _IN_ATTENTION else one for one in found
+        ]
+    return tuple(found)
 
 
-def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
+def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str) -> str:
     """Return in one line which kernel has no expected time, and why; empty when all have."""
     from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
     reference = _Reference(device, _expected)
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
-    for one in sorted(prediction.kernels, key=lambda one: one.kernel.work.op not in PRODUCTS):
-        if _kernel(one.kernel, device, _expected, reference) is None:
-            return f"{one.kernel.name}: {why_no_expected(_stand_in(one.kernel.work)[0], device)}"
+    for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
+        if _kernel(kernel, device, _expected, reference) is None:
+            return f"{kernel.name}: {why_no_expected(_stand_in(kernel.work)[0], device)}"
     return ""
+
+
+def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSequence | None:
+    """Return the kernels of `expected_kernels` as a whole on one device, or None when one of them has no expected time."""
+    known = tuple(one for one in kernels if one is not None)
+    return ExpectedSequence(known, 0.0) if known and len(known) == len(kernels) else None
+
+
+def expected_step(
+    prediction: ModelPrediction, hardware: Device | str, *, estimate: Estimator | None = None
+) -> ExpectedStep | None:
+    """Return the expected time of a predicted pass, or None when a product or attention has none (`why_no_step`)."""
+    whole = expected_sequence(expected_kernels((one.kernel for one in prediction.kernels), hardware, estimate=estimate))
+    if whole is None:
+        return None
+    launches, count = prediction.launches, prediction.launch_count
+    kernels_s = whole.time_s + prediction.all_reduce_s
+    extra_s = count * (launches.stream_gap_s - launches.graph_gap_s)
+    stream_s = max(kernels_s + extra_s, count * launches.host_launch_s)
+    return ExpectedStep(whole.kernels, prediction.all_reduce_s, stream_s)
+
+
+def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
+    """Return in one line which kernel has no expected time, and why; empty when all have."""
+    return why_no_kernels((one.kernel for one in prediction.kernels), hardware)
 
 
 def _expected(work: Operator, device: Device) -> ExpectedPrediction | None:
@@ -147,7 +212,8 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
             if work.op == "attention" and any("includes RoPE" in note for note in known.notes):
                 reference.attention_appends = True
             times = (factor * known.time_s, factor * known.low_s, factor * known.high_s)
-            return KernelExpectation(kernel, *times, known.binding, known.provenance)
+            note = "" if work is kernel.work else _STAND_INS[kernel.work.op]
+            return KernelExpectation(kernel, *times, known.binding, known.provenance, note)
     if kernel.work.op == "attention":
         return reference.latent(kernel)
     return None if kernel.work.op in PRODUCTS else reference.elementwise(kernel)
@@ -160,6 +226,8 @@ def _stand_in(work: Operator) -> tuple[Operator, float]:
         count = sizes.get("groups") or sizes["batch"]
         rows = math.ceil(sizes["M"] / count) if work.op == "grouped_gemm" else sizes["M"]
         return gemm(rows, count * sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"]), 1.0
+    if work.op in FUSED_PRODUCTS:
+        return gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"]), 1.0
     if work.op == "attention" and sizes.get("Dv", sizes["D"]) != sizes["D"] and sizes["Hkv"] > 1:
         same = attention(
             sizes["B"], sizes["Hq"], sizes["Hkv"], sizes["Sq"], sizes["Skv"], sizes["D"], q=formats["q"],
@@ -192,7 +260,7 @@ class _Reference:
         time_s = launch_s + moved_s
         return KernelExpectation(
             kernel, time_s, time_s * known.low_s / known.time_s, time_s * known.high_s / known.time_s,
-            "launch" if launch_s > moved_s else "dram", known.provenance,
+            "launch" if launch_s > moved_s else "dram", known.provenance, _ELEMENTWISE,
         )  # fmt: skip
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
@@ -209,8 +277,9 @@ class _Reference:
         time_s = self._launch_s(known) + max(moved_s, computed_s)
         low, high = LATENT_INTERVAL
         return KernelExpectation(
-            kernel, time_s, low * time_s, high * time_s, "tensor" if computed_s > moved_s else "dram", known.provenance
-        )
+            kernel, time_s, low * time_s, high * time_s, "tensor" if computed_s > moved_s else "dram", known.provenance,
+            _LATENT,
+        )  # fmt: skip
 
     def _streaming(self) -> ExpectedPrediction | None:
         if self._gemv is None:

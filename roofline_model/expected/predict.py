@@ -194,12 +194,14 @@ def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
     bound_s = min(max(ceilings.memory_time_s, ceilings.compute_time_s), left_s)
     cast_s = min(ceilings.cast_s, left_s - bound_s)
     longer = "tensor" if ceilings.bound == "compute" else "dram"
-    parts = (("launch", fixed_s), (longer, bound_s), ("cast", cast_s), ("kernel", left_s - bound_s - cast_s))
+    kernel_s = left_s - bound_s - cast_s
+    parts = (("launch", fixed_s), (longer, bound_s), ("cast", cast_s), ("kernel", kernel_s))
     named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
     terms = {"dram": ceilings.memory_time_s, "tensor": ceilings.compute_time_s, "launch": fixed_s, "cast": cast_s}
+    known = tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)
     return ExpectedPrediction(
         hardware=ceilings.hardware, time_s=found.time_s, low_s=found.low_s, high_s=found.high_s, parts=named,
         binding=max(named, key=lambda part: part[1])[0], kernel=found.curve.kernel, provenance=ceilings.provenance,
         notes=found.notes,
-        terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0), model_version=KERNEL_VERSION,
+        terms=(*known, ("kernel", kernel_s)), model_version=KERNEL_VERSION,
     )  # fmt: skip

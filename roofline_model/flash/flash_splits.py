@@ -97,17 +97,16 @@ def plan_work(shape: AttentionShape, config: FlashAttentionConfig, device: Devic
     blocks = _blocks(shape, config, tile, packed=packed)
     # A split without a key block of its own does nothing: it is not launched here.
     split_count = max(1, min(split_count, blocks.longest_count))
+    return _work(shape, config, tile, blocks, split_count, packed=packed, splits_keys=True)
+
+
+def _work(
+    shape: AttentionShape, config: FlashAttentionConfig, tile: Tile, blocks: BlockCount, split_count: int, *,
+    packed: bool, splits_keys: bool,
+) -> Work:  # fmt: skip
     heads = shape.batch_size * (shape.kv_heads if packed else shape.query_heads)
-    return Work(
-        tile,
-        packed,
-        heads,
-        blocks,
-        -(-shape.kv_count // tile.keys_count),
-        config.visited_ratio,
-        split_count,
-        splits_keys=True,
-    )
+    key_blocks = -(-shape.kv_count // tile.keys_count)
+    return Work(tile, packed, heads, blocks, key_blocks, config.visited_ratio, split_count, splits_keys=splits_keys)
 
 
 def _blocks(shape: AttentionShape, config: FlashAttentionConfig, tile: Tile, *, packed: bool) -> BlockCount:
@@ -197,13 +196,4 @@ def _fa1_work(shape: AttentionShape, config: FlashAttentionConfig, device: Devic
     if sm_count is not None:
         slots = sm_count * ctas_per_sm(tile, device, config.version)
         splits = _smallest_good(list(range(1, min(FA1_MAX_SPLITS, blocks.tiles_count) + 1)), heads, slots, 0.95)
-    return Work(
-        tile,
-        False,
-        heads,
-        blocks,
-        -(-shape.kv_count // tile.keys_count),
-        config.visited_ratio,
-        splits,
-        splits_keys=False,
-    )
+    return _work(shape, config, tile, blocks, splits, packed=False, splits_keys=False)

@@ -76,8 +76,11 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType({
 
 FA3: overlap 2.5 and 4.8 FP32 instructions: FP16 on H100 at 16k tokens, head dim 64, 128, 256 (497, 648, 756 TFLOP/s; FA3 paper,
 figure 5); 0.4 clocks per element: its FP8 rates at 512 and 1024 tokens (none are published for FA4).
-FA2: overlap 1.5: the same figure at 16k tokens (324, 370, 326). FA4: both: 1535 TFLOP/s at head dim 128 on B200
-(flash-attention pull request 2280). Memory overlap 4: measured attention kernels, where any value ≥ 3 does.
+FA2: overlap 1.5: the same figure at 16k tokens (324, 370, 326).
+FA4: overlap 4.0 and 2.4 instructions: chosen between machines, not fitted to one. At head dim 128 and 8192 tokens on B200 one
+published 1535 TFLOP/s (flash-attention pull request 2280), others 1357 to 1613 (2605, the paper); the model gives 1421, and
+1535 would take an overlap of 6.
+Memory overlap 4: measured attention kernels, where any value ≥ 3 does.
 FA1: overlap 1 because its four warps meet at a barrier in every 16-row step; memory overlap 2 so that FA2 is 1.7 to 3 times as
 fast on A100 at long sequences (FA2 paper, section 4.1).
 All other points of these tables, and GB10's, are predictions (tests/roofline_model/test_flash_published.py)."""

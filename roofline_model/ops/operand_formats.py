@@ -15,7 +15,7 @@ def activation_format(name: str, given: FormatLike) -> NumberFormat:
     fmt = get_format(given)
     if fmt.kind == "table":
         raise InvalidValueError(
-            f"{name}={fmt.key}: a code table is a format of weights or caches; give {name} a float or integer format"
+            f"{name}={fmt.key}: a code table is a format of weights or caches; a float or an integer format is needed for {name}"
         )
     return fmt
 
@@ -29,7 +29,7 @@ def product_format(a_name: str, a: NumberFormat, b_name: str, b: NumberFormat) -
     if a.kind != b.kind and a.element_bits == b.element_bits:
         raise InvalidValueError(
             f"{a_name}={a.key} and {b_name}={b.key} contradict each other: no unit multiplies {_kind(a)} by {_kind(b)} "
-            f"of the same width; give both the same kind, or {a_name} 16 bits"
+            f"of the same width; give both the same kind, or use 16-bit activations"
         )
     return compute_format(a, b)
 

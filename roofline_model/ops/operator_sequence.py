@@ -12,6 +12,7 @@ from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator
 from roofline_model.ops.operand_formats import VECTOR_FORMAT
 from roofline_model.roofline import Bound, Prediction, predict, weakest_provenance
+from roofline_model.seed_names import SeedNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class PartPrediction:
 
 
 @dataclass(frozen=True, slots=True)
-class SequencePrediction:
+class SequencePrediction(SeedNames):
     """The ideal prediction of kernels in sequence. A kernel starts when the one before has ended."""
 
     hardware: str
@@ -99,32 +100,6 @@ class SequencePrediction:
     def notes(self) -> tuple[str, ...]:
         """Notes of the parts, each once."""
         return tuple(dict.fromkeys(note for part in self.parts for note in part.prediction.notes))
-
-    # Names of the original documents, read-only.
-    @property
-    def predicted_time_us(self) -> float:
-        """Time in µs (seeds' name)."""
-        return self.time_s * 1e6
-
-    @property
-    def predicted_tflops(self) -> float:
-        """Rate in TFLOP/s (seeds' name)."""
-        return self.rate_flops_per_s / 1e12
-
-    @property
-    def bottleneck(self) -> str:
-        """`memory` or `compute` (seeds' name)."""
-        return self.bound
-
-    @property
-    def arithmetic_intensity(self) -> float:
-        """FLOP/byte (seeds' name)."""
-        return self.intensity_flop_per_byte
-
-    @property
-    def critical_ai(self) -> float:
-        """FLOP/byte at the ridge (seeds' name)."""
-        return self.critical_intensity_flop_per_byte
 
 
 def predict_sequence(

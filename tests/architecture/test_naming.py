@@ -11,7 +11,7 @@ PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "ro
 
 # Suffix → the unit. SI inside; `us`, `gb` and `pct` are the original documents' names, kept as given.
 UNITS = {
-    "s", "ns", "us", "bytes", "bits", "elems", "flops", "count", "ratio", "pct", "gb", "mib", "w", "j", "hz", "mhz", "c", "version",
+    "s", "ns", "us", "bytes", "bits", "elems", "flops", "count", "ratio", "pct", "gb", "mib", "w", "j", "hz", "mhz", "c", "db", "version",
 }  # fmt: skip
 # A user types these into `simulated:…`; short names, SI, each unit in its docstring.
 TYPED_BY_USERS = {"SimulatedSettings"}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from bench_cases.attention_shapes import (
     FULL_DECODE,
     FULL_PREFILL,
+    LATENT_MODELS,
     STANDARD_DECODE,
     STANDARD_PREFILL,
     WINDOWED_MODELS,
@@ -38,7 +39,11 @@ def test_full_holds_standard():
     assert set(STANDARD_PREFILL) <= set(FULL_PREFILL)
     assert set(STANDARD_DECODE) <= set(FULL_DECODE)
     assert {s.origin.split()[0] for s in attention_shapes("standard")} >= {"llama-3-8b", "llama-3-70b", "phi-2"}
-    assert {s.origin.split()[0] for s in attention_shapes("standard")} <= {*STANDARD_MODELS, *WINDOWED_MODELS}
+    assert {s.origin.split()[0] for s in attention_shapes("standard")} <= {
+        *STANDARD_MODELS,
+        *WINDOWED_MODELS,
+        *LATENT_MODELS,
+    }
     assert {s.window_size for s in attention_shapes("standard")} == {None, 128}
 
 
@@ -60,8 +65,10 @@ def test_no_shape_is_longer_than_the_context():
     assert max(s.kv_count for s in short) <= models()["phi-2"].max_context_size == 2048
 
 
-def test_latent_attention_has_no_attention_cases_but_operators():
-    assert attention_shapes("llm:deepseek-v3") == ()
+def test_latent_attention_has_a_form_for_each_phase_and_operators():
+    forms = {(s.query_count == 1, s.values) for s in attention_shapes("llm:deepseek-v3")}
+    assert forms == {(True, "latent"), (False, "narrow")}
+    assert {s.values for s in attention_shapes("llm:llama-3-8b")} == {"equal"}
     assert "rope" not in {s.op for s in operator_shapes("llm:deepseek-v3")}
     assert "ffn" in {s.op for s in operator_shapes("llm:deepseek-v3")}
 

@@ -13,7 +13,7 @@ from bench_cases.attention_shapes import AttentionShape  # noqa: E402
 from bench_cases.inputs import copy_of  # noqa: E402
 from bench_cases.kernels.attention_catalog import ATTENTION_KERNELS  # noqa: E402
 from bench_cases.kernels.attention_fp8 import e4m3_groups  # noqa: E402
-from bench_cases.kernels.prepare_attention import build_attention  # noqa: E402
+from bench_cases.kernels.prepare_attention import attention_error, build_attention  # noqa: E402
 from roofline_model.errors import UnsupportedError  # noqa: E402
 
 SHAPES = {
@@ -25,7 +25,8 @@ SHAPES = {
 }
 CUDA = [kernel for kernel in ATTENTION_KERNELS if kernel.device == "cuda"]
 PORTABLE = [k for k in CUDA if k.name in ("sdpa_flash", "sdpa_math", "unfused", "sdpa_flash_widened_emulated")]
-FLEX = next(kernel for kernel in CUDA if kernel.name == "flex")
+FLEX = [kernel for kernel in CUDA if kernel.name == "flex" and kernel.q == "BF16"]
+FLEX_FP8 = next(kernel for kernel in CUDA if kernel.name == "flex" and kernel.q == "FP8_E4M3")
 FA3 = next(kernel for kernel in CUDA if kernel.name == "fa3_fp8")
 
 
@@ -47,12 +48,41 @@ def test_kernels_made_of_portable_calls_are_right(kernel, name):
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("kernel", FLEX, ids=lambda kernel: kernel.key)
 @pytest.mark.parametrize("name", list(SHAPES))
-def test_the_block_mask_and_the_call_of_flex_are_right(monkeypatch, name):
+def test_the_block_mask_and_the_call_of_flex_are_right(monkeypatch, name, kernel):
     """Without a compiler FlexAttention runs its own plain form, from the same mask function and block mask."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    sizes, made, reference = built(FLEX, name)
-    assert reference.error(made.fn(*made.args)) <= attention_tolerance(FLEX, sizes)
+    sizes, made, reference = built(kernel, name)
+    assert made.args[1].dtype == (torch.bfloat16 if kernel.kv == "BF16" else torch.float8_e4m3fn)
+    assert attention_error(made, reference, made.fn(*made.args)) <= attention_tolerance(kernel, sizes)
+
+
+@pytest.mark.parametrize("name", ["decode", "causal"])
+def test_flex_in_fp8_gets_the_scales_as_constants_and_its_result_means_attention(monkeypatch, name):
+    """The plain form does not multiply in FP8: a float64 product of the codes with the constant that the kernel gets."""
+
+    def exact(q, k, v, *, block_mask, scale, enable_gqa):
+        output = torch.nn.functional.scaled_dot_product_attention(
+            q.double(), k.double(), v.double(), is_causal=block_mask is not None, scale=scale, enable_gqa=enable_gqa
+        )
+        return output.to(v.dtype) if rounds else output
+
+    monkeypatch.setattr(torch, "compile", lambda function, **options: exact)
+    sizes, made, reference = built(FLEX_FP8, name)
+    q, k, v = made.args
+    assert q.dtype == k.dtype == v.dtype == torch.float8_e4m3fn
+    assert (q.stride(-1), k.stride(-1), v.stride(-2)) == (1, 1, 1)  # the layouts that torch would copy into
+    rounds = True
+    rounded = made.fn(*copy_of(made.args))
+    assert copy_of(made.args)[2].stride() == v.stride()
+    assert 1e-3 < attention_error(made, reference, rounded) <= attention_tolerance(FLEX_FP8, sizes)
+    assert attention_error(made, reference, rounded.roll(1, dims=1)) > attention_tolerance(FLEX_FP8, sizes)
+    rounds = False
+    meant = made.fn(*made.args) * made.v.tensor_scale
+    assert reference.error(meant) < 1e-12
+    assert math.isnan(attention_error(made, reference, meant))  # not in the kernel's format
+    assert math.isnan(attention_error(made, reference, None))
 
 
 def test_fp8_scales_are_one_per_key_value_head():

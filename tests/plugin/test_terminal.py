@@ -38,7 +38,7 @@ def text(lines):
 def test_row_by_hand():
     # 1×4096×4096 BF16 on 1000 GB/s: 33.57 µs ideal, 33.57 MB; measured 67.14 µs → −50 %, 500 GB/s, half the roof
     (_, header, row, *_) = summary_lines([record(median_s=67.1416e-6, half_width_s=0.67e-6)], width=100)
-    assert header.text.split() == ["weight.act", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound"]
+    assert header.text.split() == ["formats", "kernel", "median", "±", "ideal", "error", "rate", "roof", "bound"]
     assert row.text.split() == [
         "BF16.BF16",
         "matmul",
@@ -175,7 +175,7 @@ def test_what_80_columns_leave_out_is_implied_by_what_they_show_and_said_once():
     ]
     wide, narrow = summary_lines(records, width=120), summary_lines(records, width=80)
     assert wide[1].text.split() == [
-        "weight.act",
+        "formats",
         "kernel",
         "median",
         "±",
@@ -186,7 +186,7 @@ def test_what_80_columns_leave_out_is_implied_by_what_they_show_and_said_once():
         "bound",
         "W",
     ]
-    assert narrow[1].text.split() == ["weight.act", "kernel", "median", "±", "ideal", "error", "bound", "W"]
+    assert narrow[1].text.split() == ["formats", "kernel", "median", "±", "ideal", "error", "bound", "W"]
     assert "FP8_E4M3.FP8_E4M3" in text(wide)
     assert "FP8_E4M3.FP8_E4M3" not in text(narrow)
     assert text(narrow).count("left out at this width") == 1

@@ -38,13 +38,13 @@ def test_expected_and_its_error_stand_behind_the_ideal_ones():
     one = record()
     expected_s = one.expected.time_s
     shown = lines([record(median_s=1.25 * expected_s)])
-    assert shown[1].split() == ["weight.act", "kernel", "median", "±", "ideal", "error", "expected", "exp.err", "rate", "roof", "bound"]  # fmt: skip
+    assert shown[1].split() == ["formats", "kernel", "median", "±", "ideal", "error", "expected", "exp.err", "rate", "roof", "bound"]  # fmt: skip
     assert "-20 %" in shown[2]
 
 
 def test_a_case_that_was_not_measured_shows_both_predictions_and_no_empty_columns():
     shown = lines([record()], width=80)
-    assert shown[1].split() == ["weight.act", "kernel", "ideal", "expected", "rate", "bound"]
+    assert shown[1].split() == ["formats", "kernel", "ideal", "expected", "rate", "bound"]
 
 
 def test_at_80_columns_the_time_leaves_before_its_error():

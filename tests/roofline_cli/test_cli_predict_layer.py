@@ -114,11 +114,61 @@ def test_ffn_on_the_placeholder():
     text = invoke(*BLOCK)
     assert "ffn (gated) of 1 token, 4096 to 14336 and back, on b10" in text
     header = next(line for line in text.splitlines() if line.startswith("Format"))
-    assert header.split()[:7] == ["Format", "Operands", "Time", "gate_proj", "up_proj", "silu_mul", "down_proj"]
+    assert header.split()[:7] == ["Format", "Operands", "Ideal", "gate_proj", "up_proj", "silu_mul", "down_proj"]
     fp16 = next(line.split() for line in text.splitlines() if line.startswith("FP16 "))
     # weights 352,321,536 bytes, activations 196,608, at 1000 GB/s
     assert fp16[:4] == ["FP16", "W16A16", "352.52", "µs"]
     assert "INT4.FP16" in text
+    first = read(*BLOCK)["predictions"][0]
+    assert first["expected_s"] is None  # a placeholder was never measured
+    assert first["expected_reason"].startswith("gate_proj: ")
+    assert first["expected_reason"] in text
+    assert {kernel["expected_s"] for kernel in first["kernels"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("chip", "options"),
+    [("h100", []), ("gb10", ["--fused"]), ("h100", ["--no-gate", "--fused", "--tokens", "512"]),
+     ("gb10", ["--dynamic-activation-quantization"])],
+)  # fmt: skip
+def test_the_expected_time_of_a_block_is_the_sum_of_its_kernels(chip: str, options: list[str]):
+    command = [*BLOCK, *options, "--formats", "BF16,FP8,INT4.BF16", "--hw", chip]
+    for row in read(*command)["predictions"]:
+        kernels = row["kernels"]
+        assert row["time_s"] < row["expected_s"]
+        assert row["expected_low_s"] < row["expected_s"] < row["expected_high_s"]
+        for end in ("", "_low", "_high"):
+            assert row[f"expected{end}_s"] == pytest.approx(sum(kernel[f"expected{end}_s"] for kernel in kernels))
+        assert [part["name"] for part in row["expected_parts"]] == [kernel["name"] for kernel in kernels]
+        assert all(kernel["time_s"] < kernel["expected_s"] for kernel in kernels)
+        assert row["expected_binding"] in {kernel["expected_binding"] for kernel in kernels}
+        assert row["expected_provenance"] in {kernel["expected_provenance"] for kernel in kernels}
+    text = invoke(*command)
+    assert row["expected_provenance"] in text
+    assert all(note in text for note in row["expected_notes"])
+    assert {"Ideal", "Expected"} <= set(next(line for line in text.splitlines() if line.startswith("Format")).split())
+
+
+def test_a_kernel_without_a_model_leaves_the_block_without_an_expected_time(monkeypatch):
+    """A part is no whole: the sum of what is left would look like a fast block."""
+    from roofline_model.decoder import step_expected
+
+    known = step_expected._expected
+    monkeypatch.setattr(
+        step_expected,
+        "_expected",
+        lambda work, device: None if dict(work.shape).get("K") == 14336 else known(work, device),
+    )
+    command = [*BLOCK, "--formats", "BF16", "--hw", "h100"]
+    [row] = read(*command)["predictions"]
+    assert row["expected_s"] is None
+    assert row["expected_reason"].startswith("down_proj: ")
+    by_name = {kernel["name"]: kernel["expected_s"] for kernel in row["kernels"]}
+    assert by_name["down_proj"] is None
+    assert by_name["gate_proj"] > by_name["silu_mul"] > 0
+    text = invoke(*command)
+    assert "Expected" not in next(line for line in text.splitlines() if line.startswith("Format"))
+    assert row["expected_reason"] in text
 
 
 def test_ffn_json_is_the_model():
@@ -188,14 +238,21 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
         ([*DECODE, "--window", "0"], "--window must be a whole number"),
         ([*DECODE, "--window", "-3"], "--window must be a whole number"),
         ([*DECODE, "--q-len", "8192", "--causal"], "Sq must not exceed Skv with causal=True"),
+        ([*DECODE, "--window", "99999999999"], "--window must be a whole number from 1 to 1,000,000,000"),
+        ([*DECODE, "--window", "2.5"], "--window must be a whole number from 1 to 1,000,000,000, got '2.5'"),
+        ([*DECODE, "--q-len", "8192", "--window", "8"], "Sq must not exceed Skv with window=8"),
         ([*DECODE, "--page-tokens", "0"], "--page-tokens must be a whole number"),
         ([*DECODE, "--batch", "many"], "--batch must be a whole number"),
-        ([*DECODE, "--formats", "INT8.FP8"], "contradict each other"),
+        ([*DECODE, "--formats", "INT8.FP8"], "--formats INT8.FP8_E4M3: q=FP8_E4M3 and kv=INT8 contradict each other"),
+        ([*DECODE, "--formats", "FP16.FP8"], "--formats FP16.FP8_E4M3: a cache in FP16 is wider than its query in FP8_E4M3"),
+        ([*DECODE, "--formats", "FP8."], "unknown format 'FP8.'"),
         ([*DECODE, "--formats", "NF4"], "q=NF4: a code table"),
         ([*DECODE, "--formats", "FP17"], "Did you mean FP16"),
         (["predict", "attention", "--heads", "8", "--hw", "b10"], "Missing option '--head-dim'"),
         ([*BLOCK, "--tokens", "0"], "--tokens must be a whole number"),
-        ([*BLOCK, "--formats", "FP8.INT8"], "contradict each other"),
+        ([*BLOCK, "--formats", "FP8.INT8"], "--formats FP8_E4M3.INT8: a=INT8 and b=FP8_E4M3 contradict each other"),
+        ([*BLOCK, "--formats", "BF16.INT4"], "a weight in BF16 is wider than its activation in INT4"),
+        ([*BLOCK, "--formats", "BF16.INT4"], "write WEIGHT.ACTIVATION, e.g. INT4.BF16, or one format for both"),
         ([*BLOCK, "--formats", "BF16,INT4.BF16", "--dynamic-activation-quantization"], "needs a format with activations narrower"),
         (["predict", "ffn", "--hidden", "64", "--hw", "b10"], "Missing option '--ffn-dim'"),
     ],

@@ -25,9 +25,12 @@ def test_a_memory_bound_kernel_by_hand():
     assert parts["launch"] == pytest.approx(5e-6)
     assert parts["widening"] == pytest.approx(4e-6)
     assert parts["supply"] == pytest.approx(6e-6)
-    assert parts["clock"] == pytest.approx(6.5e-6)
-    assert parts["unexplained"] == pytest.approx(13.5e-6)
-    assert found.largest == "memory"
+    # 101 µs overlap, of which the SMs bind 30⁴ / (30⁴ + 95⁴): 1 % of the 20 % that 0.95⁻⁴ adds, a quarter of it in time.
+    share = 30**4 / (30**4 + 95**4)
+    assert parts["clock"] == pytest.approx(101e-6 * ((1 - share + share / 0.95**4) ** 0.25 - 1))
+    assert parts["clock"] < 0.001 * 110e-6
+    assert parts["clock"] + parts["unexplained"] == pytest.approx(20e-6)
+    assert found.largest == "unexplained"
 
 
 def test_a_compute_bound_kernel_pays_for_tiles():
@@ -41,6 +44,44 @@ def test_a_compute_bound_kernel_pays_for_tiles():
     assert parts["supply"] == pytest.approx(8e-6)
     assert "memory" not in parts
     assert "unexplained" not in parts
+
+
+def test_a_lower_clock_stretches_what_the_sms_bind():
+    """100 µs of a product at nine tenths of its clock: 1/0.9 of the tensor pipe and its waves, none of the launch."""
+    terms = {"tensor": 96e-6, "waves": 1e-6, "launch": 3e-6}
+    slow = {"measured_s": 120e-6, "ideal_memory_s": 1e-6, "ideal_compute_s": 90e-6, "expected_s": 100e-6}
+    found = dict(explain_gap(**slow, terms_s=terms, clock_ratio=0.9).parts)
+    assert found["clock"] == pytest.approx(97e-6 / 9)
+    assert found["unexplained"] == pytest.approx(20e-6 - 97e-6 / 9)
+    # Without an expected time the two sides of the ideal roof are all there is to stretch.
+    ideal = dict(explain_gap(measured_s=120e-6, ideal_memory_s=0.0, ideal_compute_s=90e-6, clock_ratio=0.9).parts)
+    assert ideal["clock"] == pytest.approx(10e-6)
+
+
+@given(st.floats(1e-7, 1e-1), st.floats(0, 0.2), st.floats(0.5, 0.999), st.floats(1, 3))
+def test_a_memory_bound_kernel_has_next_to_no_clock_part(dram_s, sm_ratio, clock_ratio, slower):
+    """The SM's term is at most a fifth of the DRAM's: even at half the clock it stays hidden."""
+    terms = {"dram": dram_s, "tensor": sm_ratio * dram_s, "l2": sm_ratio * dram_s, "launch": 2e-6}
+    expected_s = 2e-6 + dram_s * (1 + 2 * sm_ratio**4) ** 0.25
+    found = explain_gap(
+        measured_s=slower * expected_s, ideal_memory_s=0.9 * dram_s, ideal_compute_s=sm_ratio * dram_s,
+        expected_s=expected_s, terms_s=terms, clock_ratio=clock_ratio,
+    )  # fmt: skip
+    assert dict(found.parts).get("clock", 0.0) <= 0.013 * expected_s
+
+
+@given(st.floats(1e-7, 1e-1), st.floats(0, 0.2), st.floats(0.5, 0.999), st.floats(1, 3))
+def test_a_kernel_bound_by_its_sms_is_slower_by_its_clock(tensor_s, dram_ratio, clock_ratio, slower):
+    expected_s = tensor_s * (1 + dram_ratio**4) ** 0.25
+    found = explain_gap(
+        measured_s=slower * expected_s, ideal_memory_s=dram_ratio * tensor_s, ideal_compute_s=0.9 * tensor_s,
+        expected_s=expected_s, terms_s={"dram": dram_ratio * tensor_s, "tensor": tensor_s}, clock_ratio=clock_ratio,
+    )  # fmt: skip
+    whole_s = expected_s * (1 / clock_ratio - 1)
+    clock_s = dict(found.parts).get("clock", 0.0)
+    rounding_s = 1e-12 * expected_s
+    assert clock_s <= min(whole_s, (slower - 1) * expected_s) + rounding_s
+    assert clock_s >= min(0.99 * whole_s, (slower - 1) * expected_s) - rounding_s
 
 
 def test_without_an_expected_time_the_rest_is_unexplained():

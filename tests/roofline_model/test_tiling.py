@@ -56,6 +56,14 @@ def test_weights_that_stay_in_the_cache_move_less():
     assert gemm_tiling(work, chip, cache="warm").dram_bytes < gemm_tiling(work, chip).dram_bytes
 
 
+def test_an_output_that_misses_is_not_held_against_operands_that_hit():
+    # 1.5 MB of operands stay in the H100's L2, the 16.8 MB of output do not.
+    found = gemm_tiling(gemm(4096, 2048, 128, a="BF16"), H100, cache="warm")
+    assert found.dram_bytes > 0.9 * found.output_bytes > found.operand_bytes
+    assert found.operand_dram_bytes < 0.01 * found.operand_bytes
+    assert found.l2_hit_ratio > 0.999
+
+
 def test_a_gemv_kernel_has_no_tiles_and_other_operators_are_refused():
     assert gemm_tiling(gemm(1, 4096, 4096, a="BF16"), get_hardware("gb10")) is None
     with pytest.raises(UnsupportedError, match="only products have tiles"):
@@ -76,6 +84,9 @@ def test_laws_of_any_tiling(chip, M, N, K):
     assert 0 <= found.l2_hit_ratio <= 1
     assert found.requested_bytes >= found.operand_bytes * (1 - 1e-9)
     assert found.dram_bytes <= (found.operand_bytes + found.output_bytes) * (1 + 1e-9)
+    assert found.operand_dram_bytes <= min(found.operand_bytes, found.dram_bytes) * (1 + 1e-9)
+    assert found.dram_bytes - found.operand_dram_bytes <= found.output_bytes * (1 + 1e-6)
+    assert found.l2_hit_ratio == pytest.approx(1 - found.operand_dram_bytes / found.requested_bytes, abs=1e-12)
     assert 0 < found.efficiency_ratio <= 1
     assert found.occupancy.block_count >= 1
 

@@ -131,7 +131,7 @@ def test_the_long_context_cache() -> None:
     for precision, mib in (("FP16", 4096), ("FP8", 2048), ("NVFP4", 1160)):
         found = FlashAttentionRoofline("b10").predict(1, 32, 1, 32768, 128, FlashAttentionConfig(kv_cache_precision=precision), num_kv_heads=8)  # fmt: skip
         assert 32 * dict(found.traffic_bytes)["kv"] == mib * MIB  # 32 layers, all of it read by one decode step
-        assert kv_cache_bytes(1, 32768, 8, 128, layers=32, kv=precision) == mib * MIB
+        assert kv_cache_bytes(1, 8, 32768, 128, layers=32, kv=precision) == mib * MIB
 
 
 def test_gb10_runs_fa2() -> None:

@@ -102,6 +102,16 @@ def test_a_missing_field_of_a_mixture_is_named(name: str, field: str) -> None:
             "head_dim is missing and hidden_size 4096 is no multiple",
         ),
         ({"partial_rotary_factor": 2}, "partial_rotary_factor must be a number from 0 to 1"),
+        (
+            {"architectures": ["MistralForCausalLM"], "sliding_window": 0},
+            "sliding_window must be a whole number from 1",
+        ),
+        (
+            {"architectures": ["MistralForCausalLM"], "sliding_window": -4},
+            "sliding_window must be a whole number from 1",
+        ),
+        ({"max_position_embeddings": None}, "field 'max_position_embeddings' is missing; add it"),
+        ({"hidden_act": None}, "field 'hidden_act' is missing; add it"),
         ({"architectures": []}, "field 'architectures' is missing"),
         ({"architectures": [3]}, "field 'architectures' is missing"),
     ],
@@ -116,7 +126,7 @@ def test_an_unknown_architecture_names_the_known_ones() -> None:
     with pytest.raises(UnknownNameError) as raised:
         shape_from_config(llama(architectures=["LLaMAForCausalLM"]), name="x")
     assert "unknown architecture 'LLaMAForCausalLM'. Did you mean LlamaForCausalLM" in str(raised.value)
-    with pytest.raises(UnknownNameError, match="MambaForCausalLM"):
+    with pytest.raises(UnknownNameError, match=r"'MambaForCausalLM'.*name that class in architectures"):
         shape_from_config(llama(architectures=["MambaForCausalLM"]), name="x")
 
 

@@ -329,6 +329,11 @@ def test_what_cannot_be_divided_is_named() -> None:
     ("options", "words"),
     [
         ({"context": 8193}, "context 8,193 is more than llama-3-8b declares: max_position_embeddings 8,192"),
+        ({"context": 8193}, "max_context (--max-context) where a checkpoint extends it"),
+        (
+            {"context": 100, "max_context": 99},
+            "context 100 is more than llama-3-8b declares: max_position_embeddings 99",
+        ),
         ({"context": 0}, "context must be a whole number"),
         ({"batch": 0}, "batch must be a whole number"),
         ({"new_tokens": 5000}, "new_tokens 5000 must not exceed context 4096"),

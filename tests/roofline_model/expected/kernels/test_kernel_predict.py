@@ -12,6 +12,7 @@ from roofline_model.device_text import device_text
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, predict_kernel
 from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
 from roofline_model.expected.predict import predict_expected
+from roofline_model.gap import explain_gap
 from roofline_model.hardware import create_custom_asic, get_hardware
 from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.operators import gemm
@@ -57,6 +58,13 @@ def test_its_parts_are_the_call_what_the_ceilings_explain_and_the_kernel_itself(
     assert parts["launch"] == pytest.approx(2e-6)
     assert parts["dram"] == pytest.approx(WORK.cost.total_bytes / 4e10)
     assert found.binding == "kernel"
+    split = explain_gap(
+        measured_s=6e-4, ideal_memory_s=5e-5, ideal_compute_s=1e-6, expected_s=found.time_s, terms_s=dict(found.terms)
+    )
+    named = dict(split.parts)
+    assert sum(named.values()) == pytest.approx(6e-4)
+    assert named["kernel"] == pytest.approx(parts["kernel"])
+    assert named["unexplained"] == pytest.approx(1e-4)
 
 
 def test_a_kernel_that_beats_the_ceilings_has_no_part_of_its_own():

@@ -1,0 +1,212 @@
+"""What `predict attention` and `predict ffn` share: what was asked beside the shape, a row per pair of formats, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from roofline_cli.options import format_pair, pair_label, register_formats, split_list
+from roofline_cli.prediction_rows import (
+    baseline_format,
+    expected_json,
+    no_default_format,
+    note_numbers,
+    print_notes,
+    provenance_sentence,
+    timing_json,
+)
+from roofline_cli.screen import Cell, Column, show_line, show_table
+
+if TYPE_CHECKING:
+    from roofline_model.decoder.step_expected import ExpectedSequence
+    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.formats import NumberFormat
+    from roofline_model.hardware import Device
+    from roofline_model.ops.operator_sequence import SequencePrediction
+    from roofline_model.roofline import Prediction
+
+    Pair = tuple[NumberFormat, NumberFormat]
+    """Weight or cache, and activation."""
+
+LeftOut = tuple[str, str]
+"""Label of a pair of formats, and why it is not in the table."""
+
+
+class LayerRow(Protocol):
+    """One row: a pair of formats, and what is predicted for it."""
+
+    @property
+    def label(self) -> str:
+        """The pair: `INT4.BF16`, or `FP8_E4M3` for both."""
+
+    @property
+    def prediction(self) -> Prediction | SequencePrediction:
+        """The ideal."""
+
+    @property
+    def speedup_ratio(self) -> float | None:
+        """Ideal time of the 16-bit pair over this one's; None when the chip has no 16-bit rate."""
+
+    @property
+    def expected(self) -> ExpectedPrediction | ExpectedSequence | None:
+        """What a good kernel reaches; None where that is not known."""
+
+    @property
+    def no_expected_reason(self) -> str:
+        """Why it is not known; empty where it is."""
+
+
+Row = TypeVar("Row", bound=LayerRow)
+Ideal = TypeVar("Ideal", bound="Prediction | SequencePrediction")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked beside the shape."""
+
+    hardware: Device
+    asked: str
+    """The chip as it was typed: what `roofline hardware show` understands, too."""
+    formats: list[str] | None
+    """Those of --formats; None: the default ones, and the user's own."""
+    own: tuple[NumberFormat, ...]
+    """Formats of --formats-file."""
+
+    @classmethod
+    def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
+        """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
+        from roofline_cli.chips import find_chip
+
+        own = register_formats(formats_file)
+        return cls(find_chip(hw), hw, split_list(formats), tuple(own))
+
+    @property
+    def wide(self) -> NumberFormat:
+        """The 16-bit format that speed-ups refer to, FP16 where the chip has none."""
+        from roofline_model.formats import get_format
+
+        return get_format(baseline_format(self.hardware) or "FP16")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTable(Generic[Row]):
+    """The rows of one shape on one chip, and what was left out."""
+
+    request: Request
+    rows: list[Row]
+    left_out: tuple[LeftOut, ...]
+
+
+def layer_table(
+    request: Request,
+    pairs: Sequence[Pair],
+    left_out: Sequence[LeftOut],
+    ideal: Callable[[NumberFormat, NumberFormat], Ideal],
+    row: Callable[[str, Pair, Ideal, float | None], Row],
+) -> LayerTable[Row]:
+    """Predict every pair: `ideal` of it, then its `row` (label, pair, ideal, speed-up over 16 bits).
+
+    A default pair that the chip cannot compute joins what is `left_out`, with its reason; one that was asked for by name
+    raises `UnsupportedError`, and so does a table without rows.
+    """
+    from roofline_model.errors import InvalidValueError, UnsupportedError
+
+    hardware = request.hardware
+    base_s = None if baseline_format(hardware) is None else ideal(request.wide, request.wide).time_s
+    rows: list[Row] = []
+    missing = list(left_out)
+    for pair in pairs:
+        label = pair_label(pair)
+        try:
+            found = ideal(*pair)
+            rows.append(row(label, pair, found, None if base_s is None else base_s / found.time_s))
+        except UnsupportedError as error:
+            if request.formats is not None:
+                raise
+            missing.append((label, str(error)))
+        except InvalidValueError as error:
+            if request.formats is None:
+                raise
+            raise InvalidValueError(f"--formats {label}: {error}") from None
+    if not rows:
+        raise no_default_format(hardware)
+    return LayerTable(request, rows, tuple(missing))
+
+
+def asked_pairs(request: Request, stored: str, activation: str) -> list[Pair] | None:
+    """Return the pairs of --formats, or None when it was not given.
+
+    Raises `InvalidValueError` where what is `stored` (weight, cache) is wider than the `activation` it meets: kernels widen
+    what is stored narrower and narrow nothing. Most often the two were written in the other order.
+    """
+    from roofline_model.errors import InvalidValueError
+
+    if request.formats is None:
+        return None
+    pairs = [format_pair(name) for name in request.formats]
+    for pair in pairs:
+        wide, narrow = pair
+        if wide.element_bits > narrow.element_bits:
+            raise InvalidValueError(
+                f"--formats {pair_label(pair)}: a {stored} in {wide.key} is wider than its {activation} in {narrow.key}, which "
+                f"no kernel computes; write {stored.upper()}.{activation.upper()}, e.g. {narrow.key}.{wide.key}, or one format for both"
+            )
+    return pairs
+
+
+def print_layer_table(
+    table: LayerTable[Row], title: str, columns: Sequence[Column], cells: Sequence[Sequence[Cell]], remark: str
+) -> None:
+    """Print the rows with numbered notes, what was left out, what the expected times rest on, and the `remark`."""
+    request, notes = table.request, list[str]()
+    lines = [[*own, note_numbers(row.prediction.notes, notes)] for row, own in zip(table.rows, cells, strict=True)]
+    show_table(
+        [*columns, Column("Notes")],
+        lines,
+        title=f"{title} on {request.hardware.key}: {request.hardware.name}",
+    )
+    print_notes(notes, table.left_out)
+    _print_expected(table.rows)
+    weakest = table.rows[0].prediction.provenance
+    show_line(f"{remark} {provenance_sentence(weakest, request.hardware, request.asked)}", style="dim")
+
+
+def _print_expected(rows: Sequence[LayerRow]) -> None:
+    """Say what the expected times rest on, or once why there are none."""
+    known = [row.expected for row in rows if row.expected is not None]
+    if known:
+        origins = ", ".join(dict.fromkeys(one.provenance for one in known))
+        remarks = "; ".join(dict.fromkeys(note for one in known for note in one.notes))
+        behind = f"; {remarks}" if remarks else ""
+        show_line(f"Expected: what a good kernel of that chip reaches, constants {origins}{behind}.")
+    for reason in dict.fromkeys(row.no_expected_reason for row in rows if row.expected is None):
+        show_line(f"  {reason}")
+
+
+def layer_json(
+    table: LayerTable[Row], op: str, shape: dict[str, Any], formats: Callable[[Row], dict[str, Any]],
+    details: Callable[[Row], dict[str, Any]],
+) -> dict[str, Any]:  # fmt: skip
+    """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
+    hardware = table.request.hardware
+    return {
+        "hardware": hardware.key,
+        "hardware_name": hardware.name,
+        "is_placeholder": hardware.is_placeholder,
+        "op": op,
+        **shape,
+        "baseline_format": baseline_format(hardware),
+        "predictions": [
+            {
+                "format": row.label,
+                **formats(row),
+                **timing_json(row.prediction, row.speedup_ratio),
+                **expected_json(row.expected, row.no_expected_reason),
+                **details(row),
+            }
+            for row in table.rows
+        ],
+        "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
+    }

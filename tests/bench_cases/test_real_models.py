@@ -1,0 +1,63 @@
+"""Models to quantise: built from a seed, from a folder, or refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from bench_cases.models import SEEDED_LLAMAS, load_model, seeded_llama
+from roofline_model.errors import UnsupportedError
+
+
+def test_a_seed_is_a_model():
+    state = torch.random.get_rng_state()
+    first, second = seeded_llama("seeded-llama-1m", seed=4), seeded_llama("seeded-llama-1m", seed=4)
+    other = seeded_llama("seeded-llama-1m", seed=5)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    assert not torch.equal(first.lm_head.weight, other.lm_head.weight)
+    assert not first.training
+    assert first.lm_head.weight.dtype is torch.bfloat16
+
+
+def test_the_default_models_layers_suit_every_kernel():
+    for spec in SEEDED_LLAMAS.values():
+        assert spec.hidden_size % 128 == spec.intermediate_size % 128 == 0
+        assert spec.hidden_size // spec.heads_count % 16 == 0
+
+
+def test_loading_by_name_and_from_a_folder(tmp_path):
+    loaded = load_model("seeded-llama-1m-tied")
+    assert (loaded.source, loaded.tokenizer, loaded.is_trained) == ("seeded", None, False)
+    loaded.model.save_pretrained(tmp_path / "saved")
+    again = load_model(str(tmp_path / "saved"))
+    assert (again.source, again.is_trained) == ("folder", True)
+    assert again.parameters_count == loaded.parameters_count
+    ids = torch.arange(9).reshape(1, 9)
+    assert torch.equal(again.model(ids).logits, loaded.model(ids).logits)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nobody/no-such-model-here", "cannot load model 'nobody/no-such-model-here' as a hub id"),
+        ("/no/such/folder", "no such folder: /no/such/folder"),
+        ("seeded-llama-1mm", "Did you mean seeded-llama-1m"),
+    ],
+)
+def test_models_that_cannot_be_loaded_offline(name, said):
+    with pytest.raises(UnsupportedError, match=said) as caught:
+        load_model(name, is_offline=True)
+    assert "\n" not in str(caught.value)
+    assert "seeded-llama-156m" in str(caught.value)
+
+
+def test_folders_that_hold_no_model(tmp_path):
+    with pytest.raises(UnsupportedError, match=r"has no config\.json"):
+        load_model(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(UnsupportedError, match="as a folder") as caught:
+        load_model(str(tmp_path))
+    assert "\n" not in str(caught.value)
