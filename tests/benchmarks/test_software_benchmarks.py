@@ -36,10 +36,15 @@ def test_quick_run_prints_and_writes_every_row(tmp_path):
         "one prediction of an operator": 20e-6,
         "one expected GEMM of an array, BF16 on h100-sxm": 1e-5,
         "one expected GEMM of an array, FP8 on gb10": 1e-5,
+        "one ideal GEMM of an array": 0.2e-6,
         "one expected prediction of an operator": 1e-3,
         "one pass of Llama 3.1 405B, ideal": 20e-3,
         "… ideal and expected": 20e-3,
         "timing loop, per call": 100e-9,
+    } | {
+        f"{what} {key}, per value": aim
+        for key, aim in (("FP8_E4M3", 1 / 50e6), ("INT8", 1 / 50e6), ("NVFP4", 1 / 10e6), ("MXFP4", 1 / 10e6))
+        for what in ("quantise to", "dequantise")
     }
     assert {"start of a run, once", "open an up-to-date database"} < set(rows)
     for name, row in rows.items():
