@@ -12,7 +12,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
         ("jinja2", "3.1"), ("typer", "0.15"), ("rich", "13.7"), ("psutil", "6"),
     ),
     "measure": (("torch", "2.11"), ("pytest", "8.3"), ("pytest-benchmark", "5.1"), ("nvidia-ml-py", "12.560")),
-    "quant": (("torchao", "0.16"), ("transformers", "4.57")),
+    "quant": (("torchao", "0.18"), ("transformers", "4.57")),
     "postgres": (("psycopg", "3.2"),),
     "parquet": (("pyarrow", "17"),),
 }  # fmt: skip

@@ -30,13 +30,25 @@ def test_the_default_models_layers_suit_every_kernel():
 
 def test_loading_by_name_and_from_a_folder(tmp_path):
     loaded = load_model("seeded-llama-1m-tied")
-    assert (loaded.source, loaded.tokenizer, loaded.is_trained) == ("seeded", None, False)
+    assert (loaded.source, loaded.tokenizer, loaded.is_seeded) == ("seeded", None, True)
     loaded.model.save_pretrained(tmp_path / "saved")
     again = load_model(str(tmp_path / "saved"))
-    assert (again.source, again.is_trained) == ("folder", True)
+    assert (again.source, again.is_seeded) == ("folder", False)
     assert again.parameters_count == loaded.parameters_count
     ids = torch.arange(9).reshape(1, 9)
     assert torch.equal(again.model(ids).logits, loaded.model(ids).logits)
+
+
+def test_a_folder_of_a_quantised_model(tmp_path):
+    pytest.importorskip("torchao")
+    from bench_cases.quantization import apply_quantization, save_quantized
+
+    model = seeded_llama("seeded-llama-1m")
+    folder = save_quantized(model, tmp_path / "m", apply_quantization(model, "INT4"))
+    loaded = load_model(str(folder))
+    assert type(loaded.model.lm_head.weight).__name__ == "Int4OpaqueTensor"
+    ids = torch.arange(9).reshape(1, 9)
+    assert torch.equal(loaded.model(ids).logits, model(ids).logits)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +64,23 @@ def test_models_that_cannot_be_loaded_offline(name, said):
         load_model(name, is_offline=True)
     assert "\n" not in str(caught.value)
     assert "seeded-llama-156m" in str(caught.value)
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
+    """Its client would try for half a minute; the local cache is all that is left to look at."""
+    asked = []
+
+    def refuse(address, timeout):
+        asked.append((address, timeout))
+        raise OSError("no route")
+
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example")
+    monkeypatch.setattr("socket.create_connection", refuse)
+    with pytest.raises(UnsupportedError, match="neither in the local cache nor reachable"):
+        load_model("nobody/no-such-model-here")
+    assert asked == [(("mirror.example", 443), 3.0)]
 
 
 def test_folders_that_hold_no_model(tmp_path):

@@ -1,0 +1,192 @@
+"""Real transformers models to quantise and measure: a small Llama with seeded weights (no network), a folder, or a hub id."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+from torch import nn
+
+from bench_cases.quantization.save_load import REPORT_FILE, load_quantized
+from bench_cases.quantization.torchao_library import quiet_imports
+from roofline_model.errors import MissingDependencyError, UnsupportedError, nearest_names
+
+
+@dataclass(frozen=True, slots=True)
+class SeededLlama:
+    """A Llama whose weights are drawn from a seed: real kernels and real memory, untrained quality."""
+
+    name: str
+    hidden_size: int
+    intermediate_size: int
+    layers_count: int
+    heads_count: int
+    kv_heads_count: int
+    vocabulary_size: int
+    positions_count: int
+    is_tied: bool = False
+    """Whether the head shares the embedding's weight."""
+
+
+SEEDED_LLAMAS = {
+    spec.name: spec
+    for spec in (
+        SeededLlama("seeded-llama-1m", 128, 384, 2, 4, 2, 512, 512),
+        SeededLlama("seeded-llama-1m-tied", 128, 384, 2, 4, 2, 512, 512, is_tied=True),
+        SeededLlama("seeded-llama-156m", 1024, 2816, 8, 16, 4, 32000, 4096),
+    )
+}
+"""Shapes whose layers every 4-bit kernel takes (all sizes are multiples of 128): for tests, and for a decode that reads
+more than a laptop's last-level cache."""
+
+DEFAULT_MODEL = "seeded-llama-156m"
+HUB_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in evaluation mode, and where it comes from."""
+
+    name: str
+    source: str
+    """seeded (untrained), folder or hub."""
+    model: nn.Module
+    tokenizer: Any | None
+    """None for a seeded model: its token ids mean nothing."""
+    parameters_count: int
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the weights were drawn here: quality figures then say nothing about language."""
+        return self.source == "seeded"
+
+
+def seeded_llama(
+    spec: SeededLlama | str = DEFAULT_MODEL, *, seed: int = 0, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> nn.Module:
+    """Build a Llama with weights drawn from `seed`, in evaluation mode; torch's own random state is left alone.
+
+    The weights are drawn in FP32 and rounded, so that one seed is one model in every dtype.
+    """
+    shape = SEEDED_LLAMAS[spec] if isinstance(spec, str) else spec
+    transformers = _transformers("building a Llama")
+    config = transformers.LlamaConfig(
+        hidden_size=shape.hidden_size, intermediate_size=shape.intermediate_size, num_hidden_layers=shape.layers_count,
+        num_attention_heads=shape.heads_count, num_key_value_heads=shape.kv_heads_count, vocab_size=shape.vocabulary_size,
+        max_position_embeddings=shape.positions_count, tie_word_embeddings=shape.is_tied,
+        bos_token_id=None, eos_token_id=None, pad_token_id=None,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = transformers.LlamaForCausalLM(config)
+    # Parameters only: transformers keeps the rotary frequencies in FP32, and so must a model of our own.
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return model.to(device).eval()
+
+
+def load_model(
+    name: str = DEFAULT_MODEL,
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    device: str = "cpu",
+    seed: int = 0,
+    is_offline: bool = False,
+) -> LoadedModel:
+    """Load a model by a seeded name, a local folder, or a Hugging Face id, with its tokenizer if it has one.
+
+    A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from the local cache only. Raises `UnsupportedError` in one line when it cannot be loaded.
+    """
+    if name in SEEDED_LLAMAS:
+        model = seeded_llama(name, seed=seed, dtype=dtype, device=device)
+        return LoadedModel(name, "seeded", model, None, _parameters_count(model))
+    folder = Path(name).expanduser()
+    if folder.exists() and not (folder / "config.json").is_file():
+        raise UnsupportedError(
+            f"{name} is no model folder: it has no config.json (a folder as `save_pretrained` writes it)"
+        )
+    is_local = folder.exists()
+    if not is_local and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise UnsupportedError(
+            f"no such folder: {name}. Give a folder with config.json, a hub id, or {_seeded_names()}"
+        )
+    source = str(folder) if is_local else name
+    transformers = _transformers("loading a model")
+    local_only = is_local or is_offline or not _hub_answers()
+    if is_local and (folder / REPORT_FILE).is_file():
+        model = load_quantized(folder, device=device)
+        return LoadedModel(
+            name, "folder", model, _tokenizer(transformers, source, local_only), _parameters_count(model)
+        )
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
+        model = _class_for(transformers, config).from_pretrained(
+            source, dtype=dtype, local_files_only=local_only, trust_remote_code=False
+        )
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        raise UnsupportedError(_unloadable(name, is_local, error)) from None
+    model = model.to(device).eval()
+    return LoadedModel(
+        name,
+        "folder" if is_local else "hub",
+        model,
+        _tokenizer(transformers, source, local_only),
+        _parameters_count(model),
+    )
+
+
+def _hub_answers() -> bool:
+    """Whether the hub can be reached: its client would try for half a minute. A proxy is trusted to reach it."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    endpoint = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        with socket.create_connection((endpoint.hostname or "", endpoint.port or 443), timeout=HUB_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def _class_for(transformers: Any, config: Any) -> Any:
+    """Return the Auto class: a causal language model where the checkpoint names one, else the bare model (an encoder)."""
+    architectures = getattr(config, "architectures", None) or []
+    is_causal = any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in architectures)
+    return transformers.AutoModelForCausalLM if is_causal else transformers.AutoModel
+
+
+def _tokenizer(transformers: Any, source: str, local_only: bool) -> Any | None:
+    try:
+        return transformers.AutoTokenizer.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError):  # a checkpoint without one still computes
+        return None
+
+
+def _unloadable(name: str, is_local: bool, error: Exception) -> str:
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    near = nearest_names(name, SEEDED_LLAMAS)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
+    return f"cannot load model {name!r} as a {where}: {said[:200]}. {hint}Without a network: a local folder, or {_seeded_names()}"
+
+
+def _seeded_names() -> str:
+    return ", ".join(SEEDED_LLAMAS)
+
+
+def _parameters_count(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _transformers(purpose: str) -> Any:
+    try:
+        with quiet_imports():  # transformers imports torchao where both are installed
+            import transformers
+            import transformers.modeling_utils
+    except ImportError:
+        raise MissingDependencyError("transformers", "quant", purpose) from None
+    return transformers

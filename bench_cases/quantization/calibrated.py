@@ -1,0 +1,126 @@
+"""Methods that do more than round to the nearest code: AWQ (needs activations) and HQQ (weights only), as torchao has them.
+
+AWQ (Lin et al., 2023) scales the input channels of a weight before it is quantised, by a power of their mean activation
+that is searched per layer; torchao multiplies the activation by the inverse in every call. HQQ (Badri and Shaji, 2023)
+moves zero points to minimise the weight error. torchao's GPTQ runs on CUDA only, and for INT4 wants a package that the
+registry lacks: it is refused by name, not imitated.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from torch import nn
+
+from bench_cases.quantization.calibration_data import Batch, LayerInputs, collect_inputs
+from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.layer_plan import LayerDecision
+from bench_cases.quantization.layer_report import ROUND_TO_NEAREST
+from bench_cases.quantization.plans import fqn_config
+from bench_cases.quantization.staging import quantize_tree, stand_in_name, stand_in_tree
+from bench_cases.quantization.torchao_configs import build_config
+from bench_cases.quantization.torchao_library import load_name
+from roofline_model.errors import InvalidValueError, UnsupportedError
+
+METHODS = (ROUND_TO_NEAREST, "AWQ", "HQQ")
+_METHOD_PRECISIONS = {"AWQ": ("INT4", "INT8"), "HQQ": ("INT4",)}
+"""Method → weight-only precisions it exists for; other layers of the plan are rounded to nearest, and say so."""
+AWQ_SCALES_SEARCHED = 20
+
+
+def parse_method(text: str) -> str:
+    """Return the method's name; `rtn` and the recommendations' `PTQ` and `none` mean round-to-nearest."""
+    wanted = text.strip().lower()
+    if wanted in ("rtn", "ptq", "none", "weight_only", ROUND_TO_NEAREST):
+        return ROUND_TO_NEAREST
+    if wanted == "gptq":
+        raise UnsupportedError(
+            "torchao's GPTQ runs on CUDA only, and for INT4 needs mslk ≥ 1.0, which no registry has: use method='AWQ' or 'HQQ'"
+        )
+    for method in METHODS:
+        if wanted == method.lower():
+            return method
+    raise InvalidValueError(f"unknown method {text!r}. Known: {', '.join(METHODS)}")
+
+
+def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) -> tuple[str, str]:
+    """Return the method one layer gets and why it is not the one asked for."""
+    if decision.recipe is None or method == ROUND_TO_NEAREST:
+        return ROUND_TO_NEAREST, ""
+    if decision.recipe.precision not in _METHOD_PRECISIONS[method]:
+        known = " and ".join(_METHOD_PRECISIONS[method])
+        return ROUND_TO_NEAREST, f"{method} exists for {known} weights: rounded to nearest"
+    if method == "AWQ" and inputs is not None and decision.site.name not in inputs.by_site:
+        return ROUND_TO_NEAREST, "the calibration data never reached this layer: rounded to nearest"
+    return method, ""
+
+
+def collect_if_needed(
+    model: nn.Module, decisions: Sequence[LayerDecision], method: str, batches: Iterable[Batch] | None
+) -> LayerInputs | None:
+    """Return the layers' inputs for a method that needs them, else None.
+
+    Missing batches are an `InvalidValueError`, and so are batches that no method would look at.
+    """
+    if method != "AWQ":
+        if batches is not None:
+            raise InvalidValueError(
+                f"{method} uses no calibration data: leave calibration= out, or choose method='AWQ'"
+            )
+        return None
+    if batches is None:
+        raise InvalidValueError(
+            "method='AWQ' needs calibration=: token batches (`token_batches(text, tokenizer)`) like the text it will serve"
+        )
+    aimed = [decision for decision in decisions if method_of(decision, method, None)[0] == method]
+    return collect_inputs(model, aimed, batches)
+
+
+def quantize_stand_ins(
+    decisions: Sequence[LayerDecision],
+    methods: Sequence[str],
+    inputs: LayerInputs | None,
+    options: Callable[[str], BuildOptions],
+) -> nn.Module:
+    """Return the tree of stand-ins, each quantised with its method. The model's own layers are not touched.
+
+    methods: one per decision; options: method → what its configs carry.
+    """
+    chosen = [
+        (decision, method) for decision, method in zip(decisions, methods, strict=True) if decision.recipe is not None
+    ]
+    root = stand_in_tree([decision for decision, _ in chosen])
+    for method in METHODS:
+        part = [decision for decision, its in chosen if its == method]
+        if not part:
+            continue
+        if method == "AWQ":
+            assert inputs is not None
+            _quantize_awq(root, part, inputs, options(method))
+        else:
+            quantize_tree(root, fqn_config(part, options(method)))
+    return root
+
+
+def _quantize_awq(
+    root: nn.Module, decisions: Sequence[LayerDecision], inputs: LayerInputs, options: BuildOptions
+) -> None:
+    quantize_tree(root, _awq_config(decisions, options, "prepare"))
+    for decision in decisions:
+        observer: Any = root.get_submodule(stand_in_name(decision)).get_submodule("act_obs")
+        for activation in inputs.by_site[decision.site.name]:
+            observer(activation, None)  # torchao's observer keeps the input and computes the output itself
+    quantize_tree(root, _awq_config(decisions, options, "convert"))
+
+
+def _awq_config(decisions: Sequence[LayerDecision], options: BuildOptions, step: str) -> Any:
+    awq: Any = load_name("torchao.prototype.awq:AWQConfig")
+    many: Any = load_name("torchao.quantization:FqnToConfig")
+    configs: OrderedDict[str, Any] = OrderedDict()
+    for decision in decisions:
+        assert decision.recipe is not None
+        base = build_config(decision.recipe, decision.group_size, decision.target, options)
+        configs[stand_in_name(decision)] = awq(base, step=step, scale_search_space_size=AWQ_SCALES_SEARCHED)
+    return many(configs)

@@ -1,0 +1,133 @@
+"""How keys and values are held in a narrow cache: encode (batch, heads, tokens, D) once, decode what is read.
+
+Every part keeps the token axis at position -2, so that a cache can append, cut and reorder parts without decoding them.
+8-bit parts are held as bytes, because torch concatenates and indexes few 8-bit floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from bench_cases.kernels.packing import pack_nibbles_low_first
+from bench_cases.quantizers import E2M1_MAX, E4M3_MAX, encode_small_float, small_float_values
+from roofline_model.errors import UnknownNameError, UnsupportedError
+from roofline_model.formats import NumberFormat, get_format
+
+_TINY = 2.0**-100
+NVFP4_BLOCK_ELEMS = 16
+NVFP4_HEADROOM = 4.0
+"""How much larger than anything seen so far a later key or value may be before it saturates (an assumption, not a fit)."""
+
+Parts = tuple[Tensor, ...]
+
+
+class KVCodec(Protocol):
+    """One format of a cache. A codec belongs to the keys, or the values, of one layer and may keep state."""
+
+    stored: NumberFormat
+    """Format whose `storage_bytes` a cache of this codec should hold, D as the last axis."""
+
+    def encode(self, states: Tensor) -> Parts:
+        """Return the parts of new states (batch, heads, tokens, D)."""
+
+    def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
+        """Return the states that the parts stand for."""
+
+
+class Int8KV:
+    """Symmetric INT8 with one BF16 scale per token and head."""
+
+    def __init__(self, head_dim: int) -> None:
+        self.stored = get_format("INT8").grouped(head_dim, scale_bits=16)
+
+    def encode(self, states: Tensor) -> Parts:
+        """Return codes (…, D) int8 and scales (…, 1) bfloat16."""
+        scales = _row_scales(states, 127.0)
+        codes = (states.float() / scales.float()).round_().clamp_(-127, 127).to(torch.int8)
+        return codes, scales
+
+    def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
+        """Return codes × scale."""
+        codes, scales = parts
+        return (codes.float() * scales.float()).to(dtype)
+
+
+class Fp8KV:
+    """E4M3 with one BF16 scale per token and head."""
+
+    def __init__(self, head_dim: int) -> None:
+        self.stored = get_format("FP8_E4M3").grouped(head_dim, scale_bits=16)
+
+    def encode(self, states: Tensor) -> Parts:
+        """Return codes (…, D) as bytes and scales (…, 1) bfloat16."""
+        scales = _row_scales(states, E4M3_MAX)
+        # Rounding the scale down to BF16 can push the largest value above E4M3's maximum, whose cast would be NaN.
+        codes = (states.float() / scales.float()).clamp_(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+        return codes.view(torch.uint8), scales
+
+    def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
+        """Return codes × scale."""
+        codes, scales = parts
+        return (codes.view(torch.float8_e4m3fn).float() * scales.float()).to(dtype)
+
+
+class Nvfp4KV:
+    """NVFP4 along D: E2M1 pairs, one E4M3 scale per 16, one FP32 scale for the tensor, set by the first states.
+
+    A real cache fixes its tensor scale in calibration; here it is the first call's maximum (the prompt) times
+    `NVFP4_HEADROOM`. Blocks that outgrow it saturate and are counted in `saturated_count`.
+    """
+
+    def __init__(self, head_dim: int) -> None:
+        if head_dim % NVFP4_BLOCK_ELEMS:
+            raise UnsupportedError(f"an NVFP4 cache needs a head dimension that is a multiple of 16, got {head_dim}")
+        self.stored = get_format("NVFP4")
+        self.tensor_scale: Tensor | None = None
+        """FP32, no dimension."""
+        self.saturated_count = 0
+        """Blocks whose scale exceeded E4M3's maximum."""
+
+    def encode(self, states: Tensor) -> Parts:
+        """Return packed codes (…, D/2) and block scales (…, D/16), both as bytes."""
+        if self.tensor_scale is None:
+            self.tensor_scale = states.abs().amax().float().clamp_min(_TINY) * NVFP4_HEADROOM / (E4M3_MAX * E2M1_MAX)
+        blocks = states.float().unflatten(-1, (-1, NVFP4_BLOCK_ELEMS))
+        wanted = blocks.abs().amax(dim=-1) / (E2M1_MAX * self.tensor_scale)
+        self.saturated_count += int((wanted > E4M3_MAX).sum())
+        scales = wanted.clamp(2.0**-9, E4M3_MAX).to(torch.float8_e4m3fn)  # 2^-9 is E4M3's smallest positive value
+        scaled = blocks / (scales.float().unsqueeze(-1) * self.tensor_scale)
+        codes = encode_small_float(scaled.flatten(-2), "float4_e2m1fn")
+        packed = pack_nibbles_low_first(codes.flatten(0, -2)).unflatten(0, codes.shape[:-1])
+        return packed, scales.view(torch.uint8)
+
+    def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
+        """Return E2M1 value × block scale × tensor scale."""
+        assert self.tensor_scale is not None, "nothing was encoded yet"
+        packed, scales = parts
+        table = small_float_values("float4_e2m1fn").to(packed.device, torch.float32)
+        pairs = torch.stack((packed & 0x0F, packed >> 4), dim=-1).flatten(-2)
+        values = table[pairs.long()].unflatten(-1, (-1, NVFP4_BLOCK_ELEMS))
+        scale = scales.view(torch.float8_e4m3fn).float().unsqueeze(-1) * self.tensor_scale
+        return (values * scale).flatten(-2).to(dtype)
+
+
+KV_FORMATS: dict[str, Callable[[int], KVCodec]] = {"INT8": Int8KV, "FP8_E4M3": Fp8KV, "NVFP4": Nvfp4KV}
+"""Format key → codec class, called with the head dimension."""
+
+
+def kv_codec(name: str, head_dim: int) -> KVCodec:
+    """Return a new codec of a cache format by key or alias (`FP8`, `NVFP4_KV`)."""
+    key = get_format(name).key
+    if key not in KV_FORMATS:
+        raise UnknownNameError(
+            "format", name, [*KV_FORMATS, "BF16"], fix="These are the formats a cache can hold here."
+        )
+    return KV_FORMATS[key](head_dim)
+
+
+def _row_scales(states: Tensor, largest_code: float) -> Tensor:
+    return (states.float().abs().amax(dim=-1, keepdim=True).clamp_min(_TINY) / largest_code).to(torch.bfloat16)

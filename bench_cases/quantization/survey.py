@@ -1,0 +1,139 @@
+"""Which weights of a model a plan can speak about: its Linears, who shares their weights, and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from roofline_model.errors import InvalidValueError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class LinearSite:
+    """One weight of `nn.Linear` layers, with everybody who uses it."""
+
+    name: str
+    """Fully qualified name of the first Linear that holds it."""
+    aliases: tuple[str, ...]
+    """Other names of the same module, and other Linears with the same weight."""
+    modules: tuple[nn.Linear, ...]
+    """Every distinct Linear that holds the weight."""
+    tied_to: str
+    """Name of a parameter outside Linears (an embedding) in the same memory, or empty."""
+    obstacle: str
+    """Why torchao cannot or must not touch this layer, or empty."""
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight (N, K): output features × input features."""
+        return self.modules[0].weight
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and K."""
+        return self.modules[0].out_features, self.modules[0].in_features
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name a plan may use for it."""
+        return (self.name, *self.aliases)
+
+
+def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
+    """Return the model's Linear weights in order, each once. Reads the model, changes nothing.
+
+    Raises `UnsupportedError` for a model without a Linear or on the meta device, `InvalidValueError` for a weight that
+    holds NaN or infinity: quantising it would hide the fault.
+    """
+    named = [
+        (name, module)
+        for name, module in model.named_modules(remove_duplicate=False)
+        if isinstance(module, nn.Linear) and not _is_inside_linear(model, name)
+    ]
+    if not named:
+        raise UnsupportedError(
+            f"{type(model).__name__} has no nn.Linear layer: torchao quantises Linear weights only (convolutions, embeddings and experts kept as one tensor stay as they are)"
+        )
+    elsewhere = _memory_of_other_parameters(model, {id(module) for _, module in named})
+    groups: dict[object, list[tuple[str, nn.Linear]]] = {}
+    for name, module in named:
+        groups.setdefault(_weight_key(module), []).append((name, module))
+    return tuple(_site(users, elsewhere) for users in groups.values())
+
+
+def find_non_finite(sites: tuple[LinearSite, ...]) -> None:
+    """Raise `InvalidValueError` naming the first weight with NaN or infinity; values of subclasses are not read."""
+    for site in sites:
+        weight = site.weight
+        if site.obstacle or not weight.is_floating_point():
+            continue
+        if not bool(torch.isfinite(weight.detach()).all()):
+            raise InvalidValueError(
+                f"the weight of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing was quantised"
+            )
+
+
+def _site(users: list[tuple[str, nn.Linear]], elsewhere: dict[object, str]) -> LinearSite:
+    modules = tuple({id(module): module for _, module in users}.values())
+    name = users[0][0]
+    return LinearSite(
+        name=name,
+        aliases=tuple(other for other, _ in users[1:]),
+        modules=modules,
+        tied_to=elsewhere.get(_weight_key(modules[0]), ""),
+        obstacle=next((reason for module in modules if (reason := _obstacle(module))), ""),
+    )
+
+
+def _obstacle(module: nn.Linear) -> str:
+    weight = module.weight
+    if weight.is_meta:
+        raise UnsupportedError("the model is on the meta device: it has shapes but no weights; load them first")
+    if hasattr(weight, "__tensor_flatten__"):
+        return f"already held as {type(weight).__name__}"
+    if nn.utils.parametrize.is_parametrized(module, "weight"):
+        return "its weight is computed by a parametrization"
+    if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
+        return "its owner (nn.MultiheadAttention) reads the weight without calling the layer"
+    if not weight.is_floating_point():
+        return f"its weight is {str(weight.dtype).removeprefix('torch.')}, not a floating-point number"
+    if weight.numel() == 0:
+        return "its weight is empty"
+    return ""
+
+
+def _is_inside_linear(model: nn.Module, name: str) -> bool:
+    """Whether a Linear is part of another Linear (an adapter): its owner decides what it is for."""
+    parent = name.rpartition(".")[0]
+    while parent:
+        if isinstance(model.get_submodule(parent), nn.Linear):
+            return True
+        parent = parent.rpartition(".")[0]
+    return name != "" and isinstance(model, nn.Linear)
+
+
+def _memory_of_other_parameters(model: nn.Module, linears: set[int]) -> dict[object, str]:
+    """Return the memory of every parameter that no Linear owns → its name."""
+    found: dict[object, str] = {}
+    for module_name, module in model.named_modules():
+        if id(module) in linears:
+            continue
+        for name, parameter in module.named_parameters(prefix=module_name, recurse=False):
+            found.setdefault(_memory_key(parameter), name)
+    return found
+
+
+def _weight_key(module: nn.Linear) -> object:
+    """Return what identifies a Linear's weight. A computed one is new at every look: its module stands for it."""
+    if nn.utils.parametrize.is_parametrized(module, "weight"):
+        return id(module)
+    return _memory_key(module.weight)
+
+
+def _memory_key(tensor: Tensor) -> object:
+    """Return what two tensors share when they are one piece of memory of one shape."""
+    if tensor.is_meta or hasattr(tensor, "__tensor_flatten__") or tensor.numel() == 0:
+        return id(tensor)
+    return tensor.device, tensor.data_ptr(), tuple(tensor.shape)

@@ -1,0 +1,128 @@
+"""Precision → torchao config on a device, or the reason why not (the seeds' `torchao_configs`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench_cases.quantization import config_builders
+from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.precisions import PRECISIONS, Precision, parse_precision
+from bench_cases.quantization.recipes import FALLBACKS, Recipe, recipes_of
+from bench_cases.quantization.target import Target, read_target
+from bench_cases.quantization.torchao_library import load_name
+from roofline_model.errors import InvalidValueError, UnsupportedError
+
+if TYPE_CHECKING:
+    import torch
+
+DEFAULT_GROUP_ELEMS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a device runs a precision as it was asked for, and what happens if not."""
+
+    precision: str
+    target: Target
+    recipe: Recipe | None
+    """What runs for it here; None: nothing, layers stay in 16 bit."""
+    reason: str
+    """Why `recipe` is not the first choice, or empty."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the precision itself runs, emulated or not."""
+        return self.recipe is not None and self.recipe.precision == self.precision
+
+
+def get_quantize_config(
+    precision: str,
+    device: str | torch.device | Target = "auto",
+    group_size: int = DEFAULT_GROUP_ELEMS,
+    *,
+    compile: bool = False,
+    use_hqq: bool = False,
+) -> Any:
+    """Return the torchao config of a precision on a device, for `torchao.quantize_` by hand; None for 16-bit formats.
+
+    Nothing falls back here: a precision that the device does not run is an `UnsupportedError` with the reason, a group
+    size that its kernel does not take an `InvalidValueError`.
+    """
+    wanted = parse_precision(precision)
+    if wanted.is_plain:
+        return None
+    target = as_target(device)
+    if wanted.reason:
+        raise UnsupportedError(f"{wanted.asked}: {wanted.reason}")
+    reasons = []
+    for recipe in recipes_of(wanted.name, target.device):
+        reason = recipe.reason_against_target(target)
+        if reason is not None:
+            reasons.append(reason)
+            continue
+        if recipe.group_sizes and group_size not in recipe.group_sizes:
+            known = ", ".join(str(size) for size in recipe.group_sizes)
+            raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {known}")
+        return build_config(recipe, group_size if recipe.group_sizes else None, target, BuildOptions(compile, use_hqq))
+    raise UnsupportedError(
+        f"{wanted.asked} does not run on {target}: {'; '.join(reasons) or 'torchao has no kernel for it'}"
+    )
+
+
+def map_precision_to_torchao(precision: str, device: str | torch.device | Target = "auto") -> str:
+    """Return the precision that torchao really runs for `precision` on a device (the seeds' map, decided by the device).
+
+    The original documents mapped NVFP4, NF4 and MXFP4 to INT4 and FP8 to INT8, because torchao had nothing else; it has
+    configs for them now. A precision the device cannot run becomes its fallback (`availability` says why); 16-bit formats
+    come back as they are.
+    """
+    found = availability(precision, device)
+    return found.precision if found.recipe is None else found.recipe.precision
+
+
+def availability(precision: str, device: str | torch.device | Target = "auto") -> Availability:
+    """Return what a device runs for a precision, before any layer's shape is looked at."""
+    wanted = parse_precision(precision)
+    target = as_target(device)
+    if wanted.is_plain:
+        return Availability(wanted.name, target, None, "16-bit formats leave the model as it is")
+    reasons = [wanted.reason] if wanted.reason else []
+    for recipe, reason in candidates(wanted, target):
+        if recipe is not None and reason is None:
+            return Availability(wanted.name, target, recipe, "; ".join(reasons))
+        reasons.append(reason or "")
+    return Availability(wanted.name, target, None, "; ".join(reasons))
+
+
+def availability_table(device: str | torch.device | Target = "auto") -> tuple[Availability, ...]:
+    """Return the availability of every precision on a device."""
+    target = as_target(device)
+    return tuple(availability(name, target) for name in PRECISIONS)
+
+
+def candidates(wanted: Precision, target: Target) -> list[tuple[Recipe | None, str | None]]:
+    """Return the recipes to try in order, fallbacks included, each with why the device rules it out (or None).
+
+    A precision that has no recipe on the kind of device at all is one entry without a recipe.
+    """
+    found: list[tuple[Recipe | None, str | None]] = []
+    name: str | None = wanted.name
+    while name is not None:
+        recipes = recipes_of(name, target.device)
+        found += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]
+        if not recipes:
+            found.append((None, f"torchao has no {target.device} kernel for {name}"))
+        name = FALLBACKS.get(name)
+    return found
+
+
+def build_config(recipe: Recipe, group_size: int | None, target: Target, options: BuildOptions) -> Any:
+    """Return the torchao config object of a recipe."""
+    builder = getattr(config_builders, recipe.builder)
+    return builder(load_name(recipe.config), group_size, target, options)
+
+
+def as_target(device: str | torch.device | Target) -> Target:
+    """Return a device description as it is, or describe a device of this machine."""
+    return device if isinstance(device, Target) else read_target(device)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def small_llama():
+    """A fresh one-million-parameter Llama in BF16, untied."""
+    pytest.importorskip("torchao")
+    pytest.importorskip("transformers")
+    from bench_cases.models import seeded_llama
+
+    return seeded_llama("seeded-llama-1m")
+
+
+@pytest.fixture
+def tied_llama():
+    pytest.importorskip("torchao")
+    pytest.importorskip("transformers")
+    from bench_cases.models import seeded_llama
+
+    return seeded_llama("seeded-llama-1m-tied")
+
+
+@pytest.fixture(scope="session")
+def token_ids():
+    torch = pytest.importorskip("torch")
+    return torch.randint(0, 512, (1, 24), generator=torch.Generator().manual_seed(3))

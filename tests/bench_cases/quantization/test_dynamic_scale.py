@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench_cases.quantization.dynamic_operand import quantize_operand  # noqa: E402
+from bench_cases.quantization.dynamic_scale import choose_thresholds  # noqa: E402
+from bench_cases.quantization.dynamic_stats import activation_stats, checked_matrix, rank_percentile  # noqa: E402
+from roofline_model.errors import InvalidValueError  # noqa: E402
+from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig  # noqa: E402
+
+SHAPES = {"per_token": (6, 1), "per_tensor": (1, 1), "per_channel": (1, 2048)}
+
+
+@pytest.fixture(scope="module")
+def values() -> torch.Tensor:
+    found = torch.randn(6, 2048, generator=torch.Generator().manual_seed(3))
+    found[2, 100] = 40.0  # one outlier
+    return found
+
+
+def round_trip(key: str):
+    return lambda values, thresholds: quantize_operand(values, key, thresholds).decoded()
+
+
+def thresholds(values, mode: str, granularity: str = "per_token", key: str = "INT8", **more):
+    config = DynamicQuantConfig(key, granularity, mode, **more)
+    return choose_thresholds(values, config, round_trip(key))
+
+
+def test_statistics_are_numpys(values: torch.Tensor) -> None:
+    stats = activation_stats(values.reshape(2, 3, 2048))
+    array = values.double().numpy()
+    magnitudes = np.abs(array)
+    assert stats.shape == (2, 3, 2048)
+    assert stats.absmax == 40.0
+    assert stats.mean == pytest.approx(array.mean(), rel=1e-6)
+    assert stats.std == pytest.approx(array.std(), rel=1e-6)
+    assert stats.percentile_99 == pytest.approx(np.quantile(magnitudes, 0.99, method="inverted_cdf"), rel=1e-6)
+    assert stats.percentile_999 == pytest.approx(np.quantile(magnitudes, 0.999, method="inverted_cdf"), rel=1e-6)
+    assert stats.outlier_ratio == stats.absmax / stats.percentile_999 > 10
+
+
+@pytest.mark.parametrize("count", [1, 2, 999, 1000, 1001, 5000])
+@pytest.mark.parametrize("percent", [50, 99, 99.9, 100])
+def test_percentiles_are_by_rank(count: int, percent: float) -> None:
+    numbers = torch.arange(1, count + 1).float().flip(0)
+    # Of the numbers 1…n the percentile by rank is its own rank.
+    assert int(rank_percentile(numbers, percent)) == max(1, math.ceil(round(count * percent / 100, 6)))
+
+
+def test_a_constant_tensor_has_no_outliers() -> None:
+    stats = activation_stats(torch.full((5, 300), -0.1))
+    assert stats.outlier_ratio == 1.0
+    assert stats.std == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("granularity", list(SHAPES))
+@pytest.mark.parametrize("mode", ["absmax", "percentile", "mse_optimal"])
+def test_every_mode_gives_one_threshold_for_each_group(values: torch.Tensor, mode: str, granularity: str) -> None:
+    found = thresholds(values, mode, granularity)
+    assert found.shape == SHAPES[granularity]
+    assert (found > 0).all()
+    largest = {"per_token": values.abs().amax(1, keepdim=True), "per_tensor": values.abs().max().view(1, 1), "per_channel": values.abs().amax(0, keepdim=True)}  # fmt: skip
+    assert (found <= largest[granularity]).all()
+    if mode == "absmax":
+        assert torch.equal(found, largest[granularity])
+
+
+def test_a_percentile_clips_its_share(values: torch.Tensor) -> None:
+    found = thresholds(values, "percentile", "per_tensor", percentile_pct=99.0)
+    clipped = (values.abs() > found).double().mean()
+    assert 0.009 < float(clipped) <= 0.01
+    assert float(found) < 3.0  # the outlier of 40 does not stretch the scale
+    rows = thresholds(values, "percentile", percentile_pct=99.9)
+    assert ((values.abs() > rows).sum(1) == 2).all()  # 2048 · 0.1 % are two elements of each row
+
+
+@pytest.mark.parametrize("key", ["INT8", "INT4", "FP8_E4M3", "NVFP4"])
+@pytest.mark.parametrize("granularity", ["per_token", "per_tensor"])
+def test_the_least_squared_error_is_no_worse_than_the_other_modes(
+    values: torch.Tensor, key: str, granularity: str
+) -> None:
+    def error(mode: str) -> torch.Tensor:
+        decoded = quantize_operand(values, key, thresholds(values, mode, granularity, key)).decoded()
+        squared = (decoded - values).double().square()
+        return squared.sum(1) if granularity == "per_token" else squared.sum()
+
+    best = error("mse_optimal")
+    assert (best <= error("absmax")).all()
+    assert (best <= error("percentile")).all()
+
+
+def test_clipping_pays_for_int4_with_gaussian_data() -> None:
+    """The best threshold of 4-bit integers lies well inside the maximum (for Gaussians near 2.6 sigma of more than 4)."""
+    values = torch.randn(1, 20000, generator=torch.Generator().manual_seed(0))
+    found = float(thresholds(values, "mse_optimal", "per_tensor", "INT4"))
+    assert 2.2 < found < 3.0 < float(values.abs().max())
+
+
+def test_rows_of_zeros_and_sparse_rows_have_a_threshold() -> None:
+    values = torch.zeros(2, 4000)
+    values[1, 7] = 5.0  # 99.9 % of the row is zero
+    for mode in ("absmax", "percentile", "mse_optimal"):
+        assert thresholds(values, mode).flatten().tolist() == [1.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (torch.tensor([[1.0, float("nan")]]), "NaN or infinity \\(1 of 2 elements\\)"),
+        (torch.tensor([[1.0, float("inf")]]), "NaN or infinity"),
+        (torch.tensor([[-float("inf"), 0.0]]), "NaN or infinity"),
+        (torch.zeros(3, 4), "all zero"),
+        (torch.empty(0, 4), "is empty"),
+        (torch.empty(4, 0), "is empty"),
+        (torch.tensor(3.0), "is empty"),
+        (torch.ones(2, 2, dtype=torch.int32), "floating-point tensor, got torch.int32"),
+        ([[1.0]], "floating-point tensor, got list"),
+        (torch.full((2, 2), 1e300, dtype=torch.float64), "NaN or infinity"),  # FP32 cannot hold it
+    ],
+)
+def test_what_cannot_be_quantised_is_refused(tensor: object, words: str) -> None:
+    with pytest.raises(InvalidValueError, match=words):
+        checked_matrix("x", tensor)  # type: ignore[arg-type]

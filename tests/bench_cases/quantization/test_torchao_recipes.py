@@ -1,0 +1,161 @@
+"""What each recipe asks of chip and layer, chosen for devices this machine does not have."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench_cases.quantization import config_builders
+from bench_cases.quantization.layer_plan import choose_group
+from bench_cases.quantization.recipes import RECIPES, recipes_of
+from bench_cases.quantization.target import DA8W4_KERNEL, Target, target_of_chip
+from bench_cases.quantization.torchao_configs import availability, availability_table, get_quantize_config
+from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.hardware import get_hardware
+
+BLACKWELL = Target("cuda", (12, 1))
+
+
+def test_what_gb10_runs():
+    target = target_of_chip(get_hardware("gb10"))
+    assert target == BLACKWELL
+    table = {found.precision: found for found in availability_table(target)}
+    assert [name for name, found in table.items() if not found.is_exact] == ["INT4.FP8"]
+    assert table["NVFP4"].recipe.kernel == "torch._scaled_mm with E4M3 block scales"
+    assert not table["MXFP8"].recipe.is_emulated
+    assert table["INT4.FP8"].recipe.precision == "INT4"
+    assert "mslk" in table["INT4.FP8"].reason
+
+
+def test_what_an_a100_runs():
+    table = {found.precision: found for found in availability_table(target_of_chip(get_hardware("a100-sxm-80gb")))}
+    assert table["FP8"].recipe.precision == "FP8.BF16"
+    assert table["MXFP8"].recipe.is_emulated
+    assert table["INT4"].recipe.kernel.startswith("torch._weight_int4pack_mm")
+
+
+def test_the_seeds_placeholder_chip_and_chips_without_cuda():
+    with pytest.raises(UnsupportedError, match="declares no CUDA compute capability"):
+        target_of_chip(get_hardware("mi300x"))
+
+
+def test_the_packed_cpu_kernel_is_used_where_the_build_has_it():
+    assert availability("INT4.INT8", Target("cpu", None, (DA8W4_KERNEL,))).recipe.kernel == "torchao.da8w4_linear_cpu"
+    emulated = availability("INT4.INT8", Target("cpu"))
+    assert emulated.recipe.is_emulated
+    assert emulated.recipe.precision == "INT4.INT8"
+    assert DA8W4_KERNEL in emulated.reason
+
+
+@pytest.mark.parametrize(("version", "packages"), [("0.0.1", ()), ("1.0.0", ("mslk",)), ("odd", ()), (None, ())])
+def test_a_placeholder_of_mslk_is_no_kernel_package(monkeypatch, version, packages):
+    torch = pytest.importorskip("torch")
+    from bench_cases.quantization import target
+
+    def version_of(name):
+        if version is None:
+            raise target.importlib.metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(target.importlib.metadata, "version", version_of)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (12, 1))
+    assert target.read_target("cuda") == target.read_target("auto") == Target("cuda", (12, 1), packages)
+
+
+def test_cuda_that_is_not_there(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from bench_cases.quantization.target import read_target
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UnsupportedError, match="torch sees no CUDA device here"):
+        read_target("cuda:0")
+    assert read_target("auto").device == "cpu"
+
+
+def test_shape_and_dtype_rules():
+    tinygemm = recipes_of("INT4", "cuda")[0]
+    assert tinygemm.reason_against_layer(64, 128, "bfloat16") is None
+    assert "takes bfloat16 weights, this one is float16" in tinygemm.reason_against_layer(64, 128, "float16")
+    nvfp4 = recipes_of("NVFP4", "cuda")[0]
+    assert nvfp4.reason_against_layer(64, 24, "bfloat16").endswith("needs K to be a multiple of 16, K is 24")
+    assert nvfp4.reason_against_layer(24, 64, "bfloat16").endswith("needs N to be a multiple of 16, N is 24")
+
+
+@given(
+    wanted=st.integers(1, 600), K=st.integers(1, 5000), recipe=st.sampled_from([r for r in RECIPES if r.group_sizes])
+)
+def test_a_chosen_group_divides_and_never_grows(wanted, K, recipe):
+    size, note = choose_group(recipe, wanted, K)
+    fitting = [s for s in recipe.group_sizes if s <= wanted and K % s == 0]
+    assert size == (max(fitting) if fitting else None)
+    assert (note == "") == (size == wanted)
+
+
+def test_stored_formats_count_scales():
+    """4096 × 1024: codes, one scale (and zero point) per group or row."""
+    N, K = 4096, 1024
+    int4 = recipes_of("INT4", "cpu")[0].stored_format(K, 128, "bfloat16")
+    assert int4.storage_bytes((N, K)) == N * K // 2 + N * (K // 128) * 4
+    assert recipes_of("INT4", "cpu")[0].stored_format(K, 128, "float32").storage_bytes((N, K)) == N * K // 2 + N * 8 * 8
+    assert recipes_of("INT8", "cpu")[0].stored_format(K, None, "bfloat16").storage_bytes((N, K)) == N * K + N * 5
+    assert recipes_of("FP8.BF16", "cpu")[0].stored_format(K, None, "bfloat16").storage_bytes((N, K)) == N * K + N * 4
+    assert (
+        recipes_of("NVFP4", "cuda")[0].stored_format(K, None, "bfloat16").storage_bytes((N, K))
+        == N * K // 2 + N * K // 16 + 4
+    )
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: f"{r.device}-{r.builder}")
+def test_every_config_can_be_made_with_the_installed_torchao(recipe):
+    """A renamed class or argument of torchao shows here, for chips this machine does not have as well."""
+    pytest.importorskip("torchao")
+    target = Target(recipe.device, recipe.min_capability or ((8, 0) if recipe.device == "cuda" else None), recipe.needs)
+    found = availability(recipe.precision, target)
+    assert found.recipe is not None
+    from bench_cases.quantization.config_builders import BuildOptions
+    from bench_cases.quantization.torchao_configs import build_config
+
+    group = 128 if recipe.group_sizes else None
+    config = build_config(recipe, group, target, BuildOptions())
+    assert type(config).__name__ == recipe.config_name
+    assert getattr(config, "group_size", group) in (group, None)
+    from torchao.quantization.transform_module import _QUANTIZE_CONFIG_HANDLER
+
+    assert type(config) in _QUANTIZE_CONFIG_HANDLER
+
+
+def test_no_builder_is_left_over():
+    made = {
+        name
+        for name, value in vars(config_builders).items()
+        if inspect.isfunction(value) and value.__module__ == config_builders.__name__ and not name.startswith("_")
+    }
+    assert {recipe.builder for recipe in RECIPES} == made
+
+
+def test_get_quantize_config():
+    pytest.importorskip("torchao")
+    assert get_quantize_config("BF16", "cpu") is None
+    config = get_quantize_config("INT4", Target("cuda", (12, 1)), group_size=64)
+    assert config.group_size == 64
+    assert config.int4_packing_format == "tile_packed_to_4d"
+    blackwell = get_quantize_config("MXFP4", BLACKWELL)
+    assert blackwell.kernel_preference.value == "auto"
+    assert get_quantize_config("MXFP4", "cpu").kernel_preference.value == "emulated"
+    assert get_quantize_config("NVFP4", BLACKWELL).use_triton_kernel is False
+    assert get_quantize_config("NVFP4", Target("cuda", (10, 0), ("mslk",))).use_triton_kernel is True
+
+
+def test_get_quantize_config_never_falls_back():
+    with pytest.raises(UnsupportedError, match="FP8 does not run on cpu"):
+        get_quantize_config("FP8", Target("cpu"))
+    with pytest.raises(UnsupportedError, match="NF4: torchao has no Linear recipe"):
+        get_quantize_config("NF4", Target("cpu"))
+    with pytest.raises(UnsupportedError, match=r"compute capability ≥ 10\.0, this is cuda 9\.0"):
+        get_quantize_config("NVFP4", Target("cuda", (9, 0)))
+    with pytest.raises(InvalidValueError, match="group size 100: PrototypeInt4WeightOnlyConfig takes 32, 64, 128"):
+        get_quantize_config("INT4", Target("cpu"), group_size=100)
