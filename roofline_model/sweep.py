@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.expected.ideal_floor import floored
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import MAX_DIMENSION, compute_format, default_output_format
@@ -153,6 +154,11 @@ def _chunk(
             if reason:
                 raise UnsupportedError(reason)
             columns |= _expected(device, weight, activation, m, n, k, cache)
+            if cache != "warm":
+                columns["expected_s"], columns["expected_high_s"], columns["binding"] = floored(
+                    columns["expected_s"], columns["expected_high_s"], columns["binding"],
+                    columns["ideal_s"], found["memory_s"],
+                )  # fmt: skip
         except UnsupportedError as error:
             reason = str(error)
             columns |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"), math.nan)

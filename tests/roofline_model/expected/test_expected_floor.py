@@ -1,0 +1,56 @@
+"""Cold operands: no expected time below the ideal one, neither one by one nor in a sweep; warm ones may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline_model.expected.ideal_floor import NOTE
+from roofline_model.expected.predict import predict_expected
+from roofline_model.hardware import get_hardware
+from roofline_model.operators import gemm
+from roofline_model.roofline import predict
+from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
+
+WIDE = gemm(8192, 128, 2048, a="NVFP4")  # activations and output are 30 times the weight
+
+
+def test_a_wide_shallow_product_takes_its_ideal_time_at_least():
+    ideal, found = predict(WIDE, "gb10"), predict_expected(WIDE, "gb10")
+    assert found.time_s == ideal.time_s <= found.high_s
+    assert found.low_s < found.time_s
+    assert found.binding == "dram" and NOTE in found.notes
+    assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
+    assert dict(found.terms)["dram"] == ideal.time_s
+
+
+def test_others_are_left_as_they_are():
+    work = gemm(1, 4096, 4096, a="BF16")
+    found = predict_expected(work, "gb10")
+    assert found.time_s > predict(work, "gb10").time_s
+    assert NOTE not in found.notes
+    assert NOTE not in predict_expected(WIDE, "gb10", cache="warm").notes
+
+
+def test_a_sweep_says_the_same():
+    grid = GemmGrid(
+        M=(64, 1024, 8192),
+        N=(128, 2048),
+        K=(128, 2048),
+        devices=(get_hardware("gb10"), get_hardware("l40s")),
+        pairs=format_pairs(["NVFP4", "BF16", "INT4.BF16"]),
+    )
+    frame = sweep_gemm(grid).dropna(subset=["expected_s"])
+    assert (frame.expected_s >= frame.ideal_s).all() and (frame.expected_high_s >= frame.expected_s).all()
+    assert (frame.expected_low_s <= frame.expected_s).all()
+    for row in frame.sample(6, random_state=0).itertuples():
+        one = predict_expected(
+            gemm(
+                row.M,
+                row.N,
+                row.K,
+                a=row.activation_format,
+                b=format_pairs(["INT4.BF16"])[0][0] if row.weight_format == "INT4" else row.weight_format,
+            ),
+            row.hardware,
+        )
+        assert (one.time_s, one.binding) == (pytest.approx(row.expected_s, rel=1e-9), row.binding)
