@@ -1,7 +1,7 @@
 """Write the tables of docs/validation.md anew from a table of measured kernels: python scripts/make_validation.py KERNELS.csv
 
 The rows are not in this repository, so CI does not run this; what it writes says which file it was (SHA-256) and how many
-rows. Takes about three minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is replaced.
+rows. Takes about four minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is replaced.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ FEW = 30
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
+from roofline_model.expected.attention.transfer import DRIFT as ATTENTION_DRIFT  # noqa: E402
 from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy, accuracy  # noqa: E402
 from roofline_model.expected.fitting.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
-from roofline_model.expected.fitting.fit import FitPlan, TableFit, fit_table  # noqa: E402
+from roofline_model.expected.fitting.fit import FitPlan, TableFit, fit_table, planned_sets  # noqa: E402
+from roofline_model.expected.fitting.transfer_drift import ATTENTION, PRODUCTS, estimated, transfers  # noqa: E402
+from roofline_model.expected.intervals import DRIFT  # noqa: E402
 from roofline_model.expected.tables.kernel_labels import phase_of  # noqa: E402
 from roofline_model.expected.tables.table import KernelTable, read_kernel_table  # noqa: E402
 from roofline_model.expected.tables.table_prediction import (  # noqa: E402
@@ -56,6 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         "sizes": sizes_table(crossed),
         "shipped": shipped_line(shipped),
         "chips": chips_table(left_out),
+        "drift": drift_table(table, fitted),
         "few": few,
     }
     for name, body in parts.items():
@@ -176,6 +180,20 @@ def chips_table(left_out: Sequence[ChipLeftOut]) -> str:
         f"| {one.unseen.row_count} | {_columns(one.unseen)} |"
         for one in sorted(left_out, key=lambda one: (one.op, one.part, one.device))
     ]
+    return "\n".join(lines)
+
+
+def drift_table(table: KernelTable, fitted: TableFit) -> str:
+    """Return what each step of a transfer adds to an interval: as shipped, and as these rows say."""
+    told = estimated(transfers(planned_sets(table, PLAN)[0], fitted))
+    lines = ["| | step | ships, % | these rows, % | transfers | to chips |", "|---|---|---|---|---|---|"]
+    for op, shipped in ((PRODUCTS, DRIFT), (ATTENTION, ATTENTION_DRIFT)):
+        for step, width in shipped.items():
+            one = told.get((op, step))
+            rest = "– | – | –" if one is None else (
+                f"{one.half_width_log_ratio * 100:.1f} | {one.transfer_count} | {one.device_count}"
+            )  # fmt: skip
+            lines.append(f"| {op} | {step} | {width * 100:.1f} | {rest} |")
     return "\n".join(lines)
 
 

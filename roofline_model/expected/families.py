@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from roofline_model.errors import UnknownNameError, UnsupportedError
 
@@ -78,3 +78,35 @@ def family_rules(family: str) -> FamilyRules:
         return FAMILIES[family]
     except KeyError:
         raise UnknownNameError("gpu family", family, FAMILIES) from None
+
+
+LIKE_RATIO = 1.5
+"""Chips of one family whose SM counts and FLOPs per clock and SM differ by less are one design with another memory or clock."""
+NEAR_FAMILIES = frozenset({"sm89", "sm120"})
+"""The newer mma.sync families: the same instructions, an L2 in one piece. What one lends the other is as good as within a family."""
+
+
+class SizedChip(Protocol):
+    """What the length of a transfer's step goes by."""
+
+    @property
+    def family(self) -> str:
+        """GPU family, as in `FAMILIES` or finer."""
+
+    @property
+    def sm_count(self) -> int:
+        """Streaming multiprocessors."""
+
+
+def broad_family(family: str) -> str:
+    """Return the key in `FAMILIES` of a family or a finer one, such as `sm121`; an unknown one stays."""
+    return _FAMILY_OF.get(family.removeprefix("sm"), family)
+
+
+def transfer_step(chip: SizedChip, source: SizedChip) -> str:
+    """Return how far constants travel from `source` to `chip`: sibling, near or far (`intervals.DRIFT`)."""
+    families = {broad_family(one.family) for one in (chip, source)}
+    if len(families) == 1:
+        ratio = chip.sm_count / source.sm_count
+        return "sibling" if 1 / LIKE_RATIO < ratio < LIKE_RATIO else "near"
+    return "near" if families == NEAR_FAMILIES else "far"

@@ -1,53 +1,68 @@
-"""Constants of a chip with what this very machine measured about itself put in their place.
+"""Transferred constants with what is known of this chip's own DRAM put in their place: measured here, or published.
 
 Only the DRAM share moves: what `roofline calibrate` reads back is the same number that fits find (on five chips the fitted
 share agrees with read micro-benchmarks). Its smallest launch is shorter than the floor of a library call, and its products
-are whole kernels: neither is a constant of the model.
+are whole kernels: neither is a constant of the model. Products and attention share the rule.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from roofline_model.errors import RooflineError
+from roofline_model.expected.attention.constants import FittedAttention, constant_ranges
 from roofline_model.expected.gemm.constants import FITTED_BOUNDS, FittedGemm
-from roofline_model.hardware import Device
+from roofline_model.hardware import Device, get_hardware
 
 MEASURED_HERE = "measured-here"
 
 
-def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
-    """Return transferred constants with this machine's own read bandwidth; unchanged where it was never measured."""
-    share = measured_share(device, found.chip.bandwidth_bytes_per_s)
-    if found.provenance == "fitted":
-        return found  # rows of whole kernels on this chip say more than a micro-kernel
-    if share is None:
-        return _within_published(found, device)
-    low, high = FITTED_BOUNDS["dram_ratio"]
-    share = min(max(share, low), high)
-    note = f"DRAM share {share:.2f} measured on this machine; the rest: {found.note or found.provenance}"
-    constants = replace(found.constants, dram_ratio=share)
-    if constants.gemv_dram_ratio is not None:
-        # The kernel for few rows keeps its ratio to the others.
-        reached = constants.gemv_dram_ratio * share / found.constants.dram_ratio
-        constants = replace(constants, gemv_dram_ratio=min(reached, FITTED_BOUNDS["gemv_dram_ratio"][1]))
-    return replace(found, constants=constants, provenance=MEASURED_HERE, note=note)
+@dataclass(frozen=True, slots=True)
+class KnownDram:
+    """What is known of the DRAM share that a chip reaches, beyond the constants it was lent."""
+
+    share_ratio: float
+    """Of the specified bandwidth."""
+    is_measured: bool
+    """Measured on this very machine; else the most that anybody has published for the chip."""
+    lender_ratio: float | None
+    """The same published share of the chip that lends the constants; None where there is none."""
+    note: str
+
+    def applied(self, lent_ratio: float, bounds: tuple[float, float]) -> float:
+        """Return the share to use in place of a lent one.
+
+        A measured share replaces it, within the bounds of a fit. A published one only limits it: a share near 1 means that
+        the source chip's kernel was never bound by DRAM, which says nothing about slower memory. Where the lender's kernels
+        beat what was published for the lender (a copy, an older kernel), the limit is as much higher.
+        """
+        if self.is_measured:
+            return min(max(self.share_ratio, bounds[0]), bounds[1])
+        beaten = 1.0 if self.lender_ratio is None else max(1.0, lent_ratio / self.lender_ratio)
+        return min(lent_ratio, self.share_ratio * beaten)
 
 
-def _within_published(found: FittedGemm, device: Device) -> FittedGemm:
-    """Return transferred constants that reach no more of the DRAM than anybody has published for this chip.
-
-    A share near 1 means that the source chip's kernel was never bound by DRAM: it says nothing about slower memory.
-    """
+def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[str]) -> KnownDram | None:
+    """Return what this machine measured, else what was published, over `bandwidth_bytes_per_s`; None where nothing is known."""
+    share = measured_share(device, bandwidth_bytes_per_s)
+    if share is not None:
+        return KnownDram(share, True, None, f"DRAM share {share:.2f} measured on this machine")
     if device.bandwidth_achieved is None:
-        return found
-    most = device.bandwidth_achieved.value / device.bandwidth.value
-    constants = found.constants
-    gemv = constants.gemv_dram_ratio
-    if constants.dram_ratio <= most and (gemv is None or gemv <= most):
-        return found
-    capped = replace(constants, dram_ratio=min(constants.dram_ratio, most), gemv_dram_ratio=None if gemv is None else min(gemv, most))  # fmt: skip
+        return None
+    most = device.bandwidth_achieved.value / bandwidth_bytes_per_s
+    published = [ratio for key in lenders if (ratio := _published_ratio(key)) is not None]
     note = f"DRAM share held to the {most:.2f} published for {device.key}"
-    return replace(found, constants=capped, note="; ".join(filter(None, [found.note, note])))
+    return KnownDram(most, False, min(published, default=None), note)
+
+
+def _published_ratio(key: str) -> float | None:
+    """Return the published share of a registry chip's bandwidth, or None where there is none."""
+    try:
+        lender = get_hardware(key)
+    except RooflineError:
+        return None  # constants of a chip that only the caller's file describes
+    return None if lender.bandwidth_achieved is None else lender.bandwidth_achieved.value / lender.bandwidth.value
 
 
 def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None:
@@ -57,3 +72,47 @@ def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None
     if known is None or read is None:
         return None
     return (read.best_value if known.disturbed_by else read.median_value) / bandwidth_bytes_per_s
+
+
+def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
+    """Return transferred constants of products with the chip's own DRAM share; unchanged where nothing is known of it.
+
+    Constants fitted on this chip stay: rows of whole kernels say more than a micro-kernel.
+    """
+    known = (
+        None if found.provenance == "fitted" else known_dram(device, found.chip.bandwidth_bytes_per_s, found.sources)
+    )
+    if known is None:
+        return found
+    before, gemv = found.constants.dram_ratio, found.constants.gemv_dram_ratio
+    share = known.applied(before, FITTED_BOUNDS["dram_ratio"])
+    if gemv is not None and known.is_measured:
+        # The kernel for few rows keeps its ratio to the others.
+        gemv = min(gemv * share / before, FITTED_BOUNDS["gemv_dram_ratio"][1])
+    elif gemv is not None:
+        gemv = known.applied(gemv, FITTED_BOUNDS["gemv_dram_ratio"])
+    constants = replace(found.constants, dram_ratio=share, gemv_dram_ratio=gemv)
+    if constants == found.constants and not known.is_measured:
+        return found
+    if known.is_measured:
+        note = f"{known.note}; the rest: {found.note or found.provenance}"
+        return replace(found, constants=constants, provenance=MEASURED_HERE, note=note)
+    return replace(found, constants=constants, note="; ".join(filter(None, [found.note, known.note])))
+
+
+def attention_with_measured_bandwidth(found: FittedAttention, device: Device) -> FittedAttention:
+    """Return transferred constants of attention with the chip's own DRAM share, by the same rule."""
+    known = (
+        None if found.provenance == "fitted" else known_dram(device, found.chip.bandwidth_bytes_per_s, found.sources)
+    )
+    if known is None:
+        return found
+    one = constant_ranges(found.phase)["dram_ratio"]
+    share = known.applied(found.values["dram_ratio"], (one.low_value, one.high_value))
+    values = {**found.values, "dram_ratio": share}
+    if known.is_measured:
+        note = f"{known.note}; the rest: {found.note or found.provenance}"
+        return replace(found, values=values, provenance=MEASURED_HERE, note=note)
+    if share == found.values["dram_ratio"]:
+        return found
+    return replace(found, values=values, note="; ".join(filter(None, [found.note, known.note])))

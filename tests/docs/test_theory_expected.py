@@ -18,21 +18,23 @@ from roofline_model.cost import OpCost
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.constants import FLOOR_RATIO as ATTENTION_FLOOR
 from roofline_model.expected.attention.constants import MID_RATIO
+from roofline_model.expected.attention.correction import GRIDS
 from roofline_model.expected.attention.decode import decode_work, kernels_of
 from roofline_model.expected.attention.decode_time import RESIDENT, decode_terms
 from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.families import FAMILIES
+from roofline_model.expected.families import FAMILIES, LIKE_RATIO, NEAR_FAMILIES
 from roofline_model.expected.gemm.candidates import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
 from roofline_model.expected.gemm.constants import FITTED_BOUNDS, from_values
 from roofline_model.expected.gemm.correction import AXES, LARGEST_LOG
 from roofline_model.expected.gemm.formats import KERNEL_FAMILIES
 from roofline_model.expected.gemm.library import find_gemm
 from roofline_model.expected.gemm.model import WAVE_S, expected_gemm
+from roofline_model.expected.gemm.transfer import EASIER_RATIO
 from roofline_model.expected.gemm.work import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO
-from roofline_model.expected.intervals import FLOOR_RATIO, REGIMES, SIBLING_DRIFT, across_families
+from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
 from roofline_model.expected.predict import predict_expected
 from roofline_model.gap import LABELS, explain_gap
 from roofline_model.machine_constants import Calibration, Constant
@@ -166,15 +168,17 @@ def test_the_rules_of_constants() -> None:
     assert math.exp(LARGEST_LOG) == pytest.approx(2, rel=0.01)
     text = section("6. Constants")
     tensor, dram = FITTED_BOUNDS["tensor_ratio"], FITTED_BOUNDS["dram_ratio"]
-    row, last = across_families("BF16"), REGIMES.index("large-body")
     for words in (
         f"tensor rate {tensor[0]:g} to {tensor[1]:g} of the peak, DRAM {dram[0]:g} to {dram[1]:g}",
         f"up to {FLOOR_RATIO} launch floors",
-        f"adds {100 * SIBLING_DRIFT:g} % in quadrature",
-        f"from {row.low[last]} to {row.high[last]} times the prediction",
+        f"{100 * DRIFT['sibling']:g} % to a sibling (same family, SM count within a factor of {LIKE_RATIO}, tensor rate, too)",
+        f"{100 * DRIFT['near']:g} % to another product of the family or between {' and '.join(sorted(NEAR_FAMILIES, key=len))}",
+        f"{100 * DRIFT['far']:g} % to another family (FP8: {100 * DRIFT['far-FP8']:g} %)",
+        f"{100 * DRIFT['format']:g} % where the kernel family itself",
     ):
         assert words in text
     assert len(REGIMES) == 6
+    assert pytest.approx(0.2) == 1 - 1 / EASIER_RATIO  # "a fifth fewer"
     lent = find_gemm(ChipSpec.of(get_hardware("gb10"), "BF16"), "BF16")
     assert (lent.provenance, lent.sources) == ("transferred-sibling", ("rtx-pro-6000",))
 
@@ -230,6 +234,10 @@ def test_the_attention_example() -> None:
     text = section("7. Expected attention")
     assert f"/ {RESIDENT['mma']})³" in text
     assert f"below {ATTENTION_FLOOR} floors, below {MID_RATIO:g}, above" in text
+    assert f"{' × '.join(str(len(axis)) for axis in GRIDS['decode'].axes)} knots for each width" in " ".join(
+        text.split()
+    )
+    assert GRIDS["prefill"] == GRIDS["decode"]
     rules = AttentionChip.of(get_hardware("a100")).rules, chip.rules
     assert {one.tile_rows_count for one in rules} == {64}
     assert [one.tile_columns_count for one in rules] == [32, 256]

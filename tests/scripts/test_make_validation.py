@@ -28,11 +28,13 @@ def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsy
     assert script.main([str(table)]) == 0
     text = page.read_text(encoding="utf-8")
     names = re.findall(r"^<!-- (?!end)(\w+) -->$", text, re.MULTILINE)
-    assert names == ["file", "summary", "shipped", "groups", "sizes", "chips", "few"]
+    assert names == ["file", "summary", "shipped", "groups", "sizes", "chips", "drift", "few"]
     blocks = dict(re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", text, re.DOTALL))
     assert "`t.csv`, 160 rows, SHA-256" in blocks["file"]
     assert blocks["groups"].count("| h100-sxm | BF16 |") == 2  # decode and prefill
     assert "| b200 | gemm BF16 | h100-sxm | family | 80 |" in blocks["chips"]
+    assert re.search(r"\| products \| far \| 22\.8 \| [\d.]+ \| 2 \| 2 \|", blocks["drift"])
+    assert "| products | sibling | 6.5 | – | – | – |" in blocks["drift"]
     few = [float(cell.split("/")[0]) for cell in re.search(r"\| b200 \| gemm BF16 \| ([^|]+)\| ([^|]+)\|", blocks["few"]).groups()]  # fmt: skip
     assert few[1] < few[0]
     assert "## Your own table" in text

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from roofline_model.errors import InvalidValueError
 from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.correction import AttentionCorrection
 from roofline_model.expected.gemm.constants import Evidence
 
 PHASES = ("prefill", "decode")
@@ -119,6 +120,10 @@ class FittedAttention:
     sources: tuple[str, ...] = ()
     """Chips that the constants were transferred from; empty when they are the chip's own."""
     note: str = ""
+    correction: AttentionCorrection | None = None
+    """What the formulas leave over on this chip; None: nothing is known about it."""
+    correction_chip: AttentionChip | None = None
+    """The chip whose rows the correction was learnt on; None: this one."""
 
     def __post_init__(self) -> None:
         if self.phase not in PHASES:

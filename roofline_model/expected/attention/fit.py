@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention.constants import FLOOR_RATIO, MID_RATIO, ConstantRange, constant_ranges
+from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.constants import (
+    FLOOR_RATIO,
+    MID_RATIO,
+    WIDTHS,
+    ConstantRange,
+    FittedAttention,
+    constant_ranges,
+)
+from roofline_model.expected.attention.correction import AttentionCorrection, fit_surface
 from roofline_model.expected.attention.residuals import AttentionProblem
 from roofline_model.expected.attention.work import JoinedRows
 from roofline_model.expected.fitting.fit_set import FitSet
@@ -26,22 +35,29 @@ MANY_SITES = 30
 """From this many head counts and sizes on, the priors are weak: rows of one site are alike and count as few. (A100 decode, 350
 rows of 14 sites: 8.4 % on unseen sites with the priors, 9.3 % without.)"""
 WEAK_PRIOR = 1.0
-_SIZES = (64, 128, 256)
-_BY_SIZE = ("efficiency_", "cta_us_", "latency_ratio_")
+MANY_ROWS = 200
+"""From this many rows on a set learns a library surface of its own; with fewer it keeps the one it begins at."""
 
 
 def attention_fit_set(
-    joined: JoinedRows, measured_s: Floats, row_weights: Floats | None, start: Mapping[str, float] | None
+    joined: JoinedRows, measured_s: Floats, row_weights: Floats | None, start: FittedAttention | None
 ) -> FitSet:
     """Return the set of one chip and phase.
 
-    `start` holds the constants to begin at by name; None: plausible ones of no chip in particular. `measured_s` and
+    `start` holds the constants to begin at; None: plausible ones of no chip in particular. `measured_s` and
     `row_weights` are whole columns of the table.
     """
-    free, rest = _free_constants(joined, start)
+    import numpy as np
+
+    free, rest = _free_constants(joined, None if start is None else start.values)
+    learns = len(joined.rows) >= MANY_ROWS
+    surface = LibrarySurface(joined, joined.chip if learns or start is None else start.correction_chip or start.chip)
+    begun = None if learns or start is None else start.correction
+    kept = None if begun is None else surface.log_factor(begun, np.arange(len(joined.rows)))
 
     def predict_s(values: Mapping[str, float], positions: Positions) -> Floats:
-        return joined.times(complete(values, rest), positions)
+        time_s = joined.times(complete(values, rest), positions)
+        return time_s if kept is None else time_s * np.exp(kept[positions])
 
     def regimes(values: Mapping[str, float], predicted_s: Floats, positions: Positions) -> Sequence[str]:
         names = regime_names(complete(values, rest), predicted_s)
@@ -51,8 +67,39 @@ def attention_fit_set(
     return FitSet(
         device=joined.chip.key, op="attention", part=joined.phase, rows=rows, measured_s=measured_s[rows],
         sites=joined.sites, free=free, predict_s=predict_s, regimes_of=regimes,
-        row_weights=None if row_weights is None else row_weights[rows],
+        row_weights=None if row_weights is None else row_weights[rows], surface=surface if learns else None,
     )  # fmt: skip
+
+
+class LibrarySurface:
+    """What the formulas leave over on a chip (`correction.py`): a surface per width, as far as each row trusts it."""
+
+    def __init__(self, joined: JoinedRows, learnt_on: AttentionChip) -> None:
+        self._phase = joined.phase
+        self._sizes = joined.surface_sizes()
+        self._widths = joined.row_widths
+        self._trusted = joined.surface_trust(learnt_on)
+
+    def learn(self, log_ratio: Floats, positions: Positions) -> AttentionCorrection:
+        """Return the surfaces through what the formulas leave over."""
+        surfaces = {}
+        for width in WIDTHS:
+            here = self._widths[positions] == width
+            if here.any():
+                sizes = tuple(column[positions[here]] for column in self._sizes)
+                surfaces[width] = fit_surface(self._phase, sizes, log_ratio[here])
+        return AttentionCorrection(self._phase, surfaces)
+
+    def log_factor(self, learnt: AttentionCorrection, positions: Positions) -> Floats:
+        """Return ln of the factor on the predicted time."""
+        import numpy as np
+
+        result = np.zeros(len(positions))
+        for width in learnt.log_ratio:
+            here = self._widths[positions] == width
+            sizes = tuple(column[positions[here]] for column in self._sizes)
+            result[here] = learnt.logs(width, sizes)
+        return result * self._trusted[positions]
 
 
 def complete(values: Mapping[str, float], rest: Mapping[str, float | str]) -> dict[str, float]:

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import RooflineError
-from roofline_model.expected.attention.constants import MIXES, REGIMES, FittedAttention, constant_ranges
-from roofline_model.expected.attention.fit import attention_fit_set, complete, regime_names, shared_constants
+from roofline_model.expected.attention.constants import MIXES, REGIMES, FittedAttention
+from roofline_model.expected.attention.fit import (
+    LibrarySurface,
+    attention_fit_set,
+    complete,
+    regime_names,
+    shared_constants,
+)
 from roofline_model.expected.attention.rows import AttentionRows
-from roofline_model.expected.attention.transfer import CLASS_INTERVALS, nearest
+from roofline_model.expected.attention.transfer import DRIFT, GENERIC_INTERVAL, nearest
 from roofline_model.expected.attention.work import JoinedRows
-from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import CrossValidated, factors_of
-from roofline_model.expected.fitting.fit_set import FitSet
-from roofline_model.expected.fitting.robust_fit import FittedConstants
+from roofline_model.expected.fitting.fit_set import FitSet, FittedSet
 from roofline_model.expected.gemm.constants import Evidence
-from roofline_model.expected.measured_here import MEASURED_HERE, measured_share
 from roofline_model.expected.tables.table import KernelTable
-from roofline_model.hardware import Device
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Positions = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedTimes:
+    """Expected times of rows with their 80 % interval."""
+
+    time_s: Floats
+    low_s: Floats
+    high_s: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,13 +74,13 @@ def attention_start(
         except RooflineError:
             library = None  # no relative was ever measured: plausible values are all there is
     rows = attention_fit_set(
-        joined, table.numbers["time_s"], row_weights, None if library is None else library.values
+        joined, table.numbers["time_s"], row_weights, library
     )  # fmt: skip
     return AttentionStart(joined, rows, library)
 
 
 def fitted_attention(
-    one: AttentionStart, fitted: FittedConstants, folds: CrossValidated | None, evidence: Evidence
+    one: AttentionStart, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
 ) -> FittedAttention:
     """Return the constants as the library keeps them: five digits, those that no row could tell filled in.
 
@@ -83,39 +95,37 @@ def fitted_attention(
     elif one.library is not None:
         intervals = dict(one.library.intervals)
     else:
-        intervals = dict(CLASS_INTERVALS[one.joined.chip.rules.is_sync][one.joined.phase])
-    return FittedAttention(one.joined.chip, one.joined.phase, rounded, intervals, evidence)
+        intervals = dict.fromkeys(REGIMES, GENERIC_INTERVAL)
+    begun = None if one.library is None else one.library
+    kept = (None, None) if begun is None else (begun.correction, begun.correction_chip or begun.chip)
+    correction, learnt_on = (fitted.learnt, None) if fitted.learnt is not None else kept
+    return FittedAttention(
+        one.joined.chip, one.joined.phase, rounded, intervals, evidence, correction=correction, correction_chip=learnt_on
+    )  # fmt: skip
 
 
 def attention_left_out(
-    one: AttentionStart, known: Sequence[FittedAttention]
-) -> tuple[tuple[str, ...], str, Accuracy] | None:
-    """Return (sources, provenance, errors) of a chip predicted by the constants of others; None where none may lend any."""
+    one: AttentionStart, known: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+) -> tuple[FittedAttention, Positions, ExpectedTimes] | None:
+    """Return (constants, positions, times with interval) of a chip predicted by those of others; None where none may lend.
+
+    Positions are those of the rows whose width the lenders have.
+    """
     import numpy as np
 
     chip, phase = one.joined.chip, one.joined.phase
-    found = nearest(chip, phase, [other for other in known if other.chip.key != chip.key])
-    if found is None:
-        return None
-    usable = one.joined.positions_of(found.widths)
-    if not len(usable):
+    found = nearest(chip, phase, [other for other in known if other.chip.key != chip.key], drift)
+    usable = np.zeros(0, dtype=np.intp) if found is None else one.joined.positions_of(found.widths)
+    if found is None or not len(usable):
         return None
     predicted = one.joined.times(found.values, usable)
+    if found.correction is not None:
+        surface = LibrarySurface(one.joined, found.correction_chip or chip)
+        predicted = predicted * np.exp(surface.log_factor(found.correction, usable))
     regimes = [REGIMES.index(name) for name in regime_names(found.values, predicted)]
     mixes = one.joined.mixes(usable)
     factors = np.array([found.factors(mix)[regime] for mix, regime in zip(mixes, regimes, strict=True)])
-    told = accuracy(predicted, one.rows.measured_s[usable], predicted * factors[:, 0], predicted * factors[:, 1])
-    return found.sources, found.provenance, told
-
-
-def with_measured_bandwidth(found: FittedAttention, device: Device) -> FittedAttention:
-    """Return transferred constants with this machine's own read bandwidth; unchanged where it was never measured."""
-    share = measured_share(device, found.chip.bandwidth_bytes_per_s)
-    if share is None or found.provenance == "fitted":
-        return found  # rows of whole kernels on this chip say more than a micro-kernel
-    one = constant_ranges(found.phase)["dram_ratio"]
-    values = {**found.values, "dram_ratio": min(max(share, one.low_value), one.high_value)}
-    return replace(found, values=values, provenance=MEASURED_HERE)
+    return found, usable, ExpectedTimes(predicted, predicted * factors[:, 0], predicted * factors[:, 1])
 
 
 def _outwards(pair: tuple[float, float]) -> tuple[float, float]:

@@ -11,7 +11,8 @@ from typing import Any
 from roofline_model.definition_text import parse_definition, shown
 from roofline_model.errors import DefinitionError, RooflineError, UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.constants import PHASES, FittedAttention
+from roofline_model.expected.attention.constants import PHASES, WIDTHS, FittedAttention
+from roofline_model.expected.attention.correction import GRIDS, AttentionCorrection
 from roofline_model.expected.attention.transfer import nearest
 from roofline_model.expected.gemm.constants import Evidence
 
@@ -91,13 +92,17 @@ def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> s
         named = {field.name: getattr(one.evidence, field.name) for field in fields(Evidence)}
         lines += ["", f"[{one.phase}.evidence]"]
         lines += [f"{name} = {_plain(value)}" for name, value in named.items() if value is not None]
+        if one.correction is not None:
+            lines += ["", f"[{one.phase}.correction]"]
+            for width, values in one.correction.log_ratio.items():
+                lines += [f"log_ratio_{width} = [", *_rows(values, len(GRIDS[one.phase].axes[-1])), "]"]
     return "\n".join(lines) + "\n"
 
 
 def _phase(where: str, chip: AttentionChip, phase: str, table: Any) -> FittedAttention:
     if not isinstance(table, dict):
         raise DefinitionError(f"constants file {where}: must be a table")
-    _only(where, table, ("constants", "interval", "evidence"))
+    _only(where, table, ("constants", "interval", "evidence", "correction"))
     parts = [table.get(name) for name in ("constants", "interval", "evidence")]
     if not all(isinstance(part, dict) for part in parts):
         raise DefinitionError(f"constants file {where}: needs constants, interval and evidence")
@@ -105,9 +110,34 @@ def _phase(where: str, chip: AttentionChip, phase: str, table: Any) -> FittedAtt
     try:
         # An unquoted TOML date is a date object; the record keeps text.
         told = Evidence(**{**evidence, "date": str(evidence.get("date", ""))})
-        return FittedAttention(chip, phase, values, {name: _pair(pair) for name, pair in intervals.items()}, told)
+        factors = {name: _pair(pair) for name, pair in intervals.items()}
+        correction = _correction(f"{where}, correction", phase, table.get("correction"))
+        return FittedAttention(chip, phase, values, factors, told, correction=correction)
     except (RooflineError, TypeError, ValueError) as error:
         raise DefinitionError(f"constants file {where}: {error}") from None
+
+
+def _correction(where: str, phase: str, table: Any) -> AttentionCorrection | None:
+    """Return the surfaces of a phase that has some; files from before they existed have none."""
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise DefinitionError(f"constants file {where}: must be a table")
+    _only(where, table, [f"log_ratio_{width}" for width in WIDTHS])
+    surfaces = {}
+    for name, rows in table.items():
+        if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+            raise DefinitionError(f"constants file {where}: {name} must be a list of rows of numbers")
+        surfaces[name.removeprefix("log_ratio_")] = tuple(float(value) for row in rows for value in row)
+    return AttentionCorrection(phase, surfaces)
+
+
+def _rows(values: Sequence[float], width: int) -> list[str]:
+    """Return a surface as lines along its last axis."""
+    return [
+        f"  [{', '.join(f'{value:g}' for value in values[begin : begin + width])}],"
+        for begin in range(0, len(values), width)
+    ]
 
 
 def _pair(value: Any) -> tuple[float, float]:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.constants import FLOOR_RATIO, MID_RATIO, FittedAttention
+from roofline_model.expected.attention.correction import surface_sizes, surface_trust
 from roofline_model.expected.attention.decode import DecodeWork, decode_work, kernels_of
 from roofline_model.expected.attention.decode_time import decode_terms
 from roofline_model.expected.attention.library import find_attention
-from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
+from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.batch import ExpectedBatch, binding_of
 from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.measured_here import attention_with_measured_bandwidth
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
 
@@ -64,7 +66,8 @@ def expected_attention(
     """
     if cache not in CACHES:
         raise InvalidValueError(f"cache must be {' or '.join(CACHES)}, got {cache!r}")
-    spec = attention_chip(chip)
+    device = get_hardware(chip) if isinstance(chip, str) else chip if isinstance(chip, Device) else None
+    spec = attention_chip(chip if device is None else device)
     shapes = AttentionShapes.of(B, Hq, Hkv, Sq, Skv, D, causal=causal, window=window)
     if (largest := int(shapes.head_dim.max(initial=0))) > LARGEST_HEAD:
         raise UnsupportedError(
@@ -73,12 +76,12 @@ def expected_attention(
     activation = get_format(activation_format)
     kv = activation if kv_format is None else get_format(kv_format)
     if phase is not None:
-        return _one_phase(spec, shapes, phase, activation, kv, cache, cache_read_ratio, constants)
+        return _one_phase(spec, device, shapes, phase, activation, kv, cache, cache_read_ratio, constants)
     is_decode = (shapes.query == 1) | ((shapes.query <= MAX_SPECULATED) & (shapes.query < shapes.keys))
     if is_decode.all() or not is_decode.any():
         one = "decode" if is_decode.all() else "prefill"
-        return _one_phase(spec, shapes, one, activation, kv, cache, cache_read_ratio, constants)
-    return _both_phases(spec, shapes, is_decode, activation, kv, cache, cache_read_ratio, constants)
+        return _one_phase(spec, device, shapes, one, activation, kv, cache, cache_read_ratio, constants)
+    return _both_phases(spec, device, shapes, is_decode, activation, kv, cache, cache_read_ratio, constants)
 
 
 def attention_chip(chip: AttentionChip | Device | ChipSpec | str) -> AttentionChip:
@@ -117,6 +120,7 @@ def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: Num
 
 def _one_phase(
     chip: AttentionChip,
+    device: Device | None,
     shapes: AttentionShapes,
     phase: str,
     activation: NumberFormat,
@@ -127,7 +131,7 @@ def _one_phase(
 ) -> ExpectedBatch:
     if phase not in ("prefill", "decode"):
         raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
-    found = _constants(chip, phase, constants)
+    found = _constants(chip, device, phase, constants)
     # Fitted constants belong to the numbers they were fitted with.
     chip = found.chip if found.provenance in ("fitted", "measured-here") else chip
     is_8bit = uses_8bit(chip, phase, activation, kv)
@@ -150,6 +154,10 @@ def _one_phase(
         )
         time_us, terms_us = decode_terms(work, found.values)
         kernels = kernels_of(work)
+    if found.correction is not None:
+        corrected = _corrected(found, work, shapes, width, time_us, terms_us["dram"])
+        terms_us["library"] = corrected - time_us
+        time_us = corrected
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
     low_us, high_us = interval_of(found, time_us, mix)
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
@@ -157,6 +165,23 @@ def _one_phase(
     return ExpectedBatch(
         time_s, low_us * 1e-6, high_us * 1e-6, parts, binding_of(parts, time_s), found.provenance, _confidence(found), kernels
     )  # fmt: skip
+
+
+def _corrected(
+    found: FittedAttention, work: PrefillWork | DecodeWork, shapes: AttentionShapes, width: str,
+    time_us: FloatArray, dram_us: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """Return the times with what the library surface says, as far as each row trusts it."""
+    import numpy as np
+
+    assert found.correction is not None
+    trusted = surface_trust(work, found.correction_chip or found.chip)
+    factor = np.exp(trusted * found.correction.logs(width, surface_sizes(shapes)))
+    # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
+    light_us = dram_us * found.values["dram_ratio"]
+    if isinstance(work, PrefillWork):
+        light_us = np.maximum(light_us, peak_us(work))
+    return np.maximum(time_us * factor, np.minimum(time_us, light_us))  # type: ignore[no-any-return]
 
 
 def interval_of(found: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:
@@ -170,13 +195,17 @@ def interval_of(found: FittedAttention, time_us: FloatArray, mix: str) -> tuple[
 
 
 def _constants(
-    chip: AttentionChip, phase: str, constants: FittedAttention | Sequence[FittedAttention] | None
+    chip: AttentionChip,
+    device: Device | None,
+    phase: str,
+    constants: FittedAttention | Sequence[FittedAttention] | None,
 ) -> FittedAttention:
     if isinstance(constants, FittedAttention):
         if constants.phase != phase:
             raise InvalidValueError(f"constants are for {constants.phase}, the rows are {phase}")
         return constants
-    return find_attention(chip, phase, None if constants is None else tuple(constants))
+    found = find_attention(chip, phase, None if constants is None else tuple(constants))
+    return found if device is None else attention_with_measured_bandwidth(found, device)
 
 
 def _confidence(found: FittedAttention) -> str:
@@ -196,6 +225,7 @@ def _confidence(found: FittedAttention) -> str:
 
 def _both_phases(
     chip: AttentionChip,
+    device: Device | None,
     shapes: AttentionShapes,
     is_decode: FloatArray,
     activation: NumberFormat,
@@ -209,7 +239,7 @@ def _both_phases(
 
     ratio = np.broadcast_to(np.asarray(cache_read_ratio, dtype=np.float64), (len(shapes),))
     halves = [
-        (rows, _one_phase(chip, shapes.take(rows), phase, activation, kv, cache, ratio[rows], constants))
+        (rows, _one_phase(chip, device, shapes.take(rows), phase, activation, kv, cache, ratio[rows], constants))
         for phase, rows in (("prefill", np.flatnonzero(~is_decode)), ("decode", np.flatnonzero(is_decode)))
     ]
 

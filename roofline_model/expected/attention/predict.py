@@ -38,7 +38,7 @@ def predict_attention(work: Operator, device: Device, *, cache: str = "cold") ->
         time_s=float(batch.time_s[0]),
         low_s=float(batch.low_s[0]),
         high_s=float(batch.high_s[0]),
-        parts=tuple((name, float(value[0])) for name, value in batch.additive_parts().items() if value[0] > 0),
+        parts=tuple((name, float(value[0])) for name, value in batch.additive_parts().items() if value[0] != 0),
         binding=batch.binding[0],
         kernel=batch.kernel[0],
         provenance=batch.provenance,

@@ -112,6 +112,13 @@ def prefill_terms(work: PrefillWork, values: Mapping[str, float]) -> tuple[Float
     }
 
 
+def peak_us(work: PrefillWork) -> FloatArray:
+    """Return the time in µs of the whole score tiles at the chip's dense peak: no kernel is faster."""
+    peak = work.chip.peak_8bit_flops_per_s if work.is_8bit else work.chip.peak_16bit_flops_per_s
+    assert peak is not None, "checked when the width was chosen"
+    return 4.0 * work.head_dim * work.scores / (peak * 1e-6)
+
+
 def _memory(
     moved: FloatArray, hits: FloatArray, chip: AttentionChip, values: Mapping[str, float]
 ) -> tuple[FloatArray, FloatArray]:

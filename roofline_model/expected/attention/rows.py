@@ -85,12 +85,12 @@ class AttentionRows:
 
     def constants(self, known: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
         """Return the constants of these rows, from `known` alone where it is given; raises `UnsupportedError` without any."""
-        from roofline_model.expected.attention.fitted import with_measured_bandwidth
         from roofline_model.expected.attention.library import find_attention
+        from roofline_model.expected.measured_here import attention_with_measured_bandwidth
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
-        return with_measured_bandwidth(find_attention(self.chip, self.phase, known), self.device)
+        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, known), self.device)
 
 
 def attention_row_groups(

@@ -1,38 +1,48 @@
 """Attention constants for a chip that has none of its own: from a sibling or a relative, rescaled, with a wider interval.
 
 Rules: attention study of 2026-11-21, section 2.5. Ratios, floors and rates per clock are kept; what counts clocks goes with
-1 / clock. Only kernels of one family transfer: constants of an mma.sync chip on Hopper or datacentre Blackwell (or the
-reverse) were 20 to 84 % off, and are refused. A100 and H100 share the 16-bit decode kernel, and there alone would do.
+1 / clock. A chip's nearest relative is of its own class: constants of an mma.sync chip on Hopper or datacentre Blackwell (or
+the reverse) were 20 to 84 % off as a whole, and are refused. Single decode kernels do run in both classes (A100, L40S, RTX
+PRO 6000 and H100 share the 16-bit one): across families each kernel takes the constants of the chips that run it.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.constants import FittedAttention, constant_ranges
+from roofline_model.expected.attention.constants import MIXES, REGIMES, FittedAttention, constant_ranges
+from roofline_model.expected.attention.decode import grouped_kernel
+from roofline_model.expected.families import broad_family, transfer_step
+from roofline_model.expected.intervals import joined_factors
 
-SIBLING_WIDENING, SIBLING_DRIFT = 1.15, 0.06
-"""Log factors of a sibling: the source's times the first, in quadrature with the second. A judgement: the rows behind the
-constants hold no pair of siblings."""
-FAMILY_SHARE = 0.6
-"""Share of the class's log factors that another chip of the same family gets in quadrature; a judgement, too."""
+DRIFT: Mapping[str, float] = MappingProxyType(
+    {
+        "sibling": 0.065, "prefill-near": 0.15, "decode-near": 0.107,
+        "prefill-sync": 0.219, "prefill-async": 0.178, "decode-same": 0.085, "decode-other": 0.463,
+    }
+)  # fmt: skip
+"""Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the lender's own interval.
 
-CLASS_INTERVALS: Mapping[bool, Mapping[str, Mapping[str, tuple[float, float]]]] = {
-    True: {
-        "prefill": {"floor": (0.73, 1.42), "mid": (0.69, 1.46), "bulk": (0.81, 1.18)},
-        "decode": {"floor": (0.87, 1.02), "mid": (0.86, 1.18), "bulk": (0.76, 1.19)},
-    },
-    False: {
-        "prefill": {"floor": (0.91, 1.12), "mid": (0.85, 1.19), "bulk": (0.78, 1.24)},
-        "decode": {"floor": (0.60, 1.85), "mid": (0.73, 1.48), "bulk": (0.41, 1.25)},
-    },
-}
-"""By `is_sync`, phase and regime: 9.3 and 90.7 % quantiles of measured over predicted when a whole chip is predicted with
-the constants of another family of its class. mma.sync: L40S, RTX PRO 6000 and (16 bit) A100, each from each, without the
-per-head kernel on an 8-bit cache; else: H100 from B200 and the reverse. 2026-11-21, 8,900 rows."""
+The last four leave a family and are estimated as `intervals.DRIFT` is, from whole chips left out: a prefill between
+mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders run,
+too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another product) is a
+judgement, as no two chips of the rows are of one family: half the variance of leaving the family in prefill, and what
+16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
+SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
+"""Share of the lender's library surface that the chip keeps."""
+GENERIC_INTERVAL = (0.7, 1.45)
+"""Factors where nothing is known of the constants, as where a fit without folds begins. A judgement."""
+
+GROUPED = ("launch_us", "cta_us", "tile_growth", "token_ns", "combine_us", "combine_split_us")
+PER_HEAD = ("head_launch_us", "head_cta_us", "head_token_ns", "head_split_us", "head_fill_us")
+"""Constants of the two kinds of decode kernels, by stem."""
+LAUNCH = "launch_us"
+_ASYNCHRONOUS = ("gmma", "gen")
 
 DOUBLE_EXP = {"efficiency_64": 1.22, "efficiency_128": 1.16, "efficiency_256": 1.10}
 """sm103 computes twice as many exponentials per clock as sm100. Assumed: half of the softmax time is exp; not measured."""
@@ -61,67 +71,138 @@ _RELATIVES: Mapping[str, tuple[_Kinship, ...]] = {
 }  # fmt: skip
 
 
-def nearest(chip: AttentionChip, phase: str, known: Sequence[FittedAttention]) -> FittedAttention | None:
-    """Return constants for `chip` from the nearest relative in `known`, or None where no family may lend any."""
+def nearest(
+    chip: AttentionChip, phase: str, known: Sequence[FittedAttention], drift: Mapping[str, float] = DRIFT
+) -> FittedAttention | None:
+    """Return constants for `chip` from the nearest relative in `known`, or None where no family may lend any.
+
+    Across families a decode kernel takes the constants of every chip that runs the same one. `drift` says how much each
+    step adds to the interval.
+    """
+    own = [one for one in known if one.provenance in ("fitted", "measured-here") and one.chip.key != chip.key]
+    own = [one for one in own if one.phase == phase]
     for kin in _RELATIVES.get(chip.family, ()):
-        sources = [
-            one
-            for one in known
-            if one.phase == phase
-            and one.chip.family == kin.family
-            and one.chip.key != chip.key
-            and one.provenance in ("fitted", "measured-here")
-        ]
+        sources = [one for one in own if one.chip.family == kin.family]
         if sources:
             # Several chips of one family: the one with the nearest clock shares the product line.
             source = min(sources, key=lambda one: abs(math.log(one.chip.clock_hz / chip.clock_hz)))
-            return transferred(source, chip, kin.provenance)
+            found = transferred(source, chip, kin.provenance, drift)
+            if phase == "decode" and broad_family(chip.family) != broad_family(kin.family):
+                return _by_kernel(found, source, own, drift)
+            return found
     return None
 
 
-def transferred(source: FittedAttention, chip: AttentionChip, provenance: str) -> FittedAttention:
+def transferred(
+    source: FittedAttention, chip: AttentionChip, provenance: str, drift: Mapping[str, float] = DRIFT
+) -> FittedAttention:
     """Return the constants of `source` as `chip` would have them, named by `provenance`."""
-    ranges = constant_ranges(source.phase)
     stretch = source.chip.clock_hz / chip.clock_hz
-    values = {name: value * (stretch if ranges[name].is_cycles else 1.0) for name, value in source.values.items()}
+    values = _rescaled(source, chip)
     note = f"constants of {source.chip.key}"
     if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
         values = {name: value * _exp_gain(name) for name, value in values.items()}
         note += ", prefill rates raised for twice the exponentials per clock (assumed)"
     if abs(stretch - 1) > 0.005:
         note += f", latencies x {stretch:.3f} for the clock"
+    step = _step(chip, source.chip, source.phase, provenance)
+    surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(
         source,
         chip=chip,
         values=values,
-        intervals=_widened(source, provenance),
+        intervals=_widened(source, dict.fromkeys(MIXES, drift[step])),
         provenance=provenance,
         sources=(source.chip.key,),
         note=note,
+        correction=surface.scaled(share) if surface is not None and share > 0 else None,
+        correction_chip=source.chip,
     )
+
+
+def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> str:
+    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width (`class_steps`)."""
+    if provenance == "transferred-class":
+        return f"prefill-{'sync' if chip.rules.is_sync else 'async'}" if phase == "prefill" else "decode-other"
+    is_sibling = provenance == "transferred-sibling" and transfer_step(chip, lender) == "sibling"
+    return "sibling" if is_sibling else f"{phase}-near"
+
+
+def class_steps(chip: AttentionChip, phase: str, known: Sequence[FittedAttention]) -> dict[str, str]:
+    """Return the step of each of `MIXES` when `known`, of which none is of the chip's family, lends to it."""
+    if phase == "prefill":
+        return dict.fromkeys(MIXES, f"prefill-{'sync' if chip.rules.is_sync else 'async'}")
+    _, is_same = _grouped_lenders(chip, "16bit", known)
+    return {mix: "decode-same" if is_same and mix == "16bit" else "decode-other" for mix in MIXES}
+
+
+def _rescaled(source: FittedAttention, chip: AttentionChip) -> dict[str, float]:
+    """Return the constants in the chip's clock: what counts clocks goes with 1 / clock."""
+    ranges = constant_ranges(source.phase)
+    stretch = source.chip.clock_hz / chip.clock_hz
+    return {name: value * (stretch if ranges[name].is_cycles else 1.0) for name, value in source.values.items()}
+
+
+def _by_kernel(
+    found: FittedAttention, source: FittedAttention, known: Sequence[FittedAttention], drift: Mapping[str, float]
+) -> FittedAttention:
+    """Return decode constants with those of every chip that runs the same kernel, in place of one relative's.
+
+    Grouped kernels: the geometric mean over the chips that run the same one, else over those that run another
+    asynchronous one. The per-head kernel is plain CUDA and the same everywhere: the median over all chips, because one
+    of them (L40S, 8-bit cache) is four times as slow as the others. So is the launch floor of a kernel that nobody shares:
+    it is software, not silicon (B200's is twice that of four other chips).
+    """
+    chip, lenders = found.chip, {source.chip.key}
+    values = dict(found.values)
+    for width in found.widths:
+        grouped, is_same = _grouped_lenders(chip, width, known)
+        for stem in GROUPED if grouped else ():
+            lent = [_rescaled(one, chip)[f"{stem}_{theirs}"] for one, theirs in grouped]
+            values[f"{stem}_{width}"] = math.exp(math.fsum(map(math.log, lent)) / len(lent))
+        everyone = [one for one in known if width in one.widths]
+        for stem in PER_HEAD if is_same else (*PER_HEAD, LAUNCH):
+            values[f"{stem}_{width}"] = statistics.median(_rescaled(one, chip)[f"{stem}_{width}"] for one in everyone)
+        lenders |= {one.chip.key for one, _ in grouped} | {one.chip.key for one in everyone}
+    half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", known).items()}
+    names = tuple(sorted(lenders))
+    note = f"constants of {' and '.join(names)}, kernel by kernel; latencies in clocks"
+    return replace(found, values=values, intervals=_widened(source, half_widths), sources=names, note=note)
+
+
+def _grouped_lenders(
+    chip: AttentionChip, width: str, known: Sequence[FittedAttention]
+) -> tuple[list[tuple[FittedAttention, str]], bool]:
+    """Return (lender, its width) for the grouped kernel of a width, and whether they run the same kernel as the chip.
+
+    Nobody lends to an mma kernel but those that run one.
+    """
+    kernel = grouped_kernel(chip, is_8bit=width == "8bit")
+    every = [
+        (one, theirs, grouped_kernel(one.chip, is_8bit=theirs == "8bit")) for one in known for theirs in one.widths
+    ]
+    same = [(one, theirs) for one, theirs, runs in every if runs == kernel and theirs == width]
+    same = same or [(one, theirs) for one, theirs, runs in every if runs == kernel]
+    if same:
+        return same, True
+    akin = kernel in _ASYNCHRONOUS
+    return [(one, theirs) for one, theirs, runs in every if akin and runs in _ASYNCHRONOUS], False
 
 
 def _exp_gain(name: str) -> float:
     return next((gain for stem, gain in DOUBLE_EXP.items() if name.startswith(f"{stem}_")), 1.0)
 
 
-def _plain(regime: str) -> str:
-    return regime.split("-")[0]
+def _widened(source: FittedAttention, half_widths: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the interval factors of transferred constants: the lender's own and the transfer's error, by formats.
 
-
-def _widened(source: FittedAttention, provenance: str) -> dict[str, tuple[float, float]]:
-    """Return the interval factors of transferred constants: own error and that of the transfer, in quadrature of logs."""
-    across = CLASS_INTERVALS[source.chip.rules.is_sync][source.phase]
-
-    # The class's factors hold the model's own error already; within a family only a part of them is added to it.
-    share = {"transferred-sibling": 0.0, "transferred-family": FAMILY_SHARE}.get(provenance, 1.0)
-
-    def wider(own: float, class_factor: float, sign: int) -> float:
-        mine, theirs = abs(math.log(own)), share * abs(math.log(class_factor))
-        least = math.hypot(SIBLING_WIDENING * mine, SIBLING_DRIFT)
-        return math.exp(sign * max(least, math.hypot(mine, theirs) if share < 1 else theirs))
-
-    return {
-        regime: (wider(low, across[_plain(regime)][0], -1), wider(high, across[_plain(regime)][1], +1))
-        for regime, (low, high) in source.intervals.items()
+    `half_widths` has one entry per mix of formats; rows of a mix without one get the widest.
+    """
+    widest = max(half_widths.values())
+    plain = {regime: joined_factors(source.intervals[regime], widest) for regime in REGIMES}
+    of_mix = {
+        f"{regime}-{mix}": joined_factors(source.factors(mix)[number], half_width)
+        for mix, half_width in half_widths.items()
+        for number, regime in enumerate(REGIMES)
     }
+    return {**plain, **of_mix}

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.constants import WIDTHS
+from roofline_model.expected.attention.correction import surface_sizes, surface_trust
 from roofline_model.expected.attention.decode import DecodeWork, decode_work
 from roofline_model.expected.attention.decode_time import decode_terms
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
@@ -64,6 +67,7 @@ class JoinedRows:
         self.chip = chip
         self.works = [group_work(group) for group in groups]
         self.groups = tuple(groups)
+        self._order: Positions = order
         self._group = np.concatenate([np.full(len(group.rows), i) for i, group in enumerate(groups)])[order]
         self._place = np.concatenate([np.arange(len(group.rows)) for group in groups])[order]
         self._kept: dict[bytes, list[tuple[Positions, PrefillWork | DecodeWork]]] = {}
@@ -87,6 +91,29 @@ class JoinedRows:
 
         has = np.array([("8bit" if is_8bit(group) else "16bit") in widths for group in self.groups])
         return np.flatnonzero(has[self._group])
+
+    @property
+    def row_widths(self) -> NDArray[np.object_]:
+        """Width of each row, `16bit` or `8bit`."""
+        import numpy as np
+
+        names = np.array([WIDTHS[is_8bit(group)] for group in self.groups], dtype=object)
+        widths: NDArray[np.object_] = names[self._group]
+        return widths
+
+    def surface_sizes(self) -> tuple[Floats, ...]:
+        """Return the sizes that a library surface goes by, one column per axis."""
+        import numpy as np
+
+        columns = [np.concatenate(parts) for parts in zip(*(surface_sizes(shapes_of(group)) for group in self.groups), strict=True)]  # fmt: skip
+        return tuple(column[self._order] for column in columns)
+
+    def surface_trust(self, learnt_on: AttentionChip) -> Floats:
+        """Return from 0 to 1 how much of a surface of `learnt_on` holds for each row."""
+        import numpy as np
+
+        trusted: Floats = np.concatenate([surface_trust(work, learnt_on) for work in self.works])
+        return trusted[self._order]
 
     def mixes(self, positions: Positions) -> list[str]:
         """Return the formats of each row as the interval tells them apart, one of `MIXES`."""

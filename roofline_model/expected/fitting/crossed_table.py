@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_model.errors import RooflineError
+from roofline_model.expected.attention.constants import FittedAttention
 from roofline_model.expected.attention.fitted import attention_left_out
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets
-from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.fitting.transfer_drift import drift_without
 from roofline_model.expected.gemm.rows import expected_of_group
+from roofline_model.expected.gemm.transfer import transferred
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.expected.tables.table_prediction import TablePrediction
 
@@ -82,33 +83,48 @@ class ChipLeftOut:
 def chips_left_out(table: KernelTable, fitted: TableFit) -> list[ChipLeftOut]:
     """Predict each chip of a table from the constants of all the others, as a chip without rows would be.
 
-    `fitted` holds the constants of every chip (`fit_table`, beginning at plausible values).
+    `fitted` holds the constants of every chip (`fit_table`, beginning at plausible values). What the transfer adds to an
+    interval is estimated without the chip, too (`transfer_drift.py`).
     """
     sets, _ = planned_sets(table, FitPlan(date="", source="", is_generic=True))
+    widths = {device: drift_without(device, sets, fitted) for device in dict.fromkeys(one.rows.device for one in sets)}
     results = []
     for one in sets:
+        of_products, of_attention = widths[one.rows.device]
         if one.attention is not None:
-            told = attention_left_out(one.attention, fitted.attention)
+            others = [known for known in fitted.attention if known.chip.key != one.rows.device]
+            told = _attention_without(one, others, of_attention)
         else:
-            told = _without(table, one, fitted)
+            told = _without(table, one, fitted, of_products)
         if told is not None:
             results.append(ChipLeftOut(one.rows.device, one.rows.op, one.rows.part, *told))
     return results
 
 
-def _without(table: KernelTable, one: PlannedSet, fitted: TableFit) -> tuple[tuple[str, ...], str, Accuracy] | None:
+def _attention_without(
+    one: PlannedSet, others: Sequence[FittedAttention], drift: Mapping[str, float]
+) -> tuple[tuple[str, ...], str, Accuracy] | None:
+    assert one.attention is not None
+    told = attention_left_out(one.attention, others, drift)
+    if told is None:
+        return None
+    found, rows, times = told
+    return found.sources, found.provenance, accuracy(times.time_s, one.rows.measured_s[rows], times.low_s, times.high_s)
+
+
+def _without(
+    table: KernelTable, one: PlannedSet, fitted: TableFit, drift: Mapping[str, float]
+) -> tuple[tuple[str, ...], str, Accuracy] | None:
     """Return (sources, provenance, errors) of a GEMM set whose chip is left out; None when no other chip has the family."""
     import numpy as np
 
     chip, family = one.gemm[0].chip, one.gemm[0].family
-    others = tuple(known for known in fitted.gemm if known.chip.key != chip.key)
-    try:
-        transferred = find_gemm(chip, family, others)
-    except RooflineError:
+    found = transferred(chip, family, [known for known in fitted.gemm if known.chip.key != chip.key], drift)
+    if found is None:
         return None
-    times = [expected_of_group(group, transferred) for group in one.gemm_groups]
+    times = [expected_of_group(group, found) for group in one.gemm_groups]
     measured = table.numbers["time_s"][np.concatenate([group.rows for group in one.gemm_groups])]
     predicted, low, high = (
         np.concatenate([getattr(batch, name) for batch in times]) for name in ("time_s", "low_s", "high_s")
     )
-    return transferred.sources, transferred.provenance, accuracy(predicted, measured, low, high)
+    return found.sources, found.provenance, accuracy(predicted, measured, low, high)

@@ -123,7 +123,7 @@ def fit_table(
         if one.gemm:
             gemm.append(_fitted_gemm(one, fitted, folds, _evidence(report, plan)))
         if one.attention is not None:
-            attention.append(fitted_attention(one.attention, fitted.constants, folds, _evidence(report, plan)))
+            attention.append(fitted_attention(one.attention, fitted, folds, _evidence(report, plan)))
     if not sets:
         raise InvalidValueError(
             f"{table.name}: no row can be fitted. {'; '.join(left_out[:3]) or 'It holds no measured gemm or attention.'}"

@@ -13,14 +13,14 @@ Source: the expected-GEMM study of 2026-11-21, section on transfer; leave-one-ch
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.families import family_rules
+from roofline_model.expected.families import LIKE_RATIO, family_rules, transfer_step
 from roofline_model.expected.gemm.constants import FittedGemm, GemmConstants, with_family
 from roofline_model.expected.gemm.correction import Correction
-from roofline_model.expected.intervals import IntervalTable, across_families, for_sibling
+from roofline_model.expected.intervals import DRIFT, drift_of, drifted, hull
 
 SUPPLY = ("l2_ratio", "sm_ratio")
 """Constants that count 64 bytes per clock and SM."""
@@ -55,12 +55,18 @@ ANCHORS = {
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.25}
 """Share of the sources' library surface that the chip keeps. Libraries choose alike across families: the slope of one
 chip's residuals on another's surface is 0.7 to 1.1 between sm89 and sm120 and 0.3 to 1.2 between sm90 and sm100."""
-CLASS_WIDENING = 1.4
-"""Log intervals of constants from the other class over those of another family. A judgement: two chips only."""
+
+EASIER_RATIO = 1.25
+"""A source's DRAM that feeds each SM this much more per clock than the chip's own asks more of its SMs. A judgement."""
 
 
-def transferred(chip: ChipSpec, kernel_family: str, known: Sequence[FittedGemm]) -> FittedGemm | None:
-    """Return constants for `chip` from the nearest of `known`, or None when none of them is of this kernel family."""
+def transferred(
+    chip: ChipSpec, kernel_family: str, known: Sequence[FittedGemm], drift: Mapping[str, float] = DRIFT
+) -> FittedGemm | None:
+    """Return constants for `chip` from the nearest of `known`, or None when none of them is of this kernel family.
+
+    `drift` says how much each step adds to the interval (`intervals.DRIFT`).
+    """
     same_format = [one for one in known if one.family == kernel_family and one.chip.key != chip.key]
     for choose, build in (
         (_siblings, _from_siblings),
@@ -70,21 +76,56 @@ def transferred(chip: ChipSpec, kernel_family: str, known: Sequence[FittedGemm])
         sources = choose(chip, same_format)
         if sources:
             found = build(chip, kernel_family, sources)
-            return found if choose is _siblings else _anchored(found, sources, known)
+            steps: tuple[str, ...] = (_step(chip, sources[0].chip),)
+            if choose is _siblings:
+                found = _with_easier_dram(found, known)
+            else:
+                found, leans_on = _anchored(found, sources, known)
+                steps = steps if leans_on is None else ("format", *leans_on)
+            own = hull([one.intervals for one in sources])
+            return replace(found, intervals=drifted(own, drift_of(steps, kernel_family, drift)))
     return None
 
 
-def _anchored(found: FittedGemm, sources: Sequence[FittedGemm], known: Sequence[FittedGemm]) -> FittedGemm:
-    """Return the constants leaning on the chip's better-known kernel family; unchanged where that is not known."""
+def _with_easier_dram(found: FittedGemm, known: Sequence[FittedGemm]) -> FittedGemm:
+    """Return a sibling's constants with the DRAM share of its 16-bit kernels, where the DRAM asks less of each SM.
+
+    A narrow format whose kernel reached less of a fast DRAM than the 16-bit one was held up by its SMs. Where the DRAM
+    feeds each of them fewer bytes per clock (GB10: 2.4, its source 3.6), it is the DRAM that rules.
+    """
+    source = found.correction_chip
+    if source is None or EASIER_RATIO * _dram_bytes_per_clock(found.chip) > _dram_bytes_per_clock(source):
+        return found
+    wide = next((one for one in known if one.family == "BF16" and one.chip.key == source.key), None)
+    if wide is None or wide.constants.dram_ratio <= found.constants.dram_ratio:
+        return found
+    note = f"{found.note}; DRAM share of its 16-bit kernels"
+    return replace(found, constants=replace(found.constants, dram_ratio=wide.constants.dram_ratio), note=note)
+
+
+def _dram_bytes_per_clock(chip: ChipSpec) -> float:
+    return chip.bandwidth_bytes_per_s / (chip.sm_count * chip.clock_hz)
+
+
+def _anchored(
+    found: FittedGemm, sources: Sequence[FittedGemm], known: Sequence[FittedGemm]
+) -> tuple[FittedGemm, tuple[str, ...] | None]:
+    """Return the constants leaning on the chip's better-known kernel family, and the steps that one was transferred by.
+
+    The steps are None, and the constants unchanged, where there is no such family or it is not known.
+    """
     anchor = ANCHORS.get(found.family)
     if anchor is None:
-        return found
+        return found, None
     names = {one.chip.key for one in sources}
     theirs = [one for one in known if one.family == anchor.family and one.chip.key in names]
     own = next((one for one in known if one.family == anchor.family and one.chip.key == found.chip.key), None)
-    own = own or transferred(found.chip, anchor.family, known)
+    steps: tuple[str, ...] = ()
+    if own is None:
+        own = transferred(found.chip, anchor.family, known)
+        steps = () if own is None else (_step_of(own),)
     if own is None or len(theirs) < len(names):
-        return found
+        return found, None
     values = {name: getattr(own.constants, name) for name in anchor.copies}
     for name in anchor.ratios:
         before, mine = _mean_of(name, sources), getattr(own.constants, name)
@@ -95,7 +136,19 @@ def _anchored(found: FittedGemm, sources: Sequence[FittedGemm], known: Sequence[
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
         values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
     note = f"{found.note}; relative to this chip's {anchor.family}"
-    return replace(found, constants=replace(found.constants, **values), note=note)
+    return replace(found, constants=replace(found.constants, **values), note=note), steps
+
+
+def _step_of(lent: FittedGemm) -> str:
+    """Return the step by which constants were transferred."""
+    assert lent.correction_chip is not None  # every transfer names the chip it comes from
+    return _step(lent.chip, lent.correction_chip)
+
+
+def _step(chip: ChipSpec, source: ChipSpec) -> str:
+    """Return the step between two chips; a sister whose tensor units are much faster or slower (GeForce) is only near."""
+    step, ratio = transfer_step(chip, source), chip.load_bytes_per_flop / source.load_bytes_per_flop
+    return "near" if step == "sibling" and not 1 / LIKE_RATIO < ratio < LIKE_RATIO else step
 
 
 def _siblings(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
@@ -118,40 +171,33 @@ def _anyone(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
 
 def _from_siblings(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=False)
-    own = _hull([one.intervals for one in sources])
     return _built(
-        chip, kernel_family, sources, constants, for_sibling(own, kernel_family), "transferred-sibling",
-        "constants of {names}, the same family",
+        chip, kernel_family, sources, constants, "transferred-sibling", "constants of {names}, the same family"
     )  # fmt: skip
 
 
 def _across_families(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
     return _built(
-        chip, kernel_family, sources, constants, across_families(kernel_family), "transferred-family",
+        chip, kernel_family, sources, constants, "transferred-family",
         "constants of {names}, another family: supply terms scaled to the tensor peak",
     )  # fmt: skip
 
 
 def _across_classes(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
-    row = across_families(kernel_family)
-    # The row of NVFP4 was measured across classes: its two chips are of different ones.
-    widening = 1.0 if kernel_family == "NVFP4" else CLASS_WIDENING
-    wide = IntervalTable(tuple(low**widening for low in row.low), tuple(high**widening for high in row.high))
     return _built(
-        chip, kernel_family, sources, constants, wide, "transferred-class",
+        chip, kernel_family, sources, constants, "transferred-class",
         "low confidence: no chip of this class was measured with this kernel family; constants of {names}",
     )  # fmt: skip
 
 
 def _built(
-    chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], constants: GemmConstants,
-    intervals: IntervalTable, provenance: str, note: str,
+    chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], constants: GemmConstants, provenance: str, note: str
 ) -> FittedGemm:  # fmt: skip
     names = tuple(one.chip.key for one in sources)
     return FittedGemm(
-        kernel_family, chip, constants, intervals, sources[0].evidence, provenance, names,
+        kernel_family, chip, constants, sources[0].intervals, sources[0].evidence, provenance, names,
         note.format(names=" and ".join(names)), _surface(sources, SURFACE_TRUST[provenance]), sources[0].chip,
     )  # fmt: skip
 
@@ -194,11 +240,3 @@ def _mean_of(name: str, sources: Sequence[FittedGemm]) -> float | None:
 
 def _geometric(values: Sequence[float]) -> float:
     return math.exp(math.fsum(math.log(max(value, 1e-30)) for value in values) / len(values))
-
-
-def _hull(tables: Sequence[IntervalTable]) -> IntervalTable:
-    """Return the widest of several tables, regime by regime."""
-    return IntervalTable(
-        tuple(min(lows) for lows in zip(*(table.low for table in tables), strict=True)),
-        tuple(max(highs) for highs in zip(*(table.high for table in tables), strict=True)),
-    )

@@ -18,7 +18,8 @@ def test_a_wide_shallow_product_takes_its_ideal_time_at_least():
     ideal, found = predict(WIDE, "gb10"), predict_expected(WIDE, "gb10")
     assert found.time_s == ideal.time_s <= found.high_s
     assert found.low_s < found.time_s
-    assert found.binding == "dram" and NOTE in found.notes
+    assert found.binding == "dram"
+    assert NOTE in found.notes
     assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
     assert dict(found.terms)["dram"] == ideal.time_s
 
@@ -40,7 +41,8 @@ def test_a_sweep_says_the_same():
         pairs=format_pairs(["NVFP4", "BF16", "INT4.BF16"]),
     )
     frame = sweep_gemm(grid).dropna(subset=["expected_s"])
-    assert (frame.expected_s >= frame.ideal_s).all() and (frame.expected_high_s >= frame.expected_s).all()
+    assert (frame.expected_s >= frame.ideal_s).all()
+    assert (frame.expected_high_s >= frame.expected_s).all()
     assert (frame.expected_low_s <= frame.expected_s).all()
     for row in frame.sample(6, random_state=0).itertuples():
         one = predict_expected(

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from roofline_model import InvalidValueError
-from roofline_model.expected.intervals import REGIMES, IntervalTable, across_families, for_sibling, regimes_of
+from roofline_model import InvalidValueError, get_hardware
+from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.families import transfer_step
+from roofline_model.expected.intervals import (
+    DRIFT,
+    REGIMES,
+    IntervalTable,
+    across_families,
+    drift_of,
+    drifted,
+    hull,
+    joined_factors,
+    regimes_of,
+)
 
 TABLE = IntervalTable((0.9, 0.8, 0.91, 0.81, 0.92, 0.82), (1.1, 1.2, 1.11, 1.21, 1.12, 1.22))
 
@@ -46,11 +61,44 @@ def test_widening_adds_logs_in_quadrature():
     assert three.widened(four, 0.0).high == pytest.approx(three.high)
 
 
-@pytest.mark.parametrize("family", ["BF16", "FP8", "NVFP4", "INT8", "INT4"])
-def test_a_sibling_is_between_its_own_chip_and_another_family(family):
-    sibling, across = for_sibling(TABLE, family), across_families(family)
-    for i in range(len(REGIMES)):
-        assert sibling.low[i] < TABLE.low[i]
-        assert sibling.high[i] > TABLE.high[i]
-        assert sibling.low[i] <= across.low[i] ** 0.5 + 1e-12
-        assert sibling.high[i] >= across.high[i] ** 0.5 - 1e-12
+def test_a_transfer_adds_its_half_width_in_quadrature():
+    low, high = joined_factors((math.exp(-0.3), math.exp(0.03)), 0.4)
+    assert (math.log(low), math.log(high)) == pytest.approx((-0.5, math.hypot(0.03, 0.4)))
+    assert drifted(TABLE, 0.0).pairs() == {name: pytest.approx(pair) for name, pair in TABLE.pairs().items()}
+    wide = drifted(TABLE, 0.2)
+    assert all(mine < own for mine, own in zip(wide.low, TABLE.low, strict=True))
+    assert all(mine > own for mine, own in zip(wide.high, TABLE.high, strict=True))
+
+
+def test_steps_are_independent_and_a_kernel_family_may_have_its_own():
+    assert drift_of(("format", "sibling"), "INT4") == pytest.approx(math.hypot(DRIFT["format"], DRIFT["sibling"]))
+    assert drift_of(("far",), "FP8") == DRIFT["far-FP8"] < drift_of(("far",), "BF16") == DRIFT["far"]
+    assert drift_of((), "BF16") == 0
+    assert drift_of(("near",), "BF16", {"near": 0.3}) == 0.3
+    assert DRIFT["sibling"] < DRIFT["near"] < DRIFT["far-FP8"] < DRIFT["far"] < DRIFT["format"]
+
+
+def test_the_hull_is_the_widest_of_each_regime():
+    other = IntervalTable((0.95, 0.7, 0.95, 0.7, 0.95, 0.7), (1.3, 1.05, 1.3, 1.05, 1.3, 1.05))
+    joined = hull([TABLE, other])
+    assert joined.low == (0.9, 0.7, 0.91, 0.7, 0.92, 0.7)
+    assert joined.high == (1.3, 1.2, 1.3, 1.21, 1.3, 1.22)
+    assert across_families("INT4") == across_families("INT8") != across_families("BF16")
+
+
+@pytest.mark.parametrize(
+    ("key", "source", "step"),
+    [
+        ("h200-sxm", "h100-sxm", "sibling"), ("h100-pcie", "h100-sxm", "sibling"), ("gb200", "b200", "sibling"),
+        ("b300", "b200", "sibling"), ("a100-sxm-40gb", "a100-sxm-80gb", "sibling"), ("rtx-4090", "l40s", "sibling"),
+        ("gb10", "rtx-pro-6000", "near"), ("l4", "l40s", "near"), ("orin-agx-64gb", "a100-sxm-80gb", "near"),
+        ("thor-t5000", "b200", "near"), ("rtx-pro-6000", "l40s", "near"), ("l40s", "rtx-pro-6000", "near"),
+        ("a100-sxm-80gb", "l40s", "far"), ("b200", "h100-sxm", "far"), ("h100-sxm", "rtx-pro-6000", "far"),
+    ],
+)  # fmt: skip
+def test_how_far_constants_travel(key, source, step):
+    for chip_of in (
+        lambda name: ChipSpec.of(get_hardware(name), "BF16"),
+        lambda name: AttentionChip.of(get_hardware(name)),
+    ):
+        assert transfer_step(chip_of(key), chip_of(source)) == step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_what_no_row_tells_is_borrowed_from_its_nearest_relative(tmp_path):
     assert shared["efficiency_64_16bit"] == shared["efficiency_256_16bit"] == "efficiency_128_16bit"
     assert shared["cta_us_64_16bit"] == "cta_us_128_16bit"
     one = start_of(table)
-    made = fitted_attention(one, fit_rows(one.rows).constants, None, Evidence("x", 120, "2026-11-21"))
+    made = fitted_attention(one, fit_rows(one.rows), None, Evidence("x", 120, "2026-11-21"))
     assert made.widths == ("16bit",)
     assert made.values["efficiency_64_16bit"] == made.values["efficiency_128_16bit"]
 
@@ -103,9 +104,10 @@ def test_a_width_without_rows_keeps_what_the_library_has(tmp_path):
     table = synthetic(tmp_path / "t.csv", "decode", 60, widths=("16bit",))
     one = start_of(table, is_generic=False)
     assert one.provenance == "fitted"
-    made = fitted_attention(one, fit_rows(one.rows).constants, None, Evidence("x", 60, "2026-11-21"))
+    made = fitted_attention(one, fit_rows(one.rows), None, Evidence("x", 60, "2026-11-21"))
     shipped = find_attention(one.joined.chip, "decode")
     assert made.widths == shipped.widths
+    assert made.correction == shipped.correction  # too few rows for a surface of their own
     assert made.values["token_ns_8bit"] == pytest.approx(shipped.values["token_ns_8bit"], rel=1e-4)
     assert made.intervals == dict(shipped.intervals)
 
@@ -114,10 +116,12 @@ def test_a_fit_goes_to_a_file_and_back_with_intervals_of_its_folds(tmp_path):
     one = start_of(synthetic(tmp_path / "t.csv", "decode", 400))
     folds = cross_validate(one.rows)
     fitted = fit_rows(one.rows)
-    made = fitted_attention(one, fitted.constants, folds, Evidence("synthetic", 400, "2026-11-21"))
+    made = fitted_attention(one, fitted, folds, Evidence("synthetic", 400, "2026-11-21"))
     assert set(REGIMES) <= set(made.intervals)
     assert any(name.endswith(MIXES[1]) for name in made.intervals)  # enough rows of an 8-bit cache
+    assert set(made.correction.log_ratio) == {"16bit", "8bit"}
     (back,) = read_attention(attention_text([made]), "t.toml")
+    assert back.correction == made.correction
     assert back.values == made.values
     assert back.intervals == made.intervals
     assert (folds.predicted_s / one.rows.measured_s).mean() == pytest.approx(1, abs=0.02)
@@ -138,7 +142,7 @@ def test_groups_predict_as_the_model_does_in_any_order(tmp_path):
     """Joined groups give the same times as the model called row by row."""
     table = synthetic(tmp_path / "t.csv", "decode", 40)
     joined = JoinedRows(attention_row_groups(table, {}))
-    known = find_attention(joined.chip, "decode")
+    known = replace(find_attention(joined.chip, "decode"), correction=None)  # a set adds its surface itself
     positions = np.array([31, 4, 17, 0])
     told = joined.times(known.values, positions)
     n = table.numbers
@@ -166,3 +170,18 @@ def test_formats_without_measured_kernels_say_so(tmp_path):
     (group,) = attention_row_groups(read_kernel_table(path), {})
     with pytest.raises(UnsupportedError, match="INT4 cache"):
         group.expected()
+
+
+def test_many_rows_teach_a_surface_what_the_formulas_cannot_say(tmp_path):
+    """A library that picks slow kernels around 64 × 512 tokens: found at sites that were not fitted."""
+    table = synthetic(tmp_path / "t.csv", "decode", 500, widths=("16bit",))
+    units, keys = table.numbers["batch"] * table.numbers["kv_heads"], table.numbers["kv_len"]
+    far = (np.log2(units) - 6) ** 2 + (np.log2(keys) - 9) ** 2
+    table.numbers["time_s"][:] *= np.exp(0.5 * np.exp(-far / 8))
+    one = start_of(table)
+    with_surface = cross_validate(one.rows)
+    plain = cross_validate(replace(one.rows, surface=None))
+    errors = [np.mean(np.abs(found.predicted_s / one.rows.measured_s - 1)) for found in (with_surface, plain)]
+    assert errors[0] < 0.8 * errors[1]
+    few = attention_fit_set(one.joined, table.numbers["time_s"], None, find_attention(one.joined.chip, "decode"))
+    assert few.surface is not None  # 500 rows learn their own, whatever they begin at

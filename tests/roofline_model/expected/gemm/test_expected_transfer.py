@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from roofline_model.expected.gemm.library import find_gemm, shipped_gemm
 from roofline_model.expected.gemm.model import expected_gemm
 from roofline_model.expected.gemm.rotation import rotated_copies
 from roofline_model.expected.gemm.transfer import transferred
+from roofline_model.expected.intervals import DRIFT, drifted, hull
 
 LIBRARY = shipped_gemm()
 
@@ -82,7 +84,41 @@ def test_the_other_class_is_low_confidence_and_widest():
     assert "low confidence" in found.note
     family = find_gemm(chip("gb10"), "INT4")
     assert family.provenance == "transferred-family"
-    assert sum(widths(found.intervals)) > sum(widths(family.intervals)) > sum(widths(own("l40s", "INT4").intervals))
+    lender = hull([own("l40s", "INT4").intervals, own("a100-sxm-80gb", "INT4").intervals])
+    assert found.intervals == drifted(lender, DRIFT["format"])  # its own 16-bit constants are fitted
+    steps = math.hypot(DRIFT["format"], DRIFT["near"])  # GB10's 16-bit constants are lent, too
+    assert family.intervals == drifted(own("l40s", "INT4").intervals, steps)
+
+
+def test_a_left_out_chip_is_scored_with_the_half_widths_that_are_given():
+    narrow = transferred(chip("b200"), "BF16", without("b200"), dict.fromkeys(DRIFT, 0.0))
+    assert narrow.intervals == own("h100-sxm").intervals
+    wide = transferred(chip("b200"), "BF16", without("b200"), {**DRIFT, "far": 0.5})
+    assert wide.intervals == drifted(own("h100-sxm").intervals, 0.5)
+    assert wide.constants == narrow.constants
+
+
+@pytest.mark.parametrize(
+    ("key", "source", "step"),
+    [
+        ("h200-sxm", "h100-sxm", "sibling"), ("b300", "b200", "sibling"), ("gb10", "rtx-pro-6000", "near"),
+        ("l4", "l40s", "near"), ("rtx-4090", "l40s", "near"), ("rtx-5090", "rtx-pro-6000", "near"),  # GeForce: half the rate
+    ],
+)  # fmt: skip
+def test_a_sisters_interval_is_the_lenders_and_its_step(key, source, step):
+    assert find_gemm(chip(key), "BF16").intervals == drifted(own(source).intervals, DRIFT[step])
+
+
+def test_a_slower_dram_rules_where_a_faster_one_did_not():
+    # GB10's DRAM feeds an SM 2.4 bytes per clock, RTX PRO 6000's 3.6: there NVFP4 was held up by its SMs.
+    source, wide = own("rtx-pro-6000", "NVFP4").constants, own("rtx-pro-6000").constants
+    found = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
+    assert source.dram_ratio < 0.65 < wide.dram_ratio
+    assert found.constants.dram_ratio == wide.dram_ratio
+    assert "DRAM share of its 16-bit kernels" in found.note
+    assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(own("b200", "NVFP4").constants.dram_ratio)  # fmt: skip
+    alone = transferred(chip("gb10", "NVFP4"), "NVFP4", [own("rtx-pro-6000", "NVFP4")])
+    assert alone.constants.dram_ratio == pytest.approx(source.dram_ratio)
 
 
 def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():

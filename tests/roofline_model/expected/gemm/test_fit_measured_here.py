@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from roofline_cli.main import app
 from roofline_model import get_hardware
+from roofline_model.expected.measured_here import known_dram
 from roofline_model.expected.tables.table import read_kernel_table
 from roofline_model.expected.tables.table_prediction import KnownConstants, predict_table
 from roofline_model.machine_constants import Calibration, Constant
@@ -76,3 +77,28 @@ def test_the_option_leaves_the_machine_out(table, monkeypatch):
     assert own.exit_code == without.exit_code == 0, own.output + without.output
     assert "measured-here" in path.with_name("own.csv").read_text(encoding="utf-8")
     assert "measured-here" not in path.with_name("none.csv").read_text(encoding="utf-8")
+
+
+def test_a_published_bandwidth_limits_a_lent_share():
+    known = known_dram(get_hardware("gb10"), 273.06e9, ("rtx-pro-6000",))
+    assert (known.is_measured, known.lender_ratio) == (False, None)  # nobody published one for the lender
+    assert known.share_ratio == pytest.approx(232 / 273.06)
+    assert known.applied(0.95, (0.4, 0.97)) == known.share_ratio
+    assert known.applied(0.7, (0.4, 0.97)) == 0.7  # a limit, not a replacement
+    assert known_dram(get_hardware("l4"), 300e9, ("l40s",)) is None
+
+
+def test_a_lender_that_beats_what_was_published_for_it_lends_that_too():
+    h200, h100 = get_hardware("h200"), get_hardware("h100")
+    known = known_dram(h200, h200.bandwidth.value, ("h100-sxm", "a chip of the user"))
+    assert known.lender_ratio == pytest.approx(h100.bandwidth_achieved.value / h100.bandwidth.value)
+    better = 1.05 * known.lender_ratio
+    assert known.applied(better, (0.4, 0.97)) == pytest.approx(min(better, 1.05 * known.share_ratio))
+    assert known.applied(known.lender_ratio, (0.4, 0.97)) == pytest.approx(min(known.lender_ratio, known.share_ratio))
+
+
+def test_a_measured_share_replaces_a_lent_one_within_bounds():
+    known = known_dram(calibrated("gb10", 0.6), 273.06e9, ("rtx-pro-6000",))
+    assert known.is_measured
+    assert known.applied(0.8, (0.4, 0.97)) == pytest.approx(0.6, rel=1e-3)
+    assert known.applied(0.8, (0.7, 0.97)) == 0.7

@@ -82,7 +82,9 @@ def test_works_are_sized_by_what_their_time_grows_with():
     decode = attention(1, 8, 2, 1, 256, 64)
     assert work_size(decode) == WorkSize("attention-decode", FORMATS, "any", decode.cost.total_flops)
     masks = [({"causal": True}, "causal"), ({}, "full"), ({"causal": True, "window": 64}, "window")]
-    assert [work_size(attention(1, 8, 2, 256, 256, 64, **mask)).regime for mask, _ in masks] == [name for _, name in masks]
+    assert [work_size(attention(1, 8, 2, 256, 256, 64, **mask)).regime for mask, _ in masks] == [
+        name for _, name in masks
+    ]
     norm = rmsnorm(16, 64)
     assert (work_size(norm).regime, work_size(norm).unit_count) == ("any", norm.cost.total_bytes)
 

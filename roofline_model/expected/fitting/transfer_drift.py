@@ -1,0 +1,177 @@
+"""How wrong a transfer is beyond what the lender's constants are at home: a half-width per step, from chips left out whole.
+
+Errors of a transfer move a whole chip at once, so the rows of one chip say little about the next one, however many they are.
+The half-width of a step is the one that, in quadrature with the lender's own interval, covers 80 % of the rows of a left-out
+chip on average over the transfers; each transfer counts once. A chip is never scored with a half-width that it helped to
+estimate, but where no other transfer of that kind exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roofline_model.expected.attention.fitted import attention_left_out
+from roofline_model.expected.attention.transfer import DRIFT as ATTENTION_DRIFT
+from roofline_model.expected.attention.transfer import class_steps
+from roofline_model.expected.families import transfer_step
+from roofline_model.expected.fitting.fit import PlannedSet, TableFit
+from roofline_model.expected.gemm.constants import FittedGemm
+from roofline_model.expected.gemm.rows import expected_of_group
+from roofline_model.expected.gemm.transfer import ANCHORS, transferred
+from roofline_model.expected.intervals import DRIFT
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+COVERAGE = 0.8
+LARGEST = 2.0
+"""Half-widths are searched up to this: a factor of seven."""
+PRODUCTS, ATTENTION = "products", "attention"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """The rows of one chip under constants of others. Arrays have one entry per row."""
+
+    device: str
+    op: str
+    """products or attention."""
+    step: str
+    """Key of the half-width: of `intervals.DRIFT` or `attention.transfer.DRIFT`."""
+    log_ratio: Floats
+    """ln(measured / predicted)."""
+    low_log_ratio: Floats
+    """−ln of the lender's own low factor."""
+    high_log_ratio: Floats
+    """ln of the lender's own high factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The half-width of one step, and how much it rests on."""
+
+    half_width_log_ratio: float
+    transfer_count: int
+    device_count: int
+
+
+def transfers(sets: Sequence[PlannedSet], fitted: TableFit, without: str = "") -> list[Transfer]:
+    """Return every transfer of a single step between the chips of `sets`, as if the chip `without` did not exist."""
+    gemm = [one for one in fitted.gemm if one.chip.key != without]
+    attention = [one for one in fitted.attention if one.chip.key != without]
+    found: list[Transfer] = []
+    for one in sets:
+        if one.rows.device == without:
+            continue
+        if one.attention is None:
+            found += _of_products(one, gemm)
+        else:
+            zero = dict.fromkeys(ATTENTION_DRIFT, 0.0)
+            others = [known for known in attention if known.chip.key != one.rows.device]
+            told = attention_left_out(one.attention, others, zero)
+            if told is None or told[0].provenance != "transferred-class":
+                continue
+            _, rows, times = told
+            steps = class_steps(
+                one.attention.joined.chip, one.rows.part, [k for k in others if k.phase == one.rows.part]
+            )
+            mixes = one.attention.joined.mixes(rows)
+            for mix in dict.fromkeys(mixes):
+                at = [i for i, name in enumerate(mixes) if name == mix]
+                measured = one.rows.measured_s[rows[at]]
+                found.append(_transfer(one, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at]))  # fmt: skip
+    return found
+
+
+def _of_products(one: PlannedSet, known: Sequence[FittedGemm]) -> list[Transfer]:
+    """Return the transfers to one chip and kernel family: from each other chip alone, or leaning on the chip's own."""
+    import numpy as np
+
+    start = one.gemm[0]
+    chip, family = start.chip, start.family
+    if family in ANCHORS:
+        rest = [other for other in known if (other.chip.key, other.family) != (chip.key, family)]
+        has_anchor = any((other.chip.key, other.family) == (chip.key, ANCHORS[family].family) for other in rest)
+        lenders = [("format", rest)] if has_anchor else []
+    else:
+        donors = [other for other in known if other.family == family and other.chip.key != chip.key]
+        lenders = [(transfer_step(chip, donor.chip), [donor]) for donor in donors]
+    zero = dict.fromkeys(DRIFT, 0.0)
+    found = []
+    for step, library in lenders:
+        lent = transferred(chip, family, library, zero)
+        if lent is None:
+            continue
+        key = f"{step}-{family}" if f"{step}-{family}" in DRIFT else step
+        batches = [expected_of_group(group, lent) for group in one.gemm_groups]
+        place = np.argsort(np.concatenate([group.rows for group in one.gemm_groups]), kind="stable")
+        time_s, low_s, high_s = (
+            np.concatenate([getattr(batch, name) for batch in batches])[place] for name in ("time_s", "low_s", "high_s")
+        )
+        found.append(_transfer(one, PRODUCTS, key, one.rows.measured_s, time_s, low_s, high_s))
+    return found
+
+
+def _transfer(
+    one: PlannedSet, op: str, step: str, measured_s: Floats, time_s: Floats, low_s: Floats, high_s: Floats
+) -> Transfer:  # fmt: skip
+    import numpy as np
+
+    return Transfer(
+        one.rows.device, op, step, np.log(measured_s / time_s), np.log(time_s / low_s), np.log(high_s / time_s)
+    )  # fmt: skip
+
+
+def estimated(found: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:
+    """Return the half-width of each (op, step) that occurs."""
+    members: dict[tuple[str, str], list[Transfer]] = {}
+    for one in found:
+        members.setdefault((one.op, one.step), []).append(one)
+    return {
+        key: Drift(half_width(group), len(group), len({one.device for one in group}))
+        for key, group in sorted(members.items())
+    }
+
+
+def half_width(found: Sequence[Transfer]) -> float:
+    """Return the half-width at which the transfers are covered to `COVERAGE` on average, three digits."""
+    low, high = 0.0, LARGEST
+    while high - low > 2e-4:
+        middle = (low + high) / 2
+        covered = math.fsum(_covered(one, middle) for one in found) / len(found)
+        low, high = (middle, high) if covered < COVERAGE else (low, middle)
+    return round((low + high) / 2, 3)
+
+
+def _covered(one: Transfer, half_width_log: float) -> float:
+    import numpy as np
+
+    low, high = np.hypot(one.low_log_ratio, half_width_log), np.hypot(one.high_log_ratio, half_width_log)
+    return float(((one.log_ratio >= -low) & (one.log_ratio <= high)).mean())
+
+
+def drift_without(
+    device: str, sets: Sequence[PlannedSet], fitted: TableFit
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Return the half-widths (of products, of attention) to score a chip with that is left out.
+
+    They come from transfers among the other chips alone. Where there is none of a kind, from those to the other chips,
+    of which this one is a lender; else the shipped ones.
+    """
+    loose = estimated(one for one in transfers(sets, fitted) if one.device != device)
+    strict = estimated(transfers(sets, fitted, device))
+    told = {**loose, **strict}
+
+    def of(op: str, shipped: Mapping[str, float]) -> dict[str, float]:
+        return {
+            step: told[op, step].half_width_log_ratio if (op, step) in told else value
+            for step, value in shipped.items()
+        }
+
+    return of(PRODUCTS, DRIFT), of(ATTENTION, ATTENTION_DRIFT)
