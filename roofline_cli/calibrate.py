@@ -32,7 +32,11 @@ def calibrate(
     seconds: Annotated[
         float | None,
         typer.Option(
-            "--seconds", metavar="SECONDS", min=5, max=600, help="How long to look, about (60; 40 for ceilings alone)."
+            "--seconds",
+            metavar="SECONDS",
+            min=5,
+            max=600,
+            help="How long to look, about (60; 40 for ceilings alone). The kernels take 45 at least.",
         ),
     ] = None,
     kernels: Annotated[
@@ -93,14 +97,15 @@ def _kind(asked: str | None, machine: Machine) -> str:
     return asked or machine.kind
 
 
-def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Device:
-    def report(text: str) -> None:
-        typer.echo(text, err=True)
+def _report(text: str) -> None:
+    typer.echo(text, err=True)
 
+
+def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Device:
     if kind == "cpu":
         from plugin.calibration.cpu_calibration import cpu_device
 
-        return cpu_device(machine, report, refresh=True, forget=forget, budget_s=seconds, with_scaling=True)
+        return cpu_device(machine, _report, refresh=True, forget=forget, budget_s=seconds, with_scaling=True)
     from plugin.calibration.gpu_calibration import gpu_device
     from roofline_model.errors import UnsupportedError
 
@@ -115,7 +120,7 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
             f"{why}; constants stand beside a datasheet, so describe this chip in a TOML file first "
             "(start: `roofline hardware show gb10 --toml`)"
         )
-    return gpu_device(machine, chip, report, forget=forget, budget_s=seconds)
+    return gpu_device(machine, chip, _report, forget=forget, budget_s=seconds)
 
 
 def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) -> tuple[Device, tuple[str, ...]]:
@@ -123,8 +128,8 @@ def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) 
     from roofline_cli.kernel_calibration import time_kernels
 
     assert chip.calibration is not None
-    calls, failed = time_kernels(seconds, lambda text: typer.echo(text, err=True))
-    return keep_kernel_times(machine, chip.calibration, calls, forget=forget), failed
+    calls, failed = time_kernels(seconds, _report)
+    return keep_kernel_times(machine, chip.calibration, calls, _report, forget=forget), failed
 
 
 def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -79,6 +80,9 @@ def installed_version() -> str:
 
 def run() -> None:
     """Run the command line (the console script `roofline`)."""
+    # A caller that closed a stream (`>&-`) leaves None in its place; what is said there goes nowhere.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
         # A locale without µ or × must not turn a table into a traceback.
         if hasattr(stream, "reconfigure"):

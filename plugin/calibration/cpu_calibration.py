@@ -78,12 +78,12 @@ def cpu_device(
                 f"this machine was busy ({', '.join(calibration.disturbed_by)}): ceilings may be too low; `roofline calibrate` measures again"
             )
         calibration = calibration if known is None else merge(calibration, known)
-        write_cache(file, calibration)
+        write_cache(file, calibration, report)
         return build_device(machine, calibration)
 
 
 def keep_kernel_times(
-    machine: Machine, ceilings: Calibration, calls: Iterable[TimedCall], *, forget: bool = False
+    machine: Machine, ceilings: Calibration, calls: Iterable[TimedCall], report: Report, *, forget: bool = False
 ) -> Device:
     """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier looks.
 
@@ -93,7 +93,7 @@ def keep_kernel_times(
     with one_calibration_at_a_time(file):
         known = read_cache(file) or ceilings
         whole = replace(known, kernels=kernel_curves(calls, () if forget else known.kernels))
-        write_cache(file, whole)
+        write_cache(file, whole, report)
         return build_device(machine, whole)
 
 
@@ -256,20 +256,25 @@ def read_cache(file: Path) -> Calibration | None:
     try:
         stored = json.loads(file.read_text())
         known = Calibration.from_dict(stored["calibration"], str(file))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, DefinitionError):
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, DefinitionError):
         return None
-    return known if known.kind == "cuda" or "FP32" in known.peaks else None
+    if file.name.startswith("cpu-"):
+        return known if known.kind == "cpu" and "FP32" in known.peaks else None
+    return known if known.kind == "cuda" else None
 
 
-def write_cache(file: Path, calibration: Calibration) -> None:
-    """Keep it for the next run; a machine without a writable home measures again each time."""
+def write_cache(file: Path, calibration: Calibration, report: Report) -> None:
+    """Keep it for the next run; a machine without a writable home measures again each time, and is told so."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.tmp")
         partial.write_text(json.dumps({"calibration": calibration.to_dict()}, indent=1))
         partial.replace(file)  # two runs at once: the last one wins, neither reads a half-written file
-    except OSError:
-        return
+    except OSError as error:
+        report(
+            f"not kept: {file.parent} cannot be written ({error.strerror}); "
+            "`roofline calibrate -o FILE` keeps it elsewhere, ROOFLINE_CACHE names another folder"
+        )
 
 
 @contextlib.contextmanager

@@ -73,7 +73,7 @@ def gpu_device(
         if new.disturbed_by:
             report("another process used the GPU: ceilings may be too low; `roofline calibrate` measures again")
         calibration = new if known is None else merge(new, known)
-        write_cache(file, calibration)
+        write_cache(file, calibration, report)
     return with_calibration(chip, calibration)
 
 

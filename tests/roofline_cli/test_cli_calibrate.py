@@ -118,7 +118,9 @@ def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
     here()
 
     def fail(budget_s, report):
-        raise RooflineError("timing the kernels failed (pytest exit code 3): no torch. --no-kernels measures the ceilings alone")
+        raise RooflineError(
+            "timing the kernels failed (pytest exit code 3): no torch. --no-kernels measures the ceilings alone"
+        )
 
     monkeypatch.setattr(kernel_calibration, "time_kernels", fail)
     result = run()
@@ -223,3 +225,24 @@ def test_a_gpu_that_cannot_be_measured_says_why(here, facts, torch, words):
     result = run()
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_said(here, monkeypatch, tmp_path):
+    here()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "file"))  # no folder: nobody, root included, can write there
+    result = run()
+    assert result.exit_code == 0
+    assert "not kept:" in result.stderr
+    assert "kernels: 1 timed" in result.stdout
+
+
+@pytest.mark.parametrize("kind", ["cuda", "nonsense"])
+def test_a_cache_of_another_kind_is_measured_anew(here, kind):
+    here()
+    run()
+    file = calibration.cache_file("cpu", calibration.cpu_fingerprint(machine.find_machine()))
+    stored = json.loads(file.read_text())
+    stored["calibration"] |= {"kind": kind, "peaks": {}}
+    file.write_text(json.dumps(stored))
+    assert calibration.cached_cpu_device(machine.find_machine()) is None

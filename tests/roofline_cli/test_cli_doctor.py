@@ -211,7 +211,7 @@ def calibrated(here, **changes):
         conditions={"torch": "2.13.0", "threads": 2},
     )
     file = calibration.cache_file("cpu", calibration.cpu_fingerprint(here))
-    calibration.write_cache(file, replace(known, **changes))
+    calibration.write_cache(file, replace(known, **changes), pytest.fail)
 
 
 def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):

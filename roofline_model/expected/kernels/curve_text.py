@@ -7,14 +7,16 @@ regime → [units, seconds of each look, the newest last] by rising units; `curv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
 from roofline_model.definition_text import shown
 from roofline_model.errors import DefinitionError
-from roofline_model.expected.kernels.curve import CurvePoint, KernelCurve
+from roofline_model.expected.kernels.curve import BLOCKS, PRODUCT, CurvePoint, KernelCurve
+
+_SECONDS, _UNITS = (1e-12, 1e6), (1.0, 1e20)
+"""Least and most that is not taken for a slip."""
 
 
 def curves_to_dict(curves: Iterable[KernelCurve]) -> dict[str, Any]:
@@ -46,16 +48,25 @@ def _curve(name: str, table: Any, where: str) -> KernelCurve:
     points = table["points"]
     if not isinstance(points, Mapping) or not points:
         raise DefinitionError(f"{where} points must be a table of at least one regime, got {shown(points)}")
-    rows = [regime for regime in points if str(regime).isdecimal() and str(regime).isascii()]
-    if rows and (len(rows) < len(points) or not all(0 < int(one) < 1e12 for one in rows)):
-        raise DefinitionError(f"{where} points must be keyed by row counts or by names, not by both")
+    for regime in points:
+        _check_regime(str(regime), words[0], where)
     return KernelCurve(
         family=words[0],
         kernel=words[1],
         formats=tuple(words[2].split(".")),
         points={str(regime): _points(one, f"{where} points.{regime}") for regime, one in points.items()},
-        sd_ratio=_number(table["sd_ratio"], f"{where} sd_ratio"),
+        sd_ratio=_number(table["sd_ratio"], f"{where} sd_ratio", 1e-6, 10.0),
     )
+
+
+def _check_regime(regime: str, family: str, where: str) -> None:
+    """Refuse a regime nobody would look up: row counts belong to products and blocks, words to everything else."""
+    if family in (PRODUCT, *BLOCKS):
+        is_count = regime.isascii() and regime.isdecimal() and len(regime) < 13 and not regime.startswith("0")
+        if not is_count:
+            raise DefinitionError(f"{where} points must be keyed by row counts, got {shown(regime)}")
+    elif not (regime.isascii() and regime.isalpha()):
+        raise DefinitionError(f"{where} points must be keyed by a word such as any or causal, got {shown(regime)}")
 
 
 def _points(value: Any, where: str) -> tuple[CurvePoint, ...]:
@@ -65,16 +76,15 @@ def _points(value: Any, where: str) -> tuple[CurvePoint, ...]:
     for one in value:
         if not isinstance(one, list | tuple) or len(one) < 2:
             raise DefinitionError(f"{where} must hold lists [units, seconds, …], got {shown(one)}")
-        looks = tuple(_number(seconds, f"{where} seconds") for seconds in one[1:])
-        points.append(CurvePoint(_number(one[0], f"{where} units"), looks))
+        looks = tuple(_number(seconds, f"{where} seconds", *_SECONDS) for seconds in one[1:])
+        points.append(CurvePoint(_number(one[0], f"{where} units", *_UNITS), looks))
     units = [one.unit_count for one in points]
     if any(later <= earlier for earlier, later in pairwise(units)):
         raise DefinitionError(f"{where} must go by rising units, got {', '.join(f'{one:g}' for one in units)}")
     return tuple(points)
 
 
-def _number(value: Any, where: str) -> float:
-    fine = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value) and value > 0
-    if not fine:
-        raise DefinitionError(f"{where} must be a positive number, got {shown(value)}")
+def _number(value: Any, where: str, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise DefinitionError(f"{where} must be a number from {least:g} to {most:g}, got {shown(value)}")
     return float(value)
