@@ -31,7 +31,9 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> tuple[list[T
     from roofline_model.expected.kernels.timed import TimedCall
 
     specs = {spec.case.case_key: spec for spec in selected_cases(SHAPES, "cpu", None, "cold", ("eager",))}
-    report(f"timing {len({(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()})} kernels at {len(specs)} sizes")
+    report(
+        f"timing {len({(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()})} kernels at {len(specs)} sizes"
+    )
     sampling_s = budget_s / len(specs) - (SECONDS_PER_CASE - _LEAST_SAMPLING_S)
     medians, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
     calls = [TimedCall(spec.work, spec.kernel.name, medians[key]) for key, spec in specs.items() if key in medians]

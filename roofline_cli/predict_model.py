@@ -17,6 +17,7 @@ from roofline_cli.options import (
 
 if TYPE_CHECKING:
     from roofline_model.decoder.format_plan import FormatPlan
+    from roofline_model.decoder.tensor_parallel import Parallel
 
 ModelOption = Annotated[
     str,
@@ -82,6 +83,21 @@ LinkOption = Annotated[
     typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link to the others, in GB/s."),
 ]
 
+LatencyOption = Annotated[
+    str | None,
+    typer.Option("--all-reduce-us", metavar="µS", help="Latency of one all-reduce, in the expected time (default: 6)."),
+]
+HeadroomOption = Annotated[
+    str,
+    typer.Option("--memory-headroom", metavar="SHARE", help="Share of the memory to keep free, e.g. 0.1."),
+]
+GroupScalesOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-group-scales", help="Count INT4 and INT2 weights as the original documents do: without their scales."
+    ),
+]
+
 
 def predict_model_command(
     model: ModelOption,
@@ -98,25 +114,28 @@ def predict_model_command(
     max_context: MaxContextOption = None,
     tensor_parallel: DevicesOption = "1",
     link_gb_s: LinkOption = None,
+    all_reduce_us: LatencyOption = None,
+    memory_headroom: HeadroomOption = "0",
+    no_group_scales: GroupScalesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
     from roofline_cli.chips import find_chip
-    from roofline_cli.predict_model_view import comparison_json, prediction_json, print_comparison, print_prediction
+    from roofline_cli.predict_model_json import comparison_json, prediction_json
+    from roofline_cli.predict_model_view import print_comparison, print_prediction
     from roofline_cli.predict_strategy import print_claims, print_gain, print_strategy, strategy_json, strategy_plans
     from roofline_cli.screen import show_json
     from roofline_model.decoder.format_plan import AS_PUBLISHED
     from roofline_model.decoder.llm import predict_model
     from roofline_model.decoder.model_registry import get_model
-    from roofline_model.decoder.tensor_parallel import Parallel
     from roofline_model.errors import InvalidValueError
 
     register_formats(formats_file)
+    _check_one_chip(hw)
     chip, shape = find_chip(hw), get_model(model)
     if phase not in ("decode", "prefill"):
         raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
-    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
-    parallel = Parallel(parse_size("--tensor-parallel", tensor_parallel), link)
+    parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)
     strategies = strategy_plans(strategy, shape, chip)
     if strategies and (kv is not None or exceptions):
         raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
@@ -129,6 +148,8 @@ def predict_model_command(
             new_tokens=None if new_tokens is None else parse_size("--new-tokens", new_tokens),
             formats=plan, kv=kv, exceptions=tuple(exceptions or ()), parallel=parallel,
             max_context=None if max_context is None else parse_size("--max-context", max_context),
+            has_group_scales=False if no_group_scales else None,
+            memory_headroom_ratio=_number("--memory-headroom", memory_headroom, "a share", below=1),
         )
         for plan in plans for size in batches
     ]  # fmt: skip
@@ -151,18 +172,51 @@ def predict_model_command(
         print_claims(config)
 
 
-def _link_bytes_per_s(text: str) -> float:
-    import math
+def _check_one_chip(hw: str) -> None:
+    from pathlib import Path
 
     from roofline_model.errors import InvalidValueError
 
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    if "," in hw and not Path(hw).exists():
+        raise InvalidValueError(
+            f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes a list)"
+        )
+
+
+def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
+    from roofline_model.decoder.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
+
+    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
+    latency_s = ALL_REDUCE_LATENCY_S
+    if all_reduce_us is not None:
+        latency_s = 1e-6 * _number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
+    return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
+
+
+def _link_bytes_per_s(text: str) -> float:
+    from roofline_model.errors import InvalidValueError
+
+    value = _float(text)
     if not 0 < value < 1e6:
         raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
     return value * 1e9
+
+
+def _number(name: str, text: str, what: str, *, below: float) -> float:
+    from roofline_model.errors import InvalidValueError
+
+    value = _float(text)
+    if not 0 <= value < below:
+        raise InvalidValueError(f"{name} must be {what} from 0 to below {below:g}, got {text[:40]!r}")
+    return value
+
+
+def _float(text: str) -> float:
+    """Return the number, NaN where it is none: it fails every comparison."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def _items(name: str, text: str) -> list[str]:

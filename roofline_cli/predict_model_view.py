@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline_cli.numbers import decimal_bytes, intensity
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 
 if TYPE_CHECKING:
     from roofline_model.decoder.llm import KernelPrediction, ModelPrediction
-    from roofline_model.decoder.step_expected import ExpectedStep, KernelExpectation
+    from roofline_model.decoder.step_expected import ExpectedStep
     from roofline_model.hardware import Device
     from roofline_model.operators import Operator
 
@@ -23,6 +23,7 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
     show_table(_COLUMNS, [*_operator_rows(found, expected), _total_row(found, expected)], title=_title(found, chip))
     for number, note in enumerate(found.notes, 1):
         show_line(f"  [{number}] {note}")
+    show_line(_legend(found), style="dim")
     _print_times(found)
     if expected is None:
         show_line(f"No expected time: {why_no_step(found, chip)}")
@@ -30,7 +31,7 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
         _print_expected(found, expected)
     _print_first_token(found, chip)
     _print_memory(found)
-    _print_sources(found, chip, asked)
+    _print_sources([found], chip, asked)
 
 
 def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
@@ -60,7 +61,9 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
     show_line(
         "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by one."
     )
-    _print_sources(found[0], chip, asked)
+    if found[0].workload.phase == "decode" and found[0].workload.new_count > 1:
+        show_line(f"Tokens/s if all {found[0].workload.new_count} new tokens of every sequence are kept.")
+    _print_sources(found, chip, asked)
 
 
 _COLUMNS = (
@@ -85,8 +88,11 @@ def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> lis
         )  # fmt: skip
     if found.all_reduce_s:
         share = f"{found.all_reduce_s / found.time_s * 100:.1f} %"
-        time = _shown_time(found.all_reduce_s, found.time_s)
-        rows.append(["all_reduce", "–", "–", "–", time, time if expected else "–", share, "–", "–", "–", "link"])
+        times = [
+            _shown_time(one, found.time_s)
+            for one in (found.all_reduce_s, None if expected is None else expected.all_reduce_s)
+        ]
+        rows.append(["all_reduce", "–", "–", str(found.all_reduce_count), *times, share, "–", "–", "–", "link"])
     return rows
 
 
@@ -117,15 +123,23 @@ def _title(found: ModelPrediction, chip: Device, *, with_batch: bool = True) -> 
 def _print_times(found: ModelPrediction) -> None:
     from roofline_model.units import format_time
 
-    word = "tokens/s generated" if found.workload.phase == "decode" else "prompt tokens/s"
     gaps = (
         f" With launch gaps: {format_time(found.graph_time_s)} in a CUDA graph, {format_time(found.stream_time_s)} without "
         f"({found.launch_count} kernels; {found.launches.source})."
     )
     has_launches = found.launches.host_launch_s > 0
-    show_line(
-        f"Ideal pass {format_time(found.time_s)}: {_rate(found.tokens_per_s)} {word}.{gaps if has_launches else ''}"
-    )
+    show_line(f"Ideal pass {format_time(found.time_s)}: {_tokens(found, found.time_s)}.{gaps if has_launches else ''}")
+
+
+def _tokens(found: ModelPrediction, time_s: float) -> str:
+    """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each gives."""
+    work, rate = found.workload, _rate(found.token_count / time_s)
+    if work.phase == "prefill":
+        return f"{rate} prompt tokens/s"
+    if work.new_count == 1:
+        return f"{rate} tokens/s generated"
+    one = _rate(work.batch_count / time_s)
+    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {one} if one is"
 
 
 def _print_first_token(found: ModelPrediction, chip: Device) -> None:
@@ -136,8 +150,9 @@ def _print_first_token(found: ModelPrediction, chip: Device) -> None:
     first = first_token_pass(found, chip)
     expected = expected_step(first, chip)
     also = "" if expected is None else f", expected {format_time(expected.time_s)}"
-    tokens = first.workload.new_count
-    show_line(f"Time to first token: ideal {format_time(first.time_s)}{also} ({tokens:,} prompt tokens per sequence).")
+    tokens, batch = f"{first.workload.new_count:,} prompt tokens", first.workload.batch_count
+    whose = tokens if batch == 1 else f"the prompts of all {batch:,} sequences in one pass, {tokens} each"
+    show_line(f"Time to first token: ideal {format_time(first.time_s)}{also} ({whose}).")
 
 
 def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
@@ -147,14 +162,27 @@ def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
     show_line(
         f"Expected pass {format_time(expected.time_s)} (80 % interval {format_time(expected.low_s)} to "
         f"{format_time(expected.high_s)}){' in a CUDA graph' if has_launches else ''}: "
-        f"{_rate(found.token_count / expected.time_s)} tokens/s"
+        f"{_tokens(found, expected.time_s)}"
         f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: {expected.provenance}."
     )
+    if found.all_reduce_count:
+        show_line(_all_reduce_text(found))
+
+
+def _all_reduce_text(found: ModelPrediction) -> str:
+    from roofline_model.decoder.tensor_parallel import ALL_REDUCE_LATENCY_S, ALL_REDUCE_LATENCY_SOURCE
+    from roofline_model.units import format_time
+
+    latency_s = found.parallel.all_reduce_latency_s
+    count = f"{found.all_reduce_count} all-reduces"
+    if latency_s == 0:
+        return f"The latency of the {count} is left out (--all-reduce-us 0)."
+    default = latency_s == ALL_REDUCE_LATENCY_S
+    source = f"published: {ALL_REDUCE_LATENCY_SOURCE}; --all-reduce-us sets yours" if default else "as given"
+    return f"The expected time has {format_time(latency_s)} of latency for each of {count} ({source}), the ideal none."
 
 
 def _print_memory(found: ModelPrediction) -> None:
-    from roofline_model.decoder.kv_crossover import kv_crossover_tokens
-
     memory = found.memory
     parts = (
         f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
@@ -164,29 +192,76 @@ def _print_memory(found: ModelPrediction) -> None:
         verdict = "the chip's file states no capacity"
     else:
         does = "fits" if memory.fits else "does NOT fit"
-        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %)"
+        kept = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
+        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){kept}"
     each = " on each device" if found.parallel.device_count > 1 else ""
     show_line(f"Memory{each}: {parts}; {verdict}.")
-    crossover = kv_crossover_tokens(found.model, found.plan, batch=found.workload.batch_count)
-    if crossover is not None:
-        beyond = "" if crossover <= found.model.max_context_size else f", beyond its {found.model.max_context_size:,}"
-        show_line(
-            f"Reading the KV cache overtakes reading the weights at {crossover:,.0f} tokens per sequence{beyond}."
+    show_line(_crossover_text(found))
+
+
+def _crossover_text(found: ModelPrediction) -> str:
+    crossover, model = found.kv_crossover_tokens, found.model
+    if crossover is None:
+        why = (
+            f": every layer keeps {model.window_size:,} tokens only"
+            if model.windowed_count == model.layer_count
+            else ""
         )
+        return f"Reading the KV cache never overtakes reading the weights{why}."
+    beyond = "" if crossover <= model.max_context_size else f", beyond its {model.max_context_size:,}"
+    return f"Reading the KV cache overtakes reading the weights at {crossover:,.0f} tokens per sequence{beyond}."
 
 
-def _print_sources(found: ModelPrediction, chip: Device, asked: str) -> None:
+def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+    found = passes[0]
     experts = found.model.experts
     if experts is not None:
+        bound = (
+            ""
+            if all(one.ideal_is_bound for one in passes)
+            else " Tokens that agree visit fewer, so with several at once a measured pass can be faster than the ideal one."
+        )
         show_line(
-            f"Routing is taken as uniform over {experts.expert_count} experts, {experts.active_count} for each token.",
+            f"Routing is taken as uniform over {experts.expert_count} experts, {experts.active_count} for each token.{bound}",
             style="dim",
         )
+    text = _group_scales_text(passes)
+    if text:
+        show_line(text, style="dim")
     weakest = "placeholders, for examples only" if chip.is_placeholder else f"{found.provenance} at the weakest"
     show_line(
         f"Shape: {found.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {asked}`).",
         style="dim",
     )
+
+
+def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
+    """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
+    from roofline_model.expected.tables.table_ideal import SCALE_GROUP_ELEMS
+
+    keys = list(dict.fromkeys(key for one in passes for key in one.plan.grouped_weights))
+    if not keys:
+        return ""
+    grouped = next(one for one in passes if one.plan.grouped_weights)
+    scale = f"a 16-bit scale per {SCALE_GROUP_ELEMS} elements"
+    if grouped.plan.has_group_scales:
+        return f"{' and '.join(keys)} weights carry {scale}, in memory, ideal and expected time; zero points are not counted."
+    return (
+        f"{' and '.join(keys)} weights are counted without scales in memory and ideal time, as the original documents do; "
+        f"the expected time reads {scale}."
+    )
+
+
+_SHAPES = {
+    "gemv": "products MxNxK", "gemm": "products MxNxK", "grouped_gemm": "experts visited x tokens x N x K",
+    "batched_gemm": "products per head heads x M x N x K", "attention": "attention batch x query heads x KV heads x new x context x head size",
+}  # fmt: skip
+
+
+def _legend(found: ModelPrediction) -> str:
+    """Return what the numbers of the shapes are, for the operators of the pass whose names do not say it."""
+    named = dict.fromkeys(_SHAPES[one.kernel.work.op] for one in found.kernels if one.kernel.work.op in _SHAPES)
+    return f"Sizes under Shape: {'; '.join(named)}."
 
 
 def shape_label(work: Operator) -> str:
@@ -249,121 +324,3 @@ def _fits(found: ModelPrediction) -> str:
     if found.memory.fits is None:
         return "–"
     return "yes" if found.memory.fits else "no"
-
-
-def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
-    """Return one prediction as a JSON document; every key ends in its unit."""
-    from roofline_model.decoder.kv_crossover import kv_crossover_tokens
-    from roofline_model.decoder.llm import first_token_pass
-    from roofline_model.decoder.step_expected import expected_step, why_no_step
-
-    expected, first = expected_step(found, chip), first_token_pass(found, chip)
-    first_expected = expected_step(first, chip)
-    document = _summary_json(found, expected)
-    document["expected_reason"] = why_no_step(found, chip) if expected is None else None
-    document["time_to_first_token_s"] = first.time_s
-    document["expected_time_to_first_token_s"] = None if first_expected is None else first_expected.time_s
-    document["kv_crossover_tokens"] = kv_crossover_tokens(found.model, found.plan, batch=found.workload.batch_count)
-    document["launches"] = {
-        "graph_gap_s": found.launches.graph_gap_s, "stream_gap_s": found.launches.stream_gap_s,
-        "host_launch_s": found.launches.host_launch_s, "source": found.launches.source,
-    }  # fmt: skip
-    document["operators"] = [
-        _kernel_json(one, None if expected is None else expected.kernels[i]) for i, one in enumerate(found.kernels)
-    ]
-    return {**_head_json(found, chip), **document, "notes": list(found.notes)}
-
-
-def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str, Any]:
-    """Return several predictions as one JSON document."""
-    from roofline_model.decoder.step_expected import expected_step
-
-    return {
-        **_head_json(found[0], chip),
-        "predictions": [_summary_json(one, expected_step(one, chip)) for one in found],
-    }
-
-
-def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
-    from roofline_model.decoder.model_parameters import parameter_counts
-
-    counts = parameter_counts(found.model)
-    return {
-        "hardware": chip.key,
-        "hardware_name": chip.name,
-        "is_placeholder": chip.is_placeholder,
-        "model": found.model.name,
-        "model_shape": found.model.to_dict(),
-        "parameter_count": counts.total_count,
-        "active_parameter_count": counts.active_count,
-        "phase": found.workload.phase,
-        "context_count": found.workload.context_count,
-        "new_count": found.workload.new_count,
-        "device_count": found.parallel.device_count,
-    }
-
-
-def _summary_json(found: ModelPrediction, expected: ExpectedStep | None) -> dict[str, Any]:
-    memory = found.memory
-    return {
-        "formats": found.plan.label,
-        "weight_format": found.plan.base.weights,
-        "activation_format": found.plan.base.activations,
-        "kv_format": found.plan.kv,
-        "batch_count": found.workload.batch_count,
-        "time_s": found.time_s,
-        "expected": None if expected is None else _expected_json(found, expected),
-        "graph_time_s": found.graph_time_s,
-        "stream_time_s": found.stream_time_s,
-        "all_reduce_s": found.all_reduce_s,
-        "launch_count": found.launch_count,
-        "tokens_per_s": found.tokens_per_s,
-        "flops": found.flops,
-        "moved_bytes": found.moved_bytes,
-        "bound": found.bound,
-        "provenance": found.provenance,
-        "memory": {
-            "weights_bytes": memory.weights_bytes,
-            "kv_bytes": memory.kv_bytes,
-            "activation_bytes": memory.activation_bytes,
-            "total_bytes": memory.total_bytes,
-            "capacity_bytes": memory.capacity_bytes,
-            "fits": memory.fits,
-        },
-    }
-
-
-def _expected_json(found: ModelPrediction, expected: ExpectedStep) -> dict[str, Any]:
-    return {
-        "time_s": expected.time_s,
-        "low_s": expected.low_s,
-        "high_s": expected.high_s,
-        "stream_time_s": expected.stream_time_s,
-        "tokens_per_s": found.token_count / expected.time_s,
-        "provenance": expected.provenance,
-    }
-
-
-def _kernel_json(one: KernelPrediction, expected: KernelExpectation | None) -> dict[str, Any]:
-    prediction = one.prediction
-    return {
-        "name": one.kernel.name,
-        "op": one.kernel.work.op,
-        "shape": dict(one.kernel.work.shape),
-        "formats": dict(one.kernel.work.formats),
-        "calls_count": one.kernel.calls_count,
-        "time_s": one.time_s,
-        "call_time_s": prediction.time_s,
-        "expected_call_s": None if expected is None else expected.time_s,
-        "expected_low_s": None if expected is None else expected.low_s,
-        "expected_high_s": None if expected is None else expected.high_s,
-        "expected_binding": None if expected is None else expected.binding,
-        "expected_provenance": None if expected is None else expected.provenance,
-        "flops": one.flops,
-        "moved_bytes": one.moved_bytes,
-        "intensity_flop_per_byte": prediction.intensity_flop_per_byte,
-        "bound": prediction.bound,
-        "path": prediction.path,
-        "compute_format": prediction.compute_format,
-        "provenance": prediction.provenance,
-    }

@@ -92,15 +92,32 @@ def check_context(shape: ModelShape, workload: Workload) -> None:
 
 
 def step_kernels(shape: ModelShape, workload: Workload, plan: FormatPlan) -> tuple[StepKernel, ...]:
-    """Return the kernels of one pass in the order they first run; equal calls of all layers are one entry."""
+    """Return the kernels of one pass; equal calls of all layers are one entry.
+
+    In the order of a layer: what only some layers run stands where it runs there (full beside windowed attention).
+    """
     counted: Counter[Kernel] = Counter()
-    counted[_embedding(shape, workload, plan)] += 1
+    order: list[Kernel] = []
     for layer, times in layer_kinds(shape, plan):
-        for kernel in layer_kernels(shape, workload, plan, layer):
+        kernels = list(layer_kernels(shape, workload, plan, layer))
+        order = _merged(order, kernels)
+        for kernel in kernels:
             counted[kernel] += times
-    for kernel in _head(shape, workload, plan):
-        counted[kernel] += 1
-    return tuple(StepKernel(name, work, calls) for (name, work), calls in counted.items())
+    first, last = _embedding(shape, workload, plan), tuple(_head(shape, workload, plan))
+    counted.update((first, *last))
+    return tuple(StepKernel(name, work, counted[name, work]) for name, work in dict.fromkeys((first, *order, *last)))
+
+
+def _merged(order: list[Kernel], kernels: list[Kernel]) -> list[Kernel]:
+    """Return `order` with the kernels of one more kind of layer, each new one before the known one it runs ahead of."""
+    merged, known, end = list(order), set(order), len(order)
+    for kernel in reversed(kernels):
+        if kernel in known:
+            end = merged.index(kernel)
+        else:
+            merged.insert(end, kernel)
+            known.add(kernel)
+    return merged
 
 
 @lru_cache(maxsize=256)
@@ -138,7 +155,7 @@ def layer_kernels(shape: ModelShape, workload: Workload, plan: FormatPlan, layer
 
 
 def _embedding(shape: ModelShape, workload: Workload, plan: FormatPlan) -> Kernel:
-    table = plan.of("lm_head" if shape.has_tied_embedding else "embedding").weights
+    table = plan.stored(plan.of("lm_head" if shape.has_tied_embedding else "embedding").weights)
     return "embedding", embedding(workload.row_count, shape.vocab_size, shape.hidden_size, b=table, o=plan.wide)
 
 
@@ -149,7 +166,14 @@ def _head(shape: ModelShape, workload: Workload, plan: FormatPlan) -> Iterator[K
     yield from _norm("final_norm", rows, shape.hidden_size, plan.wide, [formats], is_fused=False)
     yield (
         "lm_head",
-        lm_head(rows, shape.vocab_size, shape.hidden_size, a=formats.activations, b=formats.weights, c=plan.wide),
+        lm_head(
+            rows,
+            shape.vocab_size,
+            shape.hidden_size,
+            a=formats.activations,
+            b=plan.stored(formats.weights),
+            c=plan.wide,
+        ),
     )
 
 
@@ -180,11 +204,13 @@ def _ffn(shape: ModelShape, rows: int, plan: FormatPlan, layer: int) -> Iterator
     if shape.has_experts(layer):
         yield from _experts(shape, rows, plan, layer)
     else:
-        yield from _dense(shape, rows, shape.ffn_size, plan.of("ffn", layer), plan.wide, "")
+        yield from _dense(shape, rows, shape.ffn_size, plan.of("ffn", layer), plan, "")
 
 
-def _dense(shape: ModelShape, rows: int, width: int, formats: PartFormats, wide: str, prefix: str) -> Iterator[Kernel]:
-    a, b, hidden = formats.activations, formats.weights, shape.hidden_size
+def _dense(
+    shape: ModelShape, rows: int, width: int, formats: PartFormats, plan: FormatPlan, prefix: str
+) -> Iterator[Kernel]:
+    a, b, wide, hidden = formats.activations, plan.stored(formats.weights), plan.wide, shape.hidden_size
     if shape.ffn == "gated":
         yield f"{prefix}gate_up_proj", gemm(rows, 2 * width, hidden, a=a, b=b, c=wide)
         yield f"{prefix}silu_mul", silu_mul(rows, width, a=wide, o=_written(a, wide))
@@ -199,15 +225,18 @@ def _experts(shape: ModelShape, rows: int, plan: FormatPlan, layer: int) -> Iter
     assert experts is not None  # asked for layers with experts only
     hidden, wide = shape.hidden_size, plan.wide
     router, formats = plan.of("router", layer), plan.of("experts", layer)
-    yield "router", gemm(rows, experts.expert_count, hidden, a=router.activations, b=router.weights, c=wide)
+    yield (
+        "router",
+        gemm(rows, experts.expert_count, hidden, a=router.activations, b=plan.stored(router.weights), c=wide),
+    )
     visits = rows * experts.active_count
-    product = {"a": formats.activations, "b": formats.weights, "c": wide}
-    yield "experts_gate_up", expert_product(rows, experts, 2 * experts.ffn_size, hidden, **product)
+    a, b = formats.activations, plan.stored(formats.weights)
+    yield "experts_gate_up", expert_product(rows, experts, 2 * experts.ffn_size, hidden, a=a, b=b, c=wide)
     yield "experts_silu_mul", silu_mul(visits, experts.ffn_size, a=wide, o=_written(formats.activations, wide))
-    yield "experts_down", expert_product(rows, experts, hidden, experts.ffn_size, **product)
+    yield "experts_down", expert_product(rows, experts, hidden, experts.ffn_size, a=a, b=b, c=wide)
     if experts.shared_ffn_size:
         shared = plan.of("shared_experts", layer)
-        yield from _dense(shape, rows, experts.shared_ffn_size, shared, wide, "shared_")
+        yield from _dense(shape, rows, experts.shared_ffn_size, shared, plan, "shared_")
     inputs = experts.active_count + (1 if experts.shared_ffn_size else 0)
     yield "combine_experts", combine_experts(rows, hidden, inputs, a=wide)
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.expected.tables.table_ideal import with_group_scales
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.ops.operand_formats import activation_format, is_wide_float, product_format
 
@@ -74,11 +75,30 @@ class FormatPlan:
     """16-bit (or wider) float in which the residual stream, norms and products' outputs flow."""
     exceptions: tuple[FormatException, ...] = ()
     label: str = field(default="", compare=False)
+    has_group_scales: bool = True
+    """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
+    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps them."""
 
     def of(self, part: str, layer: int | None = None) -> PartFormats:
         """Return the formats of a part in a layer."""
         found = [one for one in self.exceptions if part in one.parts and one.covers(layer)]
         return max(found, key=lambda one: one.strength).formats if found else self.base
+
+    def stored(self, weights: str) -> NumberFormat:
+        """Return a weight format as this plan stores it: with group scales where they count."""
+        found = get_format(weights)
+        return with_group_scales(found) if self.has_group_scales else found
+
+    def weight_bytes_per_element(self, weights: str) -> float:
+        """Return the bytes of one element of a weight in a format, with its scales."""
+        return self.stored(weights).traffic_bytes_per_element
+
+    @property
+    def grouped_weights(self) -> tuple[str, ...]:
+        """The plan's weight formats to which group scales belong, each once."""
+        named = [self.base, *(one.formats for one in self.exceptions if one.name != "kv")]
+        keys = dict.fromkeys(one.weights for one in named)
+        return tuple(key for key in keys if with_group_scales(get_format(key)) != get_format(key))
 
     def kv_of(self, layer: int) -> str:
         """Return the KV-cache format of a layer."""

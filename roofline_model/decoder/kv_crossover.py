@@ -14,7 +14,6 @@ from roofline_model.decoder.model_parameters import attention_matrices, ffn_matr
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError
-from roofline_model.formats import get_format
 from roofline_model.ops.expert_ops import visited_experts
 
 MAX_CROSSOVER = 10**12
@@ -23,20 +22,20 @@ MAX_CROSSOVER = 10**12
 
 def read_weight_bytes(shape: ModelShape, plan: FormatPlan, batch: int = 1) -> float:
     """Return the weight bytes that a decode step of `batch` sequences reads: visited experts only, no embedding table."""
-    hidden, experts = shape.hidden_size, shape.experts
-    total = shape.vocab_size * hidden * _width(plan.of("lm_head").weights)
+    hidden, experts, width = shape.hidden_size, shape.experts, plan.weight_bytes_per_element
+    total = shape.vocab_size * hidden * width(plan.of("lm_head").weights)
     attention = attention_matrices(shape)
     for layer in range(shape.layer_count):
         for name, (rows, columns) in attention.items():
             part = "o_proj" if name == "o_proj" else "qkv_proj"
-            total += rows * columns * _width(plan.of(part, layer).weights)
+            total += rows * columns * width(plan.of(part, layer).weights)
         if experts is None or not shape.has_experts(layer):
-            total += ffn_matrix_count(shape) * hidden * shape.ffn_size * _width(plan.of("ffn", layer).weights)
+            total += ffn_matrix_count(shape) * hidden * shape.ffn_size * width(plan.of("ffn", layer).weights)
             continue
         visited = visited_experts(batch, experts)
-        total += hidden * experts.expert_count * _width(plan.of("router", layer).weights)
-        total += visited * 3 * hidden * experts.ffn_size * _width(plan.of("experts", layer).weights)
-        total += 3 * hidden * experts.shared_ffn_size * _width(plan.of("shared_experts", layer).weights)
+        total += hidden * experts.expert_count * width(plan.of("router", layer).weights)
+        total += visited * 3 * hidden * experts.ffn_size * width(plan.of("experts", layer).weights)
+        total += 3 * hidden * experts.shared_ffn_size * width(plan.of("shared_experts", layer).weights)
     return total
 
 
@@ -63,7 +62,3 @@ def kv_crossover_tokens(
         return None
     found = corner + (weights - below) / slope
     return found if math.isfinite(found) and found <= MAX_CROSSOVER else None
-
-
-def _width(key: str) -> float:
-    return get_format(key).traffic_bytes_per_element

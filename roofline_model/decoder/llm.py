@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from roofline_model.decoder.decoder_step import StepKernel, Workload, check_context, step_kernels
 from roofline_model.decoder.format_plan import AS_PUBLISHED, FormatPlan, plan_from_text
+from roofline_model.decoder.kv_crossover import kv_crossover_tokens
 from roofline_model.decoder.launch_gaps import LaunchCosts, launch_costs
 from roofline_model.decoder.model_memory import ModelMemory, model_memory
 from roofline_model.decoder.model_registry import get_model
@@ -60,7 +61,7 @@ class ModelPrediction:
     parallel: Parallel
     kernels: tuple[KernelPrediction, ...]
     all_reduce_s: float
-    """Time of all all-reduces; 0 on one device."""
+    """Ideal time of all all-reduces, their bytes over the link; 0 on one device."""
     launches: LaunchCosts
     memory: ModelMemory
     """Of one device."""
@@ -71,9 +72,35 @@ class ModelPrediction:
         return math.fsum(one.time_s for one in self.kernels) + self.all_reduce_s
 
     @property
+    def all_reduce_count(self) -> int:
+        """All-reduces of the pass; 0 on one device."""
+        return all_reduce_count(self.model) if self.parallel.device_count > 1 else 0
+
+    @property
+    def expected_all_reduce_s(self) -> float:
+        """Time of all all-reduces with the latency of each."""
+        return self.all_reduce_s + self.all_reduce_count * self.parallel.all_reduce_latency_s
+
+    @property
     def launch_count(self) -> int:
-        """Kernels launched in the pass."""
-        return sum(one.kernel.calls_count for one in self.kernels)
+        """Kernels launched in the pass, all-reduces among them."""
+        return sum(one.kernel.calls_count for one in self.kernels) + self.all_reduce_count
+
+    @property
+    def ideal_is_bound(self) -> bool:
+        """Whether no pass can be faster than the ideal time.
+
+        Not so where experts are read by several tokens: how many are visited is the mean of uniform routing, and real
+        tokens often agree.
+        """
+        experts = self.model.experts
+        return experts is None or self.token_count == 1 or experts.active_count == experts.expert_count
+
+    @property
+    def kv_crossover_tokens(self) -> float | None:
+        """Context from which on one device reads more cache than weights in a decode step; None when it never does."""
+        part = shard(self.model, self.parallel.device_count)
+        return kv_crossover_tokens(part, self.plan, batch=self.workload.batch_count)
 
     @property
     def graph_time_s(self) -> float:
@@ -126,13 +153,14 @@ def predict_model(
     hardware: Device | str, model: ModelShape | str, phase: str = "decode", *, batch: int = 1, context: int = 4096,
     new_tokens: int | None = None, formats: str | FormatPlan = AS_PUBLISHED, kv: str | None = None,
     exceptions: Sequence[str] = (), parallel: Parallel = ONE_DEVICE, launches: LaunchCosts | None = None,
-    max_context: int | None = None,
+    max_context: int | None = None, has_group_scales: bool | None = None, memory_headroom_ratio: float = 0.0,
 ) -> ModelPrediction:  # fmt: skip
     """Return the ideal prediction of one pass.
 
     `phase` decode: one new token for each of `batch` sequences that are `context` tokens long with it; prefill: all of
     `context`, or the last `new_tokens` of it. `formats` as in `format_plan.plan_from_text`, with `exceptions`.
-    `max_context` replaces what the model declares (a checkpoint with extended positions).
+    `max_context` replaces what the model declares (a checkpoint with extended positions). `has_group_scales`: as in
+    `FormatPlan` (default: the plan's own, else True). `memory_headroom_ratio`: share of the memory that has to stay free.
     Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
     """
     device, shape = get_hardware(hardware), get_model(model)
@@ -141,6 +169,8 @@ def predict_model(
     workload = Workload.of(phase, batch, context, new_tokens)
     check_context(shape, workload)
     plan = _plan(formats, shape, kv, exceptions)
+    if has_group_scales is not None:
+        plan = replace(plan, has_group_scales=has_group_scales)
     part = shard(shape, parallel.device_count)
     kernels = step_kernels(part, workload, plan)
     hidden_bytes = workload.row_count * shape.hidden_size * get_format(plan.wide).traffic_bytes_per_element
@@ -153,7 +183,7 @@ def predict_model(
         kernels=tuple(KernelPrediction(kernel, predict_operator(kernel.work, device)) for kernel in kernels),
         all_reduce_s=all_reduce_count(shape) * parallel.all_reduce_s(hidden_bytes),
         launches=launches or launch_costs(device),
-        memory=model_memory(part, workload, plan, device),
+        memory=model_memory(part, workload, plan, device, headroom_ratio=memory_headroom_ratio),
     )
 
 
@@ -168,7 +198,7 @@ def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> Mod
         return prediction
     return predict_model(
         hardware, prediction.model, "prefill", batch=workload.batch_count, context=prompt, formats=prediction.plan,
-        parallel=prediction.parallel, launches=prediction.launches,
+        parallel=prediction.parallel, launches=prediction.launches, memory_headroom_ratio=prediction.memory.headroom_ratio,
     )  # fmt: skip
 
 

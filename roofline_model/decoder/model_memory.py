@@ -8,6 +8,7 @@ from roofline_model.decoder.decoder_step import Workload, layer_kinds
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.model_parameters import attention_matrices, ffn_matrix_count, parameter_counts
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 
@@ -25,6 +26,12 @@ class ModelMemory:
     """Estimate of the working buffers of one pass: residual stream, the widest pair of tensors of a layer, logits."""
     capacity_bytes: float | None
     """Memory of the device; None where its file does not say."""
+    headroom_ratio: float = 0.0
+    """Share of the capacity to keep free for what is not counted here."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.headroom_ratio < 1:
+            raise InvalidValueError(f"memory headroom must be a share from 0 to below 1, got {self.headroom_ratio!r}")
 
     @property
     def total_bytes(self) -> float:
@@ -33,8 +40,10 @@ class ModelMemory:
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits; None where the capacity is not known."""
-        return None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes
+        """Whether it fits beside the headroom; None where the capacity is not known."""
+        return (
+            None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes * (1 - self.headroom_ratio)
+        )
 
     @property
     def used_ratio(self) -> float | None:
@@ -42,14 +51,22 @@ class ModelMemory:
         return None if self.capacity_bytes is None else self.total_bytes / self.capacity_bytes
 
 
-def model_memory(shape: ModelShape, workload: Workload, plan: FormatPlan, device: Device | None = None) -> ModelMemory:
-    """Return what `shape` occupies with this workload in the formats of `plan`."""
+def model_memory(
+    shape: ModelShape,
+    workload: Workload,
+    plan: FormatPlan,
+    device: Device | None = None,
+    *,
+    headroom_ratio: float = 0.0,
+) -> ModelMemory:
+    """Return what `shape` occupies with this workload in the formats of `plan`; it has to leave `headroom_ratio` free."""
     capacity = None if device is None or device.capacity is None else device.capacity.value
     return ModelMemory(
         weights_bytes=weights_bytes(shape, plan),
         kv_bytes=plan_kv_bytes(shape, plan, workload.context_count, workload.batch_count),
         activation_bytes=_activation_bytes(shape, workload, plan),
         capacity_bytes=capacity,
+        headroom_ratio=headroom_ratio,
     )
 
 
@@ -59,16 +76,15 @@ def weights_bytes(shape: ModelShape, plan: FormatPlan) -> float:
     A tied embedding is stored once, in the format of the head.
     """
     counts = parameter_counts(shape)
+    width = plan.weight_bytes_per_element
     total = counts.small_count * _width(plan.wide)
     if counts.head_count:
-        total += counts.head_count * _width(plan.of("lm_head").weights)
-        total += counts.embedding_count * _width(plan.of("embedding").weights)
+        total += counts.head_count * width(plan.of("lm_head").weights)
+        total += counts.embedding_count * width(plan.of("embedding").weights)
     else:
-        total += counts.embedding_count * _width(plan.of("lm_head").weights)
+        total += counts.embedding_count * width(plan.of("lm_head").weights)
     for layer, times in layer_kinds(shape, plan):
-        total += times * sum(
-            size * _width(plan.of(part, layer).weights) for part, size in _layer_matrices(shape, layer)
-        )
+        total += times * sum(size * width(plan.of(part, layer).weights) for part, size in _layer_matrices(shape, layer))
     return total
 
 

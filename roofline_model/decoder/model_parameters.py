@@ -7,7 +7,9 @@ towers and multi-token-prediction modules.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import NumberFormat, get_format
@@ -57,8 +59,9 @@ class ParameterCounts:
         return rest - (self.embedding_count if self.head_count else 0)
 
 
-def parameter_counts(shape: ModelShape) -> ParameterCounts:
-    """Count the parameters of a model."""
+def parameter_counts(model: ModelShape | str | Path) -> ParameterCounts:
+    """Count the parameters of a model: a shape, or what `get_model` takes (a name, a path, an id in the local cache)."""
+    shape = get_model(model)
     hidden, experts = shape.hidden_size, shape.experts
     layers = range(shape.layer_count)
     moe_layers = sum(shape.has_experts(layer) for layer in layers)
@@ -119,11 +122,12 @@ def ffn_matrix_count(shape: ModelShape) -> int:
     return 3 if shape.ffn == "gated" else 2
 
 
-def read_weight_count(shape: ModelShape) -> int:
+def read_weight_count(model: ModelShape | str | Path) -> int:
     """Return the matrix elements one token of decode reads: projections, FFN (experts it visits), head; no norm, no table.
 
     The numerator of the original documents' crossover formula, with its attention term corrected (docs/theory_math.md).
     """
+    shape = get_model(model)
     counts = parameter_counts(shape)
     experts = 0
     if shape.experts is not None and counts.expert_count:
@@ -132,8 +136,9 @@ def read_weight_count(shape: ModelShape) -> int:
     return counts.attention_count + counts.ffn_count + experts + counts.shared_expert_count + counts.router_count + head
 
 
-def kv_elements(shape: ModelShape, context: int, batch: int = 1) -> int:
+def kv_elements(model: ModelShape | str | Path, context: int, batch: int = 1) -> int:
     """Return the cached elements of `batch` sequences of `context` tokens; windowed layers keep only their window."""
+    shape = get_model(model)
     if context < 0 or batch < 1:
         raise InvalidValueError(f"context must be ≥ 0 and batch ≥ 1, got {context} and {batch}")
     window = context if shape.window_size is None else min(context, shape.window_size)
@@ -141,17 +146,19 @@ def kv_elements(shape: ModelShape, context: int, batch: int = 1) -> int:
     return batch * tokens * shape.cached_elements_per_token
 
 
-def model_kv_bytes(shape: ModelShape, context: int, batch: int = 1, *, kv: str | NumberFormat = "BF16") -> float:
+def model_kv_bytes(
+    model: ModelShape | str | Path, context: int, batch: int = 1, *, kv: str | NumberFormat = "BF16"
+) -> float:
     """Return the bytes of the KV cache in format `kv`, scales included at their nominal share.
 
     Llama-3 8B, 32,768 tokens: 4096 MiB at 16 bit, 2048 MiB at FP8, 1160 MiB at NVFP4 (4.53125 bits).
     """
-    return kv_elements(shape, context, batch) * get_format(kv).traffic_bytes_per_element
+    return kv_elements(model, context, batch) * get_format(kv).traffic_bytes_per_element
 
 
-def kv_bytes_per_token(shape: ModelShape, *, kv: str | NumberFormat = "BF16") -> float:
+def kv_bytes_per_token(model: ModelShape | str | Path, *, kv: str | NumberFormat = "BF16") -> float:
     """Return the bytes one more token adds to the cache while it is shorter than any window."""
-    return model_kv_bytes(shape, 1, kv=kv)
+    return model_kv_bytes(model, 1, kv=kv)
 
 
 def _norm(shape: ModelShape) -> int:

@@ -36,7 +36,14 @@ def attention_kernels(
         yield "quantize", quantize(rows, shape.attention_width, plan.wide, formats.activations)
     yield (
         "o_proj",
-        gemm(rows, shape.hidden_size, shape.attention_width, a=formats.activations, b=formats.weights, c=plan.wide),
+        gemm(
+            rows,
+            shape.hidden_size,
+            shape.attention_width,
+            a=formats.activations,
+            b=plan.stored(formats.weights),
+            c=plan.wide,
+        ),
     )
 
 
@@ -45,7 +52,10 @@ def _grouped(shape: ModelShape, workload: Workload, plan: FormatPlan, layer: int
     batch, new, context = workload.batch_count, workload.new_count, workload.context_count
     formats = plan.of("qkv_proj", layer)
     width = shape.query_width + 2 * shape.kv_width
-    yield "qkv_proj", gemm(rows, width, shape.hidden_size, a=formats.activations, b=formats.weights, c=wide)
+    yield (
+        "qkv_proj",
+        gemm(rows, width, shape.hidden_size, a=formats.activations, b=plan.stored(formats.weights), c=wide),
+    )
     heads = shape.query_heads + shape.kv_heads
     if shape.has_qk_norm:
         yield "qk_norm", rmsnorm(rows * heads, shape.head_dim, a=wide)
@@ -70,7 +80,7 @@ def _latent(
     rows, wide, kv, hidden = workload.row_count, plan.wide, plan.kv_of(layer), shape.hidden_size
     batch, new, context, heads = workload.batch_count, workload.new_count, workload.context_count, shape.query_heads
     formats = plan.of("qkv_proj", layer)
-    a, b = formats.activations, formats.weights
+    a, b = formats.activations, plan.stored(formats.weights)
     is_narrow = get_format(a).element_bits < get_format(wide).element_bits
     queries = heads * latent.query_dim
     if latent.query_rank is None:
@@ -85,8 +95,7 @@ def _latent(
     if workload.phase == "decode":
         # The up-projections of keys and values are applied to query and output, one small product per head; these run
         # in 16 bit in the engines that absorb them, with the weights as stored.
-        absorbed = {"a": wide, "b": b, "c": wide}
-        yield "absorb_k", batched_gemm(heads, rows, latent.kv_rank, latent.nope_dim, **absorbed)
+        yield "absorb_k", batched_gemm(heads, rows, latent.kv_rank, latent.nope_dim, a=wide, b=b, c=wide)
         yield (
             "attention",
             attention(
@@ -94,7 +103,7 @@ def _latent(
                 Dv=latent.kv_rank, shared_kv=True,
             ),
         )  # fmt: skip
-        yield "absorb_v", batched_gemm(heads, rows, latent.value_dim, latent.kv_rank, **absorbed)
+        yield "absorb_v", batched_gemm(heads, rows, latent.value_dim, latent.kv_rank, a=wide, b=b, c=wide)
         return
     if is_narrow:
         yield "quantize", quantize(batch * context, latent.kv_rank, wide, a)

@@ -2,7 +2,8 @@
 
 Products and attention come from `expected/predict.py`. What it has no model for is built from what it has:
 
-* the experts' grouped product and MLA's per-head products: one product of the same matrices side by side;
+* the experts' grouped product and MLA's per-head products: one product of the same matrices side by side; of experts, whose
+  number and rows are means, the mean of the products around them, and never faster than their bytes at the DRAM rate;
 * MLA in prefill (values narrower than keys): attention of the keys' width, scaled by its FLOPs;
 * gate, up and activation function in one kernel: the product alone, beside which the function runs;
 * MLA in decode: a launch and the longer of its bytes at the DRAM rate and its FLOPs at the product rate, `LATENT_INTERVAL`;
@@ -23,6 +24,7 @@ from roofline_model.decoder.decoder_step import StepKernel
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.expert_ops import ExpertProduct
 
 if TYPE_CHECKING:
     from roofline_model.decoder.llm import ModelPrediction
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
 """One call's expected time on a chip, or None where nothing is known: the seam for measured times."""
+StandIns = tuple[tuple[Operator, float], ...]
+"""Operators and the factor on the time of each; they are added."""
 
 FUSED_PRODUCTS = ("gate_up_silu_mul", "up_gelu")
 """Products of a feed-forward block with its activation function inside (`ops.layer_ops.ffn_parts`)."""
@@ -47,6 +51,8 @@ _ELEMENTWISE = "elementwise kernels: a launch and one pass over the bytes, at th
 _LATENT = (
     "MLA decode: a launch and the longer of its bytes and its FLOPs, at the rates of a large GEMV and a large GEMM"
 )
+_WHOLE = 1e-9
+"""A mean this near a whole number is one: what rounding leaves of E·(1 − (1 − k/E))."""
 _REFERENCE_SIZE = 16384
 _REFERENCE_ROWS = 8192
 _PROVENANCE_ORDER = (
@@ -80,7 +86,7 @@ class ExpectedSequence:
 
     kernels: tuple[KernelExpectation, ...]
     all_reduce_s: float
-    """Exchange between the devices that share the work; 0 on one."""
+    """Exchange between the devices that share the work, with the latency of each; 0 on one."""
 
     @property
     def time_s(self) -> float:
@@ -167,7 +173,7 @@ def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str) -> str
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
     for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
         if _kernel(kernel, device, _expected, reference) is None:
-            return f"{kernel.name}: {why_no_expected(_stand_in(kernel.work)[0], device)}"
+            return f"{kernel.name}: {why_no_expected(_stand_ins(kernel.work)[0][0], device)}"
     return ""
 
 
@@ -185,10 +191,11 @@ def expected_step(
     if whole is None:
         return None
     launches, count = prediction.launches, prediction.launch_count
-    kernels_s = whole.time_s + prediction.all_reduce_s
+    all_reduce_s = prediction.expected_all_reduce_s
+    kernels_s = whole.time_s + all_reduce_s
     extra_s = count * (launches.stream_gap_s - launches.graph_gap_s)
     stream_s = max(kernels_s + extra_s, count * launches.host_launch_s)
-    return ExpectedStep(whole.kernels, prediction.all_reduce_s, stream_s)
+    return ExpectedStep(whole.kernels, all_reduce_s, stream_s)
 
 
 def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
@@ -206,35 +213,72 @@ def _expected(work: Operator, device: Device) -> ExpectedPrediction | None:
 
 
 def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Reference) -> KernelExpectation | None:
-    for work, factor in ((kernel.work, 1.0), _stand_in(kernel.work)):
-        known = ask(work, device)
-        if known is not None:
-            if work.op == "attention" and any("includes RoPE" in note for note in known.notes):
-                reference.attention_appends = True
-            times = (factor * known.time_s, factor * known.low_s, factor * known.high_s)
-            note = "" if work is kernel.work else _STAND_INS[kernel.work.op]
-            return KernelExpectation(kernel, *times, known.binding, known.provenance, note)
+    for parts in (((kernel.work, 1.0),), _stand_ins(kernel.work)):
+        found = _mean(kernel, parts, device, ask)
+        if found is None:
+            continue
+        known, mean = found
+        if kernel.work.op == "attention" and any("includes RoPE" in note for note in known.notes):
+            reference.attention_appends = True
+        is_mean = kernel.work.op == "grouped_gemm" and parts[0][0] is not kernel.work
+        return reference.not_faster(mean) if is_mean else mean
     if kernel.work.op == "attention":
         return reference.latent(kernel)
     return None if kernel.work.op in PRODUCTS else reference.elementwise(kernel)
 
 
-def _stand_in(work: Operator) -> tuple[Operator, float]:
-    """Return the operator whose expected time stands in for `work`, and the factor on it; `work` itself where none does."""
+def _mean(
+    kernel: StepKernel, parts: StandIns, device: Device, ask: Estimator
+) -> tuple[ExpectedPrediction, KernelExpectation] | None:
+    """Return the prediction of the part with the largest factor, and the sum of all; None when one has no expected time."""
+    answers = [(factor, ask(work, device)) for work, factor in parts]
+    known = [(factor, answer) for factor, answer in answers if answer is not None]
+    if len(known) < len(answers):
+        return None
+    largest = max(known, key=lambda one: one[0])[1]
+    return largest, KernelExpectation(
+        kernel,
+        time_s=math.fsum(factor * answer.time_s for factor, answer in known),
+        low_s=math.fsum(factor * answer.low_s for factor, answer in known),
+        high_s=math.fsum(factor * answer.high_s for factor, answer in known),
+        binding=largest.binding,
+        provenance=largest.provenance,
+        note="" if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
+    )
+
+
+def _stand_ins(work: Operator) -> StandIns:
+    """Return the operators whose expected times stand in for `work`, and the factor on each; `work` itself where none do."""
     sizes, formats = dict(work.shape), dict(work.formats)
-    if work.op in ("grouped_gemm", "batched_gemm"):
-        count = sizes.get("groups") or sizes["batch"]
-        rows = math.ceil(sizes["M"] / count) if work.op == "grouped_gemm" else sizes["M"]
-        return gemm(rows, count * sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"]), 1.0
+    named = {"a": formats.get("a", ""), "b": formats.get("b", ""), "c": formats.get("c", "")}
+    if work.op == "grouped_gemm":
+        count = work.visited_count if isinstance(work, ExpertProduct) else float(sizes["groups"])
+        rows = max(sizes["M"] / count, 1.0)
+        return tuple(
+            (gemm(some, groups * sizes["N"], sizes["K"], **named), share * part)
+            for groups, share in _around(count)
+            for some, part in _around(rows)
+        )
+    if work.op == "batched_gemm":
+        return ((gemm(sizes["M"], sizes["batch"] * sizes["N"], sizes["K"], **named), 1.0),)
     if work.op in FUSED_PRODUCTS:
-        return gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"]), 1.0
+        return ((gemm(sizes["M"], sizes["N"], sizes["K"], **named), 1.0),)
     if work.op == "attention" and sizes.get("Dv", sizes["D"]) != sizes["D"] and sizes["Hkv"] > 1:
         same = attention(
             sizes["B"], sizes["Hq"], sizes["Hkv"], sizes["Sq"], sizes["Skv"], sizes["D"], q=formats["q"],
             kv=formats["kv"], o=formats["o"], causal=bool(sizes["causal"]), window=sizes["window"] or None,
         )  # fmt: skip
-        return same, work.cost.total_flops / same.cost.total_flops
-    return work, 1.0
+        return ((same, work.cost.total_flops / same.cost.total_flops),)
+    return ((work, 1.0),)
+
+
+def _around(value: float) -> list[tuple[int, float]]:
+    """Return the whole numbers below and above `value` with shares whose mean it is; one of them where it is whole."""
+    low = math.floor(value)
+    share = value - low
+    if share < _WHOLE or share > 1 - _WHOLE:
+        return [(round(value), 1.0)]
+    return [(low, 1 - share), (low + 1, share)]
 
 
 def _inside_attention(one: KernelExpectation) -> KernelExpectation:
@@ -280,6 +324,14 @@ class _Reference:
             kernel, time_s, low * time_s, high * time_s, "tensor" if computed_s > moved_s else "dram", known.provenance,
             _LATENT,
         )  # fmt: skip
+
+    def not_faster(self, one: KernelExpectation) -> KernelExpectation:
+        """Return a kernel that takes at least its bytes at the DRAM rate a large GEMV reaches."""
+        known = self._streaming()
+        if known is None:
+            return one
+        factor = max(1.0, self._moved_s(one.kernel, known) / one.time_s)
+        return replace(one, time_s=factor * one.time_s, low_s=factor * one.low_s, high_s=factor * one.high_s)
 
     def _streaming(self) -> ExpectedPrediction | None:
         if self._gemv is None:

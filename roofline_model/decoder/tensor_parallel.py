@@ -2,7 +2,8 @@
 
 Heads, FFN columns and vocabulary are divided; norms, router and a latent cache are on every device. A ring all-reduce of S
 bytes moves 2·(n − 1)/n·S over each device's link (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-workstations", JPDC 69(2), 2009). Ignores: latency of the collectives, overlap with computing, the gathering of logits.
+workstations", JPDC 69(2), 2009). The expected time adds a latency for each of them, the ideal time none.
+Ignores: overlap with computing, the gathering of logits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from roofline_model.errors import InvalidValueError
 ALL_REDUCES_PER_LAYER = 2
 """Behind attention and behind the FFN (Shoeybi et al., "Megatron-LM", arXiv 1909.08053); a parallel block needs one."""
 MAX_DEVICES = 1024
+ALL_REDUCE_LATENCY_S = 6e-6
+"""What a small all-reduce takes however few its bytes: NVIDIA/nccl issue 1259 (2024-04-22), two H100 of an HGX node, NVLink
+SHARP, NCCL 2.20.5, in a CUDA graph: about 6 µs for 128 bytes to 64 KiB. More devices take longer, and so do other links."""
+ALL_REDUCE_LATENCY_SOURCE = "NCCL issue 1259: two H100, NVLink SHARP, in a CUDA graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Parallel:
     device_count: int = 1
     link_bytes_per_s: float | None = None
     """One direction of one device's link; required with more than one device: no chip file knows how it is connected."""
+    all_reduce_latency_s: float = ALL_REDUCE_LATENCY_S
+    """Launch and synchronisation of one all-reduce, beside its bytes; in the expected time only."""
 
     def __post_init__(self) -> None:
         count = self.device_count
@@ -37,17 +44,22 @@ class Parallel:
             )
         if link is not None and (isinstance(link, bool) or not 0 < link < 1e18):
             raise InvalidValueError(f"the link's speed must be a positive number of bytes per second, got {link!r}")
+        latency = self.all_reduce_latency_s
+        if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency < 1:
+            raise InvalidValueError(f"the latency of an all-reduce must be seconds from 0 to below 1, got {latency!r}")
 
     def all_reduce_s(self, size_bytes: float) -> float:
-        """Return the time to sum `size_bytes` over all devices."""
+        """Return the ideal time to sum `size_bytes` over all devices: its bytes over the link, no latency."""
         if self.device_count == 1 or self.link_bytes_per_s is None:
             return 0.0
         return 2 * (self.device_count - 1) / self.device_count * size_bytes / self.link_bytes_per_s
 
 
 def shard(shape: ModelShape, device_count: int) -> ModelShape:
-    """Return the slice of the model one device computes. Fewer key/value heads than devices are copied.
+    """Return the slice of the model one device computes.
 
+    Key/value heads are divided, or, where there are fewer than devices, each is copied to the same number of devices: the
+    condition of vLLM (its llama.py), without which the query heads of one device would need unequal shares of them.
     Raises `InvalidValueError` naming the size that cannot be divided.
     """
     if device_count == 1:
@@ -60,11 +72,13 @@ def shard(shape: ModelShape, device_count: int) -> ModelShape:
         if size % device_count:
             raise InvalidValueError(f"{shape.name}: {name} {size} cannot be divided among {device_count} devices")
     query_heads = shape.query_heads // device_count
-    kv_heads = query_heads if shape.latent else max(1, shape.kv_heads // device_count)
-    if query_heads % kv_heads:
+    if shape.latent is None and shape.kv_heads % device_count and device_count % shape.kv_heads:
+        possible = ", ".join(str(count) for count in _device_counts(shape))
         raise InvalidValueError(
-            f"{shape.name}: kv_heads {shape.kv_heads} cannot be divided among {device_count} devices"
+            f"{shape.name}: kv_heads {shape.kv_heads} cannot be divided among {device_count} devices, nor copied evenly to "
+            f"them; it can be shared by {possible}"
         )
+    kv_heads = query_heads if shape.latent else max(1, shape.kv_heads // device_count)
     experts = shape.experts and replace(
         shape.experts,
         ffn_size=shape.experts.ffn_size // device_count,
@@ -78,6 +92,18 @@ def shard(shape: ModelShape, device_count: int) -> ModelShape:
         vocab_size=math.ceil(shape.vocab_size / device_count),
         experts=experts,
     )
+
+
+def _device_counts(shape: ModelShape) -> list[int]:
+    """Return the device counts that divide query heads, FFN and key/value heads."""
+    kv_heads, sizes = shape.kv_heads, [shape.query_heads, shape.ffn_size]
+    if shape.experts is not None:
+        sizes += [shape.experts.ffn_size, shape.experts.shared_ffn_size]
+    return [
+        count
+        for count in range(1, min(MAX_DEVICES, shape.query_heads) + 1)
+        if not any(size % count for size in sizes) and (kv_heads % count == 0 or count % kv_heads == 0)
+    ]
 
 
 def all_reduce_count(shape: ModelShape) -> int:

@@ -59,10 +59,10 @@ def _layer_bytes(found: ModelPrediction) -> float:
     counts, plan = parameter_counts(shard(found.model, found.parallel.device_count)), found.plan
     outside = counts.small_count * _width(plan.wide)
     if counts.head_count:
-        outside += counts.head_count * _width(plan.of("lm_head").weights)
-        outside += counts.embedding_count * _width(plan.of("embedding").weights)
+        outside += counts.head_count * plan.weight_bytes_per_element(plan.of("lm_head").weights)
+        outside += counts.embedding_count * plan.weight_bytes_per_element(plan.of("embedding").weights)
     else:
-        outside += counts.embedding_count * _width(plan.of("lm_head").weights)
+        outside += counts.embedding_count * plan.weight_bytes_per_element(plan.of("lm_head").weights)
     return found.memory.weights_bytes - outside
 
 

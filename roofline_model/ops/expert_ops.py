@@ -7,12 +7,21 @@ agree more often than chance: at small batches they visit fewer, so this is the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from roofline_model.cost import OpCost
 from roofline_model.decoder.model_shapes import Experts
 from roofline_model.formats import get_format
 from roofline_model.operators import FormatLike, Operator, check_dimension
 from roofline_model.ops.elementwise_ops import residual_add
 from roofline_model.ops.operand_formats import activation_format, product_format
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertProduct(Operator):
+    """A grouped product whose number of groups is a mean. `shape` has it rounded, the cost and this field as it is."""
+
+    visited_count: float
 
 
 def visited_experts(rows: int, experts: Experts) -> float:
@@ -24,7 +33,7 @@ def visited_experts(rows: int, experts: Experts) -> float:
 
 def expert_product(
     rows: int, experts: Experts, N: int, K: int, *, a: FormatLike, b: FormatLike, c: FormatLike
-) -> Operator:
+) -> ExpertProduct:
     """Return the grouped product of one layer's experts: every token with each of its experts' K×N matrix.
 
     Counts: 2·rows·active·N·K FLOPs; each visited expert's matrix once; the token for each of its experts, and the output.
@@ -44,7 +53,7 @@ def expert_product(
         write_bytes={"C": visits * N * fc.traffic_bytes_per_element},
     )
     shape = (("groups", max(1, round(visited))), ("M", visits), ("N", N), ("K", K))
-    return Operator("grouped_gemm", shape, (("a", fa.key), ("b", fb.key), ("c", fc.key)), cost)
+    return ExpertProduct("grouped_gemm", shape, (("a", fa.key), ("b", fb.key), ("c", fc.key)), cost, visited)
 
 
 def combine_experts(rows: int, hidden: int, inputs: int, *, a: FormatLike = "BF16") -> Operator:

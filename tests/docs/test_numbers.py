@@ -93,8 +93,9 @@ def same_value(shown: str, table: dict[str, object]) -> bool:
     scale = {"": 1, "W": 1, "MHz": 1e6, "GB/s": 1e9, "TFLOP/s": 1e12, "B": 1, "KiB": 2**10, "MiB": 2**20, "GB": 1e9}
     in_file = {**scale, "GHz": 1e9, "TB/s": 1e12, "TOP/s": 1e12, "PFLOP/s": 1e15, "GFLOP/s": 1e9, "MB": 1e6, "GiB": 2**30, "kB": 1e3, "Hz": 1}  # fmt: skip
     number, _, unit = shown.partition(" ")
+    # Six digits are printed: half a unit of the last one.
     return float(number.replace(",", "")) * scale[unit] == pytest.approx(
-        float(str(table["value"])) * in_file[str(table["unit"])]
+        float(str(table["value"])) * in_file[str(table["unit"])], rel=5e-6
     )
 
 

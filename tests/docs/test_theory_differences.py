@@ -62,8 +62,9 @@ def step_ms(tokens: int, weight_bytes: float, kv: str) -> float:
 
 
 def model_ms(model: str, tokens: int, formats: str, kv: str) -> str:
-    """Return the ideal decode step with every kernel's activations."""
-    return f"{predict_model('gb10', model, context=tokens, formats=formats, kv=kv).time_s * 1e3:.1f}"
+    """Return the ideal decode step with every kernel's activations; INT4 without scales, as the documents count."""
+    found = predict_model("gb10", model, context=tokens, formats=formats, kv=kv, has_group_scales=False)
+    return f"{found.time_s * 1e3:.1f}"
 
 
 def qk_cost(kv_heads: int, tokens: int = 4096) -> OpCost:

@@ -145,6 +145,8 @@ def test_several_devices() -> None:
     assert "all_reduce" in text
     assert "2 × h100-sxm" in text
     assert "Memory on each device" in text
+    assert "6 µs of latency for each of 160 all-reduces (published: NCCL issue 1259" in text
+    assert "963 kernels" in text
 
 
 @pytest.mark.parametrize(
@@ -169,6 +171,11 @@ def test_several_devices() -> None:
         ("--model llama-3-8b --set experts=FP8", "llama-3-8b has no experts"),
         ("--model llama-3-8b --tensor-parallel 2", "needs the speed of one device's link; give it, e.g. --link-gb-s"),
         ("--model llama-3-8b --tensor-parallel 3 --link-gb-s 450", "query_heads 32 cannot be divided among 3"),
+        ("--model phi-4 --tensor-parallel 4 --link-gb-s 450", "kv_heads 10 cannot be divided among 4 devices"),
+        ("--model llama-3-8b --all-reduce-us -1", "--all-reduce-us must be a number of microseconds from 0"),
+        ("--model llama-3-8b --memory-headroom 1", "--memory-headroom must be a share from 0 to below 1, got '1'"),
+        ("--model llama-3-8b --memory-headroom much", "--memory-headroom must be a share"),
+        ("--model llama-3-8b --hw gb10,h100", "--hw takes one chip here, got 'gb10,h100'"),
         ("--model llama-3-8b --link-gb-s fast", "--link-gb-s must be a positive number of GB/s, got 'fast'"),
         ("--hw b10", "Missing option '--model'"),
     ],
@@ -197,6 +204,108 @@ def test_help_names_every_option() -> None:
         "--kv",
         "--set",
         "--tensor-parallel",
+        "--all-reduce-us",
+        "--memory-headroom",
+        "--no-group-scales",
         "--json",
     ):
         assert option in result.stdout
+
+
+def flat(*arguments: str) -> str:
+    """Return what is printed at 120 columns, lines joined."""
+    result = run(*arguments, columns=120)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+def test_the_latency_of_all_reduces_is_said_whatever_it_is() -> None:
+    several = ("--model", "llama-3.1-70b", "--hw", "h100-sxm", "--tensor-parallel", "4", "--link-gb-s", "450")
+    assert "10 µs of latency for each of 160 all-reduces (as given)" in flat(*several, "--all-reduce-us", "10")
+    assert "The latency of the 160 all-reduces is left out" in flat(*several, "--all-reduce-us", "0")
+    given = document(*several, "--all-reduce-us", "10")
+    assert given["all_reduce_count"] == 160
+    assert given["expected_all_reduce_s"] - given["all_reduce_s"] == pytest.approx(160 * 10e-6)
+    assert given["launch_count"] == 160 + sum(one["calls_count"] for one in given["operators"])
+    assert "latency" not in flat("--model", "llama-3-8b", "--hw", "gb10")
+
+
+def test_rows_stand_in_the_order_of_a_layer() -> None:
+    for model, narrow in (("gpt-oss-20b", "attention[128]"), ("gemma-3-1b", "attention[512]")):
+        names = [one["name"] for one in document("--model", model, "--hw", "gb10")["operators"]]
+        assert names.index("attention") == names.index(narrow) + 1
+        assert names.index("kv_write") < names.index(narrow) < names.index("o_proj")
+        assert (names[0], names[-1]) == ("embedding", "lm_head")
+    names = [one["name"] for one in document("--model", "deepseek-v3", "--hw", "gb10")["operators"]]
+    assert names.index("o_proj") < names.index("gate_up_proj") < names.index("router") < names.index("combine_experts")
+    mixed = document("--model", "llama-3-8b", "--hw", "gb10", "--formats", "FP8", "--set", "qkv_proj@3-4=BF16")
+    names = [one["name"] for one in mixed["operators"]]
+    assert names[names.index("rope") - 1] == "qkv_proj"
+    assert names.count("qkv_proj") == 2
+    assert max(i for i, name in enumerate(names) if name == "qkv_proj") < names.index("rope")
+
+
+def test_shapes_have_a_legend() -> None:
+    text = flat("--model", "gpt-oss-20b", "--hw", "gb10")
+    assert "experts visited x tokens x N x K" in text
+    assert "attention batch x query heads x KV heads x new x context x head size" in text
+    assert "visited" not in flat("--model", "llama-3-8b", "--hw", "gb10")
+
+
+def test_a_batch_of_experts_may_be_faster_than_its_ideal_and_says_so() -> None:
+    words = "a measured pass can be faster than the ideal one"
+    mixture = ("--model", "mixtral-8x7b", "--hw", "gb10")
+    assert words not in flat(*mixture)
+    assert words in flat(*mixture, "--batch", "32")
+    assert words in flat(*mixture, "--batch", "1,32")
+    assert words not in flat("--model", "llama-3-8b", "--hw", "gb10", "--batch", "32")
+    assert document(*mixture, "--batch", "32")["ideal_is_bound"] is False
+
+
+def test_tokens_of_speculative_decoding_are_a_promise() -> None:
+    found = document("--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4")
+    text = flat("--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4")
+    assert f"{found['tokens_per_s']:.4g} tokens/s if all 4 new tokens of a sequence are kept" in text
+    assert f"{found['tokens_per_s'] / 4:.4g} if one is" in text
+    assert "if all 4 new tokens of every sequence are kept" in flat(
+        "--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4", "--batch", "1,2"
+    )
+
+
+def test_the_first_token_waits_for_all_prompts_of_the_batch() -> None:
+    one = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048")
+    many = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048", "--batch", "8")
+    assert "(2,047 prompt tokens)" in one
+    assert "(the prompts of all 8 sequences in one pass, 2,047 prompt tokens each)" in many
+
+
+def test_a_cache_that_never_overtakes_is_said() -> None:
+    words = "never overtakes reading the weights: every layer keeps 4,096 tokens only"
+    assert words in flat("--model", "mistral-7b-v0.1", "--hw", "gb10")
+    assert "overtakes reading the weights at 114,512" in flat("--model", "llama-3-8b", "--hw", "gb10")
+
+
+def test_the_crossover_of_shared_weights_is_that_of_one_device() -> None:
+    several = ("--model", "deepseek-v3", "--hw", "h200", "--tensor-parallel", "8", "--link-gb-s", "450")
+    assert document(*several)["kv_crossover_tokens"] == pytest.approx(81_135, abs=1)
+    assert "at 81,135 tokens per sequence." in flat(*several)
+
+
+def test_memory_can_be_kept_free() -> None:
+    # 70.55 G parameters in FP8 and 1.3 GB of cache are 84 % of an H100's 81,559 MiB.
+    tight = ("--model", "llama-3.1-70b", "--hw", "h100", "--formats", "FP8")
+    assert "fits in 85.52 GB (84.1 %)." in flat(*tight)
+    assert "does NOT fit in 85.52 GB (84.1 %) with 20 % kept free." in flat(*tight, "--memory-headroom", "0.2")
+    assert document(*tight, "--memory-headroom", "0.2")["memory"]["fits"] is False
+    assert document(*tight, "--memory-headroom", "0.1")["memory"]["fits"] is True
+
+
+def test_how_int4_is_counted_is_said() -> None:
+    narrow = ("--model", "llama-3-8b", "--hw", "gb10", "--formats", "INT4.BF16")
+    assert "INT4 weights carry a 16-bit scale per 128 elements, in memory, ideal and expected time" in flat(*narrow)
+    plain = flat(*narrow, "--no-group-scales")
+    assert "INT4 weights are counted without scales in memory and ideal time, as the original documents do" in plain
+    assert "scale per 128" not in flat("--model", "llama-3-8b", "--hw", "gb10", "--formats", "NVFP4")
+    assert document(*narrow)["has_group_scales"] is True
+    assert document(*narrow, "--no-group-scales")["has_group_scales"] is False
+    assert document("--model", "llama-3-8b", "--hw", "gb10")["has_group_scales"] is None

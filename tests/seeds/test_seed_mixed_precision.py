@@ -160,4 +160,6 @@ def test_kv_cache_column() -> None:
 def gain_of(name: str, context: int):
     shape = get_model("llama-3-8b")
     plan = strategy_plan(get_strategy(name, num_layers=shape.layer_count), shape)
-    return strategy_gain(predict_model("gb10", shape, context=context, formats=plan, max_context=32768), "gb10")
+    # The documents count INT4 without group scales (`--no-group-scales`).
+    found = predict_model("gb10", shape, context=context, formats=plan, max_context=32768, has_group_scales=False)
+    return strategy_gain(found, "gb10")

@@ -169,5 +169,5 @@ def test_exceptions_of_different_layers_do_not_contradict() -> None:
 def test_experts_have_formats_of_their_own() -> None:
     found = plan_from_text("BF16", MIXTRAL, exceptions=("experts=INT4.BF16",))
     assert weights_bytes(MIXTRAL, found) == pytest.approx(
-        2 * parameter_counts(MIXTRAL).total_count - 1.5 * parameter_counts(MIXTRAL).expert_count
+        2 * parameter_counts(MIXTRAL).total_count - (2 - 4.125 / 8) * parameter_counts(MIXTRAL).expert_count
     )

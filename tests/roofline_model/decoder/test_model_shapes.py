@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -302,3 +304,22 @@ def test_a_shape_prints_as_plain_values() -> None:
 )
 def test_a_pattern_is_written_as_its_shortest_period(letters: str, shortest: str) -> None:
     assert smallest_pattern(letters) == shortest
+
+
+def test_a_name_or_a_path_counts_like_its_shape(tmp_path: Path) -> None:
+    shape = get_model("llama-3-8b")
+    config = {
+        "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
+        "max_position_embeddings": 8192, "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+        "vocab_size": 128256, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    for model in ("llama-3-8b", "meta-llama/Meta-Llama-3-8B", path):
+        assert parameter_counts(model) == parameter_counts(shape)
+        assert read_weight_count(model) == read_weight_count(shape) == 7_504_658_432
+        assert kv_elements(model, 10, 3) == kv_elements(shape, 10, 3)
+        assert model_kv_bytes(model, 10, kv="FP8") == model_kv_bytes(shape, 10, kv="FP8")
+        assert kv_bytes_per_token(model, kv="FP16") == 131_072
+    with pytest.raises(UnknownNameError, match="unknown model 'llama-3-9b'"):
+        parameter_counts("llama-3-9b")
