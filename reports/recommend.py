@@ -1,9 +1,9 @@
 """Ranked recommendation per shape from a stored run: measured where it was measured, else predicted, and marked which.
 
-Evidence comes first: measured configurations are ranked by their time; formats the run did not measure follow, ranked
-by predicted time, because an ideal time is always shorter than a real one and would win every mixed list unfairly.
-Speed-ups compare like with like: measured over the measured baseline, ideal over the ideal of the same baseline
-(the best 16-bit configuration, FP32 where none ran).
+Evidence comes first: measured configurations are ranked by their time; formats the run did not measure follow, by the time
+that the chip's expected model gives them, then those with an ideal time only, because an ideal time is always shorter than
+a real one and would win every mixed list unfairly. Speed-ups compare like with like: measured over the measured baseline,
+expected over its expected time, ideal over its ideal (the best 16-bit configuration, FP32 where none ran).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from roofline_model.units import format_percent, format_time
 if TYPE_CHECKING:
     from roofline_model.auto_quantize import Candidate, Recommendation, TimeEstimate
 
-Source = Literal["measured", "predicted"]
+Source = Literal["measured", "expected", "predicted"]
+"""expected: not measured, the time a good kernel takes; predicted: not measured, the ideal time."""
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
 
@@ -53,7 +54,7 @@ class RankedRow:
     """± of a measured time, the widest among its processes."""
     ideal_s: float | None
     speedup: float | None
-    """Over the baseline, measured over measured or ideal over ideal; None without a baseline."""
+    """Over the baseline: measured over measured, expected over expected or ideal over ideal; None without a baseline."""
     memory_saved_ratio: float | None
     """Share of the weight's 16-bit bytes that the format saves."""
     quality: str
@@ -136,7 +137,7 @@ def _recommend(
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_rows(ranked, baseline, advice, tried, refused)
     # An emulated kernel's ideal time leaves out what emulating costs: it stands behind every honest prediction.
-    ordered = [*measured, *sorted(predicted, key=lambda row: (row.is_emulated, row.time_s))]
+    ordered = [*measured, *sorted(predicted, key=lambda row: (row.is_emulated, row.source == "predicted", row.time_s))]
     numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
     if advice:
         excluded += tuple((shown(name, 60), shown(reason)) for name, reason in advice.excluded)
@@ -163,14 +164,17 @@ def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None
     from roofline_model.auto_quantize import recommend_quantization
 
     try:
-        return recommend_quantization(device, shape["M"], shape["N"], shape["K"], times=_measured_times(ranked))
+        return recommend_quantization(device, shape["M"], shape["N"], shape["K"], times=_best_times(ranked, device))
     except RooflineError:
         return None
 
 
-def _measured_times(ranked: tuple[Configuration, ...]) -> Callable[[Case], TimeEstimate | None]:
-    """Return the seam through which measured times reach the model: the fastest measured kernel of the case's formats."""
+def _best_times(ranked: tuple[Configuration, ...], device: Device) -> Callable[[Case], TimeEstimate | None]:
+    """Return the seam to the model: the fastest measured kernel of the case's formats, else the chip's expected time."""
     from roofline_model.auto_quantize import TimeEstimate
+    from roofline_model.expected.case_times import expected_times
+
+    expected = expected_times(device)
 
     fastest_s: dict[Formats, float] = {}
     for one in ranked:
@@ -180,16 +184,18 @@ def _measured_times(ranked: tuple[Configuration, ...]) -> Callable[[Case], TimeE
     def times(case: Case) -> TimeEstimate | None:
         formats = dict(case.formats)
         time_s = fastest_s.get(_pair(formats.get("b", ""), formats.get("a", "")))
-        return None if time_s is None else TimeEstimate(time_s, "measured")
+        return expected(case) if time_s is None else TimeEstimate(time_s, "measured")
 
     return times
 
 
 def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candidate | None) -> RankedRow:
     predicted, measured = speedups(one, baseline)
-    source: Source = "measured" if one.is_measured else "predicted"
-    time_s = one.measured_s if one.measured_s is not None else one.ideal_s
-    assert time_s is not None  # `configurations` lets nothing in without a time
+    expected_s = _expected_s(one)
+    source: Source = "measured" if one.is_measured else "predicted" if expected_s is None else "expected"
+    time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
+    base_s = None if baseline is None else _expected_s(baseline)
+    likely = base_s / expected_s if base_s and expected_s else predicted
     return RankedRow(
         rank=0,
         label=one.label,
@@ -202,10 +208,10 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         time_s=time_s,
         interval_ratio=max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None),
         ideal_s=one.ideal_s,
-        speedup=measured if one.is_measured else predicted,
+        speedup=measured if one.is_measured else likely,
         memory_saved_ratio=_memory_saved(one.weight_format),
         quality=shown(candidate.quality) if candidate else "",
-        reason=_reason(one, baseline, predicted, measured),
+        reason=_reason(one, baseline, predicted, measured, likely if source == "expected" else None),
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & one.contender.flags),
     )
@@ -221,13 +227,24 @@ def _predicted_rows(
     rows = [_row_of(one, baseline, candidates.get(_formats(one))) for one in stored]
     known = tried | refused | {_formats(one) for one in stored}
     ideal_s = baseline.ideal_s if baseline and baseline.ideal_s else (advice.baseline.ideal_s if advice else None)
+    expected_s = _expected_s(baseline) if baseline else None
     for formats, candidate in candidates.items():
         if formats not in known and candidate.time_source != "measured":
-            rows.append(_row_of_candidate(candidate, ideal_s))
+            rows.append(_row_of_candidate(candidate, ideal_s, expected_s))
     return rows
 
 
-def _row_of_candidate(candidate: Candidate, baseline_ideal_s: float | None) -> RankedRow:
+def _expected_s(one: Configuration) -> float | None:
+    """Return the expected time that was stored with a configuration."""
+    return next((row.expected_s for row in one.rows if row.expected_s is not None), None)
+
+
+def _row_of_candidate(
+    candidate: Candidate, baseline_ideal_s: float | None, baseline_expected_s: float | None
+) -> RankedRow:
+    is_expected = candidate.time_source == "expected"
+    time_s = candidate.time_s if is_expected else candidate.ideal_s
+    baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
     formats = (("a", candidate.activation_format), ("b", candidate.weight_format))
     return RankedRow(
         rank=0,
@@ -237,11 +254,11 @@ def _row_of_candidate(candidate: Candidate, baseline_ideal_s: float | None) -> R
         kernel=None,
         method=shown(candidate.method, 60),
         path=candidate.path,
-        source="predicted",
-        time_s=candidate.ideal_s,
+        source="expected" if is_expected else "predicted",
+        time_s=time_s,
         interval_ratio=None,
         ideal_s=candidate.ideal_s,
-        speedup=baseline_ideal_s / candidate.ideal_s if baseline_ideal_s and candidate.ideal_s else None,
+        speedup=baseline_s / time_s if baseline_s else None,
         memory_saved_ratio=_memory_saved(candidate.weight_format),
         quality=shown(candidate.quality),
         reason=shown(candidate.reason),
@@ -249,7 +266,10 @@ def _row_of_candidate(candidate: Candidate, baseline_ideal_s: float | None) -> R
     )
 
 
-def _reason(one: Configuration, baseline: Configuration | None, predicted: float | None, measured: float | None) -> str:
+def _reason(
+    one: Configuration, baseline: Configuration | None, predicted: float | None, measured: float | None,
+    likely: float | None,
+) -> str:  # fmt: skip
     row = one.rows[0]
     words = []
     if one is baseline:
@@ -259,6 +279,10 @@ def _reason(one: Configuration, baseline: Configuration | None, predicted: float
         words.append(f"measured {times_faster(measured)} {baseline.precision}{ideal}")
     elif one.is_measured:
         words.append("measured; no measured 16-bit or FP32 kernel to compare with")
+    elif likely is not None and predicted is not None and baseline is not None:
+        words.append(
+            f"expected {times_faster(likely)} {baseline.precision} (ideal {times_faster(predicted)}), not measured"
+        )
     elif predicted is not None and baseline is not None:
         words.append(f"predicted {times_faster(predicted)} {baseline.precision}, not measured")
     else:
@@ -278,19 +302,21 @@ def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
     if not rows:
         return "nothing could be ranked: no case was measured or predicted"
     best = rows[0]
-    if best.source == "predicted" and best.is_emulated:
+    if best.source != "measured" and best.is_emulated:
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
-    evidence = "measured" if best.source == "measured" else "predicted only"
+    evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "predicted only")
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"
-    promise = next((row for row in rows if row.source == "predicted" and not row.is_emulated), None)
+    promise = next((row for row in rows if row.source != "measured" and not row.is_emulated), None)
     if (
         best.source == "measured"
         and promise is not None
         and promise.speedup
         and promise.speedup > max(best.speedup or 1.0, 1.0)
     ):
-        text += f"; worth trying: {promise.label}, predicted {times_faster(promise.speedup)} and not measured here"
+        text += (
+            f"; worth trying: {promise.label}, {promise.source} {times_faster(promise.speedup)} and not measured here"
+        )
     return text
 
 

@@ -138,11 +138,12 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from roofline_cli.predict import predict_table, print_table, table_json
     from roofline_cli.recommend import print_recommendation, recommendation_json
     from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
+    from roofline_model.expected.case_times import expected_times
 
     chip = find_chip(request.hw)
     table = predict_table(chip, request.hw, request.shape, request.formats, own)
     ranked = with_user_formats(request.formats, own, DEFAULT_FORMATS)
-    advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked))
+    advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
         show_json(
             {"is_measured": False, "run_id": None, **table_json(table), "recommendation": recommendation_json(advice)}

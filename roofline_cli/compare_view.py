@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from reports.case_rows import CaseRow
     from reports.case_summary import CaseSummary
     from reports.recommend import RankedRow, ShapeRecommendation
+    from reports.shape_results import Configuration
     from results.records import RunInfo
     from results.store import ResultStore
 
@@ -21,7 +22,10 @@ class ComparedRow:
 
     summary: CaseSummary
     predicted_speedup: float | None
+    """Ideal against ideal."""
     measured_speedup: float | None
+    expected_speedup: float | None = None
+    """Expected against expected; None where either has none."""
 
     @property
     def case(self) -> CaseRow:
@@ -65,7 +69,11 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     device = None if profile is None else device_from_profile(profile.profile)
     results = shape_results(rows, totals)
     compared = [
-        ComparedRow(by_record[one.rows[0].record_id], *speedups(one, result.baseline))
+        ComparedRow(
+            by_record[one.rows[0].record_id],
+            *speedups(one, result.baseline),
+            _ratio(_expected_s(result.baseline), _expected_s(one)),
+        )
         for result in results
         for one in result.ranked
     ]
@@ -82,28 +90,37 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     )
 
 
+def _expected_s(one: Configuration | None) -> float | None:
+    return None if one is None else next((row.expected_s for row in one.rows if row.expected_s is not None), None)
+
+
+def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
+    return baseline_s / time_s if baseline_s and time_s else None
+
+
 def print_comparison(comparison: Comparison) -> None:
     """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
-    from roofline_cli.numbers import paired_times, speedup
+    from roofline_cli.numbers import in_prefix, shared_prefix, speedup
     from roofline_cli.runs import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
     from roofline_model.units import format_achieved, format_percent
 
     doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
     rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
-    predicted, measured = paired_times([row.case.ideal_s for row in rows], [row.case.measured_s for row in rows])
-    expected, _ = paired_times([row.case.expected_s for row in rows], [])
+    times_s = [[one.ideal_s, one.expected_s, one.measured_s] for one in (row.case for row in rows)]
+    prefix = shared_prefix(*times_s)
+    shown_times = [[in_prefix(time_s, prefix) for time_s in times] for times in times_s]
     columns = (
         Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Ideal", "right"), Column("Expected", "right", drop=4, hide_empty=True), Column("Measured", "right", hide_empty=True),
         Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Exp. err.", "right", drop=5, hide_empty=True), Column("Bound", drop=3),
-        Column("Rate", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Meas.", "right", hide_empty=True),
+        Column("Rate", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Exp. gain", "right", drop=6, hide_empty=True), Column("Meas.", "right", hide_empty=True),
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
             row.case.precision, row.case.kernel, ideal, likely, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus_cell(row.summary),
             format_percent(row.case.error_ratio, signed=True), format_percent(row.case.expected_error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
-            speedup(row.predicted_speedup), speedup(row.measured_speedup),
+            speedup(row.predicted_speedup), speedup(row.expected_speedup), speedup(row.measured_speedup),
         ]
-        for row, ideal, likely, time in zip(rows, predicted, expected, measured, strict=True)
+        for row, (ideal, likely, time) in zip(rows, shown_times, strict=True)
     ]  # fmt: skip
     shape = comparison.rows[0].case if comparison.rows else None
     what = (
@@ -115,7 +132,7 @@ def print_comparison(comparison: Comparison) -> None:
     if comparison.baseline_label is None:
         show_line("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)", "yellow")
     else:
-        baseline = f"Pred. and Meas. are speed-ups over {comparison.baseline_label}"
+        baseline = f"Pred. (ideal against ideal) and Meas. are speed-ups over {comparison.baseline_label}"
         show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
     print_interval_meaning(row.summary for row in comparison.rows)
     if doubtful:
@@ -196,6 +213,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             {
                 **summary_json(row.summary),
                 "predicted_speedup_ratio": row.predicted_speedup,
+                "expected_speedup_ratio": row.expected_speedup,
                 "measured_speedup_ratio": row.measured_speedup,
             }
             for row in comparison.rows

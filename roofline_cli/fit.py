@@ -46,7 +46,7 @@ def fit(
 
     table = read_kernel_table(table_file)
     devices = _devices(table, chip)
-    targets = _targets(output, devices)
+    targets = _targets(output, devices, table_file)
     plan = FitPlan(
         date=datetime.now(UTC).date().isoformat(),
         source=source or _source(table),
@@ -56,12 +56,15 @@ def fit(
     with progress_bar("fitting", is_quiet=as_json) as advance:
         found = fit_table(table, plan, progress=advance)
     written = _write(found, targets, table) if output is not None else []
+    older = _older(targets, written)
     if as_json:
-        show_json(_document(found, table, written))
+        show_json({**_document(found, table, written), "kept": [str(path) for path in older]})
         return
     _show(found, table)
     for path in written:
         show_line(f"written to {path}")
+    for path in older:
+        show_line(f"{path} is of an earlier fit and stays: --constants reads it, too")
     if written:
         show_line(f"compare: roofline validate FILE --constants {written[0]}")
 
@@ -87,10 +90,13 @@ def _devices(table: KernelTable, chip: str | None) -> tuple[str, ...]:
     return (wanted,)
 
 
-def _targets(output: Path | None, devices: tuple[str, ...]) -> dict[str, Path]:
-    """Return the file of each chip; raises `InvalidValueError` when several would share one."""
-    from roofline_cli.output_file import check_output
+def _targets(output: Path | None, devices: tuple[str, ...], table_file: Path) -> dict[str, Path]:
+    """Return the file of each chip, for its products; attention goes beside it.
+
+    Raises `InvalidValueError` when several chips would share one, or when one of the files is not ours to replace.
+    """
     from roofline_model.errors import InvalidValueError
+    from roofline_model.expected.fitting.fitted_files import fitted_paths
 
     if output is None:
         return {}
@@ -103,12 +109,41 @@ def _targets(output: Path | None, devices: tuple[str, ...]) -> dict[str, Path]:
     else:
         targets = dict.fromkeys(devices, output)
     for path in targets.values():
-        check_output(path, None)
-        if not path.parent.is_dir():
+        products, attention = fitted_paths(path)
+        if path != products:
             raise InvalidValueError(
-                f"{path} cannot be written: there is no folder {path.parent}; name another file with -o"
+                f"-o {path}: that name is for the attention of {products}; name that one, both are written"
             )
+        _check_target(path, table_file)
+        _check_target(attention, table_file, beside=path)
     return targets
+
+
+def _check_target(path: Path, table_file: Path, beside: Path | None = None) -> None:
+    """Raise `InvalidValueError` unless `path` may be written; one that the user did not name (`beside`) only over its like."""
+    from roofline_cli.output_file import check_is_not_input, check_output
+    from roofline_model.errors import InvalidValueError
+    from roofline_model.expected.fitting.fitted_files import is_attention_file
+
+    check_output(path, None)
+    check_is_not_input(path, {"the table that is fitted": table_file})
+    if path.exists() and not path.is_file():
+        raise InvalidValueError(
+            f"{path} is not a regular file: constants go into a file and its neighbour for attention; name a file with -o"
+        )
+    if beside is not None and path.exists() and not is_attention_file(path):
+        raise InvalidValueError(
+            f"{path}, where the attention of {beside} would go, is no file of `roofline fit`: it is not overwritten; name another file with -o"
+        )
+
+
+def _older(targets: dict[str, Path], written: list[Path]) -> list[Path]:
+    """Return files of earlier fits that are read together with those just written."""
+    from roofline_model.expected.fitting.fitted_files import fitted_paths
+
+    return [
+        path for target in targets.values() for path in fitted_paths(target) if path.exists() and path not in written
+    ]
 
 
 def _source(table: KernelTable) -> str:
@@ -142,6 +177,8 @@ def _show(found: TableFit, table: KernelTable) -> None:
     show_line("Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).", "dim")  # fmt: skip
     for line in found.left_out:
         show_line(f"  left out: {line}")
+    for line in found.doubts:
+        show_line(f"  doubtful: {line}", "yellow")
 
 
 def _row(one: FitReport) -> list[Cell]:
@@ -181,4 +218,5 @@ def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[
             for one in found.reports
         ],
         "left_out": list(found.left_out),
+        "doubts": list(found.doubts),
     }

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from roofline_cli.options import format_pair, pair_label, register_formats, split_list
 from roofline_cli.prediction_rows import (
+    Gains,
     baseline_format,
     expected_json,
+    gains,
     no_default_format,
     note_numbers,
+    over_expected,
     print_notes,
     provenance_sentence,
     timing_json,
@@ -97,6 +100,19 @@ class LayerTable(Generic[Row]):
     request: Request
     rows: list[Row]
     left_out: tuple[LeftOut, ...]
+    baseline_expected: ExpectedPrediction | ExpectedSequence | None = None
+    """Of the 16-bit pair; None where it has no expected time."""
+
+    @property
+    def expected_speedups(self) -> list[float | None]:
+        """Expected time of the 16-bit pair over each row's; None where either is not known."""
+        return [over_expected(self.baseline_expected, row.expected) for row in self.rows]
+
+    @property
+    def gains(self) -> Gains:
+        """The speed-up columns."""
+        name = baseline_format(self.request.hardware)
+        return gains(name, [row.speedup_ratio for row in self.rows], self.expected_speedups)
 
 
 def layer_table(
@@ -114,7 +130,8 @@ def layer_table(
     from roofline_model.errors import InvalidValueError, UnsupportedError
 
     hardware = request.hardware
-    base_s = None if baseline_format(hardware) is None else ideal(request.wide, request.wide).time_s
+    base = None if baseline_format(hardware) is None else ideal(request.wide, request.wide)
+    base_s = None if base is None else base.time_s
     rows: list[Row] = []
     missing = list(left_out)
     for pair in pairs:
@@ -132,7 +149,8 @@ def layer_table(
             raise InvalidValueError(f"--formats {label}: {error}") from None
     if not rows:
         raise no_default_format(hardware)
-    return LayerTable(request, rows, tuple(missing))
+    wide = None if base is None else row("", (request.wide, request.wide), base, 1.0)
+    return LayerTable(request, rows, tuple(missing), None if wide is None else wide.expected)
 
 
 def asked_pairs(request: Request, stored: str, activation: str) -> list[Pair] | None:
@@ -202,11 +220,11 @@ def layer_json(
             {
                 "format": row.label,
                 **formats(row),
-                **timing_json(row.prediction, row.speedup_ratio),
+                **timing_json(row.prediction, row.speedup_ratio, likely),
                 **expected_json(row.expected, row.no_expected_reason),
                 **details(row),
             }
-            for row in table.rows
+            for row, likely in zip(table.rows, table.expected_speedups, strict=True)
         ],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
     }

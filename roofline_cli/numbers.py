@@ -43,6 +43,30 @@ def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | Non
     return [shown(time) for time in first_s], [shown(time) for time in second_s]
 
 
+def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
+    """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at all.
+
+    That of the smallest time, unless the largest would take five digits before the point: [8.4e-6], [1.9e-3] → µ;
+    [9.7e-6], [10.7e-3] → m.
+    """
+    known = [time for column in columns_s for time in column if time]
+    if not known:
+        return None
+    units = list(DECIMAL_PREFIXES)
+    units = units[units.index(_prefix(min(known))) : units.index("") + 1]
+    return next((one for one in units if max(known) < 9999.995 * DECIMAL_PREFIXES[one]), "")
+
+
+def in_prefix(time_s: float | None, prefix: str | None) -> str:
+    """Print a time in a given unit, `0.58 ms`; two digits below a tenth of it, a unit of its own beyond five digits."""
+    if not time_s or prefix is None:
+        return format_time(time_s)
+    value = time_s / DECIMAL_PREFIXES[prefix]
+    if value >= 99999.995 or value < 0.00095:
+        return format_time(time_s)
+    return f"{value:.2f} {prefix}s" if value >= 0.0995 else f"{value:.2g} {prefix}s"
+
+
 def intensity(flop_per_byte: float | None) -> str:
     """Print an arithmetic intensity: two decimals below 100, none above; missing → `–`."""
     if flop_per_byte is None:

@@ -52,9 +52,11 @@ class FormatPrediction:
     work: Operator
     prediction: Prediction
     speedup_ratio: float | None
-    """Time of the 16-bit baseline over this time; None when the chip has no 16-bit rate."""
+    """Ideal time of the 16-bit baseline over this one's; None when the chip has no 16-bit rate."""
     expected: ExpectedPrediction | None = None
     no_expected_reason: str = ""
+    expected_speedup_ratio: float | None = None
+    """The same of the expected times; None where either has none."""
 
     @property
     def operands(self) -> str:
@@ -141,9 +143,13 @@ def predict_table(
     from roofline_model.errors import UnsupportedError
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats import get_format
+    from roofline_model.operators import gemm
     from roofline_model.roofline import predict
 
-    baseline, baseline_s = _baseline(hardware, shape)
+    baseline = prediction_rows.baseline_format(hardware)
+    wide = None if baseline is None else gemm(*shape, a=baseline)
+    baseline_s = None if wide is None else predict(wide, hardware).time_s
+    baseline_expected = None if wide is None else predict_expected(wide, hardware)
     rows: list[FormatPrediction] = []
     left_out: list[tuple[str, str]] = []
     if formats is None:
@@ -165,7 +171,8 @@ def predict_table(
         speedup = None if baseline_s is None else baseline_s / prediction.time_s
         expected = predict_expected(work, hardware)
         reason = "" if expected is not None else why_no_expected(work, hardware)
-        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup, expected, reason))
+        likely = prediction_rows.over_expected(baseline_expected, expected)
+        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup, expected, reason, likely))
     if not rows:
         raise prediction_rows.no_default_format(hardware)
     return PredictionTable(hardware, asked, shape, baseline, tuple(rows), tuple(left_out))
@@ -177,47 +184,39 @@ def _default_formats(hardware: Device) -> list[str]:
     return ["BF16" if swap and name == "FP16" else name for name in DEFAULT_FORMATS]
 
 
-def _baseline(hardware: Device, shape: tuple[int, int, int]) -> tuple[str | None, float | None]:
-    """Return the 16-bit format that speed-ups refer to, and its time: FP16 as in the seeds, BF16 where only that exists."""
-    from roofline_model.operators import gemm
-    from roofline_model.roofline import predict
-
-    for name in ("FP16", "BF16"):
-        if hardware.declares(name):
-            return name, predict(gemm(*shape, a=name), hardware).time_s
-    return None, None
-
-
 def print_table(table: PredictionTable) -> None:
     """Print the rows, the notes they refer to, and how far the chip's numbers can be trusted."""
-    from roofline_cli.numbers import common_time, intensity, speedup
+    from roofline_cli.numbers import intensity
 
     m, n, k = table.shape
     op = table.rows[0].work.op
     notes: list[str] = []
-    times = common_time([row.prediction.time_s for row in table.rows])
-    expected = common_time([row.expected.time_s if row.expected else None for row in table.rows])
+    times = prediction_rows.time_columns([row.prediction for row in table.rows], [row.expected for row in table.rows])
+    gained = prediction_rows.gains(
+        table.baseline, [row.speedup_ratio for row in table.rows], [row.expected_speedup_ratio for row in table.rows]
+    )
     lines: list[list[Cell]] = []
-    for row, time, expected_time in zip(table.rows, times, expected, strict=True):
+    for index, row in enumerate(table.rows):
         prediction = row.prediction
         lines.append(
             [
                 row.label,
                 row.operands,
-                time,
-                expected_time,
-                prediction_rows.expected_interval(row.expected),
+                times.ideal[index],
+                times.expected[index],
+                times.intervals[index],
                 intensity(prediction.intensity_flop_per_byte),
                 intensity(prediction.critical_intensity_flop_per_byte),
-                speedup(row.speedup_ratio),
+                gained.ideal[index],
+                gained.values[index],
                 prediction.bound,
                 prediction.path,
                 prediction_rows.note_numbers(prediction.notes, notes),
             ]
         )
     columns = (
-        Column("Format"), Column("Operands"), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("80 %", "right", drop=4, hide_empty=True), Column("AI", "right", drop=3), Column("Critical AI", "right", drop=2),
-        Column(f"vs {table.baseline or '16-bit'}", "right"), Column("Bound"), Column("Path", drop=1), Column("Notes"),
+        Column("Format"), Column("Operands", drop=2), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("80 %", "right", drop=1, hide_empty=True), Column("AI", "right", drop=4), Column("Critical AI", "right", drop=5),
+        Column(gained.ideal_header, "right", drop=6, hide_empty=True), Column(gained.header, "right"), Column("Bound"), Column("Path", drop=3), Column("Notes"),
     )  # fmt: skip
     show_table(columns, lines, title=f"{op} M={m} N={n} K={k} on {table.hardware.key}: {table.hardware.name}")
     for number, note in enumerate(notes, 1):
@@ -288,6 +287,7 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "intensity_flop_per_byte": prediction.intensity_flop_per_byte,
         "critical_intensity_flop_per_byte": prediction.critical_intensity_flop_per_byte,
         "speedup_ratio": row.speedup_ratio,
+        "expected_speedup_ratio": row.expected_speedup_ratio,
         "bound": prediction.bound,
         "path": prediction.path,
         "compute_format": prediction.compute_format,

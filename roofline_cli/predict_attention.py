@@ -166,31 +166,66 @@ def _default_pairs(request: Request) -> tuple[list[Pair], list[LeftOut]]:
 
 
 def _print(shape: AttentionShape, table: LayerTable[AttentionRow]) -> None:
-    from roofline_cli.numbers import decimal_bytes, intensity, paired_times, speedup
-    from roofline_cli.prediction_rows import baseline_format, expected_interval
+    from roofline_cli.numbers import decimal_bytes, intensity
+    from roofline_cli.prediction_rows import time_columns
 
-    rows = table.rows
-    ideal = [row.prediction.time_s for row in rows]
-    fused, unfused = paired_times(ideal, [row.unfused.time_s for row in rows])
-    _, expected = paired_times(ideal, [row.expected.time_s if row.expected else None for row in rows])
+    rows, gained = table.rows, table.gains
+    times = time_columns(
+        [row.prediction for row in rows], [row.expected for row in rows], [row.unfused.time_s for row in rows]
+    )
     cells = [
         [
-            row.label, decimal_bytes(row.cache_bytes), time, reached, expected_interval(row.expected), apart,
-            intensity(row.prediction.intensity_flop_per_byte), intensity(row.prediction.critical_intensity_flop_per_byte),
-            speedup(row.speedup_ratio), row.prediction.bound, row.prediction.path,
+            row.label, decimal_bytes(row.cache_bytes), times.ideal[index], times.others[index], times.expected[index],
+            times.intervals[index], intensity(row.prediction.intensity_flop_per_byte),
+            intensity(row.prediction.critical_intensity_flop_per_byte), gained.ideal[index], gained.values[index],
+            row.prediction.bound, row.prediction.path,
         ]
-        for row, time, apart, reached in zip(rows, fused, unfused, expected, strict=True)
+        for index, row in enumerate(rows)
     ]  # fmt: skip
     columns = (
-        Column("Format"), Column("K and V", "right", drop=6), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
-        Column("80 % within", "right", drop=1, hide_empty=True), Column("Unfused", "right", drop=3), Column("AI", "right"),
-        Column("Critical AI", "right", drop=4), Column(f"vs {baseline_format(table.request.hardware) or '16-bit'}", "right"),
-        Column("Bound"), Column("Path", drop=5),
+        Column("Format"), Column("K and V", "right", drop=6), Column("Ideal", "right"), Column("Unfused", "right", drop=3),
+        Column("Expected", "right", hide_empty=True), Column("80 % within", "right", drop=1, hide_empty=True), Column("AI", "right"),
+        Column("Critical AI", "right", drop=4), Column(gained.ideal_header, "right", drop=7, hide_empty=True),
+        Column(gained.header, "right"), Column("Bound"), Column("Path", drop=5),
     )  # fmt: skip
     remark = (
         "Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query."
     )
+    if any(row.expected is not None for row in rows):
+        remark += (
+            " Expected is an engine's whole attention module, with RoPE, the append to the cache and every launch, which "
+            "neither ideal has in it; the FlashAttention models (`compare_fa_versions`) are the kernels alone."
+        )
+    if grown := _growth_under_a_window(shape, table):
+        remark += f" {grown}"
     print_layer_table(table, f"attention {shape.words}", columns, cells, remark)
+
+
+def _growth_under_a_window(shape: AttentionShape, table: LayerTable[AttentionRow]) -> str:
+    """Say that a decode step grows with the context although its window does not, where the expected model has it so."""
+    from roofline_model.expected.predict import predict_expected
+    from roofline_model.ops.attention_ops import attention
+    from roofline_model.units import format_time
+
+    letters: dict[str, Any] = dict(shape.letters)
+    known = next((row for row in table.rows if row.expected is not None), None)
+    if known is None or known.expected is None or shape.window_size is None:
+        return ""
+    if letters["Sq"] != 1 or letters["Skv"] <= shape.window_size:
+        return ""
+    formats = dict(known.work.formats)
+    letters["Skv"] = shape.window_size
+    short = predict_expected(
+        attention(**letters, q=formats["q"], kv=formats["kv"], causal=shape.is_causal, window=shape.window_size),
+        table.request.hardware,
+    )
+    if short is None or known.expected.time_s < 1.02 * short.time_s:
+        return ""
+    return (
+        f"With {shape.window_size} tokens in the cache {known.label} would take {format_time(short.time_s)}: the library that the "
+        "expected times were fitted to splits the whole cache, so its steps grow with the context under a window; one that "
+        "splits the window only need not."
+    )
 
 
 def attention_json(shape: AttentionShape, table: LayerTable[AttentionRow]) -> dict[str, Any]:

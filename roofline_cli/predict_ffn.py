@@ -159,23 +159,23 @@ def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) ->
 
 
 def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
-    from roofline_cli.numbers import MISSING, common_time, intensity, paired_times, speedup
-    from roofline_cli.prediction_rows import baseline_format, expected_interval
+    from roofline_cli.numbers import MISSING, intensity
+    from roofline_cli.prediction_rows import time_columns
 
-    rows = table.rows
+    rows, gained = table.rows, table.gains
     # The row with cast kernels has all the others', in the order they run.
     kernels = max(([part.name for part in row.prediction.parts] for row in rows), key=len)
     of_kernel = [{part.name: part.prediction.time_s for part in row.prediction.parts} for row in rows]
-    shown = [common_time([times.get(name) for times in of_kernel]) for name in kernels]
-    whole = [row.expected for row in rows]
-    ideal, expected = paired_times(
-        [row.prediction.time_s for row in rows], [one.time_s if one else None for one in whole]
-    )
+    times = time_columns(
+        [row.prediction for row in rows], [row.expected for row in rows],
+        [one.get(name) for name in kernels for one in of_kernel],
+    )  # fmt: skip
+    shown = [times.others[len(rows) * index : len(rows) * (index + 1)] for index in range(len(kernels))]
     cells = [
         [
-            row.label, operands_label(row.weight_format, row.activation_format), ideal[index], expected[index],
-            expected_interval(whole[index]), *(column[index] or MISSING for column in shown),
-            intensity(row.prediction.intensity_flop_per_byte), speedup(row.speedup_ratio), row.prediction.bound,
+            row.label, operands_label(row.weight_format, row.activation_format), times.ideal[index],
+            times.expected[index], times.intervals[index], *(column[index] or MISSING for column in shown),
+            intensity(row.prediction.intensity_flop_per_byte), gained.ideal[index], gained.values[index], row.prediction.bound,
             row.prediction.path,
         ]
         for index, row in enumerate(rows)
@@ -183,8 +183,8 @@ def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
     columns = (
         Column("Format"), Column("Operands", drop=3), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
         Column("80 % within", "right", drop=1, hide_empty=True), *(Column(name, "right", drop=5) for name in kernels),
-        Column("AI", "right", drop=2), Column(f"vs {baseline_format(table.request.hardware) or '16-bit'}", "right"),
-        Column("Bound"), Column("Path", drop=4),
+        Column("AI", "right", drop=2), Column(gained.ideal_header, "right", drop=6, hide_empty=True),
+        Column(gained.header, "right"), Column("Bound"), Column("Path", drop=4),
     )  # fmt: skip
     kind = "gated" if shape.is_gated else "without a gate"
     plural = "" if shape.tokens_count == 1 else "s"

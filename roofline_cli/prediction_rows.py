@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen import show_line
@@ -58,14 +60,75 @@ def provenance_sentence(weakest: str, hardware: Device, asked: str) -> str:
     return f"The weakest number used is {weakest}: `roofline hardware show {asked}` lists every source."
 
 
-def expected_interval(expected: ExpectedPrediction | ExpectedSequence | None) -> str:
-    """Print the 80 % interval of an expected time in one unit, `55.10–70.20 µs`; missing → `–`."""
-    from roofline_cli.numbers import MISSING, common_time
+@dataclass(frozen=True, slots=True)
+class TimeColumns:
+    """Ideal, expected and further times of a table with the intervals, all in one unit so that they read side by side."""
 
-    if expected is None:
-        return MISSING
-    low, high = common_time([expected.low_s, expected.high_s])
-    return f"{low.split()[0]}–{high}" if low.split()[-1] == high.split()[-1] else f"{low}–{high}"
+    ideal: list[str]
+    expected: list[str]
+    intervals: list[str]
+    """`55.10–70.20`, in the unit of the expected time beside it; `–` where there is none."""
+    others: list[str]
+
+
+def time_columns(
+    ideal: Sequence[Prediction | SequencePrediction],
+    expected: Sequence[ExpectedPrediction | ExpectedSequence | None],
+    others: Sequence[float | None] = (),
+) -> TimeColumns:
+    """Print the times of a table: one entry per row, in a unit that suits ideal and expected."""
+    from roofline_cli.numbers import MISSING, in_prefix, shared_prefix
+
+    floors = [one.time_s for one in ideal]
+    known = [time for one in expected if one is not None for time in (one.time_s, one.low_s, one.high_s)]
+    prefix = shared_prefix(floors, known)
+    likely = [in_prefix(one.time_s, prefix) if one else MISSING for one in expected]
+    intervals = [
+        _range(in_prefix(one.low_s, prefix), in_prefix(one.high_s, prefix), beside) if one else MISSING
+        for one, beside in zip(expected, likely, strict=True)
+    ]
+    return TimeColumns(
+        [in_prefix(time, prefix) for time in floors], likely, intervals, [in_prefix(time, prefix) for time in others]
+    )
+
+
+def _range(low: str, high: str, beside: str) -> str:
+    """Leave out the unit where all three have the same."""
+    is_shared = len({text.split()[-1] for text in (low, high, beside)}) == 1
+    return f"{low.split()[0]}–{high.split()[0]}" if is_shared else f"{low}–{high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """Speed-ups over the 16-bit baseline: expected against expected, and ideal against ideal where a row lacks either."""
+
+    header: str
+    """Heading of the column, which says which it is."""
+    values: list[str]
+    """`1.7x`; `2.0x (ideal)` for an ideal gain below an expected heading."""
+    ideal_header: str
+    ideal: list[str]
+    """The ideal gains beside expected ones; `–` throughout where `values` are the ideal ones."""
+
+
+def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:
+    """Return the speed-up columns of a predict table."""
+    from roofline_cli.numbers import MISSING, speedup
+
+    name = baseline or "16-bit"
+    is_expected = any(ratio is not None for ratio in expected)
+    floors = [speedup(ratio) for ratio in ideal]
+    if not is_expected:
+        return Gains(f"ideal vs {name}", floors, f"ideal vs {name}", [MISSING] * len(floors))
+    shown = [f"{floor} (ideal)" if one is None else speedup(one) for floor, one in zip(floors, expected, strict=True)]
+    return Gains(f"exp. vs {name}", shown, f"ideal vs {name}", floors)
+
+
+def over_expected(
+    baseline: ExpectedPrediction | ExpectedSequence | None, one: ExpectedPrediction | ExpectedSequence | None
+) -> float | None:
+    """Return the baseline's expected time over this one; None where either is not known."""
+    return None if baseline is None or one is None else baseline.time_s / one.time_s
 
 
 def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason: str) -> dict[str, Any]:
@@ -84,7 +147,9 @@ def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason
     }
 
 
-def timing_json(found: Prediction | SequencePrediction, speedup_ratio: float | None) -> dict[str, Any]:
+def timing_json(
+    found: Prediction | SequencePrediction, speedup_ratio: float | None, expected_speedup_ratio: float | None
+) -> dict[str, Any]:
     """Return what every prediction has, one kernel or several; every key ends in its unit."""
     return {
         "time_s": found.time_s,
@@ -93,6 +158,7 @@ def timing_json(found: Prediction | SequencePrediction, speedup_ratio: float | N
         "intensity_flop_per_byte": found.intensity_flop_per_byte,
         "critical_intensity_flop_per_byte": found.critical_intensity_flop_per_byte,
         "speedup_ratio": speedup_ratio,
+        "expected_speedup_ratio": expected_speedup_ratio,
         "bound": found.bound,
         "path": found.path,
         "flops": found.flops,

@@ -1,4 +1,4 @@
-"""`roofline recommend`: which format to quantize to for one shape on one chip, from predicted times."""
+"""`roofline recommend`: which format to quantize to for one shape on one chip, from expected times, else the ideals."""
 
 from __future__ import annotations
 
@@ -49,17 +49,22 @@ def recommend(
 ) -> None:
     """Rank the formats for one shape and say which wins.
 
-    Ranked by predicted time; quality is a claim until somebody measures it. Exits 1 when nothing fits the memory limit.
+    Ranked by expected time where the chip has one, else by the ideal, and says which; quality is a claim until somebody
+    measures it. Exits 1 when nothing fits the memory limit.
     """
     from roofline_cli.chips import find_chip
     from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
+    from roofline_model.expected.case_times import expected_times
 
     shape = parse_size("M", M), parse_size("N", N), parse_size("K", K)
     phase = checked_phase(phase)
     limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
     parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
-    found = recommend_quantization(find_chip(hw), *shape, phase, limit_gb, model_parameters=parameters, formats=names)
+    chip = find_chip(hw)
+    found = recommend_quantization(
+        chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
+    )
     fits = None if limit_gb is None else found.best.memory_bytes <= limit_gb * 1e9
     note = ONE_PRODUCT_NOTE if limit_gb is not None and parameters is None else ""
     if as_json:
@@ -118,27 +123,42 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
 
 def print_recommendation(found: Recommendation) -> None:
     """Print the ranked candidates, what was excluded and why, and the winner in a sentence."""
-    from roofline_cli.numbers import common_time, decimal_bytes, speedup
+    from roofline_cli.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
 
-    times = common_time([one.time_s for one in found.candidates])
+    better_s = [None if one.time_source == "ideal" else one.time_s for one in found.candidates]
+    prefix = shared_prefix([one.ideal_s for one in found.candidates], better_s)
+    ideal = [in_prefix(one.ideal_s, prefix) for one in found.candidates]
+    better = [in_prefix(time_s, prefix) for time_s in better_s]
+    # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
+    has_better = any(one.time_source != "ideal" for one in found.candidates)
+    said = [speedup(one.ideal_speedup) if has_better else MISSING for one in found.candidates]
     columns = (
-        Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=2), Column("Path", drop=3), Column("Time", "right"),
-        Column("From", drop=4), Column("vs 16-bit", "right"), Column("Memory", "right"), Column("W saved", "right"),
-        Column("Bound", drop=1), Column("Quality", is_prose=True, drop=5),
+        Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=4), Column("Path", drop=5), Column("Ideal", "right"),
+        Column("Ideal gain", "right", drop=1, hide_empty=True), Column("Expected", "right", hide_empty=True), Column("vs 16-bit", "right"),
+        Column("From", drop=7, hide_empty=True), Column("Memory", "right", drop=2), Column("W saved", "right"),
+        Column("Bound", drop=3), Column("Quality", is_prose=True, drop=6),
     )  # fmt: skip
     rows = [
         [
-            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, time, one.time_source, speedup(one.speedup), decimal_bytes(one.memory_bytes),
+            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, floor, gain, time, speedup(one.speedup), one.time_provenance or MISSING, decimal_bytes(one.memory_bytes),
             f"{one.memory_saved_ratio * 100:.0f} %", one.bound, one.quality,
         ]
-        for rank, (one, time) in enumerate(zip(found.candidates, times, strict=True), 1)
+        for rank, (one, floor, gain, time) in enumerate(zip(found.candidates, ideal, said, better, strict=True), 1)
     ]  # fmt: skip
     show_table(columns, rows, title=f"{found.phase} M={found.M} N={found.N} K={found.K} on {found.hardware}")
     for name, reason in found.excluded:
         show_line(f"  excluded: {name}: {reason}")
     for note in found.notes:
         show_line(f"  note: {note}")
+    show_line(basis_sentence(found), "dim")
     show_line(winner_sentence(found), "bold")
+
+
+def basis_sentence(found: Recommendation) -> str:
+    """Say which kind of time the ranking goes by."""
+    if all(one.time_source == "ideal" for one in found.candidates):
+        return f"Ranked by ideal times, the speed of light: no expected times are known for {found.hardware}."
+    return "Ranked by expected time, what a good kernel takes; ideal gain: of the speed of light over that of 16 bit."
 
 
 def winner_sentence(found: Recommendation) -> str:
@@ -177,8 +197,12 @@ def candidate_json(one: Candidate) -> dict[str, Any]:
         "path": one.path,
         "time_s": one.time_s,
         "time_source": one.time_source,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "time_provenance": one.time_provenance or None,
         "ideal_s": one.ideal_s,
         "speedup_ratio": one.speedup,
+        "ideal_speedup_ratio": one.ideal_speedup,
         "memory_bytes": one.memory_bytes,
         "memory_saved_ratio": one.memory_saved_ratio,
         "bound": one.bound,

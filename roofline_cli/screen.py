@@ -197,8 +197,13 @@ def _rule_below_header(box: Any) -> Any:
 def _console(width: int) -> Any:
     from rich.console import Console
 
+    class PipedConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Say so, for `group` to end with its exit code; rich would end the process with 1."""
+            raise BrokenPipeError
+
     colour: Literal["auto"] | None = "auto" if _has_colour() else None
-    return Console(
+    return PipedConsole(
         file=sys.stdout,
         width=width,
         color_system=colour,

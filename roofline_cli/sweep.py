@@ -88,10 +88,9 @@ def _check_output(output: Path | None) -> None:
 
 
 def _write(table: pd.DataFrame, output: Path) -> None:
-    from roofline_cli.output_file import one_line_errors, written_together
+    from roofline_cli.output_file import written_file
 
-    with one_line_errors(output), written_together(output) as folder:
-        place = folder / output.name
+    with written_file(output) as place:
         if output.suffix.lower() == ".parquet":
             table.to_parquet(place, index=False)
         else:
@@ -125,9 +124,10 @@ def _show(table: pd.DataFrame) -> None:
     show_table(columns, rows)
     if len(table) > SHOWN_ROWS:
         show_line(f"… and {len(table) - SHOWN_ROWS:,} more rows")
-    for reason in dict.fromkeys(table["reason"]):
-        if reason:
-            show_line(f"{(table['reason'] == reason).sum():,} rows: {reason}")
+    for column in ("note", "reason"):
+        for text, count in table[column].value_counts(sort=False).items():
+            if text:
+                show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")
 
 
 def _time(seconds: Any) -> str:

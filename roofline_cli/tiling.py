@@ -37,10 +37,14 @@ _MEANINGS = {
     "sm": "load path of one SM",
     "latency": "serial k loop",
     "waves": "prologue and epilogue of further waves",
+    "dequantize": "widening the weights",
     "split": "split-K: partial sums written, read and added",
     "cast": "quantising the activations",
     "serial": "serial part of the GEMV kernel",
+    "library": "what this chip's library takes beyond the formulas; negative: less",
 }
+SHOWN_SHARE = 0.005
+"""Parts below this share of the time are shown as one."""
 
 
 def tiling(
@@ -63,6 +67,7 @@ def tiling(
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
     from roofline_cli.chips import find_chip
+    from roofline_cli.output_file import check_output
     from roofline_model.errors import InvalidValueError
     from roofline_model.tiling import gemm_tiling as choose
 
@@ -70,6 +75,8 @@ def tiling(
         raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
     if output is not None and output.suffix.lower() not in (".png", ".svg"):
         raise InvalidValueError(f"-o {output}: name a .png or .svg file")
+    if output is not None:
+        check_output(output, None)
     shape = (parse_size("M", M), parse_size("N", N), parse_size("K", K))
     register_formats(formats_file)
     pair = format_pair(formats)
@@ -102,13 +109,14 @@ def _show(title: str, found: Tiling) -> None:
     rows: list[list[Any]] = [
         ["tile", f"{found.tile_m} x {found.tile_n} x {used.tile_k}{split}", f"{found.kernel_family} kernels"],
         ["blocks", f"{found.block_count}", f"{found.grid_m_count} x {found.grid_n_count}{f' x {found.split_count}' if found.split_count > 1 else ''} on {found.sm_count} SMs"],
-        ["waves", f"{found.wave_count}", f"{found.blocks_per_sm_ratio:.2f} blocks per SM on average"],
-        ["tail", f"{found.tail_ratio:.0%}", "SM time idle because blocks do not divide evenly"],
+        ["waves", f"{found.wave_count}", _waves_meaning(found)],
+        ["tail", f"{found.tail_ratio:.0%}", f"SM time idle: {found.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {found.wave_count}"],
         ["padding", f"{found.padding_ratio:.0%}", "tile area outside the output"],
         ["occupancy", per_sm, f"limited by {used.limiter}; {used.warp_ratio:.0%} of the warps"],
         ["block", f"{used.thread_count} threads", f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, {used.stage_count} stages"],
         ["L2 hits", f"{found.l2_hit_ratio:.0%}", f"of {decimal_bytes(found.requested_bytes)} that the blocks ask for"],
-        ["beyond compulsory", decimal_bytes(found.beyond_compulsory_bytes), f"A and B once are {decimal_bytes(found.operand_bytes)}; DRAM moves {decimal_bytes(found.dram_bytes)}"],
+        ["beyond compulsory", decimal_bytes(found.beyond_compulsory_bytes), f"of those, asked for again: A and B once are {decimal_bytes(found.operand_bytes)}"],
+        ["DRAM", decimal_bytes(found.dram_bytes), _dram_meaning(found)],
         ["expected", format_time(found.expected_s), f"80 %: {format_time(found.low_s)} to {format_time(found.high_s)}, {found.provenance}"],
         ["of peak", format_percent(found.efficiency_ratio), f"of {found.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
         ["bound", found.bound, _MEANINGS.get(found.bound, "")],
@@ -117,24 +125,73 @@ def _show(title: str, found: Tiling) -> None:
         (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)), rows, title=title
     )
     show_line()
-    parts = sorted(found.parts_s.items(), key=lambda part: -part[1])
-    shown = [[name, format_time(time_s), format_percent(time_s / found.expected_s), _MEANINGS.get(name, "")] for name, time_s in parts if time_s > 0.005 * found.expected_s]  # fmt: skip
     show_table(
-        (Column("Part"), Column("Time", "right"), Column("Share", "right"), Column("What it is", is_prose=True, least=20)),
-        shown, title="Where the expected time goes",
+        (Column("Part"), Column("Alone", "right"), Column("Adds", "right"), Column("Share", "right"), Column("What it is", is_prose=True, least=20)),
+        _part_rows(found), title="Where the expected time goes",
     )  # fmt: skip
+    show_line(
+        "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each adds "
+        "is its share of their joint time, not a time of its own. The shares add up to the expected time.",
+        "dim",
+    )
+
+
+def _waves_meaning(found: Tiling) -> str:
+    """Say what a wave is here, and the rounds that residency makes of them where it is not the same."""
+    text = "rounds of one block per SM"
+    if found.resident_wave_count == found.wave_count:
+        return text
+    rounds = "1 round" if found.resident_wave_count == 1 else f"{found.resident_wave_count} rounds"
+    return f"{text}; {rounds} with {found.occupancy.block_count} blocks per SM at once"
+
+
+def _dram_meaning(found: Tiling) -> str:
+    """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
+    from roofline_cli.numbers import decimal_bytes
+    from roofline_model.units import format_percent
+
+    once = found.operand_bytes + found.output_bytes
+    kept = 1 - found.dram_bytes / once
+    text = f"A, B and C once are {decimal_bytes(once)}"
+    return text if kept < 0.0005 else f"{text}; {format_percent(kept)} stays in the L2"
+
+
+def _part_rows(found: Tiling) -> list[list[Any]]:
+    """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
+    from roofline_cli.numbers import in_prefix, shared_prefix
+    from roofline_model.units import format_percent
+
+    prefix = shared_prefix([found.expected_s])
+
+    def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
+        sign = "-" if adds_s < 0 else ""
+        alone = "–" if alone_s is None else in_prefix(alone_s, prefix)
+        share = format_percent(adds_s / found.expected_s)
+        return [name, alone, sign + in_prefix(abs(adds_s), prefix), share, meaning]
+
+    parts = sorted(found.parts_s.items(), key=lambda part: -part[1])
+    small = [(name, time_s) for name, time_s in parts if abs(time_s) <= SHOWN_SHARE * found.expected_s]
+    rows = [
+        row(name, found.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
+        for name, time_s in parts
+        if (name, time_s) not in small
+    ]
+    named = [name for name, time_s in small if time_s]
+    if named:
+        rows.append(row("others", None, sum(time_s for _, time_s in small), ", ".join(named)))
+    return rows
 
 
 def _document(found: Tiling) -> dict[str, Any]:
     from dataclasses import asdict
 
-    derived = ("block_count", "blocks_per_sm_ratio", "wave_count", "tail_ratio", "padding_ratio", "beyond_compulsory_bytes", "efficiency_ratio")  # fmt: skip
+    derived = ("block_count", "blocks_per_sm_ratio", "wave_count", "resident_wave_count", "tail_ratio", "padding_ratio", "beyond_compulsory_bytes", "efficiency_ratio")  # fmt: skip
     return {**asdict(found), **{name: getattr(found, name) for name in derived}}
 
 
 def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) -> None:
     from reports.tiling_plot import draw_efficiency
-    from roofline_cli.output_file import check_output, one_line_errors, written_together
+    from roofline_cli.output_file import written_file
     from roofline_model.tiling import efficiency_curve
 
     sizes, named = dict(work.shape), dict(work.formats)
@@ -147,6 +204,5 @@ def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) 
     figure = draw_efficiency(
         curve, title=f"Efficiency against N: M = {sizes['M']}, K = {sizes['K']}, {formats}, {chip.name}", asked_columns=sizes["N"]
     )  # fmt: skip
-    check_output(output, None)
-    with one_line_errors(output), written_together(output) as folder:
-        figure.savefig(folder / output.name, dpi=160)
+    with written_file(output) as place:
+        figure.savefig(place, dpi=160)

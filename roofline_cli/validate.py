@@ -48,15 +48,14 @@ def validate(
     Prints mean, median and 90 % |error|, the signed bias and the coverage of the 80 % interval per device, operator, phase
     and format, beside the error of the plain roofline. Error = (predicted − measured) / measured: negative is too fast.
     """
-    from roofline_cli.output_file import check_output, write_text
+    from roofline_cli.output_file import check_is_not_input, check_output, write_text
     from roofline_cli.progress_bar import progress_bar
     from roofline_model.errors import InvalidValueError
     from roofline_model.expected.tables.table import read_kernel_table
 
     if predictions is not None:
-        check_output(predictions, None)
-        if predictions.exists() and table_file.exists() and predictions.samefile(table_file):
-            raise InvalidValueError(f"{predictions} is the table itself; name another file with --predictions")
+        check_output(predictions, None, "--predictions")
+        check_is_not_input(predictions, _inputs(table_file, constants), "--predictions")
     if cross_validate and constants is not None:
         raise InvalidValueError("--cross-validate fits its own constants; leave out --constants")
     table = read_kernel_table(table_file)
@@ -64,13 +63,23 @@ def validate(
     with progress_bar("predicting", is_quiet=as_json) as advance:
         found = _predicted(table, known, cross_validate, advance)
     if predictions is not None:
-        write_text(predictions, predictions_text(found))
+        write_text(predictions, predictions_text(found), "--predictions")
     if as_json:
         show_json(_document(found, cross_validate, predictions))
         return
     _show(found, _method(constants, cross_validate), cross_validate)
     if predictions is not None:
         show_line(f"predictions of {len(table)} rows written to {predictions}")
+
+
+def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
+    """Return the files that are read, by what they are."""
+    from roofline_model.expected.fitting.fitted_files import fitted_paths
+
+    found = {"the table itself": table_file}
+    if constants is not None:
+        found |= dict(zip(("the file of constants", "a file of constants"), fitted_paths(constants), strict=True))
+    return found
 
 
 def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
@@ -142,7 +151,7 @@ def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
         show_line()
         columns = (
             Column("Operator"), Column("Phase"), Column("Formats"), Column("Chips", "right"), Column("MAPE", "right"),
-            Column("Ideal", "right"),
+            Column("Ideal MAPE", "right"),
         )  # fmt: skip
         rows: list[list[Cell]] = [
             [op, phase, formats, str(count), _percent(mape), _percent(ideal)]
@@ -157,9 +166,9 @@ def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
 
 
 _COLUMNS = (
-    Column("Device"), Column("Formats"), Column("Rows", "right", drop=2), Column("MAPE", "right"),
-    Column("Median", "right"), Column("P90", "right"), Column("Bias", "right"), Column("In 80 %", "right"),
-    Column("Ideal", "right"), Column("Provenance", drop=1),
+    Column("Device"), Column("Formats"), Column("Rows", "right"), Column("MAPE", "right"),
+    Column("Median", "right", drop=1), Column("P90", "right"), Column("Bias", "right"), Column("In 80 %", "right"),
+    Column("Ideal MAPE", "right", drop=2), Column("Provenance", drop=3),
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import GEMV_MAX_ROWS, Operator, gemm
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
 from roofline_model.roofline import Prediction, predict
-from roofline_model.units import format_flops, format_percent
+from roofline_model.units import format_flops, format_percent, format_time
 
 __all__ = ["DEFAULT_FORMATS", "TIE_RATIO", "Candidate", "Recommendation", "TimeEstimate", "recommend_quantization"]
 
@@ -83,7 +83,8 @@ def recommend_quantization(
 
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
     decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
-    `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each candidate's case.
+    `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each candidate's case
+    (`roofline_model.expected.case_times.expected_times` gives the expected ones). Without it the ideals are ranked.
     Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for a chip or format nobody knows,
     `UnsupportedError` for a chip without a 16-bit rate.
     """
@@ -191,11 +192,15 @@ def _candidate(question: _Question, fmt: NumberFormat) -> Candidate:
         time_source="ideal" if estimate is None else estimate.source,
         ideal_s=prediction.time_s,
         speedup=1.0,
+        ideal_speedup=1.0,
         memory_bytes=_memory_bytes(question, weight, operator),
         memory_saved_ratio=1 - weight.traffic_bytes_per_element / wide.traffic_bytes_per_element,
         bound=prediction.bound,
         quality="reference" if fmt.key == wide.key else _QUALITY.get(fmt.key, "claimed: none; measure it"),
         reason=_reason(question, fmt, both, operator, prediction),
+        low_s=None if estimate is None else estimate.low_s,
+        high_s=None if estimate is None else estimate.high_s,
+        time_provenance="" if estimate is None else estimate.provenance,
     )
 
 
@@ -223,9 +228,9 @@ def _memory_bytes(question: _Question, weight: NumberFormat, operator: Operator)
 
 
 def _with_speedup(candidate: Candidate, baseline: Candidate) -> Candidate:
-    if candidate.time_source == baseline.time_source:
-        return replace(candidate, speedup=baseline.time_s / candidate.time_s)
-    return replace(candidate, speedup=baseline.ideal_s / candidate.ideal_s)
+    ideal = baseline.ideal_s / candidate.ideal_s
+    is_alike = candidate.time_source == baseline.time_source
+    return replace(candidate, speedup=baseline.time_s / candidate.time_s if is_alike else ideal, ideal_speedup=ideal)
 
 
 def _reason(question: _Question, fmt: NumberFormat, both: bool, operator: Operator, prediction: Prediction) -> str:
@@ -261,6 +266,7 @@ def _notes(device: Device, everyone: Sequence[Candidate]) -> list[str]:
         )
         notes.append(
             f"times of different kinds are ranked together ({listed}): an ideal time is a lower bound that a kernel may miss"
+            + (", so it ranks behind expected ones" if everyone[0].time_source == "expected" else "")
         )
     return notes
 
@@ -293,16 +299,28 @@ def _gigabytes(size_bytes: float) -> str:
 
 
 def _ranked(candidates: Iterable[Candidate], baseline: Candidate) -> list[Candidate]:
-    """Sort: what beats the baseline by more than a tie, then the baseline, then the rest."""
-    faster, same, slower = [], [], []
+    """Sort: what beats the baseline by more than a tie, then the baseline, then the rest.
+
+    Behind an expected baseline a format with an ideal time only comes last: the two cannot be compared.
+    """
+    faster, same, slower, unknown = [], [], [], []
     for candidate in candidates:
         if candidate.precision == baseline.precision:
             same.append(candidate)
+        elif not _is_comparable(candidate, baseline):
+            unknown.append(candidate)
         elif _beats(candidate, baseline):
             faster.append(candidate)
         else:
             slower.append(candidate)
-    return [*_by_time_then_quality(faster), *same, *_by_time_then_quality(slower)]
+    return [
+        *_by_time_then_quality(faster), *same, *_by_time_then_quality(slower), *_by_time_then_quality(unknown)
+    ]  # fmt: skip
+
+
+def _is_comparable(candidate: Candidate, baseline: Candidate) -> bool:
+    """Return whether the two times may be held against each other: an ideal one not against an expected one."""
+    return not (baseline.time_source == "expected" and candidate.time_source == "ideal")
 
 
 def _beats(candidate: Candidate, baseline: Candidate) -> bool:
@@ -333,15 +351,19 @@ def _final_reason(
     """Complete the winner's sentence with what only the whole ranking knows."""
     if problem:
         return f"{problem}; {best.reason}"
+    kind = "" if baseline.time_source == "ideal" else f" by {baseline.time_source} times"
     dropped = [name for name, _ in too_big]
     if best.precision == baseline.precision:
         others = [candidate for candidate in everyone if candidate.precision not in (baseline.precision, *dropped)]
         if not others:
             return f"stay at {best.precision}: there is no other candidate"
+        others = [candidate for candidate in others if _is_comparable(candidate, baseline)]
+        if not others:
+            return f"stay at {best.precision}: no other candidate has an {baseline.time_source} time to compare with"
         gains = {other.precision: min(other.speedup, baseline.time_s / other.time_s) - 1 for other in others}
         nearest = max(gains, key=gains.__getitem__)
         gain = format_percent(gains[nearest], signed=True)
-        return f"stay at {best.precision}: no candidate is more than 1 % faster (the nearest, {nearest}: {gain})"
+        return f"stay at {best.precision}: no candidate is more than 1 % faster{kind} (the nearest, {nearest}: {gain})"
     tied = [
         candidate.precision
         for candidate in everyone
@@ -350,6 +372,11 @@ def _final_reason(
         and _quality_rank(candidate) > _quality_rank(best)
     ]
     said = [best.reason]
+    if kind and best.time_source == baseline.time_source:
+        said.append(
+            f"{best.time_source} {format_time(best.time_s)} against {format_time(baseline.time_s)} in {baseline.precision}, "
+            f"where the ideals would give {best.ideal_speedup:.1f}x"
+        )
     if tied:
         said.append(f"as fast as {' and '.join(tied)} (within 1 %) and preferred for its quality")
     if baseline.precision in dropped:

@@ -22,7 +22,7 @@ MAX_FILE_BYTES = 1024**2
 def read_definition_text(path: Path, what: str, hint: str) -> str:
     """Return the text of a UTF-8 file, with or without a byte-order mark.
 
-    `what` (chip file, format file) and `hint` (what to do when the file is absent) go into the message. Raises
+    `what` (chip file, format file) and `hint` (what to give instead) go into the message. Raises
     `DefinitionError` when `path` is absent, no regular file, longer than `MAX_FILE_BYTES` or not UTF-8.
     """
     shown = shortened(str(path))
@@ -31,7 +31,7 @@ def read_definition_text(path: Path, what: str, hint: str) -> str:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; give the path of a TOML file")
+            raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; {hint}")
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:

@@ -308,12 +308,24 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
     if not isinstance(levels, list):
         raise DefinitionError(f"{where}: scales must be a list such as [{{bits = 8, block_elems = 32}}]")
     try:
-        scales = tuple(ScaleLevel(**{"block_elems": None, **level}) for level in levels)
+        scales = tuple(_scale_level(where, level) for level in levels)
         for level in scales:
             _check_dtype(f"{where}: dtype of a scale", level.dtype)
         return NumberFormat(key=key, scales=scales, aliases=tuple(aliases), **values)
     except (TypeError, InvalidValueError) as error:
         raise DefinitionError(f"{where}: {error}") from None
+
+
+def _scale_level(where: str, level: Any) -> ScaleLevel:
+    known = [field.name for field in fields(ScaleLevel)]
+    if not isinstance(level, dict):
+        raise DefinitionError(f"{where}: a level of scales must be a table such as {{bits = 8, block_elems = 32}}, got {shown(level)}")  # fmt: skip
+    for name in level:
+        if name not in known:
+            raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(known)}.")
+    if "bits" not in level:
+        raise DefinitionError(f"{where}: a level of scales needs bits, e.g. {{bits = 8, block_elems = 32}}")
+    return ScaleLevel(**{"block_elems": None, **level})
 
 
 def _check_element(where: str, values: dict[str, Any]) -> None:

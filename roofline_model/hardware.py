@@ -220,6 +220,7 @@ def list_hardware() -> list[Device]:
 def get_hardware(name: str | Device | Path) -> Device:
     """Return the chip called `name`: a key, an alias, or the path of a TOML file (custom chip).
 
+    Capitals, dashes, underscores and blanks in a name do not count: `RTX 4090`, `rtx4090`, `rtx-4090`.
     A `Device` is returned unchanged. Raises `UnknownNameError` with the nearest names, or `DefinitionError` for a bad file.
     """
     if isinstance(name, Device):
@@ -229,11 +230,11 @@ def get_hardware(name: str | Device | Path) -> Device:
         from roofline_model.device_file import read_device_file
 
         return read_device_file(Path(text))
-    wanted = text.lower().replace("_", "-")
-    if (found := _built_in(wanted)) is not None:
+    if (found := _built_in(text.lower().replace("_", "-"))) is not None:
         return found
+    wanted = _squeezed(text)
     for device in _registry().values():
-        if wanted in device.aliases:
+        if wanted in map(_squeezed, (device.key, *device.aliases)):
             return device
     known = [*_registry(), *(alias for device in _registry().values() for alias in device.aliases)]
     raise UnknownNameError(
@@ -242,6 +243,11 @@ def get_hardware(name: str | Device | Path) -> Device:
         known,
         fix="`roofline hardware list` shows them; a path to a TOML file describes your own chip; auto = this machine.",
     )
+
+
+def _squeezed(name: str) -> str:
+    """Return a chip's name without dashes, underscores, blanks and capitals: `RTX 4090` and `rtx4090` are `rtx-4090`."""
+    return re.sub(r"[-_\s]", "", name.lower())
 
 
 def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None) -> tuple[Device | None, str]:

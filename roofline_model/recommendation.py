@@ -17,6 +17,8 @@ class TimeEstimate:
     """measured, expected, …; never `ideal`, which is the time this one replaces."""
     low_s: float | None = None
     high_s: float | None = None
+    provenance: str = ""
+    """Of an expected time: fitted, transferred-sibling, …; empty where the source says it all."""
 
     def __post_init__(self) -> None:
         if not 0 < self.time_s < math.inf:
@@ -43,6 +45,8 @@ class Candidate:
     ideal_s: float
     speedup: float
     """Against the 16-bit baseline, from times of the same source; ideal against ideal where the sources differ."""
+    ideal_speedup: float
+    """Against the 16-bit baseline, ideal against ideal."""
     memory_bytes: float
     """What has to fit: the weights of the whole model if its parameters are known, else A, B and C of this product."""
     memory_saved_ratio: float
@@ -50,6 +54,11 @@ class Candidate:
     bound: str
     quality: str
     reason: str
+    low_s: float | None = None
+    """One time in ten is expected below, one above `high_s`; None where the source of the time gives no interval."""
+    high_s: float | None = None
+    time_provenance: str = ""
+    """Of an expected time: fitted, transferred-sibling, …"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from roofline_model.errors import InvalidValueError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import ComputePath, Device, Quantity, get_hardware
 from roofline_model.operators import Operator, gemm, gemv
+from roofline_model.published_rate import over_peak_note
 from roofline_model.seed_names import SeedNames
 
 MODEL_VERSION = "ideal-2"
@@ -130,6 +131,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     flops = cost.total_flops
     notes += list(dict.fromkeys(path.reason for _, path in paths if path.reason and path.kind != "native"))
     notes += _widening_notes(work)
+    notes += dict.fromkeys(filter(None, (over_peak_note(device, path.format) for _, path in paths)))
     kinds = [path.kind for _, path in paths]
     if _widened(work) is not None and "native" in kinds:
         kinds = ["dequantize"]

@@ -15,7 +15,8 @@ from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.ideal_floor import floored
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
-from roofline_model.operators import MAX_DIMENSION, compute_format, default_output_format
+from roofline_model.operators import MAX_DIMENSION, compute_format, default_output_format, gemm
+from roofline_model.published_rate import published_over_peak
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MAX_ROWS = 50_000_000
-"""A larger grid is taken for a slip: it would not fit into most machines' memory."""
+MAX_ROWS = 10_000_000
+"""A larger grid is taken for a slip: the table of this one takes about 2 GB of memory, and writing it as much again."""
 CHUNK_ROWS = 250_000
 _MAX_AXIS = 1_000_000
 
@@ -141,10 +142,11 @@ def _chunk(
         "hardware": device.key, "M": m.astype(np.int64), "N": n.astype(np.int64), "K": k.astype(np.int64),
         "weight_format": weight.key, "activation_format": activation.key,
     }  # fmt: skip
-    reason = ""
+    reason, note = "", np.full(len(m), "", dtype=object)
     try:
         found = ideal_columns(device, weight, activation, m, n, k, cache=cache)
         columns |= {name: found[name] for name in ("flops", "bytes", "ideal_s")}
+        note = _cache_notes(device, found["bytes"], cache)
         columns["bound"] = np.where(found["compute_s"] > found["memory_s"], "compute", "memory")
     except UnsupportedError as error:
         reason = str(error)
@@ -154,22 +156,49 @@ def _chunk(
             if reason:
                 raise UnsupportedError(reason)
             columns |= _expected(device, weight, activation, m, n, k, cache)
-            if cache != "warm":
-                columns["expected_s"], columns["expected_high_s"], columns["binding"] = floored(
-                    columns["expected_s"], columns["expected_high_s"], columns["binding"],
-                    columns["ideal_s"], found["memory_s"],
-                )  # fmt: skip
+            if cache != "warm" and not _answers_itself(device):
+                beaten = published_over_peak(device, compute_format(activation, weight))
+                names = ("expected_s", "expected_low_s", "expected_high_s", "binding")
+                limit_s = np.maximum(found["memory_s"], found["compute_s"] / beaten)
+                raised = floored(*(columns[name] for name in names), limit_s, found["memory_s"])
+                columns |= dict(zip(names, raised, strict=True))
         except UnsupportedError as error:
             reason = str(error)
             columns |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"), math.nan)
             columns |= {"binding": "", "provenance": ""}
-    return pd.DataFrame({**columns, "reason": reason}, index=range(len(m)))
+    return pd.DataFrame({**columns, "note": note, "reason": reason}, index=range(len(m)))
+
+
+def _cache_notes(device: Device, moved: Floats, cache: str) -> NDArray[np.object_]:
+    """Return why a warm product may be faster than its DRAM roof, "" where that roof is not used: as `roofline.predict`."""
+    import numpy as np
+
+    from roofline_model.roofline import WARM_CACHE_SHARE
+
+    notes = np.full(len(moved), "", dtype=object)
+    last = device.last_level_cache
+    if cache != "warm" or last is None:
+        return notes
+    fits = moved <= WARM_CACHE_SHARE * last.capacity_bytes
+    notes[~fits & (moved <= last.capacity_bytes)] = (
+        f"operands are partly cached in {last.name}: expect a time between the roofs of DRAM and {last.name}"
+    )
+    if last.bandwidth is None:
+        notes[fits] = f"operands fit in {last.name}, whose bandwidth is not known: may run faster than this roof"
+    return notes
+
+
+def _answers_itself(device: Device) -> bool:
+    """Return whether expected times come from the chip's own calibration: a CPU that was measured."""
+    return device.calibration is not None and device.calibration.kind == "cpu"
 
 
 def _expected(
     device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
 ) -> dict[str, Any]:  # fmt: skip
     """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
+    if _answers_itself(device):
+        return _calibrated(device, weight, activation, m, n, k, cache)
     from roofline_model.expected.gemm.product import ProductModel
 
     output = default_output_format(activation).key
@@ -178,6 +207,31 @@ def _expected(
     return {
         "expected_s": batch.time_s, "expected_low_s": batch.low_s, "expected_high_s": batch.high_s,
         "binding": batch.binding, "provenance": batch.provenance,
+    }  # fmt: skip
+
+
+def _calibrated(
+    device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
+) -> dict[str, Any]:  # fmt: skip
+    """Return the expected columns of a calibrated CPU, product by product: its model is no array formula."""
+    import numpy as np
+
+    from roofline_model.expected.predict import predict_expected
+
+    sizes = zip(m.astype(np.int64).tolist(), n.astype(np.int64).tolist(), k.astype(np.int64).tolist(), strict=True)
+    found = [
+        predict_expected(gemm(rows, columns, inner, a=activation, b=weight), device, cache=cache)
+        for rows, columns, inner in sizes
+    ]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        raise UnsupportedError(
+            f"no expected time for {weight.key}.{activation.key} on {device.key}; the ideal roofline stands"
+        )
+    return {
+        "expected_s": np.array([one.time_s for one in known]), "expected_low_s": np.array([one.low_s for one in known]),
+        "expected_high_s": np.array([one.high_s for one in known]), "binding": [one.binding for one in known],
+        "provenance": [one.provenance for one in known],
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ CUDA" and the collective-builder defaults; NVIDIA PTX ISA 8.7, "Tensor Memory".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from roofline_model.errors import UnsupportedError
@@ -42,24 +43,28 @@ class Occupancy:
     shared_bytes: int
     stage_count: int
     tile_k: int
-    """Elements of k in one stage."""
+    """Elements of k in one stage: a power of two, and so a multiple of every scale block."""
     warp_ratio: float
     """Resident warps over the most the SM can hold: what profilers call theoretical occupancy."""
 
 
 def occupancy(
-    device: Device, family: str, tile_m: int, tile_n: int, *, a_bytes: float, b_bytes: float, output_bytes: float
-) -> Occupancy:
+    device: Device, family: str, tile_m: int, tile_n: int, *, a_bytes: float, b_bytes: float, output_bytes: float,
+    widest_bits: int | None = None,
+) -> Occupancy:  # fmt: skip
     """Return how many blocks of a `tile_m` × `tile_n` tile fit on one SM of `device`.
 
-    `a_bytes`, `b_bytes`, `output_bytes`: per element. Raises `UnsupportedError` when the chip's file lacks a limit, or when
-    not even one block fits.
+    `a_bytes`, `b_bytes`, `output_bytes`: per element, block scales included. `widest_bits`: bits of the wider operand's element
+    alone, which set the k of a stage; None: there are no scales, the bytes say it. Raises `UnsupportedError` when the
+    chip's file lacks a limit, or when not even one block fits.
     """
+    element_bytes = max(a_bytes, b_bytes) if widest_bits is None else widest_bits / 8
     limits = {name: _limit(device, name) for name in ("shared_memory_per_sm", "shared_memory_per_block", "registers_per_sm", "warps_per_sm", "blocks_per_sm")}  # fmt: skip
     persistent = family in ("sm90", "sm100")
     kept = tile_m * min(tile_n, 64) * output_bytes if persistent else 0.0
     for line in STAGE_BYTES:
-        tile_k = max(16, int(line / max(a_bytes, b_bytes)))
+        # 6-bit elements lie in the room of 8 bits or leave the rest of the line empty: whole powers of two either way.
+        tile_k = max(16, 1 << int(math.log2(line / element_bytes)))
         stage = tile_k * (tile_m * a_bytes + tile_n * b_bytes)
         stages = _stages(limits["shared_memory_per_block"], stage, kept, persistent)
         if stages >= 3:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import UnsupportedError
+from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator, check_dimension
 from roofline_model.tile_resources import Occupancy, occupancy
@@ -64,7 +65,9 @@ class Tiling:
     low_s: float
     high_s: float
     parts_s: Mapping[str, float]
-    """Terms of the time that add up to it."""
+    """Parts that add up to the time. Terms that overlap are no times of their own here: each has its share of their joint time."""
+    terms_s: Mapping[str, float]
+    """The same terms, each as long as it would take alone; those that overlap do not add up."""
     bound: str
     provenance: str
 
@@ -80,13 +83,21 @@ class Tiling:
 
     @property
     def wave_count(self) -> int:
-        """Rounds in which all SMs together work the blocks off, with the resident blocks of the occupancy."""
+        """Blocks of the SM that has most: the rounds of a machine that runs one block per SM at a time, whole ones."""
+        return math.ceil(self.blocks_per_sm_ratio)
+
+    @property
+    def resident_wave_count(self) -> int:
+        """Rounds when each SM holds the resident blocks of the occupancy at once; blocks of one SM share its pace."""
         return math.ceil(self.block_count / (self.sm_count * self.occupancy.block_count))
 
     @property
     def tail_ratio(self) -> float:
-        """Share of SM time that idles because blocks do not divide evenly: 1 − blocks / (SMs · most blocks of one SM)."""
-        return 1 - self.blocks_per_sm_ratio / math.ceil(self.blocks_per_sm_ratio)
+        """Share of SM time that idles because blocks do not divide evenly: 1 − blocks / (SMs · most blocks of one SM).
+
+        Residency does not change it: blocks that share an SM take turns in its units.
+        """
+        return 1 - self.blocks_per_sm_ratio / self.wave_count
 
     @property
     def padding_ratio(self) -> float:
@@ -95,7 +106,7 @@ class Tiling:
 
     @property
     def beyond_compulsory_bytes(self) -> float:
-        """Operand bytes that the L2 supplies beyond reading each operand once."""
+        """Operand bytes that the blocks ask the L2 for beyond reading A and B once."""
         return max(0.0, self.requested_bytes - self.operand_bytes)
 
     @property
@@ -146,15 +157,22 @@ def gemm_tiling(
         sm_count=chip.sm_count,
         occupancy=occupancy(
             device, chip.family, tile_m, tile_n, a_bytes=a_bytes, b_bytes=b_bytes,
-            output_bytes=formats.output_bytes_per_element,
+            output_bytes=formats.output_bytes_per_element, widest_bits=_widest_bits(named["a"], named["b"]),
         ),
         is_cold=cache != "warm", operand_bytes=operands, output_bytes=output, dram_bytes=dram,
         operand_dram_bytes=missed, requested_bytes=requested, l2_hit_ratio=max(0.0, 1 - missed / requested),
         flops=2.0 * M * N * K, peak_flops_per_s=chip.peak_flops_per_s, expected_s=float(asked.batch.time_s[0]),
         low_s=float(asked.batch.low_s[0]), high_s=float(asked.batch.high_s[0]),
         parts_s={name: float(part[0]) for name, part in asked.batch.additive_parts().items()},
+        terms_s={name: float(term[0]) for name, term in asked.batch.parts.items()},
         bound=asked.batch.binding[0], provenance=asked.batch.provenance,
     )  # fmt: skip
+
+
+def _widest_bits(*formats: str) -> int:
+    """Return the bits of the widest operand's element, scales not counted."""
+    found = [get_format(name) for name in formats]
+    return max(fmt.container_bits or fmt.element_bits for fmt in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +231,10 @@ def _ask(
     from roofline_model.expected.chip import fitted_numbers
     from roofline_model.expected.gemm.product import ProductModel
 
+    if device.kind == "cpu":
+        raise UnsupportedError(
+            f"{device.key} is a CPU: tiles, waves and occupancy are of GPU kernels. `roofline predict gemm` gives its ideal and expected times"
+        )
     model = ProductModel.of(device, weight=b, activation=a, output=c)
     batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)
     return _Asked(fitted_numbers(model.chip, model.fitted.chip), model.formats, model.fitted.constants, batch)

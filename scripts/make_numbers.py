@@ -39,7 +39,8 @@ Every number that a prediction can use. Written by `scripts/make_numbers.py` fro
   such numbers), *secondary* (a page that repeats it), *unconfirmed* (do not rely on it), *placeholder* (invented).
 - **Clock**: the clock a compute rate belongs to. A different clock is a different peak.
 - **Peaks** are dense. *Sparse* means 2:4 structured and is never used to predict. *Achieved* is the best product that
-  somebody published; it is not used by the ideal prediction either.
+  somebody published; it is not used by the ideal prediction either (a note says where it is higher). Expected times of
+  large products on a chip without measured rows are held to it.
 - **Ridge** (critical intensity) = dense peak ÷ DRAM bandwidth, in FLOP/byte.
 - Rates and DRAM sizes are decimal (1 GB = 10⁹ bytes); caches and shared memory are binary (1 KiB = 1024 bytes).
 """

@@ -133,7 +133,7 @@ def _layer_letters(config: Config, layers: int) -> str:
         raise DefinitionError(f"{config.where}: layer_types must be a list with one entry for each of {layers} layers")
     letters = {"sliding_attention": WINDOWED, "full_attention": FULL}
     for kind in kinds:
-        if kind not in letters:
+        if not isinstance(kind, str) or kind not in letters:
             raise UnsupportedError(
                 f"{config.where}: layer_types holds {repr(kind)[:40]}; only sliding_attention and full_attention layers can be predicted"
             )

@@ -18,7 +18,7 @@ from roofline_model.decoder.hf_architectures import ARCHITECTURES, Config, archi
 from roofline_model.decoder.model_shapes import MAX_LAYERS, Experts, LatentAttention, ModelShape
 from roofline_model.definition_text import read_definition_text
 from roofline_model.errors import DefinitionError, InvalidValueError
-from roofline_model.user_path import user_path
+from roofline_model.user_path import shortened, user_path
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
 
@@ -112,7 +112,7 @@ def hub_cache() -> Path:
 def _own_name(data: Mapping[str, Any], file: Path) -> str:
     given = data.get("_name_or_path")
     if isinstance(given, str) and given and not Path(given).is_absolute():
-        return given
+        return shortened(given)
     return file.parent.name if file.name == "config.json" and file.parent.name else file.stem
 
 

@@ -84,7 +84,7 @@ def weights_bytes(shape: ModelShape, plan: FormatPlan) -> float:
     else:
         total += counts.embedding_count * width(plan.of("lm_head").weights)
     for layer, times in layer_kinds(shape, plan):
-        total += times * sum(size * width(plan.of(part, layer).weights) for part, size in _layer_matrices(shape, layer))
+        total += times * sum(size * width(plan.of(part, layer).weights) for part, size in layer_matrices(shape, layer))
     return total
 
 
@@ -98,7 +98,7 @@ def plan_kv_bytes(shape: ModelShape, plan: FormatPlan, context: int, batch: int 
     return batch * total
 
 
-def _layer_matrices(shape: ModelShape, layer: int) -> list[tuple[str, int]]:
+def layer_matrices(shape: ModelShape, layer: int) -> list[tuple[str, int]]:
     """Return (part, elements) of one layer's matrices."""
     hidden, experts = shape.hidden_size, shape.experts
     found = [

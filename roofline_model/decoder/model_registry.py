@@ -75,6 +75,10 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
     if isinstance(name, ModelShape):
         return name
     text = str(name).strip()
+    if not text:  # as a path it would be the folder one stands in
+        raise InvalidValueError(
+            "the name of the model is empty; give one of `roofline predict model --help`, or the path of a config.json"
+        )
     shape = _names().get(_squeezed(text)) if len(text) < MAX_NAME_CHARS else None
     if shape is not None:
         return shape

@@ -241,13 +241,21 @@ class ModelShape:
 
 
 def smallest_pattern(letters: str) -> str:
-    """Return the shortest text whose repetition gives `letters`: "WFWFW" → "WF"; empty when no layer has a window."""
+    """Return the shortest text whose repetition gives `letters`: "WFWFW" → "WF"; empty when no layer has a window.
+
+    Linear in the layers: the longest proper border of each prefix from those before it (Knuth, Morris, Pratt 1977); what
+    a text has beyond its longest border is its smallest period.
+    """
     if WINDOWED not in letters:
         return ""
-    for length in range(1, len(letters) + 1):
-        if all(letter == letters[i % length] for i, letter in enumerate(letters)):
-            return letters[:length]
-    return letters
+    borders = [0] * len(letters)
+    border = 0
+    for i in range(1, len(letters)):
+        while border and letters[i] != letters[border]:
+            border = borders[border - 1]
+        border += letters[i] == letters[border]
+        borders[i] = border
+    return letters[: len(letters) - border]
 
 
 def _check_size(name: str, size: Any, *, least: int = 1) -> None:

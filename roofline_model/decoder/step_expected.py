@@ -154,7 +154,7 @@ def expected_kernels(
 ) -> tuple[KernelExpectation | None, ...]:
     """Return the expected time of one call of each kernel, in order; None for one that has none (`why_no_kernels`)."""
     device = get_hardware(hardware)
-    ask = estimate or _expected
+    ask = estimate or expected_call
     reference = _Reference(device, ask)
     found = [_kernel(kernel, device, ask, reference) for kernel in kernels]
     if reference.attention_appends:
@@ -169,10 +169,10 @@ def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str) -> str
     from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
-    reference = _Reference(device, _expected)
+    reference = _Reference(device, expected_call)
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
     for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
-        if _kernel(kernel, device, _expected, reference) is None:
+        if _kernel(kernel, device, expected_call, reference) is None:
             return f"{kernel.name}: {why_no_expected(_stand_ins(kernel.work)[0][0], device)}"
     return ""
 
@@ -203,7 +203,8 @@ def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
     return why_no_kernels((one.kernel for one in prediction.kernels), hardware)
 
 
-def _expected(work: Operator, device: Device) -> ExpectedPrediction | None:
+def expected_call(work: Operator, device: Device) -> ExpectedPrediction | None:
+    """Return the expected time of one call with cold operands, or None: the estimator that others stand in for."""
     from roofline_model.expected.predict import predict_expected
 
     sizes = dict(work.shape)

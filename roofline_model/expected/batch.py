@@ -33,7 +33,7 @@ class ExpectedBatch:
     binding: list[str]
     """The part that explains most of the time: `launch` where the floor is at least half of it."""
     provenance: str
-    """fitted, measured-here, transferred-sibling, transferred-family or transferred-class."""
+    """fitted, measured-here, transferred-sibling, transferred-family, transferred-class or transferred-format."""
     confidence: str = ""
     """One line on where the constants come from and how far to trust them."""
     kernel: list[str] = field(default_factory=list)

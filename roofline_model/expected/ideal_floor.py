@@ -22,19 +22,25 @@ if TYPE_CHECKING:
 NOTE = "fitted to kernels whose activations were in the L2: the ideal time of cold operands is the lower limit"
 
 
-def at_least_ideal(found: ExpectedPrediction, ideal: Prediction) -> ExpectedPrediction:
-    """Return the prediction with its time raised to the ideal one, and the difference given to the side of the roof."""
-    missing_s = ideal.time_s - found.time_s
+def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
+    """Return the prediction with its time raised to the ideal one, and the difference given to the side of the roof.
+
+    The interval then begins at the ideal time, too, and keeps its upper factor.
+    `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
+    """
+    limit_s = max(ideal.memory_time_s, ideal.compute_time_s / beaten_ratio)
+    missing_s = limit_s - found.time_s
     if missing_s <= 0:
         return found
-    side = "dram" if ideal.memory_time_s >= ideal.compute_time_s else "tensor"
+    side = "dram" if ideal.memory_time_s >= limit_s else "tensor"
     parts, terms = dict(found.parts), dict(found.terms)
     parts[side] = parts.get(side, 0.0) + missing_s
-    terms[side] = max(terms.get(side, 0.0), ideal.time_s)
+    terms[side] = max(terms.get(side, 0.0), limit_s)
     return replace(
         found,
-        time_s=ideal.time_s,
-        high_s=max(found.high_s, ideal.time_s),
+        time_s=limit_s,
+        low_s=limit_s,
+        high_s=limit_s * found.high_s / found.time_s,
         parts=tuple(parts.items()),
         terms=tuple(terms.items()),
         binding=side,
@@ -43,12 +49,13 @@ def at_least_ideal(found: ExpectedPrediction, ideal: Prediction) -> ExpectedPred
 
 
 def floored(
-    expected_s: Floats, high_s: Floats, binding: list[str], ideal_s: Floats, memory_s: Floats
-) -> tuple[Floats, Floats, list[str]]:
-    """Return the same for arrays: times, upper ends and binding terms."""
+    expected_s: Floats, low_s: Floats, high_s: Floats, binding: list[str], ideal_s: Floats, memory_s: Floats
+) -> tuple[Floats, Floats, Floats, list[str]]:
+    """Return the same for arrays: times, both ends of the interval, and binding terms."""
     import numpy as np
 
     is_low = expected_s < ideal_s
     sides = np.where(memory_s >= ideal_s, "dram", "tensor")
     named = [str(side) if low else name for name, low, side in zip(binding, is_low, sides, strict=True)]
-    return np.maximum(expected_s, ideal_s), np.maximum(high_s, ideal_s), named
+    raised = np.where(is_low, ideal_s / expected_s, 1.0)
+    return np.maximum(expected_s, ideal_s), np.where(is_low, ideal_s, low_s), high_s * raised, named

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline_model.cost import OpCost
@@ -207,8 +207,8 @@ def compare_fa_versions(
     """Return every version's prediction by its short name (`fa1` … `fa4`), in order.
 
     `seq_len_q` defaults to `seq_len` (self-attention of a prompt; 1 is a decode step). `precision` None compares each version
-    at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units; a format given is
-    used by all. `options` are fields of `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
+    at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units, with a note on the
+    FP8 ones, because then part of the gain is the format's; a format given is used by all. `options` are fields of `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
     """
     device = get_hardware(hardware_key)
     roofline = FlashAttentionRoofline(device)
@@ -229,14 +229,26 @@ def compare_fa_versions(
             config,
             num_kv_heads=num_kv_heads,
         )
-    return results
+    return results if precision is not None else _with_format_notes(results)
+
+
+def _with_format_notes(results: dict[str, FlashAttentionPrediction]) -> dict[str, FlashAttentionPrediction]:
+    """Note on every FP8 prediction that is compared with 16-bit ones that the formats differ."""
+    wide = [name for name, found in results.items() if found.available and found.compute_format not in FP8_FORMATS]
+    if not wide:
+        return results
+    note = f"in FP8, {' and '.join(wide)} in 16 bit: each version at its best; precision='FP16' or 'BF16' compares the kernels alone"
+    return {
+        name: replace(found, notes=(*found.notes, note)) if found.compute_format in FP8_FORMATS else found
+        for name, found in results.items()
+    }
 
 
 def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
     """Return `compare_fa_versions` as plain rows for a table or JSON; the arguments are the same.
 
     Each row: version, available, reason, time_s, speedup (against the slowest available version), bound, rate_flops_per_s,
-    dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts.
+    dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts, notes.
     """
     results = compare_fa_versions(*arguments, **options)
     times = [found.time_s for found in results.values() if found.time_s is not None]
@@ -257,6 +269,7 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
             "ctas_count": found.ctas_count,
             "split_count": found.split_count,
             "parts": dict(found.parts),
+            "notes": list(found.notes),
         }
         for name, found in results.items()
     ]

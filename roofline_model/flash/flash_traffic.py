@@ -97,16 +97,17 @@ def _round_trip_bytes(
 ) -> float:
     """Return FA1's bytes beyond the first block of keys: Q again, and the FP32 output read and written.
 
-    They stay in L2 while the rows of the concurrent thread blocks fit into it.
+    The rows of the concurrent thread blocks come back once per key block. The share of them that fits into L2 stays there, the
+    rest goes to memory: between a cache that keeps what it can and one that evicts in order of use and keeps nothing.
     """
     steps = work.total_blocks - work.head_count * work.blocks.tiles_count
     if steps <= 0:
         return 0.0
     row_bytes = shape.head_dim * config.query_format.traffic_bytes_per_element, shape.head_dim * 4
     rows_per_cta = shape.query_count / work.split_count
-    if min(concurrent, work.ctas_count) * rows_per_cta * sum(row_bytes) <= usable_bytes:
-        return 0.0
-    return steps * work.tile.rows_count * (row_bytes[0] + 2 * row_bytes[1])
+    in_work_bytes = min(concurrent, work.ctas_count) * rows_per_cta * sum(row_bytes)
+    missed_ratio = max(0.0, 1 - usable_bytes / in_work_bytes)
+    return steps * work.tile.rows_count * (row_bytes[0] + 2 * row_bytes[1]) * missed_ratio
 
 
 def _partial_bytes(shape: AttentionShape, work: Work, usable_bytes: float) -> float:

@@ -95,9 +95,10 @@ def chip_units(device: Device, traits: VersionTraits, math_format: str) -> ChipU
     if exp is not None and exp.status == "unconfirmed":
         notes.append(f"exp rate of sm_{capability} is unconfirmed: {exp.source}")
     used = [path.dense, device.bandwidth, *([exp] if exp else [])]
-    if not device.count("sm_count") or clock is None or exp is None:
+    known = {"SM count": device.count("sm_count"), "clock": clock, "exp rate": exp}
+    if missing := [name for name, value in known.items() if not value]:
         notes.append(
-            f"{device.key} states no SM count, clock or exp rate: waves, shared memory and exponentials are not counted"
+            f"{device.key} states no {', no '.join(missing)}: shared memory, exponentials and idle waves are not counted"
         )
     return ChipUnits(
         sm_count=device.count("sm_count"),
@@ -119,10 +120,12 @@ def _tensor_ratio(
 ) -> float:
     """Return the sustained share of the tensor peak, at most 1.
 
-    mma.sync kernels do not throttle a chip and take the instruction's own share; wgmma and tcgen05 kernels take the best
-    matrix product anybody measured on the chip (mamf-finder and others, `achieved` in the chip's file).
+    mma.sync kernels do not throttle a chip and take the instruction's own share; wgmma and tcgen05 kernels, and the kernels
+    of other vendors' chips, take the best matrix product anybody measured on the chip (mamf-finder and others, `achieved` in
+    the chip's file).
     """
-    if traits.instruction == "mma.sync":
+    is_foreign = device.kind == "gpu" and not device.is_placeholder and device.vendor != "nvidia"
+    if traits.instruction == "mma.sync" and not is_foreign:
         return LEGACY_MMA_SHARE.get(capability or 0, 1.0)
     for name in (math_format, "BF16", "FP16"):
         path = device.paths.get(name)

@@ -16,7 +16,7 @@ from roofline_model.flash.flash_attention import (
 )
 from roofline_model.flash.flash_pipeline import step_clocks
 from roofline_model.flash.flash_splits import plan_work
-from roofline_model.flash.flash_tiles import count_blocks
+from roofline_model.flash.flash_tiles import count_blocks, ctas_per_sm
 from roofline_model.flash.flash_traffic import L2_SHARE
 from roofline_model.flash.flash_units import LEGACY_MMA_SHARE, MUFU_PER_CLOCK, SHARED_BYTES_PER_CLOCK, chip_units
 from roofline_model.flash.flash_versions import (
@@ -213,6 +213,16 @@ def test_the_table_of_versions() -> None:
     assert all(one.available for one in compare_fa_versions(1, 32, 4096, 128, "b10").values())
 
 
+def test_each_at_its_best_and_in_one_format() -> None:
+    text = section("6. The four versions")
+    mixed, same = (compare_fa_versions(1, 32, 4096, 128, "h100", precision=precision) for precision in (None, "FP16"))
+    first, second = ((one["fa2"].time_s or 0) / (one["fa3"].time_s or 1) for one in (mixed, same))
+    assert f"FA3 is {first:.1f} times as fast as FA2 in the first way, {second:.1f} times in the second" in text
+    best, peak = get_hardware("mi300x").paths["BF16"].achieved, get_hardware("mi300x").path("FP16").dense
+    assert best is not None
+    assert f"{best.value / 1e12:.0f} of {peak.value / 1e12:.0f} TFLOP/s on MI300X" in text
+
+
 def test_the_published_rates() -> None:
     rows = table("Version | Chip | S")
     tokens = {"h100": 16384, "b200": 32768}
@@ -233,4 +243,8 @@ def test_the_traffic() -> None:
     assert f"round trips add {dict(first.traffic_bytes)['output_round_trips']:,.0f} and make it {first.bound}-bound: {(first.time_s or 0) * 1e3:.1f} ms" in text  # fmt: skip
     steps = plan_work(first.shape, first.config, GB10)
     beyond = steps.total_blocks - steps.head_count * steps.blocks.tiles_count
-    assert dict(first.traffic_bytes)["output_round_trips"] == beyond * steps.tile.rows_count * 128 * (2 + 8)
+    concurrent = min(48 * ctas_per_sm(steps.tile, GB10, first.version), steps.ctas_count)
+    in_work = concurrent * 4096 / steps.split_count * 128 * (2 + 4)
+    missed = 1 - L2_SHARE * GB10.last_level_cache.capacity_bytes / in_work
+    trips = beyond * steps.tile.rows_count * 128 * (2 + 8) * missed
+    assert dict(first.traffic_bytes)["output_round_trips"] == pytest.approx(trips)

@@ -13,6 +13,7 @@ import pytest
 from theory_pages import Page
 
 from roofline_model import create_custom_asic, gemm, gemv, get_hardware, predict
+from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.calibrated import predict_calibrated
 from roofline_model.cost import OpCost
 from roofline_model.expected.attention.chip import AttentionChip
@@ -24,6 +25,7 @@ from roofline_model.expected.attention.decode_time import RESIDENT, decode_terms
 from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.families import FAMILIES, LIKE_RATIO, NEAR_FAMILIES
 from roofline_model.expected.gemm.candidates import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
@@ -255,3 +257,23 @@ def test_the_gap_example() -> None:
     assert math.fsum(seconds for _, seconds in gap.parts) == pytest.approx(92e-6)
     assert table("Part | µs") == [[name, f"{seconds * 1e6:.2f}"] for name, seconds in gap.parts]
     assert [row[0] for row in table("Part | Time after this step")] == list(LABELS)
+
+
+def test_the_ranking_by_expected_times() -> None:
+    text = section("1. Three answers")
+    ideal = recommend_quantization(H100, 1, 4096, 4096)
+    expected = recommend_quantization(H100, 1, 4096, 4096, times=expected_times(H100))
+    assert (ideal.precision, expected.precision) == ("INT4", "FP8_E4M3")
+    assert f"the ideals put INT4 weights first with {ideal.speedup:.1f} times FP16" in text
+    assert f"expected, FP8 on both sides comes first with {expected.speedup:.1f}" in text
+
+
+def test_two_blocks_on_an_sm() -> None:
+    found = gemm_tiling(gemm(512, 4096, 4096, a="BF16", b="INT4"), get_hardware("gb10"))
+    assert found is not None
+    slots = found.sm_count * found.occupancy.block_count
+    assert (
+        f"{found.block_count} blocks on {found.sm_count} SMs, two at a time, are {found.resident_wave_count} rounds of {slots}, "
+        f"and still one SM has {found.wave_count} blocks while the average is {found.blocks_per_sm_ratio:.2f}: "
+        f"tail {100 * found.tail_ratio:.0f} %, not {100 * (1 - found.block_count / (found.resident_wave_count * slots)):.0f}"
+    ) in section("3. Tiles")

@@ -58,6 +58,17 @@ def page_of(make, records, device=None, canaries=(), **run):
     return text, page
 
 
+@pytest.fixture(scope="module")
+def cpu_page(make):
+    """The page of the ordinary run on a CPU, for the tests that only look at it."""
+    return page_of(make, make.cpu_records())
+
+
+@pytest.fixture(scope="module")
+def gpu_page(make):
+    return page_of(make, make.gpu_records(), make.GPU)
+
+
 def degenerate(make):
     cpu = make.cpu_records()
     hollow = [replace(r, status="predicted", measurement=None) for r in cpu if r.status == "measured"]
@@ -107,8 +118,8 @@ def test_numbers_on_the_page_equal_the_records(make):
             assert numbers == []
 
 
-def test_nothing_is_loaded_and_nothing_runs(make):
-    text, page = page_of(make, make.gpu_records(), make.GPU)
+def test_nothing_is_loaded_and_nothing_runs(gpu_page):
+    text, page = gpu_page
     assert "http" not in text.replace("http-equiv", "")
     assert not [
         tag for tag, _ in page.tags if tag in ("script", "link", "iframe", "img", "object", "embed", "base", "form")
@@ -168,8 +179,8 @@ def test_a_label_of_100_kilobytes_stays_small(make):
     assert "Roofline report" in page.text
 
 
-def test_light_dark_phone_and_print_are_provided_for(make):
-    text, page = page_of(make, make.cpu_records())
+def test_light_dark_phone_and_print_are_provided_for(cpu_page):
+    text, page = cpu_page
     assert "@media (prefers-color-scheme: dark)" in text
     assert "@media print" in text
     assert any(attrs.get("name") == "viewport" for _, attrs in page.tags)
@@ -180,8 +191,8 @@ def test_light_dark_phone_and_print_are_provided_for(make):
     assert "--plot-bf16: #" in text
 
 
-def test_the_plot_has_words_for_those_who_do_not_see_it(make):
-    _, page = page_of(make, make.cpu_records())
+def test_the_plot_has_words_for_those_who_do_not_see_it(cpu_page):
+    _, page = cpu_page
     (label,) = [attrs["aria-label"] for tag, attrs in page.tags if tag == "figure"]
     assert "27 cases, 27 of them measured" in label
     assert "Best: INT8 W8A16 (int8pack)" in label
@@ -261,7 +272,7 @@ def test_every_cache_state_and_mode_is_named_and_explained(make, rich):
     assert "replay of a captured" not in page_of(make, make.cpu_records()[:3])[1].text
 
 
-def test_energy_is_shown_with_its_spread_source_and_dispute(make, rich):
+def test_energy_is_shown_with_its_spread_source_and_dispute(make, rich, cpu_page):
     records, text = make.rich_records(), rich[0]
     section = text[text.index('<h2 id="energy">') : text.index('<h2 id="attribution">')]
     capped = next(record for record in records if record.case.mode == "sustained")
@@ -275,7 +286,7 @@ def test_energy_is_shown_with_its_spread_source_and_dispute(make, rich):
     assert 'class="n bad"' in row
     without = next(record for record in records if record.status == "measured" and record.measurement.energy is None)
     assert without.case.id not in section
-    assert "Energy and power" not in page_of(make, make.cpu_records())[1].text
+    assert "Energy and power" not in cpu_page[1].text
 
 
 def test_the_machine_over_the_run_shows_canaries_quarantine_restarts_and_warnings(make, rich):
@@ -296,8 +307,8 @@ def test_the_machine_over_the_run_shows_canaries_quarantine_restarts_and_warning
     assert sum(attrs.get("class") == "plot canary" for _, attrs in page.tags) == 1
 
 
-def test_an_old_run_has_no_section_about_what_it_does_not_know(make):
-    _, page = page_of(make, make.cpu_records())
+def test_an_old_run_has_no_section_about_what_it_does_not_know(cpu_page):
+    _, page = cpu_page
     for heading in ("The machine over the run", "Energy and power", "What ran on the device", "Samples that a median"):
         assert heading not in page.text
     assert "no canary reading is stored" in page.text
@@ -344,9 +355,9 @@ def test_a_run_of_the_first_version_still_renders(kind, tmp_path):
     assert "None" not in page.text
 
 
-def test_power_column_only_where_power_was_stored(make):
-    assert "Power" not in page_of(make, make.cpu_records())[1].text
-    assert "612 W" in page_of(make, make.gpu_records(), make.GPU)[1].text
+def test_power_column_only_where_power_was_stored(cpu_page, gpu_page):
+    assert "Power" not in cpu_page[1].text
+    assert "612 W" in gpu_page[1].text
 
 
 def test_write_report_puts_plot_beside_page_and_is_deterministic(make, tmp_path):

@@ -251,9 +251,9 @@ def test_a_label_takes_its_first_free_place_inside_the_field():
 def test_a_callout_goes_round_a_point_rather_than_through_it():
     field = Field(400, 400)
     field.add(rectangle((200, 100), (10, 10)), "mark")  # between the target and the free half beneath
-    for x in range(0, 400, 8):
-        for y in range(208, 400, 8):
-            field.add(rectangle((x, y), (8, 8)), "mark")
+    for x in range(20, 400, 40):
+        for y in range(224, 400, 40):
+            field.add(rectangle((x, y), (40, 40)), "mark")
     center = callout_place(field, (60, 30), (200, 180), clear=12)
     assert center is not None
     assert field.is_free(rectangle(center, (60, 30)))

@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from reports.recommend import recommend_from_run
+from roofline_model.expected.predict import predict_expected
+from roofline_model.hardware import get_hardware
+from roofline_model.operators import gemm
 
 DECODE = (1, 4096, 4096)
 
@@ -159,3 +162,41 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
     assert "worth trying" not in recommend_from_run([measured, fp8], None)[0].summary
     alone = recommend_from_run([fp8], None)[0].summary
     assert alone == "only emulated kernels were predicted (FP8_E4M3 (scaled_mm_emulated)), without what emulating costs"
+
+
+def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
+    """A chip with expected times: its own model ranks what was not run; ideals stay beside, and are compared with ideals."""
+    chip = get_hardware("h100-sxm")
+    baseline = make.record(DECODE, "FP16", "FP16", "matmul", 20e-6, device=chip)
+    likely = predict_expected(gemm(*DECODE, a="FP16"), chip)
+    stored = replace(baseline.predictions[0], kind="expected", time_s=likely.time_s)
+    (one,) = recommend_from_run([replace(baseline, predictions=(*baseline.predictions, stored))], chip)
+    assert one.rows[0].source == "measured"
+    rest = one.rows[1:]
+    assert {row.source for row in rest} == {"expected"}
+    assert [row.time_s for row in rest] == sorted(row.time_s for row in rest)
+    fp8 = next(row for row in rest if row.weight_format == "FP8_E4M3")
+    times = predict_expected(gemm(*DECODE, a="FP8", c="FP16"), chip)
+    assert fp8.time_s == times.time_s > fp8.ideal_s
+    assert fp8.speedup == pytest.approx(likely.time_s / times.time_s)
+    # INT4's ideal is the shortest of all, its expected time is not: it is not what is worth trying.
+    assert min(rest, key=lambda row: row.ideal_s).weight_format == "INT4"
+    assert rest[0].weight_format != "INT4"
+    assert f"worth trying: {rest[0].label}, expected" in one.summary
+
+
+def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
+    chip = get_hardware("h100-sxm")
+    records = []
+    for number, (b, a) in enumerate((("FP16", "FP16"), ("INT4", "FP16"), ("FP8_E4M3", "FP8_E4M3"))):
+        record = make.record(DECODE, b, a, "k", device=chip, number=number)
+        likely = predict_expected(gemm(*DECODE, a=a, b=b), chip)
+        stored = replace(record.predictions[0], kind="expected", time_s=likely.time_s)
+        records.append(replace(record, predictions=(*record.predictions, stored)))
+    (one,) = recommend_from_run(records, None)
+    assert [(row.weight_format, row.source) for row in one.rows] == [
+        ("FP8_E4M3", "expected"), ("INT4", "expected"), ("FP16", "expected"),
+    ]  # fmt: skip
+    assert one.best.speedup == pytest.approx(one.rows[2].time_s / one.best.time_s)
+    assert one.best.reason.startswith(f"expected {one.best.speedup:.1f}× FP16 (ideal 2.0×), not measured")
+    assert one.summary.startswith("FP8_E4M3 (k): not measured, expected")

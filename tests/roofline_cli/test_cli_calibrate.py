@@ -14,9 +14,9 @@ from plugin.calibration.cpu_ceilings import CpuReadings
 from plugin.machine import facts as machine
 from roofline_cli import kernel_calibration
 from roofline_cli.main import app
-from roofline_model.hardware import DeviceFacts, get_hardware
 from roofline_model.errors import RooflineError
 from roofline_model.expected.kernels.timed import TimedCall
+from roofline_model.hardware import DeviceFacts, get_hardware
 from roofline_model.machine_constants import Constant
 from roofline_model.operators import gemm
 

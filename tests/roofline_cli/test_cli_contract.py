@@ -221,10 +221,11 @@ def test_a_locale_without_micro_signs_loses_the_sign_not_the_table():
     assert "33.57 ?s" in result.stdout
 
 
-def test_a_closed_pipe_is_silent():
+@pytest.mark.parametrize("columns", ["", "80"])  # plain text, and a table by rich
+def test_a_closed_pipe_is_silent(columns):
     reader, writer = os.pipe()
     os.close(reader)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": columns}
     with os.fdopen(writer, "wb") as stdout:
         result = subprocess.run(
             [sys.executable, "-m", "roofline_cli", "hardware", "list"],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -82,7 +84,7 @@ def test_predict_json_carries_si_units():
     assert int4["flops"] == 2 * 4096**2
     assert set(int4) == {
         "format", "weight_format", "activation_format", "operands", "output_format", "time_s", "memory_time_s", "compute_time_s",
-        "intensity_flop_per_byte", "critical_intensity_flop_per_byte", "speedup_ratio", "bound", "path", "compute_format", "flops",
+        "intensity_flop_per_byte", "critical_intensity_flop_per_byte", "speedup_ratio", "expected_speedup_ratio", "bound", "path", "compute_format", "flops",
         "rate_flops_per_s", "peak_flops_per_s", "read_bytes", "write_bytes", "bandwidth_bytes_per_s", "memory_level", "provenance",
         "model_version", "notes", "expected_s", "expected_reason",
     }  # fmt: skip
@@ -312,3 +314,66 @@ def test_a_limit_without_a_model_says_what_it_was_applied_to():
     assert "one product only" in invoke(*arguments, "--memory-limit-gb", "3")
     assert "one product only" in json.loads(invoke(*arguments, "--memory-limit-gb", "3", "--json"))["notes"][-1]
     assert "one product only" not in invoke(*arguments)
+
+
+# Expected times in the ranking and in the speed-ups ------------------------------------------------------------------
+
+
+def test_recommend_and_predict_tell_one_story():
+    """The fastest of the ranking is the fastest of the table: both go by expected times where the chip has them."""
+    shape = ("-N", "4096", "-K", "4096", "--hw", "h100")
+    ranked = json.loads(invoke("recommend", "-M", "1", *shape, "--json"))
+    table = json.loads(invoke("predict", "gemv", *shape, "--formats", "FP16,FP8,INT4.FP16", "--json"))
+    rows = {one["format"]: one for one in table["predictions"]}
+    best = ranked["best"]
+    assert (best["format"], best["time_source"], best["time_provenance"]) == ("FP8_E4M3", "expected", "fitted")
+    assert best["time_s"] == rows["FP8_E4M3"]["expected_s"]
+    assert best["low_s"] < best["time_s"] < best["high_s"]
+    assert best["speedup_ratio"] == pytest.approx(rows["FP8_E4M3"]["expected_speedup_ratio"])
+    assert best["ideal_speedup_ratio"] == pytest.approx(rows["FP8_E4M3"]["speedup_ratio"])
+    assert rows["FP8_E4M3"]["expected_speedup_ratio"] == rows["FP16"]["expected_s"] / rows["FP8_E4M3"]["expected_s"]
+    times = [one["time_s"] for one in ranked["candidates"]]
+    assert all(first <= 1.0101 * second for first, second in itertools.pairwise(times[:-2]))
+
+
+def test_recommend_shows_the_ideal_gain_beside_the_expected_one_and_says_which_ranks():
+    text = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "h100")
+    header, rows = (
+        text.splitlines()[1].split("  "),
+        {line.split()[1]: line for line in text.splitlines() if " W" in line},
+    )
+    assert {"Ideal", "Ideal gain", "Expected", "vs 16-bit"} <= {one.strip() for one in header}
+    assert "3.8x" in rows["INT4"]
+    assert "Ranked by expected time" in text
+    placeholder = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
+    assert "Expected" not in placeholder.splitlines()[1]
+    assert "Ranked by ideal times, the speed of light: no expected times are known for b10." in placeholder
+
+
+def test_compare_without_measuring_ranks_by_expected_times():
+    data = json.loads(invoke("compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "h100", "--no-measure", "--json"))
+    assert {one["time_source"] for one in data["recommendation"]["candidates"]} == {"expected"}
+    assert data["recommendation"]["best"]["format"] == "FP8_E4M3"
+
+
+@pytest.mark.parametrize(
+    ("chip", "heading"), [("h100", "exp. vs FP16"), ("b10", "ideal vs FP16"), ("mi300x", "ideal vs FP16")]
+)
+def test_the_heading_says_which_times_a_speed_up_compares(chip, heading):
+    assert heading in invoke("predict", "gemm", "-M", "512", "-N", "4096", "-K", "4096", "--hw", chip).splitlines()[1]
+
+
+def test_the_interval_outlasts_the_intensities_on_a_narrow_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "gb10")
+    assert "80 %" in text.splitlines()[1]
+    assert "AI" in next(line for line in text.splitlines() if line.startswith("(left out"))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_row_has_one_unit():
+    # 9.7 µs ideal and 10.7 µs expected were 9719.67 ns and µs; 1.86 ms stood beside an interval in ms as 1855.15 µs.
+    for arguments in (("gemv", "-N", "1024", "-K", "1024"), ("gemm", "-M", "8192", "-N", "4096", "-K", "4096")):
+        for line in invoke("predict", *arguments, "--hw", "gb10").splitlines():
+            if re.match(r"(FP|INT|NV)\w+ ", line):
+                assert len(set(re.findall(r"\d (ns|µs|ms|s)\b", line))) == 1, line

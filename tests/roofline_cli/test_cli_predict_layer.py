@@ -78,6 +78,21 @@ def test_attention_json_is_the_model():
     assert first["unfused_time_s"] > first["time_s"]
 
 
+@pytest.fixture
+def unknown_nvfp4_caches(monkeypatch):
+    """An expected model that knows nothing of NVFP4 caches, whatever the shipped constants cover."""
+    from roofline_model.expected import predict as module
+
+    asked, why = module.predict_expected, "no expected attention with a NVFP4 cache here"
+
+    def is_known(work) -> bool:
+        return dict(work.formats).get("kv") != "NVFP4"
+
+    monkeypatch.setattr(module, "predict_expected", lambda work, *rest, **more: asked(work, *rest, **more) if is_known(work) else None)  # fmt: skip
+    monkeypatch.setattr(module, "why_no_expected", lambda work, *_, **__: "" if is_known(work) else why)
+
+
+@pytest.mark.usefixtures("unknown_nvfp4_caches")
 @pytest.mark.parametrize("chip", ["h100", "gb10"])
 def test_expected_times_stand_beside_the_ideal_ones(chip: str):
     command = [*DECODE, "--formats", "BF16,NVFP4.BF16", "--hw", chip]
@@ -264,3 +279,50 @@ def test_bad_input_is_one_line(arguments: list[str], words: str):
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
+
+
+# What expected attention has in it, and gains of rows that lack it ---------------------------------------------------
+
+
+def test_it_is_said_what_the_expected_attention_includes():
+    text = invoke(*DECODE, "--hw", "h100", "--formats", "BF16")
+    assert "RoPE, the append to the cache and every launch, which neither ideal has in it" in text
+    header = next(line for line in text.splitlines() if line.startswith("Format"))
+    assert header.index("Ideal") < header.index("Unfused") < header.index("Expected")  # the two ideals side by side
+    assert "RoPE" not in invoke(*DECODE, "--hw", "b10", "--formats", "FP16")
+
+
+@pytest.mark.usefixtures("unknown_nvfp4_caches")
+def test_a_gain_without_an_expected_time_is_marked_as_ideal():
+    text = invoke(*DECODE, "--hw", "h100", "--formats", "FP16,FP8,NVFP4.FP16")
+    rows = {line.split()[0]: line for line in text.splitlines() if line.startswith(("FP", "NV"))}
+    data = {
+        one["format"]: one for one in read(*DECODE, "--hw", "h100", "--formats", "FP16,FP8,NVFP4.FP16")["predictions"]
+    }
+    assert "exp. vs FP16" in text
+    assert data["FP8_E4M3"]["expected_speedup_ratio"] == pytest.approx(
+        data["FP16"]["expected_s"] / data["FP8_E4M3"]["expected_s"]
+    )
+    assert "(ideal)" not in rows["FP8_E4M3"]
+    assert data["NVFP4.FP16"]["expected_speedup_ratio"] is None
+    assert f"{data['NVFP4.FP16']['speedup_ratio']:.1f}x (ideal)" in rows["NVFP4.FP16"]
+
+
+@pytest.mark.parametrize(
+    ("chip", "context", "is_said"), [("h100", 65536, True), ("b200", 65536, False), ("h100", 1024, False)]
+)
+def test_growth_under_a_window_is_explained_where_it_happens(chip: str, context: int, is_said: bool):
+    command = [
+        "predict", "attention", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--kv-len", str(context), "--window", "1024",
+        "--formats", "BF16", "--hw", chip,
+    ]  # fmt: skip
+    assert ("grow with the context under a window" in invoke(*command)) == is_said
+
+
+def test_the_block_compares_expected_with_expected():
+    first, second = read(
+        "predict", "ffn", "--hidden", "4096", "--ffn-dim", "14336", "--hw", "gb10", "--formats", "FP16,NVFP4"
+    )["predictions"]
+    assert first["expected_speedup_ratio"] == 1
+    assert second["expected_speedup_ratio"] == pytest.approx(first["expected_s"] / second["expected_s"])
+    assert second["speedup_ratio"] == pytest.approx(first["time_s"] / second["time_s"])

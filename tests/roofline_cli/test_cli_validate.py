@@ -15,6 +15,7 @@ from roofline_model import gemm, get_hardware, predict
 from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.tables.table import read_kernel_table
 from roofline_model.expected.tables.table_prediction import predict_table
+from roofline_model.ops.attention_ops import attention
 
 runner = CliRunner()
 HEADER = [
@@ -164,6 +165,7 @@ def test_the_tables_fit_the_screen(write, columns):
     assert done.exit_code == 0, done.output
     for word in ("gemm decode", "attention decode", "MAPE", "Median", "Bias", "Ideal", "rows scored"):
         assert word in done.stdout
+    assert "  Rows  " in done.stdout  # how many rows a mean is of outlasts every other figure on a narrow screen
     if columns:
         assert max(len(line) for line in done.stdout.splitlines()) <= columns
     if columns == 120:
@@ -196,6 +198,74 @@ def test_copies_move_their_bytes(write, tmp_path):
     assert float(large["ideal_s"]) < float(large["expected_s"]) < 1.5 * float(large["ideal_s"])
     assert float(small["expected_s"]) < 2e-5
     assert "copy needs bytes" in empty["reason"]
+
+
+def test_a_row_and_a_single_prediction_agree(write, tmp_path):
+    calls = [(1, 8192, 128, 0), (8192, 8192, 128, 0), (8192, 8192, 128, 1), (100, 13, None, 0), (64, 4096, None, 1)]
+    rows = [
+        decode(batch=4, q_len=q_len, kv_len=kv_len, causal=causal, window=window or "", output_format="BF16")
+        | {"phase": ""}
+        for q_len, kv_len, window, causal in calls
+    ]
+    out = tmp_path / "out.csv"
+    assert invoke("validate", write(*rows), "--predictions", out, "--no-local-calibration").exit_code == 0
+    for (q_len, kv_len, window, causal), told in zip(calls, predictions(out), strict=True):
+        work = attention(4, 32, 8, q_len, kv_len, 128, causal=bool(causal), window=window)
+        assert float(told["ideal_s"]) == pytest.approx(predict(work, "h100-sxm").time_s, rel=1e-8)
+        assert bool(told["expected_s"]) == (predict_expected(work, get_hardware("h100-sxm")) is not None)
+
+
+def test_a_row_that_nobody_measured_the_like_of_stops_no_other(write, tmp_path):
+    out = tmp_path / "out.csv"
+    odd = [
+        decode(q_len=40, kv_len=13),
+        decode(head_dim=576),
+        decode(q_len=40, kv_len=13, causal="") | {"phase": "prefill"},
+    ]
+    path = write(decode(), *odd, decode(kv_len=512), *[decode(kv_len=size * 100) for size in range(1, 40)])
+    assert invoke("validate", path, "--predictions", out, "--no-local-calibration").exit_code == 0
+    first, cross, wide, impossible, *rest = predictions(out)
+    assert all(one["expected_s"] and not one["reason"] for one in (first, *rest))
+    assert "row 3: no expected attention for 40 new tokens over 13" in cross["reason"]
+    assert "row 4: no expected attention with D 576" in wide["reason"]
+    assert float(cross["ideal_s"]) > 0
+    assert "prefill is causal where the column is empty" in impossible["reason"]
+    done = invoke("fit", "--from", path, "--no-folds", "--json")
+    assert [one["row_count"] for one in json.loads(done.stdout)["fits"]] == [41]
+    single = ("predict", "attention", "--q-len", 100, "--kv-len", 13, "--heads", 8, "--kv-heads", 8, "--head-dim", 64)
+    assert invoke(*single, "--hw", "gb10").exit_code == 0
+
+
+@pytest.mark.parametrize("cells", [product(1, 8192, 8192), decode()])
+def test_a_chip_of_ones_own_under_a_known_name_keeps_its_numbers(write, tmp_path, cells):
+    text = invoke("hardware", "show", "h100-sxm", "--toml").stdout
+    slow = tmp_path / "slow.toml"
+    lines = [line for line in text.splitlines() if not line.startswith("bandwidth_achieved")]
+    slow.write_text("\n".join(lines).replace("bandwidth = {value = 3352,", "bandwidth = {value = 400,"))
+    assert get_hardware(slow).bandwidth.value == 0.4e12
+    path = write(cells, cells | {"device": str(slow)})
+    out = tmp_path / "out.csv"
+    assert invoke("validate", path, "--predictions", out, "--no-local-calibration").exit_code == 0
+    shipped, own = predictions(out)
+    assert float(own["expected_s"]) > float(own["ideal_s"]) > 8 * float(shipped["ideal_s"])
+
+
+def test_numbers_are_those_that_every_reader_takes(write, tmp_path):
+    out = tmp_path / "out.csv"
+    bad = [product("٣", 64, 64), product("1_000", 64, 64), product(8, 64, 64, time_s="1e-320")]
+    assert invoke("validate", write(GOOD[0], *bad), "--predictions", out).exit_code == 0
+    reasons = [one["reason"] for one in predictions(out)]
+    assert reasons[0] == ""
+    assert "m must be a whole number, got '٣'" in reasons[1]
+    assert "m must be a whole number, got '1_000'" in reasons[2]
+    assert "time_s must be seconds from 1e-12 to 1e+09" in reasons[3]
+
+
+def test_an_absent_text_column_is_not_built_for_every_row(write):
+    table = read_kernel_table(write(*GOOD))
+    assert table.text("no such column") == ("",) * len(GOOD)
+    # Quadratic in the rows otherwise: labels ask for it once per row.
+    assert table.text("no such column") is table.text("another")
 
 
 def test_a_cross_validated_table_scores_no_row_that_was_fitted(tmp_path):

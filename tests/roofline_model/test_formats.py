@@ -207,7 +207,15 @@ def test_loading_twice_replaces(tmp_path: Path) -> None:
         ("[Q]\nkind = 'int'\nelement_bits = 4\ncontainer_bits = 2", "is less than element_bits"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\nbits = 4", "unknown field 'bits'"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = 5", "scales must be a list"),
-        ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [5]", "[Q]"),
+        (
+            "[Q]\nkind = 'int'\nelement_bits = 4\nscales = [5]",
+            "a level of scales must be a table such as {bits = 8, block_elems = 32}, got 5",
+        ),
+        (
+            "[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, x = 1}]",
+            "unknown field 'x' of a scale. Known: bits,",
+        ),
+        ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{block_elems = 32}]", "a level of scales needs bits"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = -8, block_elems = 32}]", "scale bits"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = '8', block_elems = 32}]", "[Q]"),
         ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = nan, block_elems = 32}]", "scale bits"),

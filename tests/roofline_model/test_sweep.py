@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline_model import gemm, get_hardware, predict
+from roofline_model import create_custom_asic, gemm, get_hardware, predict
 from roofline_model.errors import InvalidValueError, UnknownNameError
 from roofline_model.expected.predict import predict_expected
+from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.sweep import MAX_ROWS, GemmGrid, format_pairs, parse_axis, sweep_gemm
 
 
@@ -78,6 +80,32 @@ def test_a_sweep_is_many_single_predictions(chip, shape, label, cache):
     assert (row["binding"], row["provenance"]) == (expected.binding, expected.provenance)
 
 
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+@pytest.mark.parametrize("shape", [(1, 64, 64), (512, 4096, 4096)])
+def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
+    known = Calibration(
+        "2026-11-21T12:00:00+00:00", "Test CPU", "cpu", {"read": Constant("B/s", 5e10, 4e10, 2e10, 0.1, 20)},
+        peaks={"BF16": Constant("FLOP/s", 4e11, 3.2e11, 2e11, 0.1, 20)},
+    )  # fmt: skip
+    chip = replace(create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=known, kind="cpu")
+    row = one_row(chip, shape, "BF16", cache)
+    expected = predict_expected(gemm(*shape, a="BF16"), chip, cache=cache)
+    assert (row["expected_s"], row["expected_low_s"], row["expected_high_s"]) == (
+        expected.time_s, expected.low_s, expected.high_s
+    )  # fmt: skip
+    assert (row["binding"], row["provenance"], row["reason"]) == (expected.binding, "measured-here", "")
+
+
+def test_a_warm_product_whose_cache_has_no_known_bandwidth_says_so():
+    assert get_hardware("gb10").last_level_cache.bandwidth is None
+    said = predict(gemm(1, 1024, 1024, a="FP8"), "gb10", cache="warm").notes
+    assert one_row("gb10", (1, 1024, 1024), "FP8", "warm")["note"] in said
+    partly = one_row("gb10", (1, 4096, 5500), "FP8", "warm")["note"]
+    assert partly.startswith("operands are partly cached in L2")
+    assert one_row("gb10", (1, 30000, 30000), "FP8", "warm")["note"] == ""
+    assert one_row("gb10", (1, 1024, 1024), "FP8", "cold")["note"] == ""
+
+
 def test_rows_come_in_order_and_across_chunks_none_is_lost(monkeypatch):
     monkeypatch.setattr("roofline_model.sweep.CHUNK_ROWS", 7)
     grid = GemmGrid(
@@ -104,7 +132,7 @@ def test_what_a_chip_cannot_do_is_empty_with_the_reason():
 def test_grids_that_are_too_large_empty_or_of_unknown_formats_are_refused():
     chip, pair = (get_hardware("gb10"),), format_pairs(["BF16"])
     with pytest.raises(InvalidValueError, match=f"more than {MAX_ROWS:,}"):
-        GemmGrid(tuple(range(1, 1001)), tuple(range(1, 1001)), tuple(range(1, 101)), chip, pair)
+        GemmGrid(tuple(range(1, 1001)), tuple(range(1, 1001)), tuple(range(1, 12)), chip, pair)
     with pytest.raises(InvalidValueError, match="no pairs"):
         GemmGrid((1,), (1,), (1,), chip, ())
     with pytest.raises(UnknownNameError):

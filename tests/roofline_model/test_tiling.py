@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline_model import gemm, get_hardware
+from roofline_model import create_custom_asic, gemm, get_format, get_hardware
 from roofline_model.errors import UnsupportedError
 from roofline_model.ops.attention_ops import attention
 from roofline_model.tile_resources import occupancy
@@ -42,6 +43,8 @@ def test_the_time_is_the_expected_models_and_its_parts_add_up():
     batch = expected_gemm(ChipSpec.of(H100, "BF16"), 512, 7168, 4096, weight_format="BF16", activation_format="BF16")
     assert found.expected_s == batch.time_s[0]
     assert math.fsum(found.parts_s.values()) == pytest.approx(found.expected_s)
+    assert set(found.terms_s) == set(found.parts_s)
+    assert found.terms_s["tensor"] >= found.flops / found.peak_flops_per_s > found.parts_s["dram"]
     assert found.low_s < found.expected_s < found.high_s
 
 
@@ -133,6 +136,35 @@ def test_a_chip_without_the_limits_of_its_sm_says_which_is_missing():
         occupancy(bare, "sm90", 128, 128, a_bytes=2, b_bytes=2, output_bytes=2)
 
 
+@pytest.mark.parametrize(
+    ("chip", "formats", "k"),
+    [("b200", ("NVFP4", "NVFP4"), 256), ("b200", ("MXFP4", "MXFP4"), 256), ("b200", ("MXFP8", "MXFP8"), 128), ("gb10", ("NVFP4", "NVFP4"), 256),
+     ("b200", ("MXFP6", "MXFP6"), 128), ("h100", ("FP8", "FP8"), 128), ("h100", ("BF16", "BF16"), 64), ("gb10", ("BF16", "INT4"), 64)],
+)  # fmt: skip
+def test_a_stage_holds_whole_scale_blocks(chip, formats, k):
+    a, b = formats
+    work = gemm(512, 4096, 4096, a=a, b=b)
+    found = gemm_tiling(work, get_hardware(chip)).occupancy
+    assert found.tile_k in (k, k // 2)  # half a line where three stages of a whole one do not fit
+    for name in dict(work.formats).values():
+        assert all(found.tile_k % (level.block_elems or 1) == 0 for level in get_format(name).scales)
+
+
+def test_scales_take_shared_memory_and_do_not_shorten_the_stage():
+    device = get_hardware("b200")
+    plain = occupancy(device, "sm100", 128, 128, a_bytes=0.5, b_bytes=0.5, output_bytes=2)
+    scaled = occupancy(device, "sm100", 128, 128, a_bytes=0.5625, b_bytes=0.5625, output_bytes=2, widest_bits=4)
+    assert plain.tile_k == scaled.tile_k == 256
+    assert scaled.shared_bytes / scaled.stage_count > plain.shared_bytes / plain.stage_count
+
+
+def test_waves_and_tail_tell_one_story_when_two_blocks_share_an_sm():
+    found = gemm_tiling(gemm(512, 4096, 4096, a="BF16", b="INT4"), get_hardware("gb10"))
+    assert (found.block_count, found.sm_count, found.occupancy.block_count) == (128, 48, 2)
+    assert (found.wave_count, found.resident_wave_count) == (3, 2)
+    assert found.tail_ratio == pytest.approx(1 - 128 / (found.wave_count * found.sm_count))
+
+
 # The saw-tooth -----------------------------------------------------------------------------------------------------
 
 
@@ -143,3 +175,10 @@ def test_efficiency_falls_where_a_new_wave_begins():
     assert curve.fixed_tile_ratio[0] == 1
     assert curve.fixed_tile_ratio[1] == pytest.approx(512 * 6176 / (3 * 48 * 128 * 256))
     assert curve.expected_ratio[1] < 0.95 * curve.expected_ratio[0]
+
+
+def test_a_cpu_has_no_tiles_however_well_it_is_calibrated():
+    chip = replace(create_custom_asic("test cpu", 50, {"BF16": 0.4}), kind="cpu")
+    with pytest.raises(UnsupportedError, match="is a CPU: tiles, waves and occupancy are of GPU kernels") as told:
+        gemm_tiling(gemm(64, 64, 64, a="BF16"), chip)
+    assert "calibrate" not in str(told.value)

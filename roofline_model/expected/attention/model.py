@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.cache_formats import cache_kernel
+from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.constants import FLOOR_RATIO, MID_RATIO, FittedAttention
 from roofline_model.expected.attention.correction import surface_sizes, surface_trust
 from roofline_model.expected.attention.decode import DecodeWork, decode_work, kernels_of
 from roofline_model.expected.attention.decode_time import decode_terms
 from roofline_model.expected.attention.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
-from roofline_model.expected.attention.shape import AttentionShapes
+from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
 from roofline_model.expected.batch import ExpectedBatch, binding_of
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.measured_here import attention_with_measured_bandwidth
@@ -35,8 +36,6 @@ CACHES = ("warm", "cold")
 
 MAX_SPECULATED = 8
 """Up to this many new tokens on an older cache are a decode step: more query rows in the same kernel."""
-LARGEST_HEAD = 512
-"""Largest head size that was measured; MLA's 576 runs kernels of its own."""
 
 
 def expected_attention(
@@ -93,31 +92,6 @@ def attention_chip(chip: AttentionChip | Device | ChipSpec | str) -> AttentionCh
     return AttentionChip.of(get_hardware(chip))
 
 
-def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: NumberFormat) -> bool:
-    """Return whether the 8-bit constants apply: to the arithmetic of a prefill, to the cache of a decode.
-
-    Raises `UnsupportedError` for a format that no measured kernel reads.
-    """
-    if activation.element_bits not in (8, 16) or activation.kind != "float" or activation.scales:
-        raise UnsupportedError(
-            f"no expected attention with {activation.key} activations: BF16, FP16 and FP8 kernels were measured. "
-            "The ideal prediction stands."
-        )
-    if kv.element_bits not in (8, 16) or kv.scales:
-        raise UnsupportedError(
-            f"no expected attention with a {kv.key} cache: 16-bit and 8-bit caches were measured. The ideal prediction stands."
-        )
-    if phase == "decode":
-        return kv.element_bits == 8
-    decider = kv if chip.rules.eight_bit_prefill == "cache" else activation
-    is_8bit = decider.element_bits == 8
-    if is_8bit and chip.peak_8bit_flops_per_s is None:
-        raise UnsupportedError(
-            f"{chip.key} has no FP8 unit for attention in {activation.key}. Use BF16 activations; an 8-bit cache is widened."
-        )
-    return is_8bit
-
-
 def _one_phase(
     chip: AttentionChip,
     device: Device | None,
@@ -132,16 +106,16 @@ def _one_phase(
     if phase not in ("prefill", "decode"):
         raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
     found = _constants(chip, device, phase, constants)
-    # Fitted constants belong to the numbers they were fitted with.
-    chip = found.chip if found.provenance in ("fitted", "measured-here") else chip
-    is_8bit = uses_8bit(chip, phase, activation, kv)
+    if found.provenance in ("fitted", "measured-here"):
+        chip = fitted_numbers(chip, found.chip) if chip.key == found.chip.key else found.chip
+    kernel = cache_kernel(chip, phase, activation, kv, found.widths)
+    is_8bit, cache_bytes = kernel.is_8bit, kernel.cache_bytes
     width = "8bit" if is_8bit else "16bit"
     if width not in found.widths:
         raise UnsupportedError(
             f"no expected {phase} attention with {activation.key} maths and a {kv.key} cache on {chip.key}: "
             f"only {' and '.join(found.widths)} kernels were measured ({found.evidence.source}). Use a 16-bit cache, or fit."
         )
-    cache_bytes = kv.traffic_bytes_per_element
     is_cold = cache == "cold"
     work: PrefillWork | DecodeWork
     if phase == "prefill":
@@ -159,11 +133,12 @@ def _one_phase(
         terms_us["library"] = corrected - time_us
         time_us = corrected
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
-    low_us, high_us = interval_of(found, time_us, mix)
+    low_us, high_us = _interval(found, time_us, kernel.factors(found.factors(mix), phase))
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
     return ExpectedBatch(
-        time_s, low_us * 1e-6, high_us * 1e-6, parts, binding_of(parts, time_s), found.provenance, _confidence(found), kernels
+        time_s, low_us * 1e-6, high_us * 1e-6, parts, binding_of(parts, time_s), kernel.provenance(found.provenance),
+        "; ".join(filter(None, [_confidence(found), kernel.note])), kernels,
     )  # fmt: skip
 
 
@@ -186,11 +161,18 @@ def _corrected(
 
 def interval_of(found: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:
     """Return the 80 % interval of times in µs by their regime and formats (one of `MIXES`)."""
+    return _interval(found, time_us, found.factors(mix))
+
+
+def _interval(
+    found: FittedAttention, time_us: FloatArray, factors: list[tuple[float, float]]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the interval of times in µs with the (low, high) factors of each regime."""
     import numpy as np
 
     floor = found.floor_us
     regime = np.searchsorted((FLOOR_RATIO * floor, MID_RATIO * floor), time_us, side="right")
-    low, high = np.array(found.factors(mix)).T
+    low, high = np.array(factors).T
     return time_us * low[regime], time_us * high[regime]
 
 

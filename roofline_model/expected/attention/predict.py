@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import UnsupportedError
+from roofline_model.expected.attention.shape import unmeasured
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 
@@ -27,6 +28,8 @@ def predict_attention(work: Operator, device: Device, *, cache: str = "cold") ->
             f"no expected time for attention with Dv {sizes['Dv']} and D {sizes['D']}: kernels with one head size were measured. "
             "The ideal prediction stands."
         )
+    if problem := unmeasured(sizes["Sq"], sizes["Skv"]):
+        raise UnsupportedError(problem)
     batch = expected_attention(
         device, *(sizes[name] for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D")),
         causal=bool(sizes.get("causal", 0)), window=sizes.get("window", 0),

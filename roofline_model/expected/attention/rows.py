@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import RooflineError, UnsupportedError
-from roofline_model.expected.attention.chip import AttentionChip
+from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.constants import FittedAttention
+from roofline_model.expected.attention.shape import LARGEST_HEAD, unmeasured
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.gemm.rows import find_chip, usable_rows
 from roofline_model.expected.tables.kernel_labels import phase_of
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
+from roofline_model.operators import default_output_format
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,11 +65,22 @@ class AttentionRows:
         names = ("rows", *_SIZES, "causal", "window", "cache_read")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
+    @property
+    def fit_problem(self) -> str:
+        """Why the rows teach a fit nothing though they can be predicted; empty where they can.
+
+        A cache of 8 bit without scales has constants of its own; a narrower one would borrow what it had taught.
+        """
+        kv = get_format(self.kv_format)
+        is_taught = kv.element_bits >= 8 and not kv.scales
+        return "" if is_taught else f"{kv.key} caches borrow the constants of 8-bit ones, which they cannot fit"
+
     def measured(self, table: KernelTable) -> AttentionRows | None:
-        """Return the rows that have a measured time, or None when there is none."""
+        """Return the rows that have a measured time and count for something, or None when there is none."""
         import numpy as np
 
-        index = np.flatnonzero(np.isfinite(table.numbers["time_s"][self.rows]))
+        counts = ~(table.numbers["weight"][self.rows] == 0)
+        index = np.flatnonzero(np.isfinite(table.numbers["time_s"][self.rows]) & counts)
         return self.at(index) if len(index) else None
 
     def expected(self, known: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
@@ -98,21 +111,34 @@ def attention_row_groups(
 ) -> list[AttentionRows]:
     """Return the table's usable attention rows by chip, phase and formats; `problems` gets the other rows' reasons.
 
-    Left empty, the maths is BF16, the cache has the format of the maths, the output is BF16, and prefill is causal.
+    Left empty, the maths is BF16, the cache has the format of the maths, the output has the operators' convention, and prefill is causal.
     """
     import numpy as np
 
-    from roofline_model.expected.attention.model import uses_8bit
+    from roofline_model.expected.attention.cache_formats import uses_8bit
 
     device, activation = table.texts["device"], table.text("activation_format")
     kv, output = table.text("kv_format"), table.text("output_format")
     shares_pages = np.array([SHARED_PAGES in source for source in table.text("source")])
-    members: dict[tuple[str, str, str, str, str], list[int]] = defaultdict(list)
+    # Rows that nobody measured the like of are groups of their own: what holds for one must not stop its neighbours.
+    members: dict[tuple[str, str, str, str, str, str], list[int]] = defaultdict(list)
+    sizes_of = zip(*(table.numbers[name].tolist() for name in ("q_len", "kv_len", "head_dim", "causal")), strict=True)
+    sizes_by_row = list(sizes_of)
     for i in usable_rows(table, "attention"):
-        maths = activation[i] or "BF16"
-        members[device[i], phase_of(table, i), maths, kv[i] or maths, output[i] or "BF16"].append(i)
+        query, keys, head_dim, given_causal = sizes_by_row[i]
+        maths, phase = activation[i] or "BF16", phase_of(table, i)
+        if query > keys and given_causal != 0 and phase == "prefill":
+            problems[i] = (
+                f"row {table.line_numbers[i]}: q_len {query:.0f} is more than kv_len {keys:.0f}, which a causal mask does not "
+                "allow; prefill is causal where the column is empty"
+            )
+            continue
+        why_not = unmeasured(int(query), int(keys), int(head_dim)) if query > keys or head_dim > LARGEST_HEAD else ""
+        members[
+            device[i], phase, maths, kv[i] or maths, output[i] or default_output_format(get_format(maths)).key, why_not
+        ].append(i)
     groups = []
-    for (name, phase, *formats), positions in members.items():
+    for (name, phase, *formats, why_not), positions in members.items():
         chip = find_chip(table, name, positions, problems, machines)
         if chip is None:
             continue
@@ -126,6 +152,7 @@ def attention_row_groups(
             uses_8bit(spec, phase, get_format(formats[0]), get_format(formats[1]))
         except RooflineError as error:
             problem = str(error)
+        problem = problem or why_not
         maths_key, kv_key, output_key = formats
         groups.append(
             AttentionRows(
@@ -139,11 +166,11 @@ def attention_row_groups(
 
 
 def spec_of(device: Device) -> AttentionChip:
-    """Return the chip's numbers: those that shipped constants belong to, where the chip has some of its own."""
+    """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
     from roofline_model.expected.attention.library import shipped_attention
 
     chip = AttentionChip.of(device)
-    return next((one.chip for one in shipped_attention() if one.chip.key == chip.key), chip)
+    return fitted_numbers(chip, next((one.chip for one in shipped_attention() if one.chip.key == chip.key), chip))
 
 
 def whole(values: Floats) -> NDArray[np.int64]:

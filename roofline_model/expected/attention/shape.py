@@ -16,6 +16,8 @@ _LETTERS = (
     ("batch", "B"), ("heads", "Hq"), ("kv_heads", "Hkv"), ("query", "Sq"), ("keys", "Skv"), ("head_dim", "D"),
 )  # fmt: skip
 LARGEST = 2**40
+LARGEST_HEAD = 512
+"""Largest head size that was measured; MLA's 576 runs kernels of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,18 @@ class AttentionShapes:
     def take(self, rows: IntArray) -> AttentionShapes:
         """Return the rows of an index or mask."""
         return AttentionShapes(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+def unmeasured(query: int, keys: int, head_dim: int = 1) -> str:
+    """Return why a possible call has no expected time; empty where its shape is like those that were measured."""
+    if query > keys:
+        return (
+            f"no expected attention for {query} new tokens over {keys} in the cache: only calls whose own tokens are in the "
+            "cache, too, were measured. The ideal prediction stands."
+        )
+    if head_dim > LARGEST_HEAD:
+        return f"no expected attention with D {head_dim}: heads up to {LARGEST_HEAD} were measured. The ideal prediction stands."
+    return ""
 
 
 def _whole(letter: str, values: IntArray, least: int) -> IntArray:

@@ -34,7 +34,7 @@ def shapes_of(group: AttentionRows) -> AttentionShapes:
 
 def is_8bit(group: AttentionRows) -> bool:
     """Return whether the kernel computes (prefill) or reads its cache (decode) in 8 bit."""
-    from roofline_model.expected.attention.model import uses_8bit
+    from roofline_model.expected.attention.cache_formats import uses_8bit
 
     assert group.chip is not None  # a group without one says so in `problem`
     return uses_8bit(group.chip, group.phase, get_format(group.activation_format), get_format(group.kv_format))

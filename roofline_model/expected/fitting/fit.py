@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 3
 """Fewer rows than this fix nothing."""
+MOST_MEDIAN_RATIO = 0.5
+"""Constants that miss the typical one of the very rows they were fitted to by more than this are not kept."""
+DOUBTFUL_MEAN_RATIO = 0.3
+"""A mean error of the fitted rows that a reader must know of; studies of five chips ended between 0.02 and 0.12."""
+MAX_WEIGHT = 1e6
+"""Of one row, in rows."""
 ROWS_FOR_FOLDS = 40
 """With fewer rows the folds would be too small to say anything: the interval stays the one of the starting constants."""
 
@@ -64,6 +70,8 @@ class TableFit:
     reports: tuple[FitReport, ...]
     left_out: tuple[str, ...]
     """One line for each kind of row that was not fitted, with the reason."""
+    doubts: tuple[str, ...] = ()
+    """One line for each set whose constants were kept but are far from its own rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +121,53 @@ def fit_table(
         if progress is not None:
             progress(what, done, total)
 
-    gemm, attention, reports = [], [], []
+    gemm, attention, reports, doubts = [], [], [], []
     for one in sets:
         fitted = fit_rows(one.rows)
         step(one.rows.name)
+        if problem := _useless(one.rows, fitted):
+            left_out.append(problem)
+            continue
         folds = cross_validate(one.rows, progress=step) if has_folds(one.rows, plan) else None
         report = _report(one, fitted, folds)
         reports.append(report)
+        doubts += _doubts(one.rows, report)
         if one.gemm:
             gemm.append(_fitted_gemm(one, fitted, folds, _evidence(report, plan)))
         if one.attention is not None:
             attention.append(fitted_attention(one.attention, fitted, folds, _evidence(report, plan)))
-    if not sets:
+    if not reports:
         raise InvalidValueError(
             f"{table.name}: no row can be fitted. {'; '.join(left_out[:3]) or 'It holds no measured gemm or attention.'}"
         )
-    return TableFit(tuple(gemm), tuple(attention), tuple(reports), tuple(left_out))
+    return TableFit(tuple(gemm), tuple(attention), tuple(reports), tuple(left_out), tuple(doubts))
+
+
+def _useless(rows: FitSet, fitted: FittedSet) -> str:
+    """Return why the constants of a set are not kept, "" where they are: a wrong unit or label cannot be fitted away."""
+    import numpy as np
+
+    ratios = rows.times(fitted, np.arange(len(rows))) / rows.measured_s
+    error = float(np.median(np.abs(ratios - 1)))
+    if error <= MOST_MEDIAN_RATIO:
+        return ""
+    return (
+        f"{rows.name}: {len(rows)} rows, not kept: the best constants give {np.median(ratios):.3g} times the measured time "
+        "(median). Check that time_s is in seconds and the formats and sizes are those of the kernels"
+    )
+
+
+def _doubts(rows: FitSet, report: FitReport) -> list[str]:
+    """Return what a reader must know of constants that were kept."""
+    found = []
+    mean = report.in_sample.mape_ratio
+    if mean is not None and mean > DOUBTFUL_MEAN_RATIO:
+        found.append(f"{rows.name}: constants miss the very rows they were fitted to by {mean:.0%} on average")
+    if len(set(rows.sites)) == 1:
+        found.append(
+            f"{rows.name}: all {len(rows)} rows have one N and K (or one set of heads): other shapes are a guess"
+        )
+    return found
 
 
 def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], list[str]]:
@@ -148,8 +187,8 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     for rows in attention_row_groups(table, problems):
         if _is_wanted(rows.device.key, plan):
             kept = rows.measured(table)
-            if rows.problem:
-                left_out.append(f"{len(rows.rows)} attention rows of {rows.device.key}: {rows.problem}")
+            if problem := rows.problem or rows.fit_problem:
+                left_out.append(f"{len(rows.rows)} attention rows of {rows.device.key}: {problem}")
             elif kept is not None:
                 attention[rows.device.key, rows.phase].append(kept)
     for (device, family), groups in gemm.items():
@@ -159,6 +198,9 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     if problems:
         first = problems[min(problems)]
         left_out.append(f"{len(problems)} rows that cannot be predicted; the first: {first}")
+    idle = int((table.numbers["weight"] == 0).sum())
+    if idle:
+        left_out.append(f"{idle} rows of weight 0")
     late = sum(1 for problem in table.time_problems if problem)
     if late:
         left_out.append(f"{late} rows without a usable time_s")
@@ -177,10 +219,10 @@ def _is_wanted(device: str, plan: FitPlan) -> bool:
 
 
 def _measured(table: KernelTable, group: GemmRows) -> GemmRows | None:
-    """Return the rows of a group that have a measured time, or None when there is none."""
+    """Return the rows of a group that have a measured time and count for something, or None when there is none."""
     import numpy as np
 
-    has_time = np.isfinite(table.numbers["time_s"][group.rows])
+    has_time = np.isfinite(table.numbers["time_s"][group.rows]) & ~(table.numbers["weight"][group.rows] == 0)
     if not has_time.any():
         return None
     return replace(group, **{name: getattr(group, name)[has_time] for name in ("rows", "m", "n", "k", "copies")})
@@ -191,6 +233,10 @@ def _weights(table: KernelTable) -> Floats | None:
     import numpy as np
 
     weights = table.numbers["weight"]
+    for i in np.flatnonzero(weights > MAX_WEIGHT).tolist():
+        raise InvalidValueError(
+            f"{table.name}, row {table.line_numbers[i]}: weight {weights[i]:g} is more than {MAX_WEIGHT:g}; it says for how many rows one counts"
+        )
     return None if np.isnan(weights).all() else np.where(np.isnan(weights), 1.0, weights)
 
 

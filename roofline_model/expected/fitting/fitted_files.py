@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_model.definition_text import read_definition_text
+from roofline_model.errors import DefinitionError
 from roofline_model.expected.attention.constants import FittedAttention
 from roofline_model.expected.attention.library import FILE_PREFIX, attention_text, read_attention, shipped_attention
 from roofline_model.expected.gemm.constants import FittedGemm
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
     from roofline_model.expected.fitting.fit import TableFit
 
 
+def fitted_paths(path: Path) -> tuple[Path, Path]:
+    """Return the two files that constants named `path` may be in: of products, and of attention beside it."""
+    own = path.with_name(path.name.removeprefix(FILE_PREFIX) or path.name)
+    return own, own.with_name(FILE_PREFIX + own.name)
+
+
+def is_attention_file(path: Path) -> bool:
+    """Return whether a file holds attention constants as `roofline fit` writes them."""
+    try:
+        read_attention(read_definition_text(path, "constants file", ""), str(path))
+    except DefinitionError:
+        return False
+    return True
+
+
 def fitted_texts(found: TableFit, device: str, path: Path, comment: str) -> list[tuple[Path, str]]:
     """Return (file, text) of what was fitted for one chip: `path` for products, its neighbour for attention."""
     texts = []
@@ -24,7 +40,7 @@ def fitted_texts(found: TableFit, device: str, path: Path, comment: str) -> list
         texts.append((path, constants_text(gemm, comment=comment)))
     attention = [one for one in found.attention if one.chip.key == device]
     if attention:
-        texts.append((path.with_name(FILE_PREFIX + path.name), attention_text(attention, comment=comment)))
+        texts.append((fitted_paths(path)[1], attention_text(attention, comment=comment)))
     return texts
 
 
@@ -34,9 +50,7 @@ def read_fitted(path: Path) -> tuple[tuple[FittedGemm, ...], tuple[FittedAttenti
     Raises `DefinitionError` when neither can be read.
     """
     advice = "give the file that `roofline fit -o FILE.toml` wrote"
-    if path.name.startswith(FILE_PREFIX):
-        path = path.with_name(path.name.removeprefix(FILE_PREFIX))
-    beside = path.with_name(FILE_PREFIX + path.name)
+    path, beside = fitted_paths(path)
     gemm: list[FittedGemm] = []
     attention: list[FittedAttention] = []
     if path.exists() or not beside.exists():

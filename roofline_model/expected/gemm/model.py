@@ -63,9 +63,21 @@ def expected_gemm(
     the library. Raises `InvalidValueError` for shapes that are not whole numbers from 1, `UnsupportedError` when no
     constants can be had for this chip and format.
     """
+    formats = gemm_formats(weight_format, activation_format, output_format, computes_wide=computes_wide)
+    return expected_of_formats(
+        chip, M, N, K, formats=formats, constants=constants, weight_copies=weight_copies,
+        dynamic_activation_quantization=dynamic_activation_quantization,
+    )  # fmt: skip
+
+
+def expected_of_formats(
+    chip: ChipSpec, M: ArrayLike, N: ArrayLike, K: ArrayLike, *, formats: GemmFormats,
+    constants: GemmConstants | FittedGemm | None = None, weight_copies: ArrayLike = math.inf,
+    dynamic_activation_quantization: bool = False,
+) -> ExpectedBatch:  # fmt: skip
+    """Return the same where kernel family and bytes are known already; `expected_gemm` says what is what."""
     import numpy as np
 
-    formats = gemm_formats(weight_format, activation_format, output_format, computes_wide=computes_wide)
     fitted = constants if isinstance(constants, FittedGemm) else None
     if constants is None:
         fitted = find_gemm(chip, formats.family)

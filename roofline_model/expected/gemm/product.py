@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from roofline_model.expected.batch import NORM_PARTS, ExpectedBatch
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
 from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.reached_rate import with_published_rate
 from roofline_model.expected.gemm.rotation import COLD, HOT
 from roofline_model.expected.measured_here import with_measured_bandwidth
 from roofline_model.hardware import Device
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
-    from roofline_model.expected.batch import ExpectedBatch
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class ProductModel:
     output: str
     computes_wide: bool
     """Whether the chip has no unit for the pair, so that both operands are widened to 16 bit."""
+    wide_fitted: FittedGemm | None = None
+    """Constants of 16-bit products, the limit where both operands are widened; None where they are not."""
 
     @classmethod
     def of(cls, device: Device, *, weight: str, activation: str, output: str) -> ProductModel:
@@ -40,17 +45,65 @@ class ProductModel:
         if computes_wide:
             formats = gemm_formats(weight, activation, output, computes_wide=True)
         chip = ChipSpec.of(device, formats.compute_format)
-        fitted = with_measured_bandwidth(find_gemm(chip, formats.family), device)
-        return cls(chip, formats, fitted, weight, activation, output, computes_wide)
+        fitted = with_published_rate(find_gemm(chip, formats.family), device, formats)
+        fitted = with_measured_bandwidth(fitted, device)
+        wide = None
+        if computes_wide:
+            plain = gemm_formats(formats.compute_format, formats.compute_format, output)
+            wide = with_measured_bandwidth(with_published_rate(find_gemm(chip, plain.family), device, plain), device)
+        return cls(chip, formats, fitted, weight, activation, output, computes_wide, wide)
 
     def expected(
         self, M: ArrayLike, N: ArrayLike, K: ArrayLike, *, cache: str = "cold", quantizes_activations: bool = False
     ) -> ExpectedBatch:
         """Return the expected times of the broadcast shapes; `cache="warm"`: the weights are found in the L2."""
-        from roofline_model.expected.gemm.model import expected_gemm
+        from roofline_model.expected.gemm.model import expected_of_formats
 
-        return expected_gemm(
-            self.chip, M, N, K, weight_format=self.weight, activation_format=self.activation, output_format=self.output,
-            dynamic_activation_quantization=quantizes_activations, weight_copies=HOT if cache == "warm" else COLD,
-            computes_wide=self.computes_wide, constants=self.fitted,
+        copies = HOT if cache == "warm" else COLD
+        found = expected_of_formats(
+            self.chip, M, N, K, formats=self.formats, constants=self.fitted, weight_copies=copies,
+            dynamic_activation_quantization=quantizes_activations,
         )  # fmt: skip
+        if self.wide_fitted is None:
+            return found
+        plain = gemm_formats(self.formats.compute_format, self.formats.compute_format, self.output)
+        narrow = replace(
+            plain,
+            weight_bytes_per_element=self.formats.weight_bytes_per_element,
+            activation_bytes_per_element=self.formats.activation_bytes_per_element,
+        )
+        wide_batch, narrow_batch = (
+            expected_of_formats(self.chip, M, N, K, formats=one, constants=self.wide_fitted, weight_copies=copies)
+            for one in (plain, narrow)
+        )
+        return _no_faster(found, _with_dram(wide_batch, narrow_batch.parts["dram"]))
+
+
+def _with_dram(batch: ExpectedBatch, dram_s: Floats) -> Floats:
+    """Return the times of a batch whose DRAM term is at most `dram_s`, the terms beside it as they are."""
+    import numpy as np
+
+    order, before = batch.norm_order, batch.parts["dram"]
+    powers = sum(value**order for name, value in batch.parts.items() if name in NORM_PARTS)
+    beside = sum(value for name, value in batch.parts.items() if name not in NORM_PARTS)
+    left = np.maximum(powers - before**order + np.minimum(before, dram_s) ** order, 0.0) / powers
+    result: Floats = beside + (batch.time_s - beside) * left ** (1.0 / order)
+    return result
+
+
+def _no_faster(found: ExpectedBatch, limit_s: Floats) -> ExpectedBatch:
+    """Return the times raised to `limit_s`, intervals by the same factor; what is added counts as the library's.
+
+    Two widened operands were never measured together, and the library of another kernel (narrow weights) must not make
+    them faster than the 16-bit product that fetches fewer bytes.
+    """
+    import numpy as np
+
+    time_s = np.maximum(found.time_s, limit_s)
+    factor = time_s / found.time_s
+    library = found.parts.get("library", 0.0) + (time_s - found.time_s)
+    note = "not faster than the 16-bit product but for its smaller DRAM traffic" if bool((factor > 1).any()) else ""
+    return replace(
+        found, time_s=time_s, low_s=found.low_s * factor, high_s=found.high_s * factor,
+        parts={**found.parts, "library": library}, confidence="; ".join(filter(None, [found.confidence, note])),
+    )  # fmt: skip

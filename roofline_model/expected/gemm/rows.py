@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.errors import RooflineError
 from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
 from roofline_model.expected.gemm.library import shipped_gemm
@@ -126,10 +126,10 @@ def _group(
 
 
 def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
-    """Return the chip's numbers: those that shipped constants belong to, where the chip has some of its own."""
+    """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
     chip = ChipSpec.of(device, formats.compute_format)
     own = (one.chip for one in shipped_gemm() if one.chip.key == chip.key and one.family == formats.family)
-    return next(own, chip)
+    return fitted_numbers(chip, next(own, chip))
 
 
 def _copies(chip: ChipSpec | None, formats: GemmFormats, n: Floats, k: Floats, given: Floats) -> Floats:

@@ -136,6 +136,9 @@ def _anchored(
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
         values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
     note = f"{found.note}; relative to this chip's {anchor.family}"
+    if "launch_s" in values:
+        # Why a small product may be slower with narrow weights: it was on both chips that were measured (docs/validation.md).
+        note += f", a launch of {values['launch_s'] / own.constants.launch_s:.1f} of its own as on those chips"
     return replace(found, constants=replace(found.constants, **values), note=note), steps
 
 

@@ -11,8 +11,10 @@ import csv
 import hashlib
 import io
 import math
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,8 @@ SIZE_COLUMNS = (
 )  # fmt: skip
 COUNT_COLUMNS = ("context",)
 """Sizes that may be 0: a pass with nothing in its cache."""
-NUMBER_COLUMNS = ("time_s", "weight_bytes", "bytes", "weight_copies")
+TIME_COLUMNS = ("time_s",)
+NUMBER_COLUMNS = ("weight_bytes", "bytes", "weight_copies")
 ASIDE_COLUMNS = ("power_w", "energy_j", "clock_hz", "weight")
 """Numbers that no prediction needs: one that cannot be read counts as empty. `weight` is what a row counts in a fit."""
 FLAG_COLUMNS = ("causal", "dynamic_activation_quantization")
@@ -37,6 +40,10 @@ FORMAT_COLUMNS = ("weight_format", "activation_format", "kv_format", "output_for
 REQUIRED_COLUMNS = ("device", "op")
 OPS = ("gemm", "attention", "model", "copy")
 PHASES = ("decode", "prefill")
+MIN_TIME_S, MAX_TIME_S = 1e-12, 1e9
+"""No kernel is shorter than a clock or longer than decades: other times are slips of a unit."""
+MAX_NUMBER = 1e18
+"""The same for bytes and counts; far from where their products leave float64."""
 
 _ALIASES = {"gemv": "gemm"}
 _EMPTY = frozenset({"", "none", "null", "na", "<na>"})
@@ -91,7 +98,14 @@ class KernelTable:
 
     def text(self, column: str) -> tuple[str, ...]:
         """Return a text column, "" everywhere when the table has none of that name."""
-        return self.texts.get(column, ("",) * len(self))
+        found = self.texts.get(column)
+        return _blank(len(self)) if found is None else found
+
+
+@lru_cache(maxsize=2)
+def _blank(count: int) -> tuple[str, ...]:
+    """Return an empty column; remembered, because it is asked for once per row."""
+    return ("",) * count
 
 
 def read_kernel_table(path: str | Path) -> KernelTable:
@@ -102,6 +116,11 @@ def read_kernel_table(path: str | Path) -> KernelTable:
     """
     file = Path(path)
     try:
+        # Looked at before it is opened: a FIFO may never answer, a device never end.
+        mode = file.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise InvalidValueError(f"kernel table {_cut(str(file))} is {kind}; give the path of a CSV file")
         raw = file.read_bytes()
     except OSError as error:
         raise InvalidValueError(
@@ -114,7 +133,8 @@ def read_kernel_table(path: str | Path) -> KernelTable:
     _check_header(file, header)
     if not rows:
         raise InvalidValueError(f"kernel table {_cut(str(file))} has a header but no row; nothing can be compared")
-    return _typed(file.name, hashlib.sha256(raw).hexdigest(), header, rows, lines)
+    # The name goes into files and messages, which bytes that are no text would stop.
+    return _typed(_cut(file.name), hashlib.sha256(raw).hexdigest(), header, rows, lines)
 
 
 def _csv_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[int]]:
@@ -231,6 +251,7 @@ def _typed(
     kinds = (
         (SIZE_COLUMNS, _size),
         (COUNT_COLUMNS, _count),
+        (TIME_COLUMNS, _seconds),
         (NUMBER_COLUMNS, _positive),
         (FLAG_COLUMNS, _flag),
         (ASIDE_COLUMNS, _aside),
@@ -288,8 +309,10 @@ def _check_attention(rows: _Rows, numbers: Mapping[str, Any], phase: str, i: int
     heads, kv_heads, q_len, kv_len = (int(numbers[name][i]) for name in ("heads", "kv_heads", "q_len", "kv_len"))
     if heads % kv_heads:
         rows.refuse(i, f"heads {heads} is not a multiple of kv_heads {kv_heads}")
-    elif numbers["causal"][i] == 1 and q_len > kv_len:
+    elif q_len > kv_len and numbers["causal"][i] == 1:
         rows.refuse(i, f"q_len {q_len} is more than kv_len {kv_len}, which a causal mask does not allow")
+    elif q_len > kv_len and not math.isnan(numbers["window"][i]):
+        rows.refuse(i, f"q_len {q_len} is more than kv_len {kv_len}, which a window does not allow")
     elif phase == "decode" and q_len > 64:
         rows.refuse(i, f"phase is decode but q_len is {q_len}; decode has q_len 1 (a few for speculation)")
 
@@ -298,7 +321,7 @@ def _size(text: str) -> float:
     if text.lower() in _EMPTY or text.lower() == "nan":
         return math.nan
     try:
-        value = float(text)
+        value = _decimal(text)
     except ValueError:
         raise ValueError(f"must be a whole number, got {_quoted(text)}") from None
     # 4096.0 is how pandas writes a whole number in a column with empty cells.
@@ -315,17 +338,33 @@ def _positive(text: str) -> float:
     if text.lower() in _EMPTY:
         return math.nan
     try:
-        value = float(text)
+        value = _decimal(text)
     except ValueError:
         raise ValueError(f"must be a positive number, got {_quoted(text)}") from None
     if not math.isfinite(value) or value <= 0:
         raise ValueError(f"must be a positive number, got {_quoted(text)}")
+    if value > MAX_NUMBER:
+        raise ValueError(f"must be a positive number of at most {MAX_NUMBER:g}, got {_quoted(text)}")
     return value
+
+
+def _seconds(text: str) -> float:
+    value = _positive(text)
+    if not (math.isnan(value) or MIN_TIME_S <= value <= MAX_TIME_S):
+        raise ValueError(f"must be seconds from {MIN_TIME_S:g} to {MAX_TIME_S:g}, got {_quoted(text)}")
+    return value
+
+
+def _decimal(text: str) -> float:
+    """Return a number written in ASCII; Python also reads other scripts' digits and 1_000, which no exporter writes."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return float(text)
 
 
 def _aside(text: str) -> float:
     try:
-        value = float(text)
+        value = _decimal(text)
     except ValueError:
         return math.nan
     return value if math.isfinite(value) and value >= 0 else math.nan

@@ -16,6 +16,7 @@ from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.reached_rate import with_published_rate
 from roofline_model.expected.gemm.rows import GemmRows, expected_of_group, gemm_row_groups
 from roofline_model.expected.measured_here import with_measured_bandwidth
 from roofline_model.expected.tables.kernel_labels import formats_label, phase_of
@@ -143,6 +144,8 @@ def _predict_gemm(columns: _Columns, group: GemmRows, known: KnownConstants) -> 
             columns.refuse(group.rows, group.problem)
             return
         found = find_gemm(group.chip, group.formats.family, known.gemm)
+        if known.gemm is None:
+            found = with_published_rate(found, group.device, group.formats)
         batch = expected_of_group(group, with_measured_bandwidth(found, group.device))
     except RooflineError as error:
         columns.refuse(group.rows, str(error))

@@ -134,6 +134,7 @@ def test_an_unknown_architecture_names_the_known_ones() -> None:
     ("name", "changes", "words"),
     [
         ("gpt-oss-20b", {"layer_types": ["linear_attention"] * 24}, "layer_types holds 'linear_attention'"),
+        ("gpt-oss-20b", {"layer_types": [[]] * 24}, "layer_types holds []"),
         ("qwen3-30b-a3b", {"decoder_sparse_step": 2}, "decoder_sparse_step = 2"),
         ("qwen3-30b-a3b", {"mlp_only_layers": [3]}, "mlp_only_layers [3]"),
         ("deepseek-v3", {"moe_layer_freq": 2}, "moe_layer_freq = 2"),
@@ -272,3 +273,9 @@ def test_any_value_in_any_field_is_a_shape_or_one_line(data: st.DataObject, name
         message = str(error)
     assert "\n" not in message
     assert len(message) < 1000
+
+
+def test_a_name_of_any_length_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIGS["gpt-oss-20b"], "_name_or_path": "n" * 900_000}), encoding="utf-8")
+    assert len(read_config(file).name) < 300

@@ -323,3 +323,17 @@ def test_a_name_or_a_path_counts_like_its_shape(tmp_path: Path) -> None:
         assert kv_bytes_per_token(model, kv="FP16") == 131_072
     with pytest.raises(UnknownNameError, match="unknown model 'llama-3-9b'"):
         parameter_counts("llama-3-9b")
+
+
+def test_a_pattern_of_very_many_layers_takes_no_time():
+    letters = "W" * 100_000 + "F"  # trying every length would take minutes
+    assert smallest_pattern(letters) == letters
+    assert smallest_pattern("WWF" * 50_000) == "WWF"
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_no_folder(name, tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidValueError, match="the name of the model is empty"):
+        get_model(name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
-from roofline_model import create_custom_asic
+from roofline_model import create_custom_asic, get_hardware
 from roofline_model.flash.flash_attention import FlashAttentionConfig, FlashAttentionPrediction, FlashAttentionRoofline
 from roofline_model.ops.attention_ops import attention
 
@@ -67,11 +68,27 @@ def test_operands_are_those_of_the_operator() -> None:
 
 def test_fa1_sends_the_output_through_memory() -> None:
     found = predicted("a100", "fa1", (8, 16, 16, 4096, 4096, 128))
-    # 32 blocks of 128 keys: after the first, each reads Q (2 bytes) again and reads and writes O (4 + 4 bytes).
-    assert dict(found.traffic_bytes)["output_round_trips"] == 31 * 8 * 16 * 4096 * 128 * (2 + 8)
+    # 32 blocks of 128 keys: after the first, each reads Q (2 bytes) again and reads and writes O (4 + 4 bytes). 108 blocks in
+    # work hold 4096 / splits rows of 768 bytes each; what 0.7 of the 40 MiB of L2 holds of them does not go to memory.
+    rows_bytes = 108 * 4096 / found.split_count * 128 * (2 + 4)
+    missed = 1 - 0.7 * get_hardware("a100").last_level_cache.capacity_bytes / rows_bytes
+    assert 0.5 < missed < 1
+    trips = 31 * 8 * 16 * 4096 * 128 * (2 + 8) * missed
+    assert dict(found.traffic_bytes)["output_round_trips"] == pytest.approx(trips)
     assert found.dram_bytes > 20 * predicted("a100", "fa2", (8, 16, 16, 4096, 4096, 128)).dram_bytes
     # Short rows stay in L2: 108 blocks x 512 rows x 768 bytes = 42 MB do not, 64 tokens do.
     assert "output_round_trips" not in dict(predicted("a100", "fa1", (8, 16, 16, 64, 4096, 128)).traffic_bytes)
+
+
+def test_fa1_has_no_cliff_where_its_rows_outgrow_the_cache() -> None:
+    # An RTX 4090 has more of everything than an L4; its 128 blocks hold more rows than its L2, the L4's 58 do not.
+    shape = (1, 32, 8, 4096, 4096, 128)
+    assert "output_round_trips" not in dict(predicted("l4", "fa1", shape).traffic_bytes)
+    assert predicted("rtx-4090", "fa1", shape).time_s < predicted("l4", "fa1", shape).time_s
+    # Ever longer prompts reach memory little by little: no step of more than the work's own growth.
+    moved = [predicted("rtx-4090", "fa1", (4, 32, 32, length, length, 128)) for length in range(128, 2049, 128)]
+    share = [one.dram_bytes / one.flops for one in moved]
+    assert all(after < before + 0.25 * max(share) for before, after in itertools.pairwise(share))
 
 
 def test_fa1_repeats_keys_for_grouped_heads() -> None:

@@ -98,6 +98,19 @@ def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:
     assert formats == {"fa1": "FP16", "fa2": "FP16", "fa3": "FP8_E4M3", "fa4": "FP8_E4M3"}
     same = {found.compute_format for found in compare_fa_versions(1, 32, 4096, 128, "b10", precision="BF16").values()}
     assert same == {"BF16"}
+
+
+def test_a_comparison_across_formats_says_so_and_one_in_a_single_format_does_not() -> None:
+    mixed = compare_fa_versions(1, 32, 4096, 128, "h100")
+    assert any("fa1 and fa2 in 16 bit" in note for note in mixed["fa3"].notes)
+    assert not any("16 bit: each" in note for name in ("fa1", "fa2", "fa4") for note in mixed[name].notes)
+    same = compare_fa_versions(1, 32, 4096, 128, "h100", precision="FP16")
+    assert not any("each version at its best" in note for found in same.values() for note in found.notes)
+    rows = {row["version"]: row for row in compare_fa_rows(1, 32, 4096, 128, "h100")}
+    assert rows["fa3"]["notes"] == list(mixed["fa3"].notes)
+
+
+def test_decode_may_have_a_narrow_cache_in_any_version() -> None:
     decode = compare_fa_versions(4, 32, 8192, 128, "h100", seq_len_q=1, num_kv_heads=8, kv_cache_precision="NVFP4")
     assert decode["fa3"].bottleneck == "memory"
     assert decode["fa3"].shape.kv_heads == 8

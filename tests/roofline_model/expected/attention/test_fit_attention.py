@@ -20,6 +20,7 @@ from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.rows import attention_row_groups
 from roofline_model.expected.attention.work import JoinedRows
 from roofline_model.expected.fitting.cross_validation import cross_validate
+from roofline_model.expected.fitting.fit import FitPlan, planned_sets
 from roofline_model.expected.fitting.fit_set import fit_rows
 from roofline_model.expected.gemm.constants import Evidence
 from roofline_model.expected.tables.table import read_kernel_table
@@ -166,10 +167,22 @@ def test_shared_pages_of_one_old_collector_read_half_the_cache(tmp_path):
 
 def test_formats_without_measured_kernels_say_so(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text(HEADER + "\nl40s,attention,decode,64,1,8192,32,8,128,False,,BF16,INT4,1e-3,lab\n", encoding="utf-8")
+    path.write_text(HEADER + "\nl40s,attention,decode,64,1,8192,32,8,128,False,,BF16,FP32,1e-3,lab\n", encoding="utf-8")
     (group,) = attention_row_groups(read_kernel_table(path), {})
-    with pytest.raises(UnsupportedError, match="INT4 cache"):
+    with pytest.raises(UnsupportedError, match="FP32 cache"):
         group.expected()
+
+
+def test_a_cache_narrower_than_8_bit_is_predicted_but_fits_nothing(tmp_path):
+    path = tmp_path / "t.csv"
+    row = "l40s,attention,decode,64,1,8192,32,8,128,False,,BF16,INT4,1e-3,lab"
+    path.write_text("\n".join([HEADER, *[row] * 40]) + "\n", encoding="utf-8")
+    table = read_kernel_table(path)
+    (group,) = attention_row_groups(table, {})
+    assert group.expected().provenance == "transferred-format"
+    sets, left_out = planned_sets(table, FitPlan("2026-11-21", "lab"))
+    assert not sets
+    assert "INT4 caches borrow" in left_out[0]
 
 
 def test_many_rows_teach_a_surface_what_the_formulas_cannot_say(tmp_path):

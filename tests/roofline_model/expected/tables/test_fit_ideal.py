@@ -31,15 +31,15 @@ def test_products(m, n, k, pair, chip):
 
 @settings(max_examples=80)
 @given(
-    st.integers(1, 64), st.integers(1, 8), st.integers(1, 16), st.integers(1, 3000), st.integers(0, 5000),
+    st.integers(1, 64), st.integers(1, 8), st.integers(1, 16), st.integers(1, 3000), st.integers(-20, 5000) | st.integers(0, 10**9 - 3000),
     st.sampled_from([64, 128, 256]), st.booleans(), st.none() | st.integers(1, 4000),
-    st.sampled_from([("BF16", "BF16"), ("BF16", "FP8"), ("FP8", "FP8")]),
+    st.sampled_from([("BF16", "BF16"), ("BF16", "FP8"), ("FP8", "FP8"), ("FP8", "BF16")]),
 )  # fmt: skip
 def test_attention(batch, kv_heads, group, q_len, before, dim, causal, window, formats):
     activation, kv = formats
-    kv_len = q_len + before
-    if window is not None and not causal:
-        return  # a window without a mask is counted by each operator in its own way
+    kv_len = max(1, q_len + before)
+    if q_len > kv_len:
+        causal, window = False, None  # the only call that has fewer keys than queries
     work = attention(
         batch, kv_heads * group, kv_heads, q_len, kv_len, dim, q=activation, kv=kv, o="BF16", causal=causal, window=window
     )  # fmt: skip
@@ -49,4 +49,4 @@ def test_attention(batch, kv_heads, group, q_len, before, dim, causal, window, f
         get_hardware("h100-sxm"), *numbers, causal=np.array([float(causal)]),
         window=np.array([np.nan if window is None else float(window)]), activation=activation, kv=kv, output="BF16",
     )  # fmt: skip
-    assert found[0] == pytest.approx(expected, rel=1e-3)
+    assert found[0] == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,50 @@
+"""The best matrix product that somebody has published for a chip, and where it beats the rated peak.
+
+A peak belongs to a clock. A board whose real clock exceeds the rated one (RTX 5090: 245.8 of 209.5 TFLOP/s in BF16) is
+faster than its own ideal time: the ideal keeps the rated peak and says so.
+"""
+
+from __future__ import annotations
+
+from roofline_model.formats import get_format
+from roofline_model.hardware import Device, Quantity
+
+
+def published_rate(device: Device, format_key: str) -> Quantity | None:
+    """Return the best product published for the chip in a format, or in one that the same unit multiplies; None: nothing.
+
+    The same unit: as wide, of the same kind, both or neither in blocks with scales, at the same dense peak (BF16 and FP16).
+    Raises `UnsupportedError` for a format that the chip cannot compute in.
+    """
+    path = device.path(format_key)
+    if path.kind != "native":
+        return None
+    if path.achieved is not None:
+        return path.achieved
+    asked = get_format(format_key)
+    for key, other in device.paths.items():
+        fmt = get_format(key)
+        is_same = (fmt.element_bits, fmt.kind, bool(fmt.scales)) == (asked.element_bits, asked.kind, bool(asked.scales))
+        if other.achieved is not None and other.kind == "native" and is_same and other.dense.value == path.dense.value:
+            return other.achieved
+    return None
+
+
+def published_over_peak(device: Device, format_key: str) -> float:
+    """Return the published rate over the dense peak of the unit that computes, where it is higher; else 1."""
+    path = device.path(format_key)
+    best = published_rate(device, path.compute_format)
+    return 1.0 if best is None else max(1.0, best.value / path.dense.value)
+
+
+def over_peak_note(device: Device, format_key: str) -> str:
+    """Return what to say of a peak that has been beaten; empty where none was."""
+    path = device.path(format_key)
+    best = published_rate(device, path.compute_format)
+    if best is None or best.value <= path.dense.value:
+        return ""
+    clock = "" if path.dense.clock_hz is None else f" at {path.dense.clock_hz / 1e6:.0f} MHz"
+    return (
+        f"{path.compute_format} products of {best.value / 1e12:.4g} TFLOP/s were published for {device.key}, above this peak of "
+        f"{path.dense.value / 1e12:.4g}{clock}: real clocks exceed the rated one, so the compute time can be beaten"
+    )

@@ -1,0 +1,77 @@
+"""Caches that nobody measured borrow the FP8 cache's kernel: its clocks, their bytes, a wider interval, and a note."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from roofline_model.expected.attention.cache_formats import NARROW_HALF_WIDTH
+from roofline_model.expected.predict import predict_expected
+from roofline_model.ops.attention_ops import attention
+
+
+def found(chip, kv, *, q="BF16", new=1, context=8192, batch=16):
+    work = attention(batch, 32, 8, new, context, 128, q=q, kv=kv, causal=new > 1)
+    return predict_expected(work, chip)
+
+
+@pytest.mark.parametrize("chip", ["gb10", "h100-sxm", "b200"])
+@pytest.mark.parametrize("kv", ["NVFP4", "INT4", "MXFP4"])
+def test_a_narrow_cache_is_no_slower_than_fp8_nor_faster_than_its_bytes(chip, kv):
+    eight, narrow = found(chip, "FP8"), found(chip, kv)
+    bits = {"NVFP4": 4.5, "INT4": 4 + 16 / 128, "MXFP4": 4.25}[kv]
+    assert bits / 8 * eight.time_s < narrow.time_s < eight.time_s
+    terms = {name: dict(one.terms) for name, one in (("eight", eight), ("narrow", narrow))}
+    assert terms["narrow"]["launch"] == terms["eight"]["launch"]
+    assert terms["narrow"]["latency"] == terms["eight"]["latency"]
+    assert terms["narrow"]["dram"] < 0.7 * terms["eight"]["dram"]
+    assert narrow.provenance == "transferred-format" != eight.provenance
+    assert any(f"{kv} caches were not measured" in note for note in narrow.notes)
+
+
+@pytest.mark.parametrize(("new", "phase"), [(1, "decode"), (2048, "prefill")])
+def test_the_interval_is_wider_by_the_way_from_16_to_8_bit(new, phase):
+    context = 8192 if new == 1 else new
+    eight, narrow = (found("h100-sxm", kv, new=new, context=context) for kv in ("FP8", "NVFP4"))
+    for side in ("low_s", "high_s"):
+        own, wide = (abs(math.log(getattr(one, side) / one.time_s)) for one in (eight, narrow))
+        assert wide == pytest.approx(math.hypot(own, NARROW_HALF_WIDTH[phase]), rel=0.05)
+
+
+def test_a_short_cache_costs_what_the_launch_costs():
+    eight, narrow = (found("gb10", kv, context=16, batch=1) for kv in ("FP8", "NVFP4"))
+    assert narrow.time_s == pytest.approx(eight.time_s, rel=0.02)
+
+
+def test_prefill_reads_fewer_bytes_at_the_same_arithmetic():
+    eight, narrow = (dict(found("gb10", kv, new=4096, context=4096).terms) for kv in ("FP8", "NVFP4"))
+    assert narrow["tensor"] == eight["tensor"]
+    assert narrow["append"] < eight["append"]
+
+
+def test_notes_say_in_what_the_measured_kernels_compute():
+    def notes(**call):
+        return " ".join(found("h100-sxm", "FP8", **call).notes)
+
+    assert "computes in FP8 as soon as the cache is" in notes(new=1024, context=1024)
+    assert "computes in FP8" not in notes(q="FP8", new=1024, context=1024)
+    assert "decode with FP8_E4M3 queries was not measured" in notes(q="FP8")
+    assert "was not measured" not in notes()
+
+
+def test_an_integer_cache_of_8_bit_is_not_an_fp8_one():
+    eight, whole = found("gb10", "FP8"), found("gb10", "INT8")
+    assert whole.time_s == eight.time_s
+    assert whole.provenance == "transferred-format"
+    assert whole.high_s > eight.high_s
+
+
+def test_a_chip_without_8_bit_constants_reads_a_narrow_cache_with_its_16_bit_kernel():
+    wide, eight, narrow = (found("a100-sxm-80gb", kv) for kv in ("BF16", "FP8", "NVFP4"))
+    assert wide.time_s / 2 < eight.time_s < wide.time_s
+    assert 4.5 / 16 * wide.time_s < narrow.time_s < eight.time_s
+    assert dict(wide.terms)["latency"] == dict(eight.terms)["latency"] == dict(narrow.terms)["latency"]
+    assert eight.provenance == narrow.provenance == "transferred-format"
+    assert any("the 16-bit cache's kernel" in note for note in eight.notes)
+    assert wide.high_s / wide.time_s < eight.high_s / eight.time_s < narrow.high_s / narrow.time_s

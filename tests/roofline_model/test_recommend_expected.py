@@ -1,0 +1,149 @@
+"""The recommendation by expected times: the seam gives them, the ranking goes by them, and nothing is mixed in silence."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
+from roofline_model.auto_quantize import TimeEstimate, recommend_quantization
+from roofline_model.case import Case
+from roofline_model.expected.case_times import expected_times
+from roofline_model.expected.predict import predict_expected
+from roofline_model.machine_constants import Calibration, Constant
+from roofline_model.ops.attention_ops import attention
+from roofline_model.recommendation import Candidate, Recommendation
+
+DECODE, PREFILL = (1, 4096, 4096), (2048, 4096, 4096)
+MODELLED = [device.key for device in list_hardware() if device.key not in ("b10", "mi300x")]
+
+
+def by_precision(found: Recommendation) -> dict[str, Candidate]:
+    return {candidate.precision: candidate for candidate in found.candidates}
+
+
+def expected(chip: str, *shape: int, **options) -> Recommendation:
+    device = get_hardware(chip)
+    return recommend_quantization(device, *shape, times=expected_times(device), **options)
+
+
+def test_the_ranking_agrees_with_the_expected_predictions():
+    # The ideals promise 3.8x for INT4 weights; the kernels of this chip make FP8 on both sides the fastest.
+    found, chip = expected("h100", *DECODE), get_hardware("h100")
+    assert recommend_quantization(chip, *DECODE).precision == "INT4"
+    assert found.precision == "FP8_E4M3"
+    fp8, fp16 = (predict_expected(gemm(*DECODE, a=name, c="FP16"), chip) for name in ("FP8", "FP16"))
+    assert (found.best.time_s, found.best.low_s, found.best.high_s) == (fp8.time_s, fp8.low_s, fp8.high_s)
+    assert found.best.time_provenance == fp8.provenance == "fitted"
+    assert found.speedup == fp16.time_s / fp8.time_s
+    int4 = by_precision(found)["INT4"]
+    assert int4.ideal_speedup == pytest.approx(3.8, abs=0.05)
+    assert int4.speedup < 1.5 < found.speedup < found.best.ideal_speedup
+
+
+def test_the_reason_says_that_expected_times_were_used_and_what_the_ideals_would_give():
+    found = expected("h100", *DECODE)
+    assert "in FP16, where the ideals would give 2.0x" in found.reason
+    assert f"expected {found.best.time_s * 1e6:.4g} µs against" in found.reason
+    ideal = recommend_quantization("h100", *DECODE)
+    assert "expected" not in ideal.reason
+    assert all(one.time_source == "ideal" and one.speedup == one.ideal_speedup for one in ideal.candidates)
+    assert all(one.low_s is None and not one.time_provenance for one in ideal.candidates)
+
+
+def test_staying_is_said_with_the_times_it_rests_on():
+    def times(case: Case) -> TimeEstimate | None:
+        return TimeEstimate({"FP16": 100e-6, "INT8": 120e-6}[dict(case.formats)["b"]], "expected")
+
+    found = recommend_quantization("gb10", *PREFILL, formats=["INT8"], times=times)
+    assert (
+        found.reason
+        == "stay at FP16: no candidate is more than 1 % faster by expected times (the nearest, INT8: -16.7 %)"
+    )
+    assert by_precision(found)["INT8"].ideal_speedup == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [DECODE, PREFILL, (8192, 4096, 4096)])
+@pytest.mark.parametrize("chip", ["b10", "mi300x"])
+def test_a_chip_without_expected_times_keeps_its_ideal_ranking(chip: str, shape: tuple[int, int, int]):
+    assert expected(chip, *shape) == recommend_quantization(chip, *shape)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(MODELLED), st.integers(1, 8192), st.integers(16, 8192), st.integers(16, 8192))
+def test_laws_of_the_ranking_by_expected_times(chip: str, m: int, n: int, k: int):
+    found = expected(chip, m, n, k)
+    assert {one.time_source for one in found.candidates} == {"expected"}
+    assert found.notes == ()
+    places = [one.precision for one in found.candidates]
+    middle = places.index(found.baseline.precision)
+    for place, one in enumerate(found.candidates):
+        assert one.low_s <= one.time_s <= one.high_s
+        assert one.speedup == pytest.approx(found.baseline.time_s / one.time_s)
+        assert one.ideal_speedup == pytest.approx(found.baseline.ideal_s / one.ideal_s)
+        assert (one.speedup > 1.01) == (place < middle) or one is found.baseline
+    for half in (found.candidates[:middle], found.candidates[middle + 1 :]):
+        assert all(first.time_s <= second.time_s * 1.0101 for first, second in itertools.pairwise(half))
+
+
+# --- candidates without an expected time
+
+
+def without(chip: str, *formats: str):
+    times = expected_times(get_hardware(chip))
+
+    def some(case: Case) -> TimeEstimate | None:
+        return None if dict(case.formats)["b"] in formats else times(case)
+
+    return some
+
+
+def test_an_ideal_time_does_not_beat_expected_ones_and_is_named():
+    found = recommend_quantization("h100", *DECODE, times=without("h100", "INT4", "NVFP4"))
+    assert [one.precision for one in found.candidates][-2:] == ["INT4", "NVFP4"]  # 2.6 µs ideal, behind 16 µs expected
+    assert found.precision == "FP8_E4M3"
+    (note,) = found.notes
+    assert "ideal: NVFP4, INT4" in note
+    assert "so it ranks behind expected ones" in note
+
+
+def test_when_nothing_can_be_compared_the_answer_is_to_stay():
+    found = recommend_quantization("h100", *DECODE, formats=["INT4"], times=without("h100", "INT4"))
+    assert found.reason == "stay at FP16: no other candidate has an expected time to compare with"
+
+
+# --- the seam
+
+
+def test_the_seam_answers_for_products_only_and_in_their_cache_state():
+    chip = get_hardware("rtx-pro-6000")
+    times = expected_times(chip)
+    assert times(attention(1, 8, 8, 1, 128, 64).case("*", cache="cold")) is None
+    work = gemm(16, 2048, 2048, a="BF16")
+    cold, warm = (times(work.case("*", cache=state)) for state in ("cold", "warm"))
+    assert cold.source == warm.source == "expected"
+    assert warm.time_s < cold.time_s
+
+
+def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
+    def constant(unit: str, value: float) -> Constant:
+        return Constant(unit, value * 1.2, value, value * 0.8, 0.1, 20)
+
+    known = Calibration(
+        measured_at="2026-11-21T12:00:00+00:00", subject="Test CPU", kind="cpu",
+        dram={mix: constant("B/s", 40e9) for mix in ("read", "copy", "triad", "write")},
+        peaks={"FP32": constant("FLOP/s", 160e9), "BF16": constant("FLOP/s", 320e9)},
+        floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20), "fork-join": Constant("s", 3e-6, 4e-6, 8e-6, 0.1, 20)},
+        conditions={"torch": "2.13.0"}, fingerprint="0123456789abcdef",
+    )  # fmt: skip
+    bare = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
+    chip = replace(bare, calibration=known, kind="cpu")
+    work = gemm(*DECODE, a="BF16")
+    assert (
+        predict_expected(work, chip) is not None
+    )  # the ceilings' own prediction stands where one product is asked for
+    assert expected_times(chip)(work.case("*", cache="cold")) is None
