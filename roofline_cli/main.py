@@ -81,8 +81,8 @@ def installed_version() -> str:
 def run() -> None:
     """Run the command line (the console script `roofline`)."""
     # A caller that closed a stream (`>&-`) leaves None in its place; what is said there goes nowhere.
-    sys.stdout = sys.stdout or open(os.devnull, "w")
-    sys.stderr = sys.stderr or open(os.devnull, "w")
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # open as long as the process lives
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A locale without µ or × must not turn a table into a traceback.
         if hasattr(stream, "reconfigure"):

@@ -22,7 +22,7 @@ from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConf
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.chip_check import check_strategy, validate_strategy
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig
+from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig, check_number
 from roofline_model.mixed_precision.model_plan import strategy_plan
 from roofline_model.mixed_precision.operator_type import OperatorType
 from roofline_model.mixed_precision.precision_selector import AdaptiveQuantConfig
@@ -33,7 +33,14 @@ MAX_QUALITY_LOSS_PCT = 1.0
 """Default limit: what document 004 calls `<1%` passes, its `1-2%` and `2-5%` do not."""
 TIE_RATIO = 0.05
 """Times closer than this are equal: the smaller loss wins, then the smaller memory."""
-_SIZES = {"L": "layer_count", "H": "hidden_size", "nh": "query_heads", "nkv": "kv_heads", "dh": "head_dim", "dff": "ffn_size"}
+_SIZES = {
+    "L": "layer_count",
+    "H": "hidden_size",
+    "nh": "query_heads",
+    "nkv": "kv_heads",
+    "dh": "head_dim",
+    "dff": "ffn_size",
+}
 _NO_VOCABULARY = "model_config gives no vocabulary (V): embedding and output head are not counted"
 
 
@@ -130,6 +137,9 @@ class IntegratedQuantizationEngine:
         the claims. `strategies` are weighed instead of the six of document 004; the FP16 baseline always takes part.
         Raises a `RooflineError` naming the field: sizes, phase, formats the chip cannot run at all, nothing that fits.
         """
+        check_number("max_quality_loss_pct", max_quality_loss_pct, 0, 1e6)
+        for name, value in (measured_loss_pct or {}).items():
+            check_number(f"measured_loss_pct of {name}", value, -100, 1e6)
         shape, notes = _shape_of(model_config, seq_len)
         limit_bytes = self._limit_bytes(memory_limit_gb)
         configs = list(list_strategies(num_layers=shape.layer_count) if strategies is None else strategies)
@@ -148,7 +158,9 @@ class IntegratedQuantizationEngine:
             except RooflineError as error:
                 if config.name == baseline_config.name:
                     raise
-                outcomes.append(StrategyOutcome(config.name, None, None, None, _quality(config, measured_loss_pct)[1], str(error)))
+                outcomes.append(
+                    StrategyOutcome(config.name, None, None, None, _quality(config, measured_loss_pct)[1], str(error))
+                )
         weighed = self._weighed(usable, known, measured_loss_pct)
         chosen, refused = _chosen(weighed, max_quality_loss_pct, limit_bytes)
         baseline = weighed[0]
@@ -165,7 +177,11 @@ class IntegratedQuantizationEngine:
     def _limit_bytes(self, memory_limit_gb: float | None) -> float | None:
         if memory_limit_gb is None:
             return None if self.hardware.capacity is None else self.hardware.capacity.value
-        if isinstance(memory_limit_gb, bool) or not isinstance(memory_limit_gb, int | float) or not 0 < memory_limit_gb < 1e9:
+        if (
+            isinstance(memory_limit_gb, bool)
+            or not isinstance(memory_limit_gb, int | float)
+            or not 0 < memory_limit_gb < 1e9
+        ):
             raise InvalidValueError(f"memory_limit_gb must be a positive number, got {str(memory_limit_gb)[:40]!r}")
         return memory_limit_gb * 1e9
 
@@ -195,10 +211,14 @@ class IntegratedQuantizationEngine:
             _dynamic(chosen, notes) if enable_dynamic else None, AdaptiveQuantConfig() if enable_adaptive else None,
         )  # fmt: skip
         if self.hardware.is_placeholder:
-            notes.append(f"{self.hardware.key} is a placeholder chip with invented numbers; use the real chip for a decision")
+            notes.append(
+                f"{self.hardware.key} is a placeholder chip with invented numbers; use the real chip for a decision"
+            )
         decoded = check_strategy(chosen.config, self.hardware).dequantized
         if decoded:
-            notes.append(f"decoded to 16 bit before the product: {', '.join(path.label for path in decoded)}; bytes are saved, not arithmetic")
+            notes.append(
+                f"decoded to 16 bit before the product: {', '.join(path.label for path in decoded)}; bytes are saved, not arithmetic"
+            )
         return QuantizationRecommendation(
             config=config,
             mixed_precision=chosen.config,
@@ -206,7 +226,8 @@ class IntegratedQuantizationEngine:
             predicted_speedup=baseline.time_s / chosen.time_s,
             predicted_time_us=chosen.time_s * 1e6,
             baseline_time_us=baseline.time_s * 1e6,
-            memory_savings_pct=100 * (1 - (ours.weights_bytes + ours.kv_bytes) / (theirs.weights_bytes + theirs.kv_bytes)),
+            memory_savings_pct=100
+            * (1 - (ours.weights_bytes + ours.kv_bytes) / (theirs.weights_bytes + theirs.kv_bytes)),
             kv_cache_bytes=round(ours.kv_bytes),
             expected_quality_loss=chosen.quality,
             confidence=_confidence(self.hardware, chosen),
@@ -249,15 +270,15 @@ def _quality(config: MixedPrecisionConfig, measured: Mapping[str, float] | None)
     return (max(float(one) for one in numbers) if numbers else None), f"claimed: {text}"
 
 
-def _chosen(
-    weighed: list[_Weighed], max_loss_pct: float, limit_bytes: float | None
-) -> tuple[_Weighed, dict[str, str]]:
+def _chosen(weighed: list[_Weighed], max_loss_pct: float, limit_bytes: float | None) -> tuple[_Weighed, dict[str, str]]:
     """Return the strategy to take, and why each other one was not."""
     refused: dict[str, str] = {}
     for one in weighed:
         size = one.prediction.memory.total_bytes
         if limit_bytes is not None and size > limit_bytes:
-            refused[one.config.name] = f"needs {size / 1e9:.3g} GB, {(size - limit_bytes) / 1e9:.3g} GB more than there is"
+            refused[one.config.name] = (
+                f"needs {size / 1e9:.3g} GB, {(size - limit_bytes) / 1e9:.3g} GB more than there is"
+            )
         elif one.loss_pct is None:
             refused[one.config.name] = "its loss is neither measured nor claimed"
         elif one.loss_pct > max_loss_pct:
@@ -276,7 +297,7 @@ def _chosen(
     for one in left:
         if one is not chosen:
             refused[one.config.name] = (
-                f"within {TIE_RATIO:.0%} of the fastest, but it loses more or takes more memory" if one in near
+                f"as fast as the fastest within {TIE_RATIO:.0%}, but it loses more or takes more memory" if one in near
                 else f"{one.time_s / chosen.time_s:.2f} times as long as {chosen.config.name}"
             )  # fmt: skip
     return chosen, refused
@@ -306,7 +327,9 @@ def _fastest_attention(device: Device, chosen: _Weighed, notes: list[str]) -> Fl
 def _dynamic(chosen: _Weighed, notes: list[str]) -> DynamicQuantConfig | None:
     formats = chosen.config.formats(OperatorType.FFN_UP)
     if formats.activations == chosen.config.wide_precision:
-        notes.append(f"{chosen.config.name} keeps activations in {formats.activations}: there is nothing to quantise at run time")
+        notes.append(
+            f"{chosen.config.name} keeps activations in {formats.activations}: there is nothing to quantise at run time"
+        )
         return None
     return DynamicQuantConfig(precision=formats.label)
 
@@ -331,7 +354,11 @@ def _reason(chosen: _Weighed, baseline: _Weighed, outcomes: Iterable[StrategyOut
         gain = "nothing within the limits is faster than FP16"
     else:
         gain = f"{chosen.config.name} takes {format_time(chosen.time_s)}, {baseline.time_s / chosen.time_s:.2f} times as fast as FP16, loss {chosen.quality}"
-    faster = [f"{one.name} ({one.reason})" for one in outcomes if one.time_s is not None and one.reason and one.time_s < chosen.time_s]
+    faster = [
+        f"{one.name} ({one.reason})"
+        for one in outcomes
+        if one.time_s is not None and one.reason and one.time_s < chosen.time_s
+    ]
     return f"{what}; {gain}" + (f"; faster but refused: {', '.join(faster)}" if faster else "")
 
 

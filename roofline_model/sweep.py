@@ -160,7 +160,8 @@ def _chunk(
                 beaten = published_over_peak(device, compute_format(activation, weight))
                 names = ("expected_s", "expected_low_s", "expected_high_s", "binding")
                 limit_s = np.maximum(found["memory_s"], found["compute_s"] / beaten)
-                raised = floored(*(columns[name] for name in names), limit_s, found["memory_s"])
+                expected_s, low_s, high_s, binding = (columns[name] for name in names)
+                raised = floored(expected_s, low_s, high_s, binding, limit_s, found["memory_s"])
                 columns |= dict(zip(names, raised, strict=True))
         except UnsupportedError as error:
             reason = str(error)

@@ -124,7 +124,8 @@ def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
 
     monkeypatch.setattr(kernel_calibration, "time_kernels", fail)
     result = run()
-    assert result.exit_code == 2 and "--no-kernels measures the ceilings alone" in result.stderr
+    assert result.exit_code == 2
+    assert "--no-kernels measures the ceilings alone" in result.stderr
     assert calibration.cached_cpu_device(machine.find_machine()) is not None
 
 

@@ -70,10 +70,12 @@ def test_more_units_never_take_less_time_where_the_points_rise(one, other, rows)
 
 def test_a_curve_fits_only_its_own_work_and_regimes():
     known = curve({"1": [(1e6, 1e-5)]})
-    assert known.fits(product(5, 10)) and not known.fits(replace(product(5, 10), formats=("FP16",) * 3))
+    assert known.fits(product(5, 10))
+    assert not known.fits(replace(product(5, 10), formats=("FP16",) * 3))
     prefill = KernelCurve("attention-prefill", "sdpa", FORMATS, {"causal": (CurvePoint(1e6, (1e-5,)),)}, 0.1)
     size = WorkSize("attention-prefill", FORMATS, "full", 1e6)
-    assert not prefill.fits(size) and prefill.fits(replace(size, regime="causal"))
+    assert not prefill.fits(size)
+    assert prefill.fits(replace(size, regime="causal"))
 
 
 def test_works_are_sized_by_what_their_time_grows_with():
@@ -102,7 +104,8 @@ def test_the_median_of_the_last_five_looks_counts():
     for seconds in (9e-5, 1e-5, 2e-5, 3e-5, 2.5e-5, 9e-4):
         curves = kernel_curves([timed(seconds)], curves)
     looks = curves[0].points["1"][0]
-    assert looks.looks_s == (1e-5, 2e-5, 3e-5, 2.5e-5, 9e-4) and len(looks.looks_s) == MOST_LOOKS
+    assert looks.looks_s == (1e-5, 2e-5, 3e-5, 2.5e-5, 9e-4)
+    assert len(looks.looks_s) == MOST_LOOKS
     assert looks.time_s == 2.5e-5
     # What was not timed this time stays.
     assert len(kernel_curves([timed(1e-5, kernel="other")], curves)) == 2
