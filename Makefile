@@ -4,12 +4,15 @@
 #   TORCH=auto|system|cpu|cuda   which torch (see scripts/make_venv.py); remembered until it is given again
 #   PYTHON=/path/to/python       the interpreter to build on
 #   VENV=folder                  another place than .venv
-#   BENCH_ARGS='…' TEST_ARGS='…' more arguments for pytest, e.g. BENCH_ARGS='--roofline-shapes standard'
+#   BENCH_ARGS='…' TEST_ARGS='…' more arguments for pytest, e.g. BENCH_ARGS='--roofline-shapes standard', TEST_ARGS='-n 8'
 
 VENV ?= .venv
 PY := $(VENV)/bin/python
 BENCH_ARGS ?=
 TEST_ARGS ?=
+# Two processes, a file to each in turn, in the order of tests/conftest.py (TEST_ARGS='-n 0' is one process). A test that
+# hangs fails and shows where it stood.
+PYTEST_TESTS := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 CHECKED := roofline_model bench_cases plugin results reports roofline_cli roofline_pytest.py roofline_pytest_options.py conftest.py \
 	scripts tests benchmarks examples
 
@@ -18,6 +21,8 @@ WRITE_REPORT = mkdir -p .roofline && $(PY) -m roofline_cli report -o $(REPORT) &
 
 # Progress must be seen when the output goes to a file or a CI log, too.
 export PYTHONUNBUFFERED := 1
+# Empty is unset: without byte code every process of a run compiles all of our modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 # The stamps hold the folder's own path (as a checksum): a copied or moved checkout builds its environment anew.
 PLACE := $(shell pwd | cksum | cut -d' ' -f1)
@@ -60,10 +65,10 @@ doctor: $(MEASURE) ## say what this machine has, which chip it is, what is missi
 	@$(PY) -m roofline_cli doctor
 
 test: $(DEV) ## run the tests (no GPU, no network; at most 10 minutes on two cores)
-	@$(PY) -m pytest $(TEST_ARGS)
+	@$(PYTEST_TESTS) --timeout 300 $(TEST_ARGS)
 
 test-full: $(DEV) ## run the tests with the full counts (slow)
-	@ROOFLINE_FULL=1 $(PY) -m pytest -m "full or not full" $(TEST_ARGS)
+	@ROOFLINE_FULL=1 $(PYTEST_TESTS) --timeout 3000 -m "full or not full" $(TEST_ARGS)
 
 numbers: $(DEV) ## write docs/numbers.md anew from the chip files and the format catalog
 	@$(PY) scripts/make_numbers.py

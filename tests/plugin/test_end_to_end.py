@@ -117,7 +117,7 @@ def test_table_verdict_and_counts_are_printed_within_100_columns(suite):
         [
             "roofline: b10 (*) * run * r.db",
             "gemv 8x32x64 · cold*",
-            "*FP32.FP32*test_good*memory*",
+            "  FP32 *test_good*memory*",
             "failed: gemv 8x32x64-w32a32-FP32.FP32-test_wrong-warm: before timing: *",
             "simulated: 1 case: *",
             "1 measured, 1 failed · run * r.db",

@@ -1,0 +1,49 @@
+"""No test notices whether pytest-xdist runs it (`make test`) or a pytest without it, nor how busy the machine is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A worker of xdist must not hand its marks on: a pytest that a test starts would take itself for a worker, and
+# pytest-benchmark would switch itself off. xdist itself reads none of them. And no test is about this terminal's width.
+for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in ("COLUMNS", "LINES")]:
+    del os.environ[_name]
+
+# An example takes as long as the machine is busy; what should be quick is timed in benchmarks/.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
+
+# What a pytest that a test starts is not about. Hypothesis' plugin alone adds a quarter to each: it imports all of
+# Hypothesis to find that it has nothing to say.
+INNER_OPTIONS = "-p no:hypothesispytest -p no:anyio"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under xdist, begin with the files whose tests start processes: they take longest, and none should be left for the end."""
+    if hasattr(config, "workerinput"):
+        long = {item.path for item in items if _starts_processes(item)}
+        items.sort(key=lambda item: item.path not in long)
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    return "pytester" in getattr(item, "fixturenames", ()) or hasattr(getattr(item, "module", None), "subprocess")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_inner_runs() -> Iterator[None]:
+    """Give pytests started by tests our options instead of the user's (`-n 8`, say), which are for this one, and byte code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each compiles every module of ours anew
+        patch.setenv("PYTEST_ADDOPTS", INNER_OPTIONS)
+        yield
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The fixture of pytest, which takes every option of the environment away, with ours."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", INNER_OPTIONS)
+    return pytester
