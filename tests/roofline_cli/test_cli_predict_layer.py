@@ -168,10 +168,10 @@ def test_a_kernel_without_a_model_leaves_the_block_without_an_expected_time(monk
     """A part is no whole: the sum of what is left would look like a fast block."""
     from roofline_model.decoder import step_expected
 
-    known = step_expected._expected
+    known = step_expected.expected_call
     monkeypatch.setattr(
         step_expected,
-        "_expected",
+        "expected_call",
         lambda work, device: None if dict(work.shape).get("K") == 14336 else known(work, device),
     )
     command = [*BLOCK, "--formats", "BF16", "--hw", "h100"]
