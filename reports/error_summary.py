@@ -29,6 +29,10 @@ class ErrorSummary:
     worst_case_id: str
     median_roof_share_ratio: float
     best_roof_share_ratio: float
+    expected_count: int = 0
+    """Cases with an expected time, too."""
+    median_abs_expected_ratio: float | None = None
+    """Of the expected time; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
     shares = [row.roof_share_ratio for row in rows if row.roof_share_ratio is not None]
     if not errors or not shares:
         return None
+    expected = [abs(row.expected_error_ratio) for row in rows if row.expected_error_ratio is not None]
     worst, worst_id = max(errors, key=lambda pair: abs(pair[0]))
     return ErrorSummary(
         op=op,
@@ -103,4 +108,6 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
         worst_case_id=worst_id,
         median_roof_share_ratio=median(shares),
         best_roof_share_ratio=max(shares),
+        expected_count=len(expected),
+        median_abs_expected_ratio=median(expected) if expected else None,
     )

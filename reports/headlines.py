@@ -16,6 +16,7 @@ _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
     """Return one sentence per operator, decode and prefill first; operators without any time have none.
 
+    Operators of which one kernel ran, with nothing to compare it with, share the last sentence when there are several.
     Measured shapes are judged where there are some, else predicted ones; of one cache state and mode, cold and eager
     where there are some, because a model's weights rarely stay in cache. Any other is named.
     """
@@ -24,7 +25,15 @@ def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
         if result.best is not None:
             families.setdefault(result.op, []).append(result)
     ordered = sorted(families, key=lambda op: list(_FAMILIES).index(op) if op in _FAMILIES else len(_FAMILIES))
-    return [f"{_sentence(op, _judged(families[op]))}." for op in ordered]
+    judged = {op: _judged(families[op]) for op in ordered}
+    alone = [op for op in ordered if op not in _FAMILIES and not any(one.is_contest for one in judged[op])]
+    alone = alone if len(alone) > 1 else []
+    said = [f"{_sentence(op, results)}." for op, results in judged.items() if op not in alone]
+    return said + ([f"{_listed(alone)}: one kernel each, nothing to compare it with."] if alone else [])
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _judged(results: list[ShapeResult]) -> list[ShapeResult]:

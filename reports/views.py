@@ -279,6 +279,11 @@ def _findings(
                 f"in the median, {format_percent(one.best_roof_share_ratio, 0)} at best "
                 f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
             )
+            if one.median_abs_expected_ratio is not None:
+                found.append(
+                    f"The expected time{f' of {regime} cases' if regime else ''} missed it by a median "
+                    f"{format_percent(one.median_abs_expected_ratio, 0)} over {counted(one.expected_count, 'case')}."
+                )
     return tuple(found)
 
 

@@ -203,3 +203,27 @@ def test_headlines_name_the_chip_when_there_are_several_and_other_operators_last
     # without profiles the chips are named by their keys; the one with more measured cases first
     assert [line.split(":")[0] for line in lines] == ["h200-sxm", "h200-sxm", "this-cpu", "this-cpu", "this-cpu"]
     assert lines[4] == "this-cpu: softmax 8: BF16 (mine) measured 1 ms; nothing else ran on this shape."
+
+
+def test_operators_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own(make):
+    def of(op, seconds):
+        record = make.record((1, 64, 64), "BF16", "BF16", "fused", seconds)
+        return replace(record, case=replace(record.case, op=op))
+
+    records = [of("softmax", 1e-3), of("rope", 2e-3), of("rmsnorm", 3e-3)]
+    found = headlines(make, *records)
+    assert found == ("softmax, rope and rmsnorm: one kernel each, nothing to compare it with.",)
+    (alone,) = headlines(make, records[0])
+    assert alone.endswith("BF16 (fused) measured 1 ms; nothing else ran on this shape.")
+
+
+def test_the_expected_times_are_scored_beside_the_ideal_ones(make):
+    def scored(record, expected_s, error):
+        expected = replace(record.ideal, kind="expected", time_s=expected_s, error_ratio=error)
+        return replace(record, predictions=(*record.predictions, expected))
+
+    records = [make.record((1, size, 64), "BF16", "BF16", "matmul", 1e-3) for size in (64, 128, 256)]
+    plain = report_view(make.run(), records)
+    assert not any("expected time" in line for line in plain.findings)
+    view = report_view(make.run(), [scored(records[0], 0.9e-3, -0.1), scored(records[1], 1.3e-3, 0.3), records[2]])
+    assert "The expected time missed it by a median 20 % over 2 cases." in view.findings
