@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from roofline_model.hardware import Device
     from roofline_model.machine_constants import Calibration, Constant
 
-WITH_KERNELS_S, CEILINGS_S = 60.0, 40.0
+WITH_KERNELS_S, CEILINGS_S = 75.0, 40.0
 """How long it looks unless told otherwise."""
-CEILINGS_SHARE = 0.2
+CEILINGS_SHARE = 0.35
 """Of the time, where kernels are timed as well: a ceiling is the best of all looks, so short ones add up."""
 
 
@@ -36,7 +36,7 @@ def calibrate(
             metavar="SECONDS",
             min=5,
             max=600,
-            help="How long to look, about (60; 40 for ceilings alone). The kernels take 45 at least.",
+            help="How long to look, about (75; 40 for ceilings alone). The kernels take 45 at least.",
         ),
     ] = None,
     kernels: Annotated[

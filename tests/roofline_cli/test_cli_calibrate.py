@@ -82,7 +82,7 @@ def test_it_measures_shows_and_keeps(here):
     result = run()
     assert result.exit_code == 0, result.output
     options = {"free_bytes": calls[0][1]["free_bytes"], "with_scaling": True}
-    assert calls == [(pytest.approx(12), options), ("kernels", pytest.approx(48))]
+    assert calls == [(pytest.approx(26.25), options), ("kernels", pytest.approx(48.75))]
     for words in ("cpu-test-cpu-2t", "torch 2.13.0+cpu, 2 threads", "memory read", "60 GB/s", "54 GB/s", "12.3 %", "memory, 1 thread ", "FP32 product",
                   "200 GFLOP/s", "smallest call", "2 µs", "INT8 to BF16 per element", "60 ps", "704 square"):  # fmt: skip
         assert words in result.stdout, words
