@@ -34,6 +34,7 @@ BENCHMARKS = (
     "opening",
     "loop_overhead",
     "codec_rate",
+    "pareto_rate",
 )
 ON_REQUEST = ("cpu_expected", "interval_agreement", "time_to_precision")
 """Only when named: they measure kernels for many minutes."""

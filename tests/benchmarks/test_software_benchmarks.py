@@ -41,6 +41,8 @@ def test_quick_run_prints_and_writes_every_row(tmp_path):
         "one pass of Llama 3.1 405B, ideal": 20e-3,
         "… ideal and expected": 20e-3,
         "timing loop, per call": 100e-9,
+        "Pareto front and choice, 80 layers × 7 formats": 1.0,
+        "recommendation for one shape, ideal times": 5e-3,
     } | {
         f"{what} {key}, per value": aim
         for key, aim in (("FP8_E4M3", 1 / 50e6), ("INT8", 1 / 50e6), ("NVFP4", 1 / 10e6), ("MXFP4", 1 / 10e6))

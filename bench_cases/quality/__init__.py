@@ -1,0 +1,61 @@
+"""Measures what quantising costs in quality: of tensors, of layers, of whole models, each figure with its interval.
+
+    windows = text_windows(read_text("book.txt"), tokenizer)
+    compare_models(original, quantised, windows)   # KL, agreement, perplexity
+    kl_sensitivity(original, windows, ["INT8", "INT4"]).ranking("INT4")
+
+Where to find what: `estimates` intervals, `token_windows` texts, `model_outputs` running models, `token_scores` logits,
+`substitution` narrow weights for a while, `tensor_quality` / `layer_outputs` / `model_quality` / `generation_quality` the
+figures, `sensitivity*` who can bear what, `rank_check` whether a ranking knows anything, `tiny_decoder` / `python_help` a
+trained model without a network. Nothing here reads a clock. Names load when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_PUBLIC = {
+    "ByteTokenizer": "python_help",
+    "Estimate": "estimates",
+    "GenerationAgreement": "generation_quality",
+    "LayerQuality": "layer_outputs",
+    "LayerSensitivity": "sensitivity",
+    "ModelQuality": "model_quality",
+    "RankCheck": "rank_check",
+    "SensitivityTable": "sensitivity",
+    "TextWindows": "token_windows",
+    "TrainedDecoder": "tiny_decoder",
+    "TrainingRun": "tiny_decoder",
+    "WeightQuality": "tensor_quality",
+    "check_ranking": "rank_check",
+    "compare_generation": "generation_quality",
+    "compare_layers": "layer_outputs",
+    "compare_models": "model_quality",
+    "compare_on_text": "model_quality",
+    "fisher_sensitivity": "sensitivity_fisher",
+    "kl_sensitivity": "sensitivity_kl",
+    "layer_quality": "layer_outputs",
+    "perplexity": "model_quality",
+    "prior_sensitivity": "sensitivity_prior",
+    "read_text": "token_windows",
+    "simulated": "substitution",
+    "synthetic_windows": "token_windows",
+    "text_windows": "token_windows",
+    "tiny_text": "python_help",
+    "train_tiny_decoder": "tiny_decoder",
+    "weight_quality": "tensor_quality",
+}
+"""Public name → module of this package that defines it."""
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

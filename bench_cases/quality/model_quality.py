@@ -1,0 +1,137 @@
+"""How far a quantised model is from its 16-bit original on a text: KL, agreement, perplexity, each with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from bench_cases.models import LoadedModel
+from bench_cases.quality.estimates import Estimate, ratio_estimate
+from bench_cases.quality.model_outputs import (
+    BATCH_WINDOWS,
+    CacheMaker,
+    concatenated,
+    evaluating,
+    logits_of,
+    require_fitting,
+    require_same_vocabulary,
+    window_batches,
+)
+from bench_cases.quality.token_scores import WindowScores, score_windows
+from bench_cases.quality.token_windows import TextWindows, read_text, text_windows
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuality:
+    """A quantised model against its original, on the same tokens: the interval of their difference is paired."""
+
+    kl: Estimate
+    """KL(original ‖ quantised) of the next token, nats per token."""
+    top1_agreement: Estimate
+    """Share of the tokens for which both models put the same token first."""
+    reference_perplexity: Estimate
+    quantized_perplexity: Estimate
+    perplexity_ratio: Estimate
+    """Quantised over original: exp of the mean difference of the losses, token by token."""
+    tokens_count: int
+    """Predictions scored."""
+    windows_count: int
+    window_elems: int
+    """Tokens of a window: a perplexity holds for its window only, as the first tokens of each have little context."""
+
+    @property
+    def is_worse(self) -> bool | None:
+        """Whether the perplexity rose beyond the interval; None when there is no interval."""
+        low = self.perplexity_ratio.low_value
+        return None if low is None else low > 1
+
+
+def compare_models(
+    reference: nn.Module,
+    quantized: nn.Module,
+    windows: TextWindows,
+    *,
+    quantized_cache: CacheMaker | None = None,
+    batch_windows: int = BATCH_WINDOWS,
+) -> ModelQuality:
+    """Score both models on the windows; neither is changed. They may be one model with two caches.
+
+    quantized_cache: a key-value cache for the quantised side, one per batch (see `make_kv_cache`). Raises
+    `InvalidValueError` for vocabularies that differ, unknown tokens, and logits that are not finite.
+    """
+    require_fitting(reference, windows.ids, "reference")
+    require_fitting(quantized, windows.ids, "quantised")
+    scores: list[WindowScores] = []
+    with evaluating(reference, quantized), torch.no_grad():
+        for ids in window_batches(windows, batch_windows):
+            first = logits_of(reference, ids, "reference")
+            second = logits_of(quantized, ids, "quantised", make_cache=quantized_cache)
+            require_same_vocabulary(first, second)
+            scores.append(score_windows(first, second, ids))
+    return _summary(scores, windows)
+
+
+def compare_on_text(
+    reference: LoadedModel,
+    quantized: LoadedModel,
+    path: str | Path,
+    *,
+    window_elems: int = 512,
+    max_tokens: int | None = 65536,
+) -> ModelQuality:
+    """Compare two loaded models on a text file; their tokenizers must agree on it. Otherwise as `compare_models`."""
+    other = quantized.tokenizer if quantized.tokenizer is not None else reference.tokenizer
+    windows = text_windows(
+        read_text(path), reference.tokenizer, window_elems=window_elems, max_tokens=max_tokens, other_tokenizer=other
+    )
+    return compare_models(reference.model, quantized.model, windows)
+
+
+def perplexity(model: nn.Module, windows: TextWindows, *, batch_windows: int = BATCH_WINDOWS) -> Estimate:
+    """Return a model's perplexity on the windows, per token; as a change between models, take `compare_models`."""
+    require_fitting(model, windows.ids, "given")
+    losses = []
+    with evaluating(model), torch.no_grad():
+        for ids in window_batches(windows, batch_windows):
+            logits = logits_of(model, ids, "given")
+            losses.append(score_windows(logits, logits, ids).reference_loss_nats)
+    return _perplexity(concatenated(losses), windows)
+
+
+def _summary(scores: list[WindowScores], windows: TextWindows) -> ModelQuality:
+    tokens = [float(windows.window_elems - 1)] * windows.windows_count
+    reference = concatenated([part.reference_loss_nats for part in scores])
+    quantized = concatenated([part.quantized_loss_nats for part in scores])
+    differences = [b - a for a, b in zip(reference, quantized, strict=True)]
+    count = windows.scored_count
+    return ModelQuality(
+        kl=ratio_estimate(
+            concatenated([part.kl_nats for part in scores]),
+            tokens,
+            windows.clusters,
+            unit="nats/token",
+            tokens_count=count,
+        ),
+        top1_agreement=ratio_estimate(
+            concatenated([part.agreeing for part in scores]), tokens, windows.clusters, unit="share", tokens_count=count
+        ),
+        reference_perplexity=_perplexity(reference, windows),
+        quantized_perplexity=_perplexity(quantized, windows),
+        perplexity_ratio=ratio_estimate(
+            differences, tokens, windows.clusters, unit="ratio", tokens_count=count, transform=np.exp
+        ),
+        tokens_count=count,
+        windows_count=windows.windows_count,
+        window_elems=windows.window_elems,
+    )
+
+
+def _perplexity(losses: list[float], windows: TextWindows) -> Estimate:
+    tokens = [float(windows.window_elems - 1)] * windows.windows_count
+    return ratio_estimate(
+        losses, tokens, windows.clusters, unit="perplexity", tokens_count=windows.scored_count, transform=np.exp
+    )

@@ -1,0 +1,50 @@
+"""What each weight of a model loses in each format, and how hard it is: figures of tensors, no data needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from bench_cases.quality.sensitivity import narrow_formats
+from bench_cases.quality.substitution import quantizable_sites
+from bench_cases.quantization.layer_roles import layer_role
+from roofline_model.codecs import CodecOptions, TensorError, TensorSpread, format_error, tensor_spread
+from roofline_model.codecs.options import DEFAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class WeightQuality:
+    """One weight: its spread, and its error in every format that was asked for."""
+
+    name: str
+    role: str | None
+    spread: TensorSpread
+    """Largest value, outlier ratio and kurtosis."""
+    errors: tuple[tuple[str, TensorError], ...]
+    """(format key, SQNR, relative and maximum error), in the order asked for."""
+
+    def error(self, format_key: str) -> TensorError:
+        """Return the error in one format; `KeyError` for a format that was not asked for."""
+        return dict(self.errors)[format_key]
+
+
+def weight_quality(
+    model: nn.Module,
+    formats: Sequence[str],
+    *,
+    layers: tuple[str, ...] | None = None,
+    options: CodecOptions = DEFAULTS,
+) -> tuple[WeightQuality, ...]:
+    """Measure every Linear weight in every format (see `roofline_model.codecs.error`); reads the model only.
+
+    A weight that several layers share is measured once. Errors as of `quantizable_sites`.
+    """
+    keys = narrow_formats(formats)
+    found = []
+    for site in quantizable_sites(model, layers):
+        weight = site.weight.detach().cpu()
+        errors = tuple((key, format_error(weight, key, options=options)) for key in keys)
+        found.append(WeightQuality(site.name, layer_role(site.name), tensor_spread(weight), errors))
+    return tuple(found)

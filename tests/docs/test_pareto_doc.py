@@ -1,0 +1,59 @@
+"""docs/pareto.md: its examples run, and its table is what the engine answers."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline_model.pareto.search import TIE_BREAK_CHOICES
+from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, TIE_RATIO, IntegratedQuantizationEngine
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pareto.md").read_text(encoding="utf-8")
+EXAMPLES = [
+    textwrap.dedent(block)
+    for block in re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)
+    if "import" in block
+]
+LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
+
+
+def run(example: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    exec(compile(example, "docs/pareto.md", "exec"), found)
+    return found
+
+
+def test_the_search_example_keeps_its_budgets(capsys):
+    found = run(EXAMPLES[0])
+    answer = found["answer"]
+    assert answer.plan.time_s <= 0.75 * found["wide_s"] * (1 + 1e-9)
+    assert answer.plan.memory_bytes <= 24e9
+    assert found["model"].pass_time_s(found["plan"]) == pytest.approx(answer.plan.time_s)
+    assert found["front"].points
+    assert "layers.0.qkv_proj" in capsys.readouterr().out
+
+
+def test_the_engine_example_runs(capsys):
+    answer = run(EXAMPLES[1])["answer"]
+    assert answer.config.strategy_name in capsys.readouterr().out
+
+
+def test_the_table_is_what_the_engine_answers():
+    engine = IntegratedQuantizationEngine("b10")
+    rows = re.findall(r"^\| (decode|prefill), (\d+)K \|.*\| `(\w+)`, ([\d.]+) times", TEXT, flags=re.MULTILINE)
+    assert len(rows) == 3
+    for phase, tokens, strategy, speedup in rows:
+        found = engine.recommend(LLAMA, phase, int(tokens) * 1024)
+        assert (found.config.strategy_name, f"{found.predicted_speedup:.2f}") == (strategy, speedup)
+        if tokens == "32":
+            assert f"{found.memory_savings_pct:.1f} % saved" in TEXT
+
+
+def test_the_numbers_are_those_of_the_code():
+    assert f"up to {TIE_BREAK_CHOICES} choices" in TEXT
+    assert f"`max_quality_loss_pct`, default {MAX_QUALITY_LOSS_PCT:g}" in TEXT
+    assert f"Times within {TIE_RATIO * 100:g} % are equal" in TEXT
