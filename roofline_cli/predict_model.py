@@ -29,9 +29,12 @@ ModelOption = Annotated[
 ]
 PhaseOption = Annotated[str, typer.Option("--phase", metavar="decode|prefill", help="Decode step or prompt.")]
 ContextOption = Annotated[
-    str,
-    typer.Option("--context", metavar="TOKENS", help="Tokens a sequence has after the pass, the new ones among them."),
-]
+    str | None,
+    typer.Option(
+        "--context", metavar="TOKENS",
+        help="Tokens a sequence has after the pass, the new ones among them (default: 4096, or the model's longest).",
+    ),
+]  # fmt: skip
 BatchOption = Annotated[
     str, typer.Option("--batch", metavar="LIST", help="Sequences; several, e.g. 1,8,64, are compared.")
 ]
@@ -98,12 +101,14 @@ GroupScalesOption = Annotated[
     ),
 ]
 
+DEFAULT_CONTEXT = 4096
+
 
 def predict_model_command(
     model: ModelOption,
     hw: HardwareOption = "auto",
     phase: PhaseOption = "decode",
-    context: ContextOption = "4096",
+    context: ContextOption = None,
     batch: BatchOption = "1",
     new_tokens: NewTokensOption = None,
     formats: ModelFormatsOption = None,
@@ -141,13 +146,15 @@ def predict_model_command(
         raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
     named = split_list(formats) or ([] if strategies else [AS_PUBLISHED])
     plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
+    longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
+    tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
     found = [
         predict_model(
-            chip, shape, phase, batch=size, context=parse_size("--context", context),
+            chip, shape, phase, batch=size, context=tokens,
             new_tokens=None if new_tokens is None else parse_size("--new-tokens", new_tokens),
             formats=plan, kv=kv, exceptions=tuple(exceptions or ()), parallel=parallel,
-            max_context=None if max_context is None else parse_size("--max-context", max_context),
+            max_context=None if max_context is None else longest,
             has_group_scales=False if no_group_scales else None,
             memory_headroom_ratio=_number("--memory-headroom", memory_headroom, "a share", below=1),
         )

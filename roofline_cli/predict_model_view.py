@@ -20,10 +20,12 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
     from roofline_model.decoder.step_expected import expected_step, why_no_step
 
     expected = expected_step(found, chip)
-    show_table(_COLUMNS, [*_operator_rows(found, expected), _total_row(found, expected)], title=_title(found, chip))
+    rows = [*_operator_rows(found, expected), _total_row(found, expected)]
+    left_out = show_table(_COLUMNS, rows, title=_title(found, chip))
     for number, note in enumerate(found.notes, 1):
         show_line(f"  [{number}] {note}")
-    show_line(_legend(found), style="dim")
+    if "Shape" not in left_out:
+        show_line(_legend(found), style="dim")
     _print_times(found)
     if expected is None:
         show_line(f"No expected time: {why_no_step(found, chip)}")

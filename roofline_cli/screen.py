@@ -85,8 +85,8 @@ def show_line(text: str = "", style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "") -> None:
-    """Print a table; on a screen too narrow for it, optional columns are left out and named in a line below."""
+def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "") -> tuple[str, ...]:
+    """Print a table and return the headings of the columns that the screen had no room for, named in a line below, too."""
     width = screen_width()
     if title:
         show_line(title, style="bold")
@@ -95,14 +95,15 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
     texts = [[clean(cell.text if isinstance(cell, Styled) else cell) for cell in row] for row in rows]
     if width is None:
         _write_plain(columns, texts)
-        return
+        return ()
     kept, dropped = _fit(columns, texts, width)
     needed = sum(_shortest_width(columns[i], [row[i] for row in texts]) for i in kept) + _GAP * (len(kept) - 1)
     # Wider than the screen is better than a number cut in two: the terminal wraps the line, nothing is lost.
     _write_rich([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], max(width, needed))
-    if dropped:
-        left_out = ", ".join(columns[i].header for i in dropped)
-        show_line(f"(left out at this width: {left_out})", style="dim")
+    left_out = tuple(columns[i].header for i in dropped)
+    if left_out:
+        show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
+    return left_out
 
 
 def show_json(data: Any) -> None:

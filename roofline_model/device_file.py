@@ -75,6 +75,8 @@ _UNITS: dict[str, tuple[float, str]] = {
     "Hz": (1, "Hz"), "MHz": (1e6, "Hz"), "GHz": (1e9, "Hz"), "W": (1, "W"), "": (1, ""),
 }  # fmt: skip
 
+_LONGEST_NAME = 200
+"""Longer ones are a slip, and every table would have to show them."""
 _TOP_FIELDS = {"schema", "key", "name", "kind", "vendor", "architecture", "aliases", "placeholder", "notes",
                "match", "memory", "level", "chip", "peak", "path", "calibration"}  # fmt: skip
 _QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
@@ -285,6 +287,8 @@ class _Reader:
         value = self.data.get(name)
         if not isinstance(value, str) or not value.strip():
             raise self.fail(f"{name} is missing or not text")
+        if len(value) > _LONGEST_NAME:
+            raise self.fail(f"{name} must be {_LONGEST_NAME} characters at most, got {len(value):,}")
         return value
 
     def _optional_text(self, where: str, value: Any) -> str:

@@ -245,6 +245,18 @@ def test_rows_stand_in_the_order_of_a_layer() -> None:
     assert max(i for i, name in enumerate(names) if name == "qkv_proj") < names.index("rope")
 
 
+def test_a_model_of_shorter_contexts_is_predicted_at_its_longest() -> None:
+    assert "context=2048," in flat("--model", "tinyllama", "--hw", "gb10")
+    assert "context=4096," in flat("--model", "llama-3-8b", "--hw", "gb10")
+    assert "context=1024," in flat("--model", "llama-3-8b", "--hw", "gb10", "--max-context", "1024")
+
+
+def test_the_legend_is_left_out_with_its_column() -> None:
+    text = run("--model", "gpt-oss-20b", "--hw", "gb10", columns=80).stdout
+    assert "Shape" in text.split("left out at this width")[1].split(")")[0]
+    assert "Sizes under Shape" not in text
+
+
 def test_shapes_have_a_legend() -> None:
     text = flat("--model", "gpt-oss-20b", "--hw", "gb10")
     assert "experts visited x tokens x N x K" in text

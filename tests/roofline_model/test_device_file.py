@@ -107,6 +107,7 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         ('key = "mychip"', 'key = "My Chip"', "key must be lower-case"),
         ('key = "mychip"', "key = 5", "key is missing or not text"),
         ('name = "My chip"\n', "", "name is missing"),
+        ('name = "My chip"', f'name = "{"x" * 201}"', "name must be 200 characters at most, got 201"),
         ('kind = "custom"', 'kind = "tpu"', "kind must be gpu, cpu or custom"),
         ('vendor = "me"', "vendor = 5", "vendor must be text"),
         ('architecture = "v1"', "architecture = 1.0", "architecture must be text"),
