@@ -10,18 +10,12 @@ import torch
 from torch import Tensor
 
 from bench_cases.held import HeldMatrix
+from roofline_model.codecs.elements import NF4_VALUES
 
 E4M3_MAX = 448.0
 E2M1_MAX = 6.0
 _TINY = 2.0**-100
 """Keeps the scale of an all-zero block finite."""
-
-NF4_VALUES = (
-    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
-    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
-    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
-)  # fmt: skip
-"""Quantiles of the normal distribution (QLoRA, appendix E)."""
 
 SMALL_FLOATS = {"float4_e2m1fn": (2, 1), "float6_e3m2fn": (3, 2), "float6_e2m3fn": (2, 3)}
 """Exponent and mantissa bits of the floats that torch cannot cast to. None of them has infinities or NaN."""

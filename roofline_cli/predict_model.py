@@ -17,7 +17,10 @@ from roofline_cli.options import (
 
 if TYPE_CHECKING:
     from roofline_model.decoder.format_plan import FormatPlan
+    from roofline_model.decoder.llm import ModelPrediction
     from roofline_model.decoder.tensor_parallel import Parallel
+    from roofline_model.hardware import Device
+    from roofline_model.mixed_precision.config import MixedPrecisionConfig
 
 ModelOption = Annotated[
     str,
@@ -126,10 +129,7 @@ def predict_model_command(
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
     from roofline_cli.chips import find_chip
-    from roofline_cli.predict_model_json import comparison_json, prediction_json
-    from roofline_cli.predict_model_view import print_comparison, print_prediction
-    from roofline_cli.predict_strategy import print_claims, print_gain, print_strategy, strategy_json, strategy_plans
-    from roofline_cli.screen import show_json
+    from roofline_cli.predict_strategy import strategy_plans
     from roofline_model.decoder.format_plan import AS_PUBLISHED
     from roofline_model.decoder.llm import predict_model
     from roofline_model.decoder.model_registry import get_model
@@ -149,18 +149,32 @@ def predict_model_command(
     longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
     tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+    new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
+    headroom = _number("--memory-headroom", memory_headroom, "a share", below=1)
     found = [
         predict_model(
-            chip, shape, phase, batch=size, context=tokens,
-            new_tokens=None if new_tokens is None else parse_size("--new-tokens", new_tokens),
+            chip, shape, phase, batch=size, context=tokens, new_tokens=new_count,
             formats=plan, kv=kv, exceptions=tuple(exceptions or ()), parallel=parallel,
             max_context=None if max_context is None else longest,
             has_group_scales=False if no_group_scales else None,
-            memory_headroom_ratio=_number("--memory-headroom", memory_headroom, "a share", below=1),
+            memory_headroom_ratio=headroom,
         )
         for plan in plans for size in batches
     ]  # fmt: skip
     used = [(strategies[one.plan.label][0], one) for one in found[: len(strategies) * len(batches)]]
+    _show(found, used, chip, hw, as_json)
+
+
+def _show(
+    found: list[ModelPrediction], used: list[tuple[MixedPrecisionConfig, ModelPrediction]], chip: Device, hw: str,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
+    from roofline_cli.predict_model_json import comparison_json, prediction_json
+    from roofline_cli.predict_model_view import print_comparison, print_prediction
+    from roofline_cli.predict_strategy import print_claims, print_gain, print_strategy, strategy_json
+    from roofline_cli.screen import show_json
+
     if as_json:
         document = comparison_json(found, chip) if len(found) > 1 else prediction_json(found[0], chip)
         if used:
@@ -171,11 +185,12 @@ def predict_model_command(
         print_comparison(found, chip, hw)
     else:
         print_prediction(found[0], chip, hw)
-    for config, _ in strategies.values() if len(found) == 1 else ():
+    strategies = {config.name: config for config, _ in used}.values()
+    for config in strategies if len(found) == 1 else ():
         print_strategy(config, chip)
     for config, one in used:
         print_gain(config, one, chip)
-    for config, _ in strategies.values():
+    for config in strategies:
         print_claims(config)
 
 

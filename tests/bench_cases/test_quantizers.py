@@ -7,7 +7,6 @@ torch = pytest.importorskip("torch")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 from bench_cases.quantizers import (  # noqa: E402
-    NF4_VALUES,
     SMALL_FLOATS,
     affine_groups,
     encode_small_float,
@@ -19,6 +18,7 @@ from bench_cases.quantizers import (  # noqa: E402
     nvfp4_blocks,
     small_float_values,
 )
+from roofline_model.codecs.elements import NF4_VALUES  # noqa: E402
 
 
 @pytest.fixture

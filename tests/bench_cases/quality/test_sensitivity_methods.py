@@ -78,7 +78,10 @@ def test_frozen_and_training_models_are_left_so(small_llama, few_windows, untouc
     small_llama.train().requires_grad_(False)
     small_llama.lm_head.weight.requires_grad_(True)
     with untouched(small_llama), torch.no_grad():
-        fisher_sensitivity(small_llama, few_windows, ["INT8"], layers=(DOWN1,))
+        found = fisher_sensitivity(small_llama, few_windows, ["INT8"], layers=(DOWN1,))
+    assert found.rows[0].score_value > 0
+    assert small_llama.training
+    assert [name for name, one in small_llama.named_parameters() if one.requires_grad] == ["lm_head.weight"]
 
 
 def test_a_shared_head_is_a_head_alone(few_windows, untouched):
