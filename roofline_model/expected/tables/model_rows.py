@@ -130,7 +130,7 @@ def _times(row: ModelRow, one: ModelPrediction, device: Device, found: FittedGem
     """Return (ideal, expected, of that launch floors) seconds of the row."""
     launch_s = found.constants.static_launch_s or found.constants.launch_s
     reached = found.constants.dram_ratio * device.bandwidth.value
-    expected_s = one.all_reduce_s + math.fsum(
+    expected_s = one.expected_all_reduce_s + math.fsum(
         kernel.kernel.calls_count * _kernel_s(kernel, device, found) for kernel in one.kernels
     )
     extra_bytes = _extra_bytes(row, one)

@@ -6,6 +6,7 @@ import pytest
 
 from roofline_model import get_hardware
 from roofline_model.decoder.llm import predict_model
+from roofline_model.decoder.tensor_parallel import ALL_REDUCE_LATENCY_S
 from roofline_model.expected.tables.model_rows import read_model_row
 from roofline_model.expected.tables.table import read_kernel_table
 from roofline_model.expected.tables.table_prediction import predict_table
@@ -86,3 +87,15 @@ def test_what_no_model_can_be_is_a_reason(tmp_path):
     assert "cannot be divided among 7 devices" in found.reasons[1]
     assert found.reasons[2].startswith("row 4: ")
     assert not (found.expected_s > 0).any()
+
+
+def test_devices_that_share_a_pass_wait_for_each_other(tmp_path, monkeypatch):
+    """Two all-reduces in each of 32 layers: as `predict model` counts them, latency included."""
+    row = "h100-sxm,model,decode,llama-3.1-8b,2048,,1,2,,BF16,BF16,,0.01"
+    known = predict_table(read(tmp_path, row))
+    monkeypatch.setattr(
+        "roofline_model.decoder.llm.ModelPrediction.expected_all_reduce_s", property(lambda one: one.all_reduce_s)
+    )
+    without = predict_table(read(tmp_path, row))
+    assert known.expected_s[0] - without.expected_s[0] == pytest.approx(64 * ALL_REDUCE_LATENCY_S)
+    assert known.ideal_s[0] == without.ideal_s[0]
