@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from bench_cases.kernels.spec import CaseSpec
+from bench_cases.model_runs.model_cases import ModelCase, model_cases
+from bench_cases.model_runs.model_reference import find_model
 from bench_cases.selection import products_only, selected_cases
 from roofline_model.errors import RooflineError
 
+_MODEL_CASES: pytest.StashKey[list[ModelCase]] = pytest.StashKey()
 _CASES: pytest.StashKey[list[CaseSpec]] = pytest.StashKey()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Build all cases before collection, so that a wrong option is a one-line error and not one error per file."""
     _cases(session.config)
+    _model_cases(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test with a `spec` argument the cases of the operator in its name (`test_gemv`: gemv)."""
+    """Give a test with a `spec` argument the cases of the operator in its name (`test_gemv`: gemv), `model_case` the models'."""
+    if "model_case" in metafunc.fixturenames:
+        try:
+            found = _model_cases(metafunc.config)
+        except RooflineError as error:
+            raise pytest.Collector.CollectError(str(error)) from None
+        metafunc.parametrize("model_case", found, ids=[one.id for one in found])
+        return
     if "spec" not in metafunc.fixturenames:
         return
     op = metafunc.function.__name__.removeprefix("test_")
@@ -57,18 +69,37 @@ def _release_device_memory() -> Iterator[None]:
 def _cases(config: pytest.Config) -> list[CaseSpec]:
     found = config.stash.get(_CASES, None)
     if found is None:
-        plugin = config.pluginmanager.get_plugin("roofline_pytest")
-        if plugin is None:
-            raise pytest.UsageError(
-                "bench_cases needs the pytest plugin roofline_pytest: pip install 'roofline-bench[measure]'"
-            )
-        options = plugin.options(config)
-        device = plugin.target(config).device
+        options = _plugin(config).options(config)
+        device = _plugin(config).target(config).device
         found = selected_cases(options.shapes, device, options.formats, options.cache, options.modes)
         config.stash[_CASES] = found
     return found
 
 
+def _model_cases(config: pytest.Config) -> list[ModelCase]:
+    found = config.stash.get(_MODEL_CASES, None)
+    if found is None:
+        options, device = _plugin(config).options(config), _plugin(config).target(config).device
+        found = model_cases(
+            find_model(options.model), device, options.shapes, formats=options.formats, batches=options.batches,
+            contexts=options.contexts, kv_formats=options.kv_formats, plan_paths=options.plan_paths, method=options.method,
+        )  # fmt: skip
+        config.stash[_MODEL_CASES] = found
+    return found
+
+
+def _plugin(config: pytest.Config) -> Any:
+    plugin = config.pluginmanager.get_plugin("roofline_pytest")
+    if plugin is None:
+        raise pytest.UsageError(
+            "bench_cases needs the pytest plugin roofline_pytest: pip install 'roofline-bench[measure]'"
+        )
+    return plugin
+
+
 def _is_placeholder(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
-    return callspec is not None and "spec" in callspec.params and not isinstance(callspec.params["spec"], CaseSpec)
+    if callspec is None:
+        return False
+    kinds = {"spec": CaseSpec, "model_case": ModelCase}
+    return any(name in callspec.params and not isinstance(callspec.params[name], kind) for name, kind in kinds.items())

@@ -14,37 +14,9 @@ from torch import nn
 
 from bench_cases.quantization.save_load import REPORT_FILE, load_quantized
 from bench_cases.quantization.torchao_library import quiet_imports
+from bench_cases.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS, SeededLlama
 from roofline_model.errors import MissingDependencyError, UnsupportedError, nearest_names
 
-
-@dataclass(frozen=True, slots=True)
-class SeededLlama:
-    """A Llama whose weights are drawn from a seed: real kernels and real memory, untrained quality."""
-
-    name: str
-    hidden_size: int
-    intermediate_size: int
-    layers_count: int
-    heads_count: int
-    kv_heads_count: int
-    vocabulary_size: int
-    positions_count: int
-    is_tied: bool = False
-    """Whether the head shares the embedding's weight."""
-
-
-SEEDED_LLAMAS = {
-    spec.name: spec
-    for spec in (
-        SeededLlama("seeded-llama-1m", 128, 384, 2, 4, 2, 512, 512),
-        SeededLlama("seeded-llama-1m-tied", 128, 384, 2, 4, 2, 512, 512, is_tied=True),
-        SeededLlama("seeded-llama-156m", 1024, 2816, 8, 16, 4, 32000, 4096),
-    )
-}
-"""Shapes whose layers every 4-bit kernel takes (all sizes are multiples of 128): for tests, and for a decode that reads
-more than a laptop's last-level cache."""
-
-DEFAULT_MODEL = "seeded-llama-156m"
 HUB_TIMEOUT_S = 3.0
 
 

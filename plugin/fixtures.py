@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from plugin import benchmark_bridge
+from plugin.fixture_values import Outcome, Work, json_values, kernel_name, marker_defaults
 from plugin.gpu.profiler_command import is_profiled, profile_one_call
 from plugin.instruments import Instruments
 from plugin.machine.facts import find_machine
@@ -22,47 +21,15 @@ from plugin.session import BenchSession
 from plugin.timing.correctness import Check
 from plugin.timing.kernel_call import KernelCall, make_kernel_call
 from plugin.timing.timers import Timer
-from results.flags import DOUBTFUL_FLAGS
-from results.records import Measurement, Record
+from results.records import Record
 from roofline_model.case import Case
 from roofline_model.cost import OpCost
+from roofline_model.decoder.model_pass import ModelPass
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.roofline import Prediction, predict
-
-_MARKER_KEYS = ("work", "name", "tolerance")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What `measure` returns: the record's measurement and prediction, for a test's own assertions."""
-
-    measurement: Measurement
-    prediction: Prediction | None
-
-    @property
-    def median_s(self) -> float:
-        """Median seconds per call."""
-        return self.measurement.median_s
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """Flags that put the time in doubt (contended, noisy, drift, …); empty for a time to rely on."""
-        return tuple(flag for flag in self.measurement.flags if flag in DOUBTFUL_FLAGS)
-
-    @property
-    def error_ratio(self) -> float | None:
-        """(predicted − measured) / measured, or None without a prediction."""
-        if self.prediction is None:
-            return None
-        return (self.prediction.time_s - self.median_s) / self.median_s
-
-    @property
-    def roof_ratio(self) -> float | None:
-        """Share of the roof reached: ideal time over measured time."""
-        return None if self.prediction is None else self.prediction.time_s / self.median_s
 
 
 class RooflineFixture:
@@ -72,7 +39,7 @@ class RooflineFixture:
         self._session = session
         self._request = request
         self._benchmark = benchmark
-        self._defaults = _marker_defaults(request.node)
+        self._defaults = marker_defaults(request.node)
         self.pending: list[Pending] = []
 
     @property
@@ -87,6 +54,11 @@ class RooflineFixture:
         A test that builds its tensors here works with `--hw` of any chip: it reaches `measure`, which predicts and skips.
         """
         return "cuda" if self._session.target.device == "cuda" and find_machine().kind == "cuda" else "cpu"
+
+    @property
+    def free_bytes(self) -> float | None:
+        """Memory of the measured device that is free now; None where nobody tells."""
+        return self._instruments.free_bytes()
 
     @property
     def may_measure(self) -> bool:
@@ -106,7 +78,7 @@ class RooflineFixture:
     def declare(
         self,
         case: Case,
-        work: Operator | OpCost | None = None,
+        work: Work | None = None,
         *,
         unavailable: str | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -117,11 +89,7 @@ class RooflineFixture:
         prediction stored. `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
         Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
         """
-        try:
-            json.dumps(dict(extra or {}), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidValueError(f"declare: extra must hold JSON values only: {error}") from None
-        pending = Pending(case, None, extra=dict(extra or {}))
+        pending = Pending(case, None, extra=json_values("declare: extra", extra or {}))
         self.pending.append(pending)
         with _skipping(pending):
             self._predict(pending, work)
@@ -132,6 +100,26 @@ class RooflineFixture:
             pytest.skip(f"predicted only: {pending.reason}")
         self._session.declared(pending)  # building its operands may already end a worker
         return pending.prediction
+
+    def keep(self, *facts: Mapping[str, Any], **more: Any) -> None:
+        """Store facts (JSON values) with the declared case that were found after it was declared; later ones replace earlier.
+
+        Raises `InvalidValueError` before `declare`, and for what is no JSON value.
+        """
+        if not self.pending:
+            raise InvalidValueError("keep: nothing is declared yet; call declare(case, work) first")
+        for one in (*facts, more):
+            self.pending[-1].extra |= json_values("keep", one)
+
+    def refine(self, work: ModelPass) -> None:
+        """Replace the expected prediction of the declared case by that of the same pass with more known about it.
+
+        For what can only be found with the model at hand (the framework's own time); call it before `measure`.
+        """
+        if not self.pending or self.pending[-1].status:
+            raise InvalidValueError("refine: no declared case waits to be measured; call declare(case, work) first")
+        self.pending[-1].prediction = self.pending[-1].prediction or work.ideal(self.hardware)
+        self.pending[-1].expected = work.expected(self.hardware)
 
     def measure(
         self,
@@ -203,7 +191,7 @@ class RooflineFixture:
         if len(kernels) < 2:
             raise InvalidValueError(f"compare needs at least two kernels, got {len(kernels)}; use measure for one")
         prefix = f"{name}." if name else ""
-        if len({_kernel_name(f"{prefix}{label}") for label in kernels}) < len(kernels):
+        if len({kernel_name(f"{prefix}{label}") for label in kernels}) < len(kernels):
             raise InvalidValueError(
                 f"compare: the names {', '.join(map(repr, kernels))} are the same once stored; change one"
             )
@@ -272,7 +260,7 @@ class RooflineFixture:
             return self.pending[-1]
         work = work if work is not None else self._defaults.get("work")
         label = name or self._defaults.get("name") or self._request.node.name
-        kernel = _kernel_name(str(label))
+        kernel = kernel_name(str(label))
         cache, mode = self._state(can_rotate), self._mode()
         custom = Case("custom", (), (), kernel, cache, mode)
         case = work.case(kernel, cache=cache, mode=mode) if isinstance(work, Operator) else custom
@@ -317,8 +305,11 @@ class RooflineFixture:
             entry.status, entry.reason = "predicted", reason
         pytest.skip(f"predicted only: {reason}")
 
-    def _predict(self, pending: Pending, work: Operator | OpCost | None) -> None:
+    def _predict(self, pending: Pending, work: Work | None) -> None:
         """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know it."""
+        if isinstance(work, ModelPass):
+            pending.prediction, pending.expected = work.ideal(self.hardware), work.expected(self.hardware)
+            return
         if work is not None and not isinstance(work, Operator | OpCost):
             raise InvalidValueError(
                 f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, 4096, 4096)"
@@ -344,14 +335,6 @@ class RooflineFixture:
         return [record for record in found if record is not None]
 
 
-def _kernel_name(label: str) -> str:
-    """Return a name that may stand in a test id; raises `InvalidValueError` when nothing of it may."""
-    kernel = re.sub(r"[^A-Za-z0-9._]+", "_", label).strip("_")[:120]
-    if not kernel:
-        raise InvalidValueError(f"kernel name {label[:60]!r} has no letter or digit of ASCII; give another name=")
-    return kernel
-
-
 @contextlib.contextmanager
 def _skipping(*pending: Pending) -> Iterator[None]:
     """Turn what this machine or chip cannot do into skipped cases with their reason."""
@@ -361,15 +344,3 @@ def _skipping(*pending: Pending) -> Iterator[None]:
         for entry in pending:
             entry.status, entry.reason = "skipped", str(error)
         pytest.skip(str(error))
-
-
-def _marker_defaults(node: pytest.Item) -> dict[str, Any]:
-    marker = node.get_closest_marker("roofline")
-    if marker is None:
-        return {}
-    if marker.args:
-        raise InvalidValueError("the roofline marker takes keyword arguments only: work=, name=, tolerance=")
-    for key in marker.kwargs:
-        if key not in _MARKER_KEYS:
-            raise InvalidValueError(f"the roofline marker has no argument {key!r}; known: {', '.join(_MARKER_KEYS)}")
-    return dict(marker.kwargs)

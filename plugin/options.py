@@ -41,6 +41,15 @@ class BenchOptions:
     formats: tuple[str, ...] | None = None
     """Format keys to keep, or None for all."""
     shapes: str = "quick"
+    model: str | None = None
+    """Model of the model_quant cases; None: the workloads' own default."""
+    batches: tuple[int, ...] | None = None
+    contexts: tuple[int, ...] | None = None
+    """Sequences and tokens per sequence of the model_quant cases; None: by `shapes`."""
+    kv_formats: tuple[str, ...] = ()
+    plan_paths: tuple[Path, ...] = ()
+    method: str | None = None
+    text_path: Path | None = None
     cache: str = "cold"
     modes: tuple[str, ...] = ("eager",)
     """Modes of `roofline_model.case.MODES`, each a case of its own."""
@@ -75,8 +84,15 @@ class BenchOptions:
             db=_located(db, invocation) if db is not None else str(invocation / ".roofline" / "results.db"),
             run_label=_label(given.roofline_run),
             predict_only=bool(given.roofline_predict_only),
-            formats=_format_keys(given.roofline_formats),
+            formats=_format_keys("--roofline-formats", given.roofline_formats),
             shapes=_text("--roofline-shapes", given.roofline_shapes, "quick", MAX_SHAPES_CHARS),
+            model=_name("--roofline-model", given.roofline_model),
+            batches=_counts("--roofline-batch", given.roofline_batch, "sequences"),
+            contexts=_counts("--roofline-context", given.roofline_context, "tokens"),
+            kv_formats=_format_keys("--roofline-kv", given.roofline_kv) or (),
+            plan_paths=_inputs("--roofline-plan", given.roofline_plan, invocation),
+            method=_name("--roofline-method", given.roofline_method),
+            text_path=_input("--roofline-text", given.roofline_text, invocation, "give a UTF-8 text file"),
             cache=_choice("--roofline-cache", given.roofline_cache, CACHE_CHOICES) or "cold",
             modes=_modes(given.roofline_mode),
             target_ci_ratio=_positive("--roofline-target-ci", given.roofline_target_ci, 1.0, "percent", 100) / 100,
@@ -141,6 +157,10 @@ def _text(option: str, value: str | None, default: str, most: int = 4096) -> str
     return value.strip()
 
 
+def _name(option: str, value: str | None) -> str | None:
+    return None if value is None else _text(option, value, "the default")
+
+
 def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> str | None:
     if value is not None and value not in choices:
         raise InvalidValueError(f"{option} must be {' or '.join(choices)}, got {_shown(value)}")
@@ -170,6 +190,16 @@ def _count(option: str, value: str | None, what: str, most: int = 10**9) -> int 
     return int(value)
 
 
+def _counts(option: str, value: str | None, what: str) -> tuple[int, ...] | None:
+    """Return the whole numbers of a list `1,8`, each once."""
+    if value is None:
+        return None
+    found = [_count(option, part.strip(), what) for part in value.split(",") if part.strip()]
+    if not found:
+        raise InvalidValueError(f"{option} is empty; give whole numbers of {what} such as 1,8 or leave it out")
+    return tuple(dict.fromkeys(number for number in found if number is not None))
+
+
 def _modes(value: str | None) -> tuple[str, ...]:
     if value is None:
         return ("eager",)
@@ -182,13 +212,24 @@ def _modes(value: str | None) -> tuple[str, ...]:
     return names
 
 
-def _input(option: str, value: str | None, invocation: Path) -> Path | None:
+def _input(
+    option: str, value: str | None, invocation: Path, hint: str = "`roofline calibrate -o FILE` writes one"
+) -> Path | None:
     if value is None:
         return None
     path = invocation / _path(option, value)
     if not value.strip() or not os.path.isfile(path):
-        raise InvalidValueError(f"{option} {_shown(value)} is no file; `roofline calibrate -o FILE` writes one")
+        raise InvalidValueError(f"{option} {_shown(value)} is no file; {hint}")
     return path
+
+
+def _inputs(option: str, value: str | None, invocation: Path) -> tuple[Path, ...]:
+    """Return the files of a list `a.json,b.json`."""
+    if value is None:
+        return ()
+    names = [part for part in value.split(",") if part.strip()] or [""]
+    found = [_input(option, name, invocation, 'give JSON files such as {"ffn": "INT4"}') for name in names]
+    return tuple(path for path in found if path is not None)
 
 
 def _output(option: str, value: str | None, invocation: Path) -> Path | None:
@@ -216,12 +257,12 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
     return path
 
 
-def _format_keys(value: str | None) -> tuple[str, ...] | None:
+def _format_keys(option: str, value: str | None) -> tuple[str, ...] | None:
     if value is None:
         return None
     from roofline_model.formats import get_format
 
     names = [name for name in value.split(",") if name.strip()]
     if not names:
-        raise InvalidValueError("--roofline-formats is empty; give keys such as BF16,INT4 or leave it out")
+        raise InvalidValueError(f"{option} is empty; give keys such as BF16,INT4 or leave it out")
     return tuple(dict.fromkeys(get_format(name).key for name in names))

@@ -22,6 +22,7 @@ def case_gap(case: CaseSummary) -> Gap | None:
         measured_s=measured_s,
         ideal_memory_s=ideal.memory_time_s,
         ideal_compute_s=ideal.compute_time_s or 0.0,
+        ideal_s=ideal.time_s,
         expected_s=None if expected is None else expected.time_s,
         terms_s=None if expected is None else expected.terms_s,
         clock_ratio=_clock_ratio(case),

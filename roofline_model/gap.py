@@ -3,7 +3,7 @@
 The parts telescope. Each step makes the model a little more real and is credited with what that adds:
 
     ideal roof → achieved bandwidth → tensor pipe with tiles and waves → exp bound → launch floor → widening and casting
-    → operand supply, latency and imperfect overlap, or what a kernel timed on this machine takes beyond its ceilings
+    → the framework on the host (whole models) → operand supply, latency and imperfect overlap, or what a kernel timed on this machine takes beyond its ceilings
     (= the expected time) → clock below nominal → unexplained
 
 so that a part depends on those before it, as in any such split. The last step is what the model does not know.
@@ -32,6 +32,7 @@ LABELS = {
     "exp": "exp bound: the softmax's unit, not the tensor pipe",
     "launch": "launch floor",
     "widening": "dequantising, casting, split-K sums",
+    "host": "the framework on the host, between the kernels",
     "supply": "operand supply from L2, latency, imperfect overlap",
     "kernel": "this kernel beyond the machine's ceilings, as calibrated",
     "clock": "clock below nominal, where the SMs bind the time",
@@ -70,24 +71,26 @@ def explain_gap(
     measured_s: float,
     ideal_memory_s: float,
     ideal_compute_s: float,
+    ideal_s: float | None = None,
     expected_s: float | None = None,
     terms_s: Mapping[str, float] | None = None,
     clock_ratio: float | None = None,
 ) -> Gap:
     """Return the split of a measured time.
 
-    `ideal_memory_s`, `ideal_compute_s`: the two sides of the ideal roof. `expected_s` with `terms_s`: the expected time and
+    `ideal_memory_s`, `ideal_compute_s`: the two sides of the ideal roof; `ideal_s`: the roof itself, where it is more than the
+    higher of them (kernels one after the other, some bound by the one, some by the other). `expected_s` with `terms_s`: the expected time and
     its terms, each as if alone (`dram`, `tensor`, `exp`, `launch`, `cast`, …); None: only ideal and unexplained remain.
     `clock_ratio`: clock of the SMs while measuring over the nominal one, where known. It is credited with what a lower
     clock adds to the terms that SMs bind, and with no more than the expected time leaves unexplained.
     Raises nothing: sizes that are not finite count as unknown.
     """
-    ideal_s = max(ideal_memory_s, ideal_compute_s)
+    ideal_s = max(ideal_memory_s, ideal_compute_s) if ideal_s is None else ideal_s
     parts = {"ideal": ideal_s}
     reached = ideal_s
     terms: Mapping[str, float] = {"dram": ideal_memory_s, "tensor": ideal_compute_s}
     if expected_s is not None and terms_s is not None and math.isfinite(expected_s):
-        steps = _steps(terms_s, ideal_memory_s, ideal_compute_s, expected_s)
+        steps = _steps(terms_s, ideal_memory_s, ideal_compute_s, ideal_s, expected_s)
         for name, total_s in steps:
             parts[name] = total_s - reached
             reached = total_s
@@ -102,21 +105,24 @@ def explain_gap(
 
 
 def _steps(
-    terms: Mapping[str, float], memory_s: float, compute_s: float, expected_s: float
+    terms: Mapping[str, float], memory_s: float, compute_s: float, ideal_s: float, expected_s: float
 ) -> tuple[tuple[str, float], ...]:
     """Return (part, time with all steps up to this one), ending at the expected time."""
     dram, tensor, exp = terms.get("dram", memory_s), terms.get("tensor", compute_s), terms.get("exp", 0.0)
-    with_memory = max(dram, compute_s)
+    # The roof of several kernels is above both of its sides, and no step of theirs stands below it.
+    with_memory = max(dram, compute_s, ideal_s if ideal_s > max(memory_s, compute_s) else 0.0)
     with_tiles = max(with_memory, tensor)
     with_exp = max(with_tiles, exp)
     with_launch = with_exp + terms.get("launch", 0.0)
     with_widening = with_launch + math.fsum(terms.get(name, 0.0) for name in _ADDED)
+    with_host = with_widening + terms.get("host", 0.0)
     return (
         ("memory", with_memory),
         ("tiles", with_tiles),
         ("exp", with_exp),
         ("launch", with_launch),
         ("widening", with_widening),
+        ("host", with_host),
         ("kernel" if "kernel" in terms else "supply", expected_s),
     )
 

@@ -98,6 +98,18 @@ def parse_precision(text: str) -> Precision:
     return Precision(asked, name)
 
 
+def precision_formats(name: str, wide: str) -> tuple[str, str]:
+    """Return weight and activation format of a precision's name; 16-bit activations are `wide`.
+
+    Raises as `parse_precision`.
+    """
+    precision = parse_precision(name)
+    if precision.is_plain:
+        return precision.name, precision.name
+    weight, activation = next(pair for pair, known in _BY_PAIR.items() if known == precision.name)
+    return weight, activation or wide
+
+
 def _activation(weight: str, text: str) -> str | None:
     if not text:
         return None if weight in ("INT8", "INT4") else weight

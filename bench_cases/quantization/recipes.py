@@ -41,6 +41,10 @@ class Recipe:
     """Bits of a zero point; None: those of the weight it was made from."""
     is_emulated: bool = False
     """Whether the weight is decoded to 16 bit (or 32) in a separate step of every call."""
+    is_scaled_apart: bool = False
+    """Of an emulated recipe: that step is a cast, and the scales are multiplied to the product."""
+    widened_bytes_per_element: float = 0.0
+    """Bytes per weight that every call writes and reads beside the product."""
     group_sizes: tuple[int, ...] = ()
     weight_dtypes: tuple[str, ...] = _FLOATS
     n_multiple_elems: int = 1
@@ -97,9 +101,10 @@ RECIPES: tuple[Recipe, ...] = (
     # --- CPU
     Recipe("INT8", "cpu", _QUANT + "Int8WeightOnlyConfig", "int8_weight_only", "INT8",
            "weight cast to the activation's dtype, then torch.mm (fused only by torch.compile)", "row",
-           scale_bits=32, zero_bits=8, is_emulated=True),
+           scale_bits=32, zero_bits=8, is_emulated=True, is_scaled_apart=True),
     Recipe("INT8.INT8", "cpu", _QUANT + "Int8DynamicActivationInt8WeightConfig", "int8_dynamic", "INT8",
-           "torch._int_mm", "row", scale_bits=32, zero_bits=8),
+           "torch._int_mm, beside sums over a copy of the weight in int32", "row", scale_bits=32, zero_bits=8,
+           widened_bytes_per_element=4.0),
     Recipe("INT4", "cpu", _INT4_CPU + "PrototypeInt4WeightOnlyConfig", "int4_cpu", "INT4",
            "torch._weight_int4pack_mm_for_cpu", "group", scale_bits=None, zero_bits=None,
            group_sizes=(32, 64, 128), n_multiple_elems=16),
@@ -123,7 +128,7 @@ RECIPES: tuple[Recipe, ...] = (
     # --- CUDA
     Recipe("INT8", "cuda", _QUANT + "Int8WeightOnlyConfig", "int8_weight_only", "INT8",
            "weight cast to the activation's dtype, then torch.mm (fused only by torch.compile)", "row",
-           scale_bits=32, zero_bits=8, is_emulated=True),
+           scale_bits=32, zero_bits=8, is_emulated=True, is_scaled_apart=True),
     Recipe("INT8.INT8", "cuda", _QUANT + "Int8DynamicActivationInt8WeightConfig", "int8_dynamic", "INT8",
            "torch._int_mm (up to 16 rows: torchao's own way round)", "row", scale_bits=32, zero_bits=8,
            n_multiple_elems=8, k_multiple_elems=8, min_capability=(7, 5)),

@@ -32,6 +32,13 @@ NAMES = [
     "no_canary",
     "profile_file",
     "profile",
+    "model",
+    "batch",
+    "context",
+    "kv",
+    "plan",
+    "method",
+    "text",
 ]
 
 
@@ -58,6 +65,28 @@ def test_everything_given(tmp_path):
     assert options.db == str(tmp_path / "x.db")
     assert options.json_path == tmp_path / "out.json"
     assert (options.require_measured, options.power, options.force_measure) == (3, True, True)
+
+
+def test_options_of_whole_models(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "book.txt").write_text("text")
+    options = parse(
+        tmp_path,
+        model=" org/name ",
+        batch="8,1,8",
+        context="128",
+        kv="int8,fp8",
+        plan="a.json",
+        method="awq",
+        text="book.txt",
+    )
+    assert (options.model, options.batches, options.contexts) == ("org/name", (8, 1), (128,))
+    assert options.kv_formats == ("INT8", "FP8_E4M3")
+    assert (options.plan_paths, options.method, options.text_path) == (
+        (tmp_path / "a.json",),
+        "awq",
+        tmp_path / "book.txt",
+    )
 
 
 def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
@@ -99,6 +128,16 @@ def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
         ("run", "two\nlines", "--roofline-run has several lines"),
         ("run", "x" * 201, "--roofline-run is 201 characters long"),
         ("timeout", "0.09", "--roofline-timeout must be at least 0.1 and at most 86400 seconds"),
+        ("model", " ", "--roofline-model is empty; leave it out for the default"),
+        ("model", "m" * 5000, "--roofline-model is 5,000 characters long"),
+        ("batch", "1,x", "--roofline-batch takes a whole number of sequences from 1"),
+        ("batch", ",", "--roofline-batch is empty; give whole numbers of sequences such as 1,8"),
+        ("context", "0", "--roofline-context takes a whole number of tokens from 1"),
+        ("kv", "bf17", "Did you mean"),
+        ("kv", ",", "--roofline-kv is empty"),
+        ("plan", "no.json", "--roofline-plan 'no.json' is no file; give JSON files such as"),
+        ("plan", ",", "--roofline-plan '' is no file"),
+        ("text", "no.txt", "--roofline-text 'no.txt' is no file; give a UTF-8 text file"),
         ("timeout", "-1", "--roofline-timeout must be at least 0.1"),
     ],
 )

@@ -1,0 +1,179 @@
+"""The path of one case of a whole model: predict, load, quantise, look at memory, quality and host time, then measure the step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.quantization.precisions import parse_precision
+from bench_cases.quantization.recipes import recipes_of
+from bench_cases.quantization.target import Target, target_of_chip
+from roofline_model.decoder.decoder_step import check_context
+from roofline_model.decoder.model_parameters import parameter_counts
+from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError
+from roofline_model.formats import get_format
+from roofline_model.hardware import Device
+
+if TYPE_CHECKING:
+    from bench_cases.model_runs.held_models import HeldModel
+    from bench_cases.model_runs.model_step import ModelStep
+    from bench_cases.model_runs.step_quality import QualityText
+
+HEADROOM_RATIO = 0.9
+"""Share of the free memory that the models of a case may take."""
+
+
+def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = None) -> None:
+    """Declare, then skip with a reason or measure a case with the `roofline` fixture; torch is imported after `declare`."""
+    target = _target(roofline.hardware)
+    work = None if target is None else case.work(target)
+    described = {"name": case.model.name, "precision": case.precision, "phase": case.phase, "method": _method(case)}
+    roofline.declare(
+        case.case,
+        work,
+        unavailable=_chip_reason(case, roofline.hardware) or _shape_reason(case),
+        extra={"model": described, "tokens_per_call": case.workload.row_count},
+    )
+    try:
+        _measure(roofline, case, text_path)
+    except (UnsupportedError, MissingDependencyError) as error:
+        pytest.skip(str(error))
+
+
+def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
+    from bench_cases.model_runs.held_models import MODELS
+    from bench_cases.model_runs.host_time import host_time, loaded_reference
+    from bench_cases.model_runs.model_step import make_step, step_ids, vocabulary_size
+    from bench_cases.model_runs.step_memory import measure_memory
+    from bench_cases.model_runs.step_quality import quality_text
+    from bench_cases.quantization.target import read_target
+
+    device = roofline.torch_device
+    _check_memory(roofline, case)
+    reference = MODELS.reference(case.model, device)
+    model = reference.loaded.model
+    vocabulary = vocabulary_size(model)
+    text = quality_text(reference.loaded, vocabulary, device, text_path)
+    held = MODELS.of(case, device, text.calibration)
+    ids = step_ids(case.batch_count, case.context_count, vocabulary, device)
+    step = make_step(held.loaded.model, ids, case.workload, case.kv)
+    memory = measure_memory(step.fn, device)
+    roofline.keep(_model_facts(case, reference, held, step), memory=memory_facts(held, step, memory))
+    roofline.keep(quality=_quality(case, reference, held, text))
+    known = loaded_reference(case.model, model)
+    work = replace(case, model=known).work(read_target(device))
+    if work is not None:
+        roofline.refine(replace(work, host=host_time(model, case, work, roofline.hardware, device)))
+    roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
+
+
+def memory_facts(held: HeldModel, step: ModelStep, memory: Any) -> dict[str, Any]:
+    """Return the bytes of a case: what the model held before and after, its cache, the step's peak, and the process."""
+    result = held.result
+    return {
+        "original_bytes": held.held_bytes if result is None else result.before_bytes,
+        "held_bytes": held.held_bytes,
+        "stated_bytes": None if result is None else result.after_bytes - sum(
+            layer.held_bytes - layer.format_bytes for layer in result.quantized
+        ),
+        "cache_bytes": step.cached_bytes,
+        "peak_bytes": memory.peak_bytes,
+        "process_bytes": memory.process_bytes,
+    }  # fmt: skip
+
+
+def _model_facts(case: ModelCase, reference: HeldModel, held: HeldModel, step: ModelStep) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": case.model.name,
+        "precision": case.precision,
+        "phase": case.phase,
+        "method": _method(case),
+        "source": reference.loaded.source,
+        "parameters_count": reference.loaded.parameters_count,
+    }
+    if held.result is not None:
+        became = Counter(layer.became for layer in held.result.layers)
+        facts |= {
+            "layers": dict(became),
+            "kernels": sorted({layer.kernel for layer in held.result.quantized}),
+            "is_emulated": any(layer.is_emulated for layer in held.result.quantized),
+            "fallbacks": sorted({layer.reason for layer in held.result.fallbacks})[:8],
+            "torchao_release": held.result.torchao_release,
+            "calibration_tokens_count": held.result.calibration_tokens_count,
+        }
+    return {"model": facts}
+
+
+def _quality(case: ModelCase, reference: HeldModel, held: HeldModel, text: QualityText) -> dict[str, Any]:
+    """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
+    from bench_cases.model_runs.step_quality import measured_quality, quality_or_reason
+    from bench_cases.quantization.kv_cache import make_kv_cache
+
+    if case.kv != case.model.wide:
+        model = reference.loaded.model
+        return quality_or_reason(
+            lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
+        )
+    if held.result is None:
+        return {"source": "reference"}
+    if held.quality is None:
+        held.quality = quality_or_reason(lambda: measured_quality(reference.loaded, held.loaded, text))
+    return held.quality
+
+
+def _chip_reason(case: ModelCase, chip: Device) -> str | None:
+    """Return why the chip of --hw does not run the precision as it is; a fallback is a case of its own."""
+    if case.is_plain or case.plan:
+        return None
+    name, target = parse_precision(case.precision).name, _target(chip)
+    if target is None:
+        return f"{chip.key} declares no CUDA compute capability: torchao recipes are known for cpu and cuda"
+    recipes = recipes_of(name, target.device)
+    reasons = [recipe.reason_against_target(target) for recipe in recipes]
+    if recipes and (None in reasons or any(recipe.needs for recipe in recipes)):
+        return None  # what must be installed is asked when the model is there
+    return "; ".join(reason for reason in reasons if reason) or f"torchao has no {target.device} kernel for {name}"
+
+
+def _target(chip: Device) -> Target | None:
+    """Return the chip of --hw as the choice of a recipe sees it, without kernel packages; None where torchao runs nothing."""
+    if chip.kind == "cpu":
+        return Target("cpu")
+    try:
+        return target_of_chip(chip)
+    except RooflineError:
+        return None
+
+
+def _shape_reason(case: ModelCase) -> str | None:
+    """Return why this model has no such pass, from its shape alone."""
+    if case.model.shape is None:
+        return None
+    try:
+        check_context(case.model.shape, case.workload)
+    except RooflineError as error:
+        return str(error)
+    return None
+
+
+def _check_memory(roofline: Any, case: ModelCase) -> None:
+    """Raise `UnsupportedError` where the original and its quantised copy do not fit beside each other."""
+    shape, free = case.model.shape, roofline.free_bytes
+    if shape is None or free is None:
+        return
+    size = parameter_counts(shape).total_count * get_format(case.model.wide).traffic_bytes_per_element
+    # The copy is made from 16-bit weights, which are given back layer by layer when it is done.
+    needed = size if case.is_plain else 2.6 * size
+    if needed > HEADROOM_RATIO * free:
+        raise UnsupportedError(
+            f"{case.model.name} needs about {needed / 1e9:.3g} GB here (original and quantised copy), {free / 1e9:.3g} GB are free; take a smaller model"
+        )
+
+
+def _method(case: ModelCase) -> str:
+    return "" if case.is_plain else case.method

@@ -1,0 +1,71 @@
+"""What is known of a model before it is loaded: its name in results, and its shape for predictions. No torch here."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench_cases.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS
+from roofline_model.decoder.hf_config import cached_config, read_config
+from roofline_model.decoder.model_registry import get_model
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.errors import RooflineError
+from roofline_model.user_path import user_path
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._/+-]")
+MAX_NAME_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReference:
+    """A model that was asked for, by the text of `--roofline-model`."""
+
+    text: str
+    """What loads it: a seeded name, a folder, a hub id."""
+    name: str
+    """What results call it; of a folder its own name and six digits of its config.json, never a path."""
+    shape: ModelShape | None
+    """None: its architecture is not one that can be predicted, or nothing of it is here yet."""
+    why_no_shape: str = ""
+
+    @property
+    def wide(self) -> str:
+        """The 16-bit (or wider) format it computes in before anything is quantised."""
+        return "BF16" if self.shape is None else self.shape.wide_format
+
+
+def find_model(text: str | None) -> ModelReference:
+    """Return the reference of a model; None is the default. Raises nothing: what cannot be loaded is said when it is."""
+    asked = (text or DEFAULT_MODEL).strip()
+    if asked in SEEDED_LLAMAS:
+        return ModelReference(asked, asked, SEEDED_LLAMAS[asked].shape())
+    try:
+        path = user_path(asked)
+        config = path / "config.json" if path.is_dir() else None
+    except (RooflineError, OSError):
+        config = None
+    try:
+        if config is not None and config.is_file():
+            name = _folder_name(path, config)
+            return ModelReference(str(path), name, read_config(config, name=name))
+        found = cached_config(asked)
+        shape = get_model(asked) if found is None else read_config(found, name=asked)
+        return ModelReference(asked, _clean(asked), shape)
+    except (RooflineError, OSError) as error:
+        name = _clean(asked) if config is None else _folder_name(path, config)
+        return ModelReference(asked if config is None else str(path), name, None, str(error))
+
+
+def _folder_name(folder: Path, config: Path) -> str:
+    """Return a name that two folders of different models do not share, wherever they lie."""
+    try:
+        digits = hashlib.sha256(config.read_bytes()).hexdigest()[:6]
+    except OSError:
+        digits = "unread"
+    return f"{_clean(folder.resolve().name)[: MAX_NAME_CHARS - 7]}-{digits}"
+
+
+def _clean(text: str) -> str:
+    return _UNSAFE.sub("_", text)[:MAX_NAME_CHARS] or "model"

@@ -1,0 +1,84 @@
+"""What goes into the `roofline` fixture and comes out of it: the work that is declared, the outcome, names and facts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from results.flags import DOUBTFUL_FLAGS
+from results.records import Measurement
+from roofline_model.cost import OpCost
+from roofline_model.decoder.model_pass import ModelPass
+from roofline_model.errors import InvalidValueError
+from roofline_model.operators import Operator
+from roofline_model.roofline import Prediction
+
+Work = Operator | OpCost | ModelPass
+"""What a case does: an operator, a plain cost, or a whole pass of a model."""
+
+_MARKER_KEYS = ("work", "name", "tolerance")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `measure` returns: the record's measurement and prediction, for a test's own assertions."""
+
+    measurement: Measurement
+    prediction: Prediction | None
+
+    @property
+    def median_s(self) -> float:
+        """Median seconds per call."""
+        return self.measurement.median_s
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Flags that put the time in doubt (contended, noisy, drift, …); empty for a time to rely on."""
+        return tuple(flag for flag in self.measurement.flags if flag in DOUBTFUL_FLAGS)
+
+    @property
+    def error_ratio(self) -> float | None:
+        """(predicted − measured) / measured, or None without a prediction."""
+        if self.prediction is None:
+            return None
+        return (self.prediction.time_s - self.median_s) / self.median_s
+
+    @property
+    def roof_ratio(self) -> float | None:
+        """Share of the roof reached: ideal time over measured time."""
+        return None if self.prediction is None else self.prediction.time_s / self.median_s
+
+
+def json_values(where: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts as a dict of their own; raises `InvalidValueError` beginning with `where` for what JSON cannot hold."""
+    try:
+        json.dumps(dict(facts), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidValueError(f"{where} must hold JSON values only: {error}") from None
+    return dict(facts)
+
+
+def kernel_name(label: str) -> str:
+    """Return a name that may stand in a test id; raises `InvalidValueError` when nothing of it may."""
+    kernel = re.sub(r"[^A-Za-z0-9._]+", "_", label).strip("_")[:120]
+    if not kernel:
+        raise InvalidValueError(f"kernel name {label[:60]!r} has no letter or digit of ASCII; give another name=")
+    return kernel
+
+
+def marker_defaults(node: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of a test's `roofline` marker; raises `InvalidValueError` for one that it does not have."""
+    marker = node.get_closest_marker("roofline")
+    if marker is None:
+        return {}
+    if marker.args:
+        raise InvalidValueError("the roofline marker takes keyword arguments only: work=, name=, tolerance=")
+    for key in marker.kwargs:
+        if key not in _MARKER_KEYS:
+            raise InvalidValueError(f"the roofline marker has no argument {key!r}; known: {', '.join(_MARKER_KEYS)}")
+    return dict(marker.kwargs)
