@@ -24,6 +24,7 @@ LAYERS = 80
 FORMATS = {"BF16": 16.0, "FP8": 8.0, "INT8": 8.125, "MXFP6": 6.25, "NVFP4": 4.5, "MXFP4": 4.25, "INT4": 4.125}
 """Format → bits of a weight, scales included."""
 MODEL = "llama-3.1-70b"
+PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "kv")
 MODEL_FORMATS = {
     "FP8_E4M3": 0.01,
     "NVFP4": 0.1,
@@ -61,8 +62,8 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
             note="two budgets; every layer has losses, times and bytes of its own",
         ),
         Row(
-            f"… of {MODEL}, 4 groups a layer, times included", seconds["model"], rounds,
-            note="expected times of every part in every format, then front and choice over 241 groups",
+            f"… of {MODEL}, 5 groups a layer, times included", seconds["model"], rounds,
+            note="expected times of every part in every format, then front and choice over 400 groups",
         ),
         Row("recommendation for one shape, ideal times", seconds["shape"], rounds, SHAPE_AIM_S),
     ]  # fmt: skip
@@ -89,7 +90,7 @@ def layered_problem(layer_count: int, *, seed: int = 0) -> ParetoProblem:
 
 
 def _whole_model(chip: object) -> None:
-    parts = [f"layers.{layer}.{part}" for layer in range(LAYERS) for part in ("qkv_proj", "o_proj", "ffn", "kv")]
+    parts = [f"layers.{layer}.{part}" for layer in range(LAYERS) for part in PARTS]
     losses = {(part, name): loss for part in parts for name, loss in MODEL_FORMATS.items() if not part.endswith("kv")}
     losses |= {(part, "FP8_E4M3"): 0.01 for part in parts if part.endswith("kv")}
     found = model_problem(chip, MODEL, LossTable(losses, "any", "low"), kv_formats=["FP8_E4M3"])  # type: ignore[arg-type]

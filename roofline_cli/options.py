@@ -59,6 +59,24 @@ def parse_size(letter: str, text: str) -> int:
     return size
 
 
+def parse_number(name: str, text: str, what: str, *, below: float) -> float:
+    """Return a number from 0 to below `below` typed for an option; raises `InvalidValueError` otherwise."""
+    from roofline_model.errors import InvalidValueError
+
+    value = float_or_nan(text)
+    if not 0 <= value < below:
+        raise InvalidValueError(f"{name} must be {what} from 0 to below {below:g}, got {text[:40]!r}")
+    return value
+
+
+def float_or_nan(text: str) -> float:
+    """Return the number, NaN where it is none: it fails every comparison. Digits of other scripts, which Python reads, are none."""
+    try:
+        return float(text) if text.isascii() else float("nan")
+    except ValueError:
+        return float("nan")
+
+
 def register_formats(path: Path | None) -> list[NumberFormat]:
     """Register the formats of `--formats-file`, if one was given, and return them."""
     if path is None:

@@ -10,6 +10,8 @@ from roofline_cli.options import (
     FormatsFileOption,
     HardwareOption,
     JsonOption,
+    float_or_nan,
+    parse_number,
     parse_size,
     register_formats,
     split_list,
@@ -72,7 +74,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="PART[@LAYERS]=FORMATS",
-        help="Exception for a part or layers, e.g. lm_head=BF16 or ffn@0-3=FP8; repeatable.",
+        help="Exception for a part or layers, e.g. lm_head=BF16, ffn@0-3=FP8 or q_proj@0-3=FP8; repeatable.",
     ),
 ]
 MaxContextOption = Annotated[
@@ -150,7 +152,7 @@ def predict_model_command(
     tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
-    headroom = _number("--memory-headroom", memory_headroom, "a share", below=1)
+    headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
     found = [
         predict_model(
             chip, shape, phase, batch=size, context=tokens, new_tokens=new_count,
@@ -211,34 +213,17 @@ def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) ->
     link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
     latency_s = ALL_REDUCE_LATENCY_S
     if all_reduce_us is not None:
-        latency_s = 1e-6 * _number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
+        latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
     return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
 
 
 def _link_bytes_per_s(text: str) -> float:
     from roofline_model.errors import InvalidValueError
 
-    value = _float(text)
+    value = float_or_nan(text)
     if not 0 < value < 1e6:
         raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
     return value * 1e9
-
-
-def _number(name: str, text: str, what: str, *, below: float) -> float:
-    from roofline_model.errors import InvalidValueError
-
-    value = _float(text)
-    if not 0 <= value < below:
-        raise InvalidValueError(f"{name} must be {what} from 0 to below {below:g}, got {text[:40]!r}")
-    return value
-
-
-def _float(text: str) -> float:
-    """Return the number, NaN where it is none: it fails every comparison."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
 
 
 def _items(name: str, text: str) -> list[str]:

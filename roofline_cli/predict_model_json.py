@@ -123,6 +123,7 @@ def _kernel_json(one: KernelPrediction, expected: KernelExpectation | None) -> d
         "expected_high_s": None if expected is None else expected.high_s,
         "expected_binding": None if expected is None else expected.binding,
         "expected_provenance": None if expected is None else expected.provenance,
+        "expected_note": expected.note if expected is not None and expected.note else None,
         "flops": one.flops,
         "moved_bytes": one.moved_bytes,
         "intensity_flop_per_byte": prediction.intensity_flop_per_byte,

@@ -167,6 +167,8 @@ def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
         f"{_tokens(found, expected.time_s)}"
         f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: {expected.provenance}."
     )
+    for note in dict.fromkeys(one.note for one in expected.kernels if one.kernel.work.op == "attention" and one.note):
+        show_line(f"Expected attention: {note}.")
     if found.all_reduce_count:
         show_line(_all_reduce_text(found))
 

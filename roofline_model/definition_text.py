@@ -1,4 +1,4 @@
-"""Read the text of a definition file (chip or format TOML) that a user names, and nothing that is not one.
+"""Read and write the text of a definition file (chip, format, strategy, losses) that a user names, and nothing that is not one.
 
 A path may come from a command line or an environment variable, so it may be a FIFO that never answers, a device that
 never ends, or a file of any size and depth. Everything refused here is refused in one line.
@@ -6,8 +6,10 @@ never ends, or a file of any size and depth. Everything refused here is refused 
 
 from __future__ import annotations
 
+import json
 import stat
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,11 @@ MAX_FILE_BYTES = 1024**2
 """Longest definition file that is read. The longest of the registry is a hundred times shorter."""
 
 
-def read_definition_text(path: Path, what: str, hint: str) -> str:
+def read_definition_text(path: Path, what: str, hint: str, *, most_bytes: int = MAX_FILE_BYTES) -> str:
     """Return the text of a UTF-8 file, with or without a byte-order mark.
 
     `what` (chip file, format file) and `hint` (what to give instead) go into the message. Raises
-    `DefinitionError` when `path` is absent, no regular file, longer than `MAX_FILE_BYTES` or not UTF-8.
+    `DefinitionError` when `path` is absent, no regular file, longer than `most_bytes` or not UTF-8.
     """
     shown = shortened(str(path))
     try:
@@ -33,9 +35,9 @@ def read_definition_text(path: Path, what: str, hint: str) -> str:
             kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
             raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; {hint}")
         with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise DefinitionError(f"{what} {shown} is longer than {format_bytes(MAX_FILE_BYTES)}: no definition is")
+            content = stream.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise DefinitionError(f"{what} {shown} is longer than {format_bytes(most_bytes)}: no definition is")
         return content.decode("utf-8-sig")
     except DefinitionError:  # a ValueError too, and not to be wrapped again
         raise
@@ -52,6 +54,50 @@ def parse_definition(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def parse_json_definition(text: str, what: str) -> Any:
+    """Parse JSON; raises `ValueError` with one reason, also for a field given twice, NaN and deep nesting.
+
+    `what` is what the text defines (a strategy).
+    """
+
+    def no_number(name: str) -> Any:
+        raise ValueError(f"{name} is not a number of {what}")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} is given twice")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def write_definition_text(file: Path, text: str, what: str) -> Path:
+    """Write a definition file beside and move it into place, so that a failure leaves an older one as it was.
+
+    Returns the path; raises `DefinitionError` when it cannot be written.
+    """
+    beside = file.with_name(f".{file.name}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise DefinitionError(f"{what} {file} cannot be written: {error.strerror or error}") from None
+    return file
+
+
+def only_known_fields(where: str, place: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `DefinitionError` for a field that nobody reads, naming it and those that are known."""
+    for name in table:
+        if name not in known:
+            raise DefinitionError(f"{where}: {place}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
 
 
 def shown(value: object) -> str:

@@ -202,14 +202,20 @@ def _names(formats: Iterable[NumberFormat]) -> dict[str, NumberFormat]:
 _BUILT_IN_NAMES = _names(_CATALOG)
 
 
-def get_format(name: str | NumberFormat) -> NumberFormat:
-    """Return the format called `name`: key or alias, any case; a `NumberFormat` is returned as it is."""
+def known_format(name: str | NumberFormat) -> NumberFormat | None:
+    """Return the format called `name`, as `get_format` does, or None where nobody knows it."""
     if isinstance(name, NumberFormat):
         return name
     wanted = str(name).strip().upper().replace("-", "_")
     found = _BUILT_IN_NAMES.get(wanted)
     if found is None and _USER_FORMATS:
         found = _names(_USER_FORMATS.values()).get(wanted)
+    return found
+
+
+def get_format(name: str | NumberFormat) -> NumberFormat:
+    """Return the format called `name`: key or alias, any case; a `NumberFormat` is returned as it is."""
+    found = known_format(name)
     if found is None:
         known = {**FORMATS, **_USER_FORMATS}
         raise UnknownNameError(

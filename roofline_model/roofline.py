@@ -210,7 +210,7 @@ def _widened(work: Operator | OpCost) -> tuple[str, str, str] | None:
     if not isinstance(work, Operator):
         return None
     formats = dict(work.formats)
-    for narrow, wide, what in (("b", "a", "weights"), ("kv", "q", "keys and values")):
+    for narrow, wide, what in (("b", "a", "weights"), ("kv", "q", "keys and values"), ("kv", "p", "values")):
         if narrow in formats and wide in formats:
             pair = formats[narrow], formats[wide]
             if get_format(pair[0]).element_bits < get_format(pair[1]).element_bits:

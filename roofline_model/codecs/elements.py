@@ -55,23 +55,23 @@ class FloatElement:
     def __init__(self, fmt: NumberFormat) -> None:
         import numpy as np
 
-        self._encode_table = cast_table(fmt, "saturate")
-        self._decode_table = decode_table(fmt)
-        self.has_nan = bool(np.isnan(self._decode_table).any())
-        self.max_value = float(self._decode_table[np.isfinite(self._decode_table)].max())
+        self.encode_table = cast_table(fmt, "saturate")
+        self.decode_table = decode_table(fmt)
+        self.has_nan = bool(np.isnan(self.decode_table).any())
+        self.max_value = float(self.decode_table[np.isfinite(self.decode_table)].max())
         self.mantissa_bits = fmt.mantissa_bits if fmt.mantissa_bits is not None else 0
 
     def encode(self, values: Array, out: Array, zero_points: Array | None = None) -> None:
         """Look up the code by the upper half of the float32 (see `small_floats`)."""
         import numpy as np
 
-        np.take(self._encode_table, upper_half_odd(values), out=out, mode="clip")
+        np.take(self.encode_table, upper_half_odd(values), out=out, mode="clip")
 
     def decode(self, codes: Array, out: Array) -> None:
         """Look up the value."""
         import numpy as np
 
-        np.take(self._decode_table, codes, out=out, mode="clip")
+        np.take(self.decode_table, codes, out=out, mode="clip")
 
 
 class IntElement:
@@ -115,9 +115,9 @@ class TableElement:
     def __init__(self, values: tuple[float, ...]) -> None:
         import numpy as np
 
-        self._values = np.array(values, np.float32)
+        self.values = np.array(values, np.float32)
         # Middles in float32, as kernels hold them.
-        self._middles = (self._values[1:] + self._values[:-1]) * np.float32(0.5)
+        self.middles = (self.values[1:] + self.values[:-1]) * np.float32(0.5)
         self.max_value = max(abs(value) for value in values)
         self.mantissa_bits = 0
 
@@ -125,13 +125,13 @@ class TableElement:
         """Search the middles between neighbours."""
         import numpy as np
 
-        np.copyto(out, np.searchsorted(self._middles, values, side="left"), casting="unsafe")
+        np.copyto(out, np.searchsorted(self.middles, values, side="left"), casting="unsafe")
 
     def decode(self, codes: Array, out: Array) -> None:
         """Look up the value."""
         import numpy as np
 
-        np.take(self._values, codes, out=out, mode="clip")
+        np.take(self.values, codes, out=out, mode="clip")
 
 
 def element_of(fmt: NumberFormat) -> Element:

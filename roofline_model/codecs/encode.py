@@ -111,7 +111,7 @@ def _scaled(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOption
         return _affine(blocks, layout, limits, is_search)
 
     def scales_of(factor: Any) -> Array:
-        return symmetric_scales(limits * np.float32(factor), layout.element, layout.scale_dtype)
+        return np.asarray(symmetric_scales(limits * np.float32(factor), layout.element, layout.scale_dtype))
 
     factor = least_error_factor(lambda f: block_errors(blocks, layout.element, scales_of(f))) if is_search else 1.0
     scales = scales_of(factor)

@@ -3,7 +3,9 @@
 * SQNR: 10·log10(Σx² / Σ(x − y)²), in decibels; 6.02 dB are one bit. Source: Widrow and Kollár, Quantization Noise (2008).
 * relative error: ‖x − y‖₂ / ‖x‖₂, the Frobenius norm over all elements; SQNR = −20·log10 of it.
 * maximum error: max |x − y|, in the unit of x.
-* outlier ratio: max |x| / 99.9th percentile of |x| (linear interpolation), as the original documents define it.
+* outlier ratio: max |x| / 99.9th percentile of |x|, as the original documents define it; the percentile interpolated
+  between neighbours (numpy's `linear`). `ActivationStats.outlier_ratio`, which decides about activations, takes the
+  percentile by rank instead: there a tensor of fewer than 1000 elements never has outliers, here it may.
 * kurtosis: Σ(x − mean)⁴/n / (Σ(x − mean)²/n)², Pearson's: 3 for a normal distribution, 1.8 for a uniform one, larger
   for heavy tails. Source: Joanes and Gill, The Statistician 47 (1998): their g₂ + 3, not corrected for small n.
 """
@@ -51,7 +53,7 @@ class TensorSpread:
     element_count: int
     absmax_value: float
     outlier_ratio: float | None
-    """None when the 99.9th percentile is zero."""
+    """By an interpolated percentile, see `outlier_ratio`; None when the 99.9th percentile is zero."""
     kurtosis_ratio: float | None
     """None when all values are equal."""
 
@@ -110,7 +112,10 @@ def tensor_spread(values: Any) -> TensorSpread:
 
 
 def outlier_ratio(values: Any) -> float | None:
-    """Return the largest magnitude over the 99.9th percentile of the magnitudes, or None when that is zero."""
+    """Return the largest magnitude over the 99.9th percentile of the magnitudes, interpolated, or None when that is zero.
+
+    Not the number that `ActivationStats.outlier_ratio` gives, whose percentile is one of the magnitudes (by rank).
+    """
     import numpy as np
 
     magnitudes = np.abs(_finite(values))

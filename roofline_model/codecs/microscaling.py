@@ -9,56 +9,52 @@ element, so that nothing saturates (cuBLAS, 1D block quantization).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from roofline_model.codecs.array_kinds import Numbers, cast, dtype_for, number_for
 from roofline_model.codecs.elements import Element, largest_exponent
 from roofline_model.codecs.options import ScaleRule
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 BIAS = 127
 NAN_CODE = 255
 LARGEST_CODE = 254
+_INFINITY_BITS = 0x7F80_0000
 
 
-def e8m0_codes(largest: Array, element: Element, rule: ScaleRule) -> Array:
-    """Return the uint8 E8M0 codes of blocks with these largest magnitudes (blocks,); NaN where one is not finite.
+def e8m0_codes(largest: Numbers, element: Element, rule: ScaleRule) -> Numbers:
+    """Return the uint8 E8M0 codes of blocks with these largest magnitudes (float32); NaN where one is not finite.
 
-    An all-zero block gets the smallest scale, 2^−127.
+    An all-zero block gets the smallest scale, 2^−127. Takes torch tensors, too.
     """
-    import numpy as np
-
-    largest = np.ascontiguousarray(largest, np.float32)
     emax = largest_exponent(element.max_value)
-    is_bad = ~np.isfinite(largest)
+    bits = _bits(largest)
+    is_bad = bits >= _INFINITY_BITS  # magnitudes have no sign bit: infinities and NaN are the largest patterns
     if rule == "rceil":
-        codes = _exponent_up((largest / np.float32(element.max_value)).view(np.uint32))
+        codes = _exponent_up(_bits(largest / number_for(largest, element.max_value)))
     elif rule == "ceil":
-        codes = _exponent_up(largest.view(np.uint32)) - emax
+        codes = _exponent_up(bits) - emax
     else:
-        bits = largest.view(np.uint32)
         if rule == "even":
-            bits = bits + np.uint32(1 << (22 - element.mantissa_bits))
-        codes = (bits >> 23).astype(np.int32) - emax
-    codes = np.clip(codes, 0, LARGEST_CODE)
+            bits = bits + (1 << (22 - element.mantissa_bits))
+        codes = (bits >> 23) - emax
+    codes = codes.clip(min=0, max=LARGEST_CODE)
     codes[is_bad] = NAN_CODE
-    return np.asarray(codes.astype(np.uint8))
+    return cast(codes, "uint8")
 
 
-def _exponent_up(bits: Array) -> Array:
+def _exponent_up(bits: Numbers) -> Numbers:
     """Return the biased exponent of float32 bits, one more where the number is no power of two."""
-    import numpy as np
-
-    exponent, fraction = (bits >> 23).astype(np.int32), bits & 0x7FFFFF
+    exponent, fraction = bits >> 23, bits & 0x7FFFFF
     # Below the normal numbers the bits count units of 2^−149: code 0 is 2^−127, half of the smallest normal.
-    return np.asarray(exponent + np.where(exponent > 0, fraction > 0, fraction > 0x400000))
+    is_between = ((fraction > 0) & (exponent > 0)) | (fraction > 0x400000)
+    return exponent + cast(is_between, "int32")
 
 
-def reciprocals(codes: Array) -> Array:
-    """Return 1 / scale of E8M0 codes as float32, exact (a subnormal for the two largest scales)."""
-    import numpy as np
+def reciprocals(codes: Numbers) -> Numbers:
+    """Return 1 / scale of E8M0 codes as float32, exact (a subnormal for the largest scale); 0 for the code of NaN."""
+    exponent = 2 * BIAS - cast(codes, "int32")
+    # From bits: the power functions of some devices are not exact.
+    bits = (exponent.clip(min=0) << 23) + cast(exponent == 0, "int32") * 0x40_0000
+    return bits.view(dtype_for(bits, "float32"))
 
-    return np.asarray(np.ldexp(np.float32(1), BIAS - codes.astype(np.int32)), np.float32)
+
+def _bits(magnitudes: Numbers) -> Numbers:
+    return magnitudes.view(dtype_for(magnitudes, "int32"))

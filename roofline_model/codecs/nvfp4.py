@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.codecs.layout import Layout, float_limits, numpy_dtype
+from roofline_model.codecs.array_kinds import Numbers, cast, number_for
+from roofline_model.codecs.layout import Layout, float_limits
 from roofline_model.codecs.options import ScaleRule
 from roofline_model.codecs.scaled import encode_blocks, squared_errors
 
@@ -34,19 +35,13 @@ def encode_two_level(blocks: Array, largest: Array, layout: Layout, rule: ScaleR
 
     `absmax`: a calibrated largest magnitude of the tensor instead of its own; blocks beyond it saturate.
     """
-    import numpy as np
-
-    smallest_scale, largest_scale = float_limits(layout.scale_dtype)
-    target = FOUR_OVER_SIX_TARGET if rule == "four_over_six" else largest_scale
-    peak = np.float32(largest.max() if absmax is None else absmax)
-    smallest = np.float32(1 / (LARGEST_FACTOR * smallest_scale))
-    tensor_scale = max(peak / np.float32(target * layout.element.max_value), smallest)
-    wanted = largest / np.float32(layout.element.max_value) / tensor_scale
-    scales = _block_scales(wanted, layout)
-    codes = encode_blocks(blocks, layout.element, _factors(tensor_scale, scales), is_factor=True)
+    tensor_scale = tensor_scale_for(largest.max() if absmax is None else number_for(largest, absmax), layout, rule)
+    wanted = wanted_scales(largest, tensor_scale, layout)
+    scales = block_scales(wanted, layout)
+    codes = encode_blocks(blocks, layout.element, element_factors(tensor_scale, scales), is_factor=True)
     if rule == "four_over_six":
-        others = _block_scales(wanted * np.float32(FOUR_OVER_SIX_FACTOR), layout)
-        other_codes = encode_blocks(blocks, layout.element, _factors(tensor_scale, others), is_factor=True)
+        others = block_scales(wanted * number_for(wanted, FOUR_OVER_SIX_FACTOR), layout)
+        other_codes = encode_blocks(blocks, layout.element, element_factors(tensor_scale, others), is_factor=True)
         error_at_six, error_at_four = (
             squared_errors(blocks, c, layout.element, combined_scales(float(tensor_scale), s))
             for c, s in ((codes, scales), (other_codes, others))
@@ -56,23 +51,32 @@ def encode_two_level(blocks: Array, largest: Array, layout: Layout, rule: ScaleR
     return codes, scales, float(tensor_scale)
 
 
+def tensor_scale_for(peak: Numbers, layout: Layout, rule: ScaleRule = "six") -> Numbers:
+    """Return the scale of a tensor whose largest magnitude is `peak`: one float32, as `peak` is. Takes torch tensors, too."""
+    smallest_scale, largest_scale = float_limits(layout.scale_dtype)
+    target = FOUR_OVER_SIX_TARGET if rule == "four_over_six" else largest_scale
+    smallest = number_for(peak, 1 / (LARGEST_FACTOR * smallest_scale))
+    return (peak / number_for(peak, target * layout.element.max_value)).clip(min=smallest)
+
+
+def wanted_scales(largest: Numbers, tensor_scale: Numbers, layout: Layout) -> Numbers:
+    """Return the scales that would map each block's largest magnitude to the largest element, before they are rounded."""
+    return largest / number_for(largest, layout.element.max_value) / tensor_scale
+
+
+def block_scales(wanted: Numbers, layout: Layout) -> Numbers:
+    """Return wanted scales in the type they are stored in, within its normal numbers."""
+    smallest, largest = (number_for(wanted, limit) for limit in float_limits(layout.scale_dtype))
+    return cast(wanted.clip(min=smallest, max=largest), layout.scale_dtype)
+
+
+def element_factors(tensor_scale: Numbers, scales: Numbers) -> Numbers:
+    """Return what the values of each block are multiplied by before they are rounded to elements (float32)."""
+    return (number_for(tensor_scale, 1.0) / tensor_scale) / cast(scales, "float32")
+
+
 def combined_scales(tensor_scale: float, scales: Array) -> Array:
     """Return tensor scale · block scale in float32: what a decoded element is multiplied by."""
     import numpy as np
 
     return np.float32(tensor_scale) * scales.astype(np.float32)
-
-
-def _block_scales(wanted: Array, layout: Layout) -> Array:
-    import numpy as np
-
-    smallest, largest = float_limits(layout.scale_dtype)
-    return np.asarray(
-        np.clip(wanted, np.float32(smallest), np.float32(largest)).astype(numpy_dtype(layout.scale_dtype))
-    )
-
-
-def _factors(tensor_scale: Any, scales: Array) -> Array:
-    import numpy as np
-
-    return np.asarray((np.float32(1) / np.float32(tensor_scale)) / scales.astype(np.float32))

@@ -7,11 +7,13 @@ zero = round(−low / scale) + smallest code, so that 0 keeps an exact code. Sou
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.codecs.array_kinds import Numbers, cast, number_for
 from roofline_model.codecs.blocks import pieces
 from roofline_model.codecs.elements import Element, IntElement
-from roofline_model.codecs.layout import float_limits, numpy_dtype
+from roofline_model.codecs.layout import float_limits
 from roofline_model.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -20,25 +22,26 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+_FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 _SEARCH_ELEMS = 1 << 20
 """Elements whose trial codes and errors are held at a time by a search."""
 
 
-def stored_scales(wanted: Array, dtype_name: str) -> Array:
-    """Return scales in the type they are stored in: rounded to nearest even, at least its smallest normal number.
+def stored_scales(wanted: Numbers, dtype_name: str, bound: float = math.inf) -> Numbers:
+    """Return float32 scales in the type they are stored in: rounded to nearest even, at least its smallest normal number.
 
     Below that a scale would lose bits (or become zero), and quantising a dequantised tensor would not give its codes back.
+    bound: what no wanted scale exceeds; where the type holds that much, the scales are not searched for larger ones (a
+    search would make the caller wait for a GPU). Takes torch tensors, too.
     Raises `InvalidValueError` when a scale is beyond the type.
     """
-    import numpy as np
-
     smallest, largest = float_limits(dtype_name)
-    if (wanted > largest).any():
+    if bound > largest and (wanted > largest).any():
         raise InvalidValueError(
-            f"a block needs the scale {wanted.max():.6g}, more than {dtype_name} holds ({largest:g}): "
+            f"a block needs the scale {float(wanted.max()):.6g}, more than {dtype_name} holds ({largest:g}): "
             "pass scale_dtype='float32', or 'bfloat16', where the format leaves the choice"
         )
-    return np.asarray(np.maximum(wanted, np.float32(smallest)).astype(numpy_dtype(dtype_name)))
+    return cast(wanted.clip(min=number_for(wanted, smallest)), dtype_name)
 
 
 def encode_blocks(
@@ -101,11 +104,17 @@ def block_errors(blocks: Array, element: Element, scales: Array, zero_points: Ar
     return errors
 
 
-def symmetric_scales(limits: Array, element: Element, dtype_name: str) -> Array:
-    """Return the stored scales that map ± `limits` (blocks,) to the element's largest value."""
-    import numpy as np
+def symmetric_scales(limits: Numbers, element: Element, dtype_name: str) -> Numbers:
+    """Return the stored scales that map ± `limits` (finite float32) to the element's largest value. Takes torch tensors, too."""
+    wanted = limits / number_for(limits, element.max_value)
+    return stored_scales(wanted, dtype_name, bound=_FLOAT32_MAX / element.max_value)
 
-    return stored_scales(limits / np.float32(element.max_value), dtype_name)
+
+def range_scales(low: Numbers, high: Numbers, steps: float, dtype_name: str) -> Numbers:
+    """Return the stored scales that cut the finite ranges [low, high] into this many steps. Takes torch tensors, too."""
+    span = cast(high, "float64") - low  # 2·3.4e38 is beyond float32, its share of one code is not
+    wanted = cast(span / number_for(span, steps), "float32")
+    return stored_scales(wanted, dtype_name, bound=2 * _FLOAT32_MAX / steps)
 
 
 def affine_scales(low: Array, high: Array, element: IntElement, dtype_name: str) -> tuple[Array, Array]:
@@ -113,8 +122,7 @@ def affine_scales(low: Array, high: Array, element: IntElement, dtype_name: str)
     import numpy as np
 
     largest = element.largest_code
-    span = high.astype(np.float64) - low  # 2·3.4e38 is beyond float32, its share of one code is not
-    scales = stored_scales((span / (2 * largest + 1) / element.step).astype(np.float32), dtype_name)
+    scales = range_scales(low, high, (2 * largest + 1) * element.step, dtype_name)
     with np.errstate(over="ignore"):
         zero_points = np.rint(-low / (scales.astype(np.float32) * np.float32(element.step))) - (largest + 1)
     return scales, np.clip(zero_points, -largest - 1, largest).astype(element.code_dtype)

@@ -2,7 +2,8 @@
 
 The kernels are those of a good engine: query, key and value in one product, gate and up in one product, the residual
 addition fused with the norm behind it, one attention kernel that reads the cache as it is stored, logits of the last
-token only. Biases are not counted (a thousandth of a weight's bytes).
+token only. Matrices whose formats differ are products of their own. Biases are not counted (a thousandth of a weight's
+bytes).
 Quantised activations: their cast is fused into the norm or activation function that writes them where every reader
 wants the same format; before the output projection, and where readers differ, it is a kernel of its own.
 """
@@ -16,10 +17,10 @@ from functools import lru_cache
 from typing import Literal
 
 from roofline_model.decoder.format_plan import FormatPlan, PartFormats
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_attention import attention_kernels
+from roofline_model.decoder.model_shapes import Experts, ModelShape
+from roofline_model.decoder.plan_parts import QKV, ffn_parts_of
+from roofline_model.decoder.step_attention import attention_kernels, is_narrower
 from roofline_model.errors import InvalidValueError
-from roofline_model.formats import get_format
 from roofline_model.operators import Operator, check_dimension, gemm
 from roofline_model.ops.elementwise_ops import gelu, residual_add, residual_rmsnorm, rmsnorm, silu_mul
 from roofline_model.ops.expert_ops import combine_experts, expert_product
@@ -113,7 +114,7 @@ def _merged(order: list[Kernel], kernels: list[Kernel]) -> list[Kernel]:
     merged, known, end = list(order), set(order), len(order)
     for kernel in reversed(kernels):
         if kernel in known:
-            end = merged.index(kernel)
+            end = min(end, merged.index(kernel))  # one that runs twice in a layer stands where it runs last
         else:
             merged.insert(end, kernel)
             known.add(kernel)
@@ -135,16 +136,15 @@ def layer_kinds(shape: ModelShape, plan: FormatPlan) -> tuple[tuple[int, int], .
 def layer_kernels(shape: ModelShape, workload: Workload, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
     """Yield the kernels of one layer in the order they run."""
     rows, hidden, wide = workload.row_count, shape.hidden_size, plan.wide
-    attention_input = plan.of("qkv_proj", layer).activations
+    attention_readers = _readers(plan, QKV, layer)
     ffn_readers = _ffn_readers(shape, plan, layer)
     if shape.is_parallel:
-        readers = [plan.of("qkv_proj", layer), *ffn_readers]
-        yield from _norm("input_norm", rows, hidden, wide, readers, is_fused=True)
+        yield from _norm("input_norm", rows, hidden, wide, [*attention_readers, *ffn_readers], is_fused=True)
         yield from attention_kernels(shape, workload, plan, layer)
         yield from _ffn(shape, rows, plan, layer)
         yield "residual_add", residual_add(rows, hidden, a=wide)
         return
-    yield from _norm("input_norm", rows, hidden, wide, [PartFormats(attention_input, attention_input)], is_fused=True)
+    yield from _norm("input_norm", rows, hidden, wide, attention_readers, is_fused=True)
     yield from attention_kernels(shape, workload, plan, layer)
     if shape.norm_count == 4:
         yield "post_attention_norm", rmsnorm(rows, hidden, a=wide, gain=wide)
@@ -180,9 +180,9 @@ def _head(shape: ModelShape, workload: Workload, plan: FormatPlan) -> Iterator[K
 def _norm(
     name: str, rows: int, width: int, wide: str, readers: list[PartFormats], *, is_fused: bool
 ) -> Iterator[Kernel]:
-    """Yield a norm, with the residual addition before it if `is_fused`, and the casts its readers need."""
+    """Yield a norm, with the residual addition before it if `is_fused`, and the casts its readers need, one per format."""
     wanted = list(dict.fromkeys(reader.activations for reader in readers))
-    narrow = [key for key in wanted if _is_narrower(key, wide)]
+    narrow = [key for key in wanted if is_narrower(key, wide)]
     output = narrow[0] if len(wanted) == 1 and narrow else wide
     operator = residual_rmsnorm if is_fused else rmsnorm
     yield name, operator(rows, width, a=wide, o=output, gain=wide)
@@ -191,60 +191,65 @@ def _norm(
             yield "quantize", quantize(rows, width, wide, key)
 
 
+def _readers(plan: FormatPlan, parts: tuple[str, ...], layer: int) -> list[PartFormats]:
+    return [formats for _, formats in plan.agreeing(parts, layer)]
+
+
 def _ffn_readers(shape: ModelShape, plan: FormatPlan, layer: int) -> list[PartFormats]:
+    is_gated = shape.ffn == "gated"
     if not shape.has_experts(layer):
-        return [plan.of("ffn", layer)]
-    readers = [plan.of("router", layer), plan.of("experts", layer)]
+        return _readers(plan, ffn_parts_of("", is_gated=is_gated), layer)
+    readers = [plan.of("router", layer), *_readers(plan, ffn_parts_of("experts_", is_gated=True), layer)]
     if shape.experts is not None and shape.experts.shared_ffn_size:
-        readers.append(plan.of("shared_experts", layer))
+        readers += _readers(plan, ffn_parts_of("shared_", is_gated=is_gated), layer)
     return readers
 
 
 def _ffn(shape: ModelShape, rows: int, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
-    if shape.has_experts(layer):
-        yield from _experts(shape, rows, plan, layer)
+    if shape.experts is not None and shape.has_experts(layer):
+        yield from _experts(shape, shape.experts, rows, plan, layer)
     else:
-        yield from _dense(shape, rows, shape.ffn_size, plan.of("ffn", layer), plan, "")
+        yield from _dense(shape, rows, shape.ffn_size, plan, layer, "")
 
 
-def _dense(
-    shape: ModelShape, rows: int, width: int, formats: PartFormats, plan: FormatPlan, prefix: str
-) -> Iterator[Kernel]:
-    a, b, wide, hidden = formats.activations, plan.stored(formats.weights), plan.wide, shape.hidden_size
-    if shape.ffn == "gated":
-        yield f"{prefix}gate_up_proj", gemm(rows, 2 * width, hidden, a=a, b=b, c=wide)
-        yield f"{prefix}silu_mul", silu_mul(rows, width, a=wide, o=_written(a, wide))
-    else:
-        yield f"{prefix}up_proj", gemm(rows, width, hidden, a=a, b=b, c=wide)
-        yield f"{prefix}gelu", gelu(rows, width, a=wide, o=_written(a, wide))
-    yield f"{prefix}down_proj", gemm(rows, hidden, width, a=a, b=b, c=wide)
+def _dense(shape: ModelShape, rows: int, width: int, plan: FormatPlan, layer: int, prefix: str) -> Iterator[Kernel]:
+    """Yield a feed-forward block of inner size `width`; `prefix` is that of its parts and kernels."""
+    wide, hidden, is_gated = plan.wide, shape.hidden_size, shape.ffn == "gated"
+    for parts, formats in plan.agreeing(ffn_parts_of(prefix, is_gated=is_gated), layer):
+        a, b = formats.activations, plan.stored(formats.weights)
+        yield f"{prefix}{_joined(parts)}_proj", gemm(rows, len(parts) * width, hidden, a=a, b=b, c=wide)
+    down = plan.of(f"{prefix}down_proj", layer)
+    activation = ("silu_mul", silu_mul) if is_gated else ("gelu", gelu)
+    yield f"{prefix}{activation[0]}", activation[1](rows, width, a=wide, o=_written(down.activations, wide))
+    yield f"{prefix}down_proj", gemm(rows, hidden, width, a=down.activations, b=plan.stored(down.weights), c=wide)
 
 
-def _experts(shape: ModelShape, rows: int, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
-    experts = shape.experts
-    assert experts is not None  # asked for layers with experts only
-    hidden, wide = shape.hidden_size, plan.wide
-    router, formats = plan.of("router", layer), plan.of("experts", layer)
+def _experts(shape: ModelShape, experts: Experts, rows: int, plan: FormatPlan, layer: int) -> Iterator[Kernel]:
+    hidden, wide, router = shape.hidden_size, plan.wide, plan.of("router", layer)
     yield (
         "router",
         gemm(rows, experts.expert_count, hidden, a=router.activations, b=plan.stored(router.weights), c=wide),
     )
     visits = rows * experts.active_count
-    a, b = formats.activations, plan.stored(formats.weights)
-    yield "experts_gate_up", expert_product(rows, experts, 2 * experts.ffn_size, hidden, a=a, b=b, c=wide)
-    yield "experts_silu_mul", silu_mul(visits, experts.ffn_size, a=wide, o=_written(formats.activations, wide))
+    for parts, formats in plan.agreeing(ffn_parts_of("experts_", is_gated=True), layer):
+        a, b = formats.activations, plan.stored(formats.weights)
+        work = expert_product(rows, experts, len(parts) * experts.ffn_size, hidden, a=a, b=b, c=wide)
+        yield f"experts_{_joined(parts)}", work
+    down = plan.of("experts_down_proj", layer)
+    a, b = down.activations, plan.stored(down.weights)
+    yield "experts_silu_mul", silu_mul(visits, experts.ffn_size, a=wide, o=_written(a, wide))
     yield "experts_down", expert_product(rows, experts, hidden, experts.ffn_size, a=a, b=b, c=wide)
     if experts.shared_ffn_size:
-        shared = plan.of("shared_experts", layer)
-        yield from _dense(shape, rows, experts.shared_ffn_size, shared, plan, "shared_")
+        yield from _dense(shape, rows, experts.shared_ffn_size, plan, layer, "shared_")
     inputs = experts.active_count + (1 if experts.shared_ffn_size else 0)
     yield "combine_experts", combine_experts(rows, hidden, inputs, a=wide)
 
 
+def _joined(parts: tuple[str, ...]) -> str:
+    """Return the name of the product of some input matrices: gate_up, gate or up."""
+    return "_".join(part.removesuffix("_proj").rpartition("_")[2] for part in parts)
+
+
 def _written(activation: str, wide: str) -> str:
     """Return the format an activation function writes: what the next product reads."""
-    return activation if _is_narrower(activation, wide) else wide
-
-
-def _is_narrower(key: str, wide: str) -> bool:
-    return get_format(key).element_bits < get_format(wide).element_bits
+    return activation if is_narrower(activation, wide) else wide

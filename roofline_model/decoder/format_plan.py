@@ -1,8 +1,8 @@
 """Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
 
-A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part, and layers if need
-be: `lm_head=BF16`, `ffn@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere: WEIGHT.ACTIVATION, one name for
-both; a third one is the KV cache's.
+A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of parts
+(`plan_parts.py`), and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as
+everywhere: WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.plan_parts import (
+    CACHE,
+    EXPERTS,
+    GROUPS,
+    OUTSIDE_LAYERS,
+    PARTS,
+    PRODUCTS,
+    SHARED_EXPERTS,
+    parts_of,
+)
 from roofline_model.errors import InvalidValueError, UnknownNameError
 from roofline_model.expected.tables.table_ideal import with_group_scales
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.ops.operand_formats import activation_format, is_wide_float, product_format
 
-PARTS = ("embedding", "qkv_proj", "o_proj", "ffn", "router", "experts", "shared_experts", "lm_head", "kv")
-"""What an exception can name; `kv` is the cache."""
-GROUPS = {"attention": ("qkv_proj", "o_proj"), "mlp": ("ffn", "experts", "shared_experts")}
-"""Names for several parts; an exception for a single part is stronger."""
 AS_PUBLISHED = "checkpoint"
 """The plan's name for the formats the checkpoint itself is stored in."""
 
@@ -55,14 +61,19 @@ class FormatException:
         return layer is not None and self.first_layer_index <= layer <= self.last_layer_index
 
     @property
-    def strength(self) -> tuple[bool, bool]:
-        """A single part beats a group; then some layers beat all layers."""
-        return self.name not in GROUPS, self.first_layer_index is not None
+    def strength(self) -> tuple[int, bool]:
+        """A name for fewer parts beats one for more; then some layers beat all layers."""
+        return -len(self.parts), self.first_layer_index is not None
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts it names."""
-        return GROUPS.get(self.name, (self.name,))
+        return parts_of(self.name)
+
+    @property
+    def is_of_weights(self) -> bool:
+        """Whether it names matrices: not the cache, not attention's products."""
+        return not {CACHE, *PRODUCTS} & set(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +90,23 @@ class FormatPlan:
     """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
     them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps them."""
 
-    def of(self, part: str, layer: int | None = None) -> PartFormats:
-        """Return the formats of a part in a layer."""
-        found = [one for one in self.exceptions if part in one.parts and one.covers(layer)]
-        return max(found, key=lambda one: one.strength).formats if found else self.base
+    def of(self, name: str, layer: int | None = None) -> PartFormats:
+        """Return the formats of a part in a layer, or of a group whose parts agree there.
+
+        Raises `InvalidValueError` for a group whose parts differ.
+        """
+        found = self.agreeing(parts_of(name), layer)
+        if len(found) > 1:
+            listed = ", ".join(f"{'+'.join(parts)}={formats.label}" for parts, formats in found)
+            raise InvalidValueError(f"the parts of {name} differ in this plan ({listed}); ask for one of them")
+        return found[0][1]
+
+    def agreeing(self, parts: Sequence[str], layer: int | None = None) -> list[tuple[tuple[str, ...], PartFormats]]:
+        """Return the parts gathered by equal formats, in order: those that can run as one product, and their formats."""
+        found: dict[PartFormats, list[str]] = {}
+        for part in parts:
+            found.setdefault(self._named(part, layer) or self.base, []).append(part)
+        return [(tuple(names), formats) for formats, names in found.items()]
 
     def stored(self, weights: str) -> NumberFormat:
         """Return a weight format as this plan stores it: with group scales where they count."""
@@ -96,14 +120,24 @@ class FormatPlan:
     @property
     def grouped_weights(self) -> tuple[str, ...]:
         """The plan's weight formats to which group scales belong, each once."""
-        named = [self.base, *(one.formats for one in self.exceptions if one.name != "kv")]
+        named = [self.base, *(one.formats for one in self.exceptions if one.is_of_weights)]
         keys = dict.fromkeys(one.weights for one in named)
         return tuple(key for key in keys if with_group_scales(get_format(key)) != get_format(key))
 
     def kv_of(self, layer: int) -> str:
         """Return the KV-cache format of a layer."""
-        found = [one for one in self.exceptions if one.name == "kv" and one.covers(layer)]
-        return max(found, key=lambda one: one.strength).formats.weights if found else self.kv
+        found = self._named(CACHE, layer)
+        return self.kv if found is None else found.weights
+
+    def products_of(self, layer: int) -> tuple[str, str]:
+        """Return the formats that attention multiplies in: query by key, scores by value. The wide one unless named."""
+        qk, sv = (self._named(part, layer) for part in PRODUCTS)
+        return self.wide if qk is None else qk.weights, self.wide if sv is None else sv.weights
+
+    def _named(self, part: str, layer: int | None) -> PartFormats | None:
+        """Return what the strongest exception says of a part in a layer; None: nothing."""
+        found = [one for one in self.exceptions if part in one.parts and one.covers(layer)]
+        return max(found, key=lambda one: one.strength).formats if found else None
 
     def layer_keys(self, layer_count: int) -> list[tuple[object, ...]]:
         """Return for every layer what tells its formats from another's; layers with equal keys have equal formats."""
@@ -166,10 +200,14 @@ def plan_from_text(
     added = tuple(_parse_exception(item, plan, shape) for item in exceptions)
     _check_overlaps(added)
     # What the user says replaces what a published plan says of the same part.
-    named = {part for one in added for part in one.parts if one.first_layer_index is None}
-    kept = tuple(one for one in plan.exceptions if not set(one.parts) & named)
+    kept = tuple(one for one in plan.exceptions if not any(_replaces(new, one) for new in added))
     label = " ".join([plan.label, *(item.strip() for item in exceptions)])
     return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*kept, *added), label=label), shape)
+
+
+def _replaces(new: FormatException, old: FormatException) -> bool:
+    """Return whether a user's exception takes an older one's place; a stronger one for a part of it wins beside it."""
+    return new.first_layer_index is None and bool(set(new.parts) & set(old.parts)) and new.strength <= old.strength
 
 
 def _published_label(shape: ModelShape) -> str:
@@ -206,7 +244,7 @@ def _parse_exception(text: str, plan: FormatPlan, shape: ModelShape) -> FormatEx
         raise UnknownNameError("part", part, [*PARTS, *GROUPS], fix="An exception is PART[@LAYERS]=FORMATS.")
     first = last = None
     if at:
-        if part in ("embedding", "lm_head"):
+        if part in OUTSIDE_LAYERS:
             raise InvalidValueError(
                 f"exception {text[:60]!r}: {part} is outside the layers; leave @{layers.strip()} out"
             )
@@ -216,8 +254,10 @@ def _parse_exception(text: str, plan: FormatPlan, shape: ModelShape) -> FormatEx
         raise InvalidValueError(
             f"exception {text[:60]!r}: the cache's format is an exception of its own, kv={cache.key}"
         )
-    if part == "kv" and weight is not activation:
+    if part == CACHE and weight is not activation:
         raise InvalidValueError(f"exception {text[:60]!r}: the cache has one format, e.g. kv=FP8")
+    if set(parts_of(part)) <= set(PRODUCTS) and weight is not activation:
+        raise InvalidValueError(f"exception {text[:60]!r}: attention multiplies in one format, e.g. {part}=FP8")
     # An exception that widens a part of a narrow plan is meant to take it out of quantisation: both are widened.
     return FormatException(part, PartFormats(weight.key, activation.key), first, last)
 
@@ -261,20 +301,56 @@ def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
     wide = get_format(plan.wide)
     if not is_wide_float(wide):
         raise InvalidValueError(f"the residual stream needs a float of 16 bits or more, got {wide.key}")
-    named = [("formats", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.name != "kv")]
+    named = [("formats", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.is_of_weights)]
     for name, formats in named:
         check_pair(name, get_format(formats.weights), get_format(formats.activations))
-    caches = [plan.kv, *(one.formats.weights for one in plan.exceptions if one.name == "kv")]
+    caches = [plan.kv, *(one.formats.weights for one in plan.exceptions if one.name == CACHE)]
     for key in caches:
         if get_format(key).element_bits > wide.element_bits:
             raise InvalidValueError(
                 f"kv={key} contradicts activations of {wide.key}: a cache wider than what is written into it holds nothing more"
             )
-    if shape.experts is None:
-        for one in plan.exceptions:
-            if one.name in ("router", "experts", "shared_experts"):
-                raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has no experts; leave it out")
+    for one in plan.exceptions:
+        if shape.experts is None and set(one.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:
+            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has no experts; leave it out")
+        if shape.ffn == "plain" and one.name == "gate_proj":
+            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has a plain FFN; leave it out")
+    seen: set[tuple[object, ...]] = set()
+    for layer, kind in enumerate(plan.layer_keys(shape.layer_count)):
+        if kind not in seen:
+            seen.add(kind)
+            _check_attention(plan, shape, layer)
     return plan
+
+
+def _check_attention(plan: FormatPlan, shape: ModelShape, layer: int) -> None:
+    """Raise `InvalidValueError` for what attention cannot multiply in one layer."""
+    if shape.latent is not None and plan.of("k_proj", layer) != plan.of("v_proj", layer):
+        raise InvalidValueError(
+            f"k_proj={plan.of('k_proj', layer).label} and v_proj={plan.of('v_proj', layer).label}: the latent cache of {shape.name} "
+            "gives keys and values by one matrix; give both one format"
+        )
+    products = plan.products_of(layer)
+    if products == (plan.wide, plan.wide):
+        return
+    cache, wide = get_format(plan.kv_of(layer)), get_format(plan.wide)
+    for name, key in zip(PRODUCTS, products, strict=True):
+        found = activation_format(name, key)
+        if key != plan.wide and found.element_bits >= wide.element_bits:
+            raise InvalidValueError(
+                f"{name}={key}: attention multiplies in the residual stream's {plan.wide} or in a narrower format"
+            )
+        product_format(name, found, CACHE, cache)
+        if cache.element_bits > found.element_bits:
+            raise InvalidValueError(
+                f"kv={cache.key} is wider than {name}={key}; no kernel narrows the cache on the way. Store the cache in {key} "
+                f"(kv={key}) or multiply in {cache.key}"
+            )
+    if shape.latent is not None and products[0] != products[1]:
+        raise InvalidValueError(
+            f"qk_matmul={products[0]} and sv_matmul={products[1]}: the kernels of {shape.name}'s latent attention have one format "
+            "for both products"
+        )
 
 
 def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> None:

@@ -7,12 +7,14 @@ weights = layer matrices and head, no norms and no embedding table; cache = keys
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from roofline_model.decoder.format_plan import FormatPlan, plan_from_text
 from roofline_model.decoder.model_memory import plan_kv_bytes
-from roofline_model.decoder.model_parameters import attention_matrices, ffn_matrix_count
+from roofline_model.decoder.model_parameters import attention_matrices
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.plan_parts import EXPERTS, FFN, SHARED_EXPERTS, attention_part
 from roofline_model.errors import InvalidValueError
 from roofline_model.ops.expert_ops import visited_experts
 
@@ -22,21 +24,32 @@ MAX_CROSSOVER = 10**12
 
 def read_weight_bytes(shape: ModelShape, plan: FormatPlan, batch: int = 1) -> float:
     """Return the weight bytes that a decode step of `batch` sequences reads: visited experts only, no embedding table."""
-    hidden, experts, width = shape.hidden_size, shape.experts, plan.weight_bytes_per_element
-    total = shape.vocab_size * hidden * width(plan.of("lm_head").weights)
-    attention = attention_matrices(shape)
-    for layer in range(shape.layer_count):
-        for name, (rows, columns) in attention.items():
-            part = "o_proj" if name == "o_proj" else "qkv_proj"
-            total += rows * columns * width(plan.of(part, layer).weights)
-        if experts is None or not shape.has_experts(layer):
-            total += ffn_matrix_count(shape) * hidden * shape.ffn_size * width(plan.of("ffn", layer).weights)
-            continue
-        visited = visited_experts(batch, experts)
-        total += hidden * experts.expert_count * width(plan.of("router", layer).weights)
-        total += visited * 3 * hidden * experts.ffn_size * width(plan.of("experts", layer).weights)
-        total += 3 * hidden * experts.shared_ffn_size * width(plan.of("shared_experts", layer).weights)
+    total = shape.vocab_size * shape.hidden_size * plan.weight_bytes_per_element(plan.of("lm_head").weights)
+    known: dict[tuple[object, ...], list[float]] = {}
+    for layer, formats in enumerate(plan.layer_keys(shape.layer_count)):
+        kind = (shape.has_experts(layer), formats)
+        if kind not in known:
+            known[kind] = list(_layer_bytes(shape, plan, layer, batch))
+        for size in known[kind]:
+            total += size
     return total
+
+
+def _layer_bytes(shape: ModelShape, plan: FormatPlan, layer: int, batch: int) -> Iterator[float]:
+    """Yield the weight bytes that a decode step reads in one layer, matrix by matrix."""
+    hidden, experts, width = shape.hidden_size, shape.experts, plan.weight_bytes_per_element
+    for name, (rows, columns) in attention_matrices(shape).items():
+        yield rows * columns * width(plan.of(attention_part(name), layer).weights)
+    if experts is None or not shape.has_experts(layer):
+        for parts, formats in plan.agreeing(FFN if shape.ffn == "gated" else FFN[1:], layer):
+            yield len(parts) * hidden * shape.ffn_size * width(formats.weights)
+        return
+    visited = visited_experts(batch, experts)
+    yield hidden * experts.expert_count * width(plan.of("router", layer).weights)
+    for parts, formats in plan.agreeing(EXPERTS, layer):
+        yield visited * len(parts) * hidden * experts.ffn_size * width(formats.weights)
+    for parts, formats in plan.agreeing(SHARED_EXPERTS, layer):
+        yield len(parts) * hidden * experts.shared_ffn_size * width(formats.weights)
 
 
 def kv_crossover_tokens(

@@ -8,6 +8,7 @@ from roofline_model.decoder.decoder_step import Workload, layer_kinds
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.model_parameters import attention_matrices, ffn_matrix_count, parameter_counts
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.plan_parts import EXPERTS, FFN, SHARED_EXPERTS, attention_part
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
@@ -99,19 +100,19 @@ def plan_kv_bytes(shape: ModelShape, plan: FormatPlan, context: int, batch: int 
 
 
 def layer_matrices(shape: ModelShape, layer: int) -> list[tuple[str, int]]:
-    """Return (part, elements) of one layer's matrices."""
+    """Return (part, elements) of one layer's matrices; a part may come more than once, and may be empty."""
     hidden, experts = shape.hidden_size, shape.experts
-    found = [
-        ("o_proj" if name == "o_proj" else "qkv_proj", rows * columns)
-        for name, (rows, columns) in attention_matrices(shape).items()
-    ]
+    found = [(attention_part(name), rows * columns) for name, (rows, columns) in attention_matrices(shape).items()]
     if experts is None or not shape.has_experts(layer):
-        return [*found, ("ffn", ffn_matrix_count(shape) * hidden * shape.ffn_size)]
+        names = FFN if shape.ffn == "gated" else FFN[1:]
+        return [*found, *((name, hidden * shape.ffn_size) for name in names)]
+    routed, shared = experts.expert_count * hidden * experts.ffn_size, hidden * experts.shared_ffn_size
     return [
         *found,
         ("router", hidden * experts.expert_count),
-        ("experts", experts.expert_count * 3 * hidden * experts.ffn_size),
-        ("shared_experts", 3 * hidden * experts.shared_ffn_size + (hidden if experts.has_shared_gate else 0)),
+        *((name, routed) for name in EXPERTS),
+        *((name, shared) for name in SHARED_EXPERTS),
+        (SHARED_EXPERTS[0], hidden if experts.has_shared_gate else 0),  # scales the shared experts' output
     ]
 
 

@@ -29,6 +29,7 @@ from roofline_model.decoder.step_expected import (
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import ExpectedPrediction, predict_expected
 from roofline_model.formats import NumberFormat, get_format
+from roofline_model.gap import PASS_PART
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.quantize_ops import dequantize
@@ -259,7 +260,11 @@ def _parts(kernels: tuple[KernelExpectation, ...]) -> Iterator[tuple[str, float]
 
 
 def _terms(whole: ExpectedSequence, parts: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Return the terms that a gap is explained with: passes over the weights, the host, and the kernels' own time."""
+    """Return the terms that a gap is explained with: passes over the weights, the host, and the kernels' own time.
+
+    Beside them each part of the pass under its name, with `PASS_PART` before it.
+    """
     passes_s = math.fsum(parts.get(name, 0.0) for name in ("dequantize_weights", "widen_weights"))
     terms = {"dequantize": passes_s, "host": parts.get("host", 0.0), "kernel": whole.time_s - passes_s}
+    terms |= {f"{PASS_PART}{name}": seconds for name, seconds in parts.items()}
     return tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)

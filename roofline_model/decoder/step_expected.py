@@ -6,7 +6,8 @@ Products and attention come from `expected/predict.py`. What it has no model for
   number and rows are means, the mean of the products around them, and never faster than their bytes at the DRAM rate;
 * MLA in prefill (values narrower than keys): attention of the keys' width, scaled by its FLOPs;
 * gate, up and activation function in one kernel: the product alone, beside which the function runs;
-* MLA in decode: a launch and the longer of its bytes at the DRAM rate and its FLOPs at the product rate, `LATENT_INTERVAL`;
+* MLA in decode: a launch and the longer of its bytes at the DRAM rate and its FLOPs at the product rate of its format,
+  `LATENT_INTERVAL`;
 * norms, activation functions and other elementwise kernels: a launch and one pass over their bytes.
 
 Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. The attention constants
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.decoder.decoder_step import StepKernel
+from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
@@ -53,6 +55,7 @@ _LATENT = (
 )
 _WHOLE = 1e-9
 """A mean this near a whole number is one: what rounding leaves of E·(1 − (1 − k/E))."""
+_WIDE_BITS = 16
 _REFERENCE_SIZE = 16384
 _REFERENCE_ROWS = 8192
 _PROVENANCE_ORDER = (
@@ -244,8 +247,14 @@ def _mean(
         high_s=math.fsum(factor * answer.high_s for factor, answer in known),
         binding=largest.binding,
         provenance=largest.provenance,
-        note="" if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
+        note=_borrowed(kernel.work, largest) if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
     )
+
+
+def _borrowed(work: Operator, answer: ExpectedPrediction) -> str:
+    """Return what the attention model says where it was never measured with such queries; empty for any other kernel."""
+    is_narrow = work.op == "attention" and get_format(dict(work.formats)["q"]).element_bits < _WIDE_BITS
+    return next((note for note in answer.notes if is_narrow and "not measured" in note), "")
 
 
 def _stand_ins(work: Operator) -> StandIns:
@@ -267,7 +276,8 @@ def _stand_ins(work: Operator) -> StandIns:
     if work.op == "attention" and sizes.get("Dv", sizes["D"]) != sizes["D"] and sizes["Hkv"] > 1:
         same = attention(
             sizes["B"], sizes["Hq"], sizes["Hkv"], sizes["Sq"], sizes["Skv"], sizes["D"], q=formats["q"],
-            kv=formats["kv"], o=formats["o"], causal=bool(sizes["causal"]), window=sizes["window"] or None,
+            kv=formats["kv"], o=formats["o"], p=formats.get("p"), causal=bool(sizes["causal"]),
+            window=sizes["window"] or None,
         )  # fmt: skip
         return ((same, work.cost.total_flops / same.cost.total_flops),)
     return ((work, 1.0),)
@@ -310,10 +320,13 @@ class _Reference:
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
         """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is not MLA."""
-        known, sizes = self._streaming(), dict(kernel.work.shape)
-        if known is None or sizes.get("Dv", sizes["D"]) == sizes["D"]:
+        known, sizes, query = self._streaming(), dict(kernel.work.shape), get_format(dict(kernel.work.formats)["q"])
+        is_narrow = query.element_bits < _WIDE_BITS
+        if known is None or sizes.get("Dv", sizes["D"]) == sizes["D"] or (is_narrow and sizes["Hkv"] > 1):
             return None
-        product = gemm(_REFERENCE_ROWS, _REFERENCE_ROWS, _REFERENCE_ROWS, a=self._wide)
+        # Without the unit for narrow queries they are decoded: the product runs in the wide format.
+        form = query.key if is_narrow and self._device.path(query.key).kind == "native" else self._wide
+        product = gemm(_REFERENCE_ROWS, _REFERENCE_ROWS, _REFERENCE_ROWS, a=form)
         large = self._ask(product, self._device)
         if large is None:
             return None

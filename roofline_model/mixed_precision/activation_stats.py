@@ -48,7 +48,10 @@ class ActivationStats:
 
     @property
     def outlier_ratio(self) -> float:
-        """absmax over the 99.9th percentile: 1 without outliers; infinite when nearly everything is zero."""
+        """absmax over the 99.9th percentile by rank: 1 without outliers; infinite when nearly everything is zero.
+
+        Not the number that `codecs.outlier_ratio` gives for a tensor: that interpolates the percentile.
+        """
         if self.percentile_999 == 0:
             return math.inf if self.absmax else 1.0
         return self.absmax / self.percentile_999

@@ -1,4 +1,4 @@
-"""From the name of a module in a Hugging Face model to the operators of a strategy, and so to its formats.
+"""From the name of a module in a Hugging Face model to the operators of a strategy and the part of a decoder it is.
 
 Names as the families of `transformers` use them: Llama, Mistral, Qwen, Gemma, Phi, DeepSeek, GPT-NeoX, OPT, Falcon, MPT,
 GPT-2, BERT.
@@ -7,7 +7,7 @@ GPT-2, BERT.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from roofline_model.decoder.format_plan import PartFormats
 from roofline_model.errors import UnsupportedError
@@ -16,25 +16,34 @@ from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.operator_type import OperatorType
 from roofline_model.ops.operand_formats import is_wide_float
 
+ROLES = ("qkv_proj", "o_proj", "ffn", "router", "lm_head")
+"""What `layer_role` answers: parts that `predict model --set PART=FORMAT` knows, too."""
+
 _Q, _K, _V, _O = OperatorType.Q_PROJ, OperatorType.K_PROJ, OperatorType.V_PROJ, OperatorType.O_PROJ
 _GATE, _UP, _DOWN = OperatorType.FFN_GATE, OperatorType.FFN_UP, OperatorType.FFN_DOWN
+_ROLE_OF = {
+    _Q: "qkv_proj", _K: "qkv_proj", _V: "qkv_proj", _O: "o_proj", _GATE: "ffn", _UP: "ffn", _DOWN: "ffn",
+}  # fmt: skip
 
 _ATTENTION = {
     "q_proj": (_Q,), "k_proj": (_K,), "v_proj": (_V,), "o_proj": (_O,), "out_proj": (_O,), "dense": (_O,), "c_proj": (_O,),
-    "query": (_Q,), "key": (_K,), "value": (_V,),
+    "wo": (_O,), "dense_attention": (_O,), "query": (_Q,), "key": (_K,), "value": (_V,),
     "qkv_proj": (_Q, _K, _V), "query_key_value": (_Q, _K, _V), "c_attn": (_Q, _K, _V), "wqkv": (_Q, _K, _V),
     "q_a_proj": (_Q,), "q_b_proj": (_Q,), "kv_a_proj_with_mqa": (_K, _V), "kv_b_proj": (_K, _V),
 }  # fmt: skip
 _FFN = {
     "gate_proj": (_GATE,), "up_proj": (_UP,), "down_proj": (_DOWN,), "gate_up_proj": (_GATE, _UP),
-    "w1": (_GATE,), "w3": (_UP,), "w2": (_DOWN,), "fc1": (_UP,), "fc2": (_DOWN,),
+    "w1": (_GATE,), "w3": (_UP,), "w2": (_DOWN,), "fc1": (_UP,), "fc2": (_DOWN,), "wo": (_DOWN,),
     "dense_h_to_4h": (_UP,), "dense_4h_to_h": (_DOWN,), "c_fc": (_UP,), "c_proj": (_DOWN,),
 }  # fmt: skip
 _BERT_FFN = {"intermediate": (_UP,), "output": (_DOWN,)}
 """Parent of a module called `dense`."""
-_HEADS = ("lm_head", "embed_out", "embed_tokens", "wte", "embed_in")
-_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks)\.(\d+)\.(.+)$")
+_HEADS = ("lm_head", "embed_out")
+_EMBEDDINGS = ("embed_tokens", "wte", "embed_in")
+_ROUTERS = ("router", "gate")
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.(.+)$")
 _ATTENTION_WORDS = ("attn", "attention")
+_FFN_WORDS = ("mlp", "ffn", "feed_forward", "expert", "moe")
 
 
 def operators_of_module(name: str) -> tuple[tuple[OperatorType, ...], int | None]:
@@ -43,18 +52,45 @@ def operators_of_module(name: str) -> tuple[tuple[OperatorType, ...], int | None
     `model.layers.3.mlp.gate_up_proj` → gate and up, 3; `lm_head` → embeddings, None.
     """
     leaf = name.rpartition(".")[2].lower()
-    if leaf in _HEADS:
+    if leaf in (*_HEADS, *_EMBEDDINGS):
         return (OperatorType.EMBEDDINGS,), None
     found = _LAYER.search(name)
     if found is None or len(found[1]) > 5:
         return (), None
-    inside = found[2].split(".")[:-1]
-    is_attention = any(word in part for part in inside for word in _ATTENTION_WORDS)
-    # The block decides between names that both use (GPT-2's c_proj); OPT's fc1 stands outside either.
-    operators = (_ATTENTION if is_attention else _FFN).get(leaf, ())
-    if leaf == "dense" and inside and not is_attention:
-        operators = _BERT_FFN.get(inside[-1], ())
-    return operators, int(found[1])
+    return _operators_in_layer(found[2]), int(found[1])
+
+
+def layer_role(name: str) -> str | None:
+    """Return which of `ROLES` a Linear's full name says it is, or None for a name nobody here knows.
+
+    A name outside numbered layers is read as one inside: `q_proj` alone is enough.
+    """
+    leaf = name.rpartition(".")[2].lower()
+    if leaf in _HEADS:
+        return "lm_head"
+    found = _LAYER.search(name)
+    operators = _operators_in_layer(name if found is None else found[2])
+    if operators:
+        return _ROLE_OF[operators[0]]
+    return "router" if leaf in _ROUTERS else None
+
+
+def _operators_in_layer(path: str) -> tuple[OperatorType, ...]:
+    """Return the operators of a module by its path inside a layer, none for an unknown one."""
+    *blocks, leaf = path.lower().split(".")
+    is_attention = _names_one_of(_ATTENTION_WORDS, blocks)
+    if leaf == "dense" and not is_attention:
+        return _BERT_FFN.get(blocks[-1], ()) if blocks else ()
+    # The block decides between names that both use (GPT-2's c_proj); some stand outside either (OPT's fc1).
+    if leaf in _ATTENTION and leaf in _FFN and not blocks:
+        return ()
+    if is_attention or (leaf not in _FFN and not _names_one_of(_FFN_WORDS, blocks)):
+        return _ATTENTION.get(leaf, ())
+    return _FFN.get(leaf, ())
+
+
+def _names_one_of(words: Sequence[str], blocks: Sequence[str]) -> bool:
+    return any(word in block for block in blocks for word in words)
 
 
 def module_formats(config: MixedPrecisionConfig, name: str) -> PartFormats | None:

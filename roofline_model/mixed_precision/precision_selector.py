@@ -74,6 +74,7 @@ class PrecisionDecision:
     operator_name: str
     precision: str
     outlier_ratio: float
+    """That of the activation's statistics: the percentile by rank."""
     reason: str
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roofline_model.decoder.format_plan import PartFormats, check_pair
-from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.formats import NumberFormat, get_format
+from roofline_model.errors import InvalidValueError
+from roofline_model.formats import NumberFormat, get_format, known_format
 from roofline_model.mixed_precision.operator_type import (
     ATTENTION_PRODUCTS,
     PROJECTIONS,
@@ -40,13 +40,12 @@ def split_precision(text: str) -> tuple[NumberFormat, NumberFormat | None]:
     """Return weight and activation format of a precision; the second is None where only one format is named."""
     if not isinstance(text, str):
         raise InvalidValueError(f"a precision is text such as FP8_E4M3 or INT4.BF16, got {str(text)[:40]!r}")
-    try:
-        return get_format(text), None  # a user's format may have a dot in its name
-    except UnknownNameError:
-        weight, dot, activation = text.partition(".")
-        if not dot:
-            raise
-    return get_format(weight), get_format(activation)
+    whole = known_format(text)
+    if whole is not None:
+        return whole, None  # a user's format may have a dot in its name
+    weight, dot, activation = text.partition(".")
+    # Without a dot the whole is named again: it raises with the names that are near.
+    return (get_format(weight), get_format(activation)) if dot else (get_format(text), None)
 
 
 def part_formats(operator: OperatorType, text: str, default_activation: str) -> PartFormats:

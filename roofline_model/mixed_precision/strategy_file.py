@@ -27,7 +27,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roofline_model.definition_text import parse_definition, read_definition_text, shown
+from roofline_model.definition_text import (
+    only_known_fields,
+    parse_definition,
+    parse_json_definition,
+    read_definition_text,
+    shown,
+    write_definition_text,
+)
 from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.layer_precisions import LayerPrecisions
@@ -70,7 +77,7 @@ def read_strategy(path: str | Path) -> MixedPrecisionConfig:
 def read_strategy_text(text: str, kind: str = "toml", where: str = "strategy") -> MixedPrecisionConfig:
     """Parse and check the text of a strategy; `kind` is toml or json, `where` names it in errors."""
     try:
-        data = parse_definition(text) if kind == "toml" else _parse_json(text)
+        data = parse_definition(text) if kind == "toml" else parse_json_definition(text, "a strategy")
     except ValueError as error:
         raise DefinitionError(f"{where}: not valid {kind.upper()}: {error}") from None
     if not isinstance(data, dict):
@@ -85,15 +92,7 @@ def write_strategy(config: MixedPrecisionConfig, path: str | Path) -> Path:
     `DefinitionError` when it cannot be written.
     """
     file = user_path(path)
-    text = strategy_text(config, _kind(file))
-    beside = file.with_name(f".{file.name}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DefinitionError(f"strategy file {file} cannot be written: {error.strerror or error}") from None
-    return file
+    return write_definition_text(file, strategy_text(config, _kind(file)), "strategy file")
 
 
 def strategy_text(config: MixedPrecisionConfig, kind: str = "toml") -> str:
@@ -136,7 +135,7 @@ def strategy_fields(config: MixedPrecisionConfig) -> dict[str, Any]:
 
 
 def _strategy(data: Mapping[str, Any], where: str) -> MixedPrecisionConfig:
-    _only_known(where, "the top level", data, _FIELDS)
+    only_known_fields(where, "the top level", data, _FIELDS)
     if data.get("schema") != SCHEMA or isinstance(data.get("schema"), bool):
         raise DefinitionError(
             f"{where}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer roofline-bench)"
@@ -164,7 +163,7 @@ def _strategy(data: Mapping[str, Any], where: str) -> MixedPrecisionConfig:
 
 
 def _layer(where: str, place: str, table: Mapping[str, Any]) -> LayerPrecisions:
-    _only_known(where, place, table, _LAYER_FIELDS)
+    only_known_fields(where, place, table, _LAYER_FIELDS)
     for name in sorted(_LAYER_FIELDS):
         if name not in table:
             raise DefinitionError(f"{where}: {place}: {name} is missing")
@@ -184,35 +183,10 @@ def _precisions(where: str, place: str, table: Any) -> dict[str, str]:
     return table
 
 
-def _only_known(where: str, place: str, table: Mapping[str, Any], known: set[str]) -> None:
-    for name in table:
-        if name not in known:
-            raise DefinitionError(f"{where}: {place}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
-
-
 def _kind(file: Path) -> str:
     if file.suffix.lower() not in _SUFFIXES:
         raise InvalidValueError(f"a strategy file ends in .toml or .json, got {shown(file.name)}")
     return file.suffix.lower().removeprefix(".")
-
-
-def _parse_json(text: str) -> Any:
-    """Parse JSON; raises `ValueError` with one reason, also for a field given twice, NaN and deep nesting."""
-
-    def no_number(name: str) -> Any:
-        raise ValueError(f"{name} is not a number of a strategy")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"{shown(name)} is given twice")
-        return dict(pairs)
-
-    try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def _toml(value: str | int) -> str:

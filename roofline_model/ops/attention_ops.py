@@ -23,7 +23,7 @@ def attention(
     B: int, Hq: int, Hkv: int, Sq: int, Skv: int, D: int, *,
     q: FormatLike = "BF16", kv: FormatLike | None = None, o: FormatLike | None = None,
     causal: bool = False, window: int | None = None, fused: bool = True,
-    Dv: int | None = None, shared_kv: bool = False, page_tokens: int | None = None,
+    Dv: int | None = None, shared_kv: bool = False, page_tokens: int | None = None, p: FormatLike | None = None,
 ) -> Operator:  # fmt: skip
     """Return softmax(Q·Kᵀ)·V of Q (B, Hq, Sq, D), K (B, Hkv, Skv, D), V (B, Hkv, Skv, Dv) into O (B, Hq, Sq, Dv).
 
@@ -35,7 +35,8 @@ def attention(
     `fused=False` is the sum of `qk_scores`, `softmax` and `scores_value` over the keys that some query sees: plain
     products compute the masked scores, too. Its op is `unfused_attention`.
 
-    `kv` defaults to `q`; `o` to the convention of products (FP8 in, FP16 out). `window` = keys that a query sees, itself
+    `kv` defaults to `q`; `o` to the convention of products (FP8 in, FP16 out). `p` is the format in which the softmax's
+    result meets V inside a fused kernel, where it is not that of `q` (SageAttention's INT8 scores and FP16 values). `window` = keys that a query sees, itself
     among them (see `attention_shape.visible_pairs`). `Dv` is V's head size where it differs from K's; `shared_kv` says
     that V is a part of K's rows, as in MLA's latent cache, and is not read again.
     Raises `InvalidValueError` naming the field: Hq no multiple of Hkv, window below 1, Sq above Skv under a mask,
@@ -46,11 +47,14 @@ def attention(
     fq = activation_format("q", q)
     fkv = fq if kv is None else get_format(kv)
     fo = default_output_format(fq) if o is None else activation_format("o", o)
-    computed = product_format("q", fq, "kv", fkv)
+    fp = fq if p is None else activation_format("p", p)
+    computed, weighted = product_format("q", fq, "kv", fkv), product_format("p", fp, "kv", fkv)
     if fused:
-        flops = 2 * B * Hq * visible_pairs(Sq, Skv, causal=causal, window=window) * (D + value_size)
+        pairs = B * Hq * visible_pairs(Sq, Skv, causal=causal, window=window)
+        flops = {computed: 2 * pairs * D}
+        flops[weighted] = flops.get(weighted, 0) + 2 * pairs * value_size
         cost = OpCost(
-            flops={computed: flops},
+            flops=flops,
             read_bytes={
                 "Q": B * Hq * Sq * D * fq.traffic_bytes_per_element,
                 **_cache_bytes(B, Hkv, Sq, Skv, D, value_size, fkv, window, shared_kv, page_tokens),
@@ -58,6 +62,10 @@ def attention(
             write_bytes={"O": B * Hq * Sq * value_size * fo.traffic_bytes_per_element},
         )
     else:
+        if fp != fq:
+            raise InvalidValueError(
+                "p is a format inside the fused kernel; unfused, the scores are written in q's convention"
+            )
         if shared_kv or page_tokens is not None:
             raise InvalidValueError(
                 "fused=False reads K and V as plain tensors: leave out shared_kv and page_tokens, or add kv_read for the gather"
@@ -70,7 +78,7 @@ def attention(
     shape += [("causal", int(causal)), ("window", window or 0)]
     shape += [("Dv", value_size)] if value_size != D else []
     shape += [("page", page_tokens)] if page_tokens is not None else []
-    formats = (("q", fq.key), ("kv", fkv.key), ("o", fo.key))
+    formats = (("q", fq.key), ("kv", fkv.key), ("o", fo.key), *((("p", fp.key),) if fp != fq else ()))
     return Operator("attention" if fused else "unfused_attention", tuple(shape), formats, cost)
 
 

@@ -28,9 +28,11 @@ class LossTable:
     """What each layer loses in each format.
 
     Keys are (name, format). A name is a part of the model (`layers.3.qkv_proj`, `lm_head`, `layers.3.kv`) or a module of a
-    Hugging Face model (`model.layers.3.self_attn.q_proj`), whose losses are added up to the part's. A format is written as
-    everywhere, `INT4.BF16`; one name alone is for both operands.
-    Raises `InvalidValueError` for a loss that is not finite and for a confidence nobody knows.
+    Hugging Face model (`model.layers.3.self_attn.q_proj`), whose losses are added up to the part's. `layers.3.ffn` is the loss
+    of a whole feed-forward block, which then has one format; `gate_up_proj` and `down_proj` are those of its parts. A format
+    is written as everywhere, `INT4.BF16`; one name alone is for both operands.
+    Raises `InvalidValueError` for a loss that is not finite, for a block given both as a whole and in parts, and for a
+    confidence nobody knows.
     """
 
     values: Mapping[tuple[str, str], float]
@@ -59,6 +61,7 @@ class LossTable:
             found[key] = float(value)
         if not found:
             raise InvalidValueError("the table of losses is empty; the search needs at least one layer and format")
+        _check_blocks({name for name, _ in found})
         object.__setattr__(self, "_canonical", found)
 
     @property
@@ -69,18 +72,21 @@ class LossTable:
     def by_part(self, shape: ModelShape) -> dict[tuple[str, str], float]:
         """Return (part of the model, format) → loss; modules are added up where all of a part's matrices have one.
 
-        A part that is named itself is taken as it is. Parts of which some matrix has no loss are left out: their format
-        cannot be chosen.
+        A part that is named itself is taken as it is; modules of a feed-forward block that is named as a whole add up to the
+        whole. Parts of which some matrix has no loss are left out: their format cannot be chosen.
         """
         found: dict[tuple[str, str], float] = {}
         sums: dict[tuple[str, str], float] = {}
         covered: dict[tuple[str, str], set[OperatorType]] = {}
+        blocks = {name for name, _ in self._canonical if name.endswith(WHOLE_FFN)}
         for (name, label), value in self._canonical.items():
             if _PART_NAME.fullmatch(name):
                 found[name, label] = value
                 continue
             operators, layer = operators_of_module(name)
             part = _part_of(name, operators, layer, shape)
+            if operators and operators[0] in FFN_PROJECTIONS and f"layers.{layer}{WHOLE_FFN}" in blocks:
+                part = f"layers.{layer}{WHOLE_FFN}"
             if part is None:
                 continue
             sums[part, label] = sums.get((part, label), 0.0) + value
@@ -94,13 +100,21 @@ class LossTable:
 _PART_OPERATORS: Mapping[str, tuple[OperatorType, ...]] = {
     "qkv_proj": _QKV,
     "o_proj": (OperatorType.O_PROJ,),
+    "gate_up_proj": (OperatorType.FFN_GATE, OperatorType.FFN_UP),
+    "up_proj": (OperatorType.FFN_UP,),
+    "down_proj": (OperatorType.FFN_DOWN,),
     "ffn": FFN_PROJECTIONS,
     "experts": FFN_PROJECTIONS,
     "shared_experts": FFN_PROJECTIONS,
     "kv": (),
 }
 """Part of a layer → operators that need a loss before the part has one."""
-_PART_NAME = re.compile(rf"lm_head|layers\.\d+\.({'|'.join(_PART_OPERATORS)})")
+WHOLE_FFN = ".ffn"
+"""What the name of a loss of a whole feed-forward block ends in."""
+FFN_PARTS = ("gate_up_proj", "up_proj", "down_proj")
+"""Its parts: `up_proj` alone in a plain block."""
+_PART_NAME = re.compile(rf"lm_head|layers\.\d+\.({'|'.join(set(_PART_OPERATORS) - {'up_proj'})})")
+"""What a loss can name itself. `layers.3.up_proj` is taken as a module: of a gated block it is half a part."""
 
 
 def parse_formats(label: str) -> PartFormats:
@@ -128,7 +142,8 @@ def _part_of(name: str, operators: tuple[OperatorType, ...], layer: int | None, 
     if operators[0] is OperatorType.O_PROJ:
         return f"layers.{layer}.o_proj"
     if not shape.has_experts(layer):
-        return f"layers.{layer}.ffn"
+        is_down = operators[0] is OperatorType.FFN_DOWN
+        return f"layers.{layer}.{'down_proj' if is_down else 'gate_up_proj' if shape.ffn == 'gated' else 'up_proj'}"
     return f"layers.{layer}.{'shared_experts' if 'shared' in name else 'experts'}"
 
 
@@ -139,3 +154,14 @@ def _needed(part: str, shape: ModelShape) -> set[OperatorType]:
     if part == "ffn" and shape.ffn == "plain":
         needed.discard(OperatorType.FFN_GATE)
     return needed
+
+
+def _check_blocks(names: set[str]) -> None:
+    """Raise `InvalidValueError` where the loss of a feed-forward block is given as a whole and in parts."""
+    for name in sorted(names):
+        layer = name.removesuffix(WHOLE_FFN)
+        twice = [part for part in FFN_PARTS if name != layer and f"{layer}.{part}" in names]
+        if twice:
+            raise InvalidValueError(
+                f"the losses of {name} and {layer}.{twice[0]} are both given; give that of the whole block, or of its parts"
+            )

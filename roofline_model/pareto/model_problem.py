@@ -1,8 +1,8 @@
 """A decoder model on a chip as a Pareto problem: one group per part and layer, times and bytes from the model's own kernels.
 
-The groups are those whose matrices run as one product: query, key and value together, gate and up together. The decoder
-model gives down the format of gate and up; a cache is searched where cache formats are given. Whatever further groups a
-user wants to share a format are joined by `share_formats`.
+The groups are those whose matrices run as one product: query, key and value together, gate and up together; down is a group
+of its own. Where losses are those of whole feed-forward blocks, a block is one group (`layers.3.ffn`). A cache is searched
+where cache formats are given. Whatever further groups a user wants to share a format are joined by `share_formats`.
 A part's cost is what the whole pass costs more with this part alone in the format. Where kernels between parts change
 with both neighbours (a cast that two readers share) the sum is off by that kernel; `ModelProblem.pass_time_s` has the truth.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from roofline_model.decoder.decoder_step import Workload, check_context
 from roofline_model.decoder.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
@@ -19,13 +20,21 @@ from roofline_model.decoder.model_memory import layer_matrices, model_memory
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.plan_parts import CACHE, EXPERTS, FFN, GROUPS, PARTS, QKV, SHARED_EXPERTS, parts_of
 from roofline_model.decoder.step_expected import Estimator
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
-from roofline_model.pareto.losses import LossTable, parse_formats, why_no_pair
+from roofline_model.pareto.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
 from roofline_model.pareto.pass_times import TimedPass, Times, remembering, timed_pass
 from roofline_model.pareto.problem import FormatChoice, LayerGroup, ParetoProblem, joined_source
+
+_GROUP_OF = {
+    **dict.fromkeys(QKV, "qkv_proj"),
+    **dict.fromkeys(EXPERTS, "experts"),
+    **dict.fromkeys(SHARED_EXPERTS, "shared_experts"),
+}
+"""Matrix of a layer → the group that it shares a format with; others are groups of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +74,41 @@ class ModelProblem:
     def plan(self, choices: Mapping[str, str], *, label: str = "pareto") -> FormatPlan:
         """Return the format plan of a choice, group → format; groups that are not named stay wide.
 
-        Groups may be the problem's own or joined ones whose members are.
+        Groups may be the problem's own, joined ones whose members are, or any other part of the model (`layers.3.ffn`); of two
+        names for one matrix, the one for fewer is stronger.
         """
         exceptions: list[FormatException] = []
         for name, formats in choices.items():
             part, layer = _part_and_layer(name)
+            if layer is not None and layer >= self.shape.layer_count:
+                raise InvalidValueError(f"{name}: {self.shape.name} has layers 0 to {self.shape.layer_count - 1}")
             exceptions.append(FormatException(part, parse_formats(formats), layer, layer))
             if part == "lm_head" and self.shape.has_tied_embedding:
                 exceptions.append(FormatException("embedding", parse_formats(formats)))
-        chosen = tuple(_joined_layers(one for one in exceptions if one.formats != self.base.base))
+        names = sorted({one.name for one in exceptions})
+        # A part that stays wide inside a narrow group has to be said; elsewhere it goes without saying.
+        is_nested = any(set(parts_of(one)) & set(parts_of(other)) for one, other in combinations(names, 2))
+        chosen = tuple(_joined_layers(one for one in exceptions if is_nested or one.formats != self.base.base))
         return checked_plan(replace(self.base, exceptions=chosen, label=label), self.shape)
+
+    def choices(self, plan: FormatPlan) -> dict[str, str]:
+        """Return group → format of a plan: the way back. Raises `InvalidValueError` for a group with several formats."""
+        found: dict[str, str] = {}
+        for group in self.problem.groups:
+            labels = {self._label(plan, *_part_and_layer(name)) for name in group.members or (group.name,)}
+            if len(labels) > 1:
+                raise InvalidValueError(
+                    f"{group.name} has one format in this problem, the plan says {', '.join(sorted(labels))}"
+                )
+            found[group.name] = labels.pop()
+        return found
+
+    @staticmethod
+    def _label(plan: FormatPlan, part: str, layer: int | None) -> str:
+        if part == CACHE:
+            assert layer is not None
+            return plan.kv_of(layer)
+        return plan.of(part, layer).label
 
     def pass_time_s(self, plan: FormatPlan) -> float:
         """Return the time of a pass with a plan, kernel by kernel, in the mean over the traffic."""
@@ -141,6 +175,7 @@ class _Builder:
         self._wide = model.base.wide
         self._formats = list(dict.fromkeys([self._wide, *formats]))
         self._kv_formats = list(dict.fromkeys([self._wide, *kv_formats])) if kv_formats else []
+        self._whole_blocks = {_part_and_layer(name)[1] for name, _ in losses if name.endswith(WHOLE_FFN)}
         self._base_passes = [model.timed(one, model.base) for one in model.traffic]
         self._known: dict[tuple[object, ...], dict[str, tuple[float, str]]] = {}
         self._largest = max(
@@ -156,7 +191,8 @@ class _Builder:
         for layer in range(shape.layer_count):
             sizes: dict[str, int] = {}
             for part, size in layer_matrices(shape, layer):
-                sizes[part] = sizes.get(part, 0) + size
+                name = self._group_of(part, layer)
+                sizes[name] = sizes.get(name, 0) + size
             for part, size in sizes.items():
                 if size and part != "router":
                     yield from self._group(part, layer, size, self._formats)
@@ -164,6 +200,14 @@ class _Builder:
                 yield from self._group("kv", layer, self._cached(layer), self._kv_formats)
         counts = parameter_counts(shape)
         yield from self._group("lm_head", None, counts.head_count or counts.embedding_count, self._formats)
+
+    def _group_of(self, part: str, layer: int) -> str:
+        """Return the group whose format a matrix of a layer shares."""
+        if part not in FFN:
+            return _GROUP_OF.get(part, part)
+        if layer in self._whole_blocks:
+            return "ffn"
+        return "gate_up_proj" if part in GROUPS["gate_up_proj"] and self._model.shape.ffn == "gated" else part
 
     def _group(self, part: str, layer: int | None, size: int, formats: list[str]) -> Iterator[LayerGroup]:
         """Yield one group, or nothing for a part without losses: it stays wide."""
@@ -247,12 +291,12 @@ class _Builder:
 
 def _part_and_layer(name: str) -> tuple[str, int | None]:
     head, _, part = name.rpartition(".")
-    if not head:
-        return name, None
     word, _, number = head.partition(".")
-    if word != "layers" or not number.isdecimal():
+    if head and (word != "layers" or not number.isdecimal()):
         raise InvalidValueError(f"{name[:60]!r} is no part of a decoder model, e.g. layers.3.qkv_proj or lm_head")
-    return part, int(number)
+    if part not in PARTS and part not in GROUPS:
+        raise UnknownNameError("part", part, [*PARTS, *GROUPS])
+    return part, int(number) if head else None
 
 
 def _joined_layers(exceptions: Iterable[FormatException]) -> Iterator[FormatException]:

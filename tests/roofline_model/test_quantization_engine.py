@@ -11,7 +11,7 @@ from roofline_model.decoder.step_expected import expected_step
 from roofline_model.errors import InvalidValueError, UnknownNameError
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.mixed_precision.strategies import get_strategy
+from roofline_model.mixed_precision.strategies import STRATEGIES, get_strategy
 from roofline_model.quantization_engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
@@ -127,10 +127,24 @@ def test_strategies_of_the_users_own():
     assert unknown.config.strategy_name == "fp16_baseline"
     assert {one.name: one.reason for one in unknown.outcomes}["mine"] == "its loss is neither measured nor claimed"
     assert engine.recommend(LLAMA, strategies=[mine], measured_loss_pct={"mine": 0.5}).config.strategy_name == "mine"
+    # Up alone in INT4: two products in place of one, and still faster than reading it in 16 bit.
     odd = MixedPrecisionConfig("odd", operator_precisions={"ffn_up": "INT4"})
-    outcome = engine.recommend(LLAMA, strategies=[odd]).outcomes[-1]
+    found = engine.recommend(LLAMA, strategies=[odd], measured_loss_pct={"odd": 0.1})
+    times = {one.name: one.time_s for one in found.outcomes}
+    assert times["odd"] < times["fp16_baseline"]
+    assert found.config.strategy_name == "odd"
+    mla = MixedPrecisionConfig("apart", operator_precisions={"k_proj": "INT4"})
+    outcome = engine.recommend("deepseek-v2-lite", strategies=[mla]).outcomes[-1]
     assert outcome.time_s is None
-    assert "one format" in outcome.reason
+    assert "gives keys and values by one matrix" in outcome.reason
+
+
+@pytest.mark.parametrize("chip", ["b10", "gb10", "h100", "h200"])
+def test_all_six_strategies_are_weighed(chip):
+    for phase in ("decode", "prefill"):
+        found = IntegratedQuantizationEngine(chip).recommend("llama-3-8b", phase, 4096)
+        assert {one.name for one in found.outcomes} == set(STRATEGIES)
+        assert all(one.time_s is not None for one in found.outcomes)
 
 
 @pytest.mark.parametrize(

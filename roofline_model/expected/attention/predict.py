@@ -28,6 +28,11 @@ def predict_attention(work: Operator, device: Device, *, cache: str = "cold") ->
             f"no expected time for attention with Dv {sizes['Dv']} and D {sizes['D']}: kernels with one head size were measured. "
             "The ideal prediction stands."
         )
+    if "p" in formats:
+        raise UnsupportedError(
+            f"no expected time for attention with scores in {formats['q']} and values in {formats['p']}: kernels with one format for "
+            "both products were measured. The ideal prediction stands."
+        )
     if problem := unmeasured(sizes["Sq"], sizes["Skv"]):
         raise UnsupportedError(problem)
     batch = expected_attention(

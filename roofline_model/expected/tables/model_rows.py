@@ -1,4 +1,4 @@
-"""Rows of whole models: one pass (or a run of decode steps) as the sum of its kernels' expected times.
+"""Rows of whole models: one pass (or a run of decode steps) with the expected time that `predict model` gives it.
 
 A row has `model`, `phase`, `batch`, `context` (tokens a new token may see in the end), `n_tokens` (tokens of each sequence
 that the time is for: the prompt in prefill; in decode the steps, 1 where empty or equal to the batch), `n_devices` and
@@ -15,22 +15,16 @@ from typing import TYPE_CHECKING
 from roofline_model.decoder.tensor_parallel import Parallel
 from roofline_model.errors import RooflineError
 from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm.constants import FittedGemm
-from roofline_model.expected.gemm.library import find_gemm
-from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 
 if TYPE_CHECKING:
-    from roofline_model.decoder.llm import KernelPrediction, ModelPrediction
+    from roofline_model.decoder.llm import ModelPrediction
     from roofline_model.decoder.model_shapes import ModelShape
 
 INTERVAL = (0.80, 1.35)
 """80 % factors of a whole pass: engines fuse some kernels, and add sampling and scheduling. A judgement."""
-OTHER_KERNELS_RATIO = 0.75
-"""Share of the ideal rate that kernels without a model of their own reach (grouped expert products). A judgement."""
 LINK_BYTES_PER_S = 450e9
 """One direction of NVLink 4: taken where a row has several devices, because no column says how they are connected."""
 
@@ -55,14 +49,32 @@ class ModelRow:
 
 def model_row_time(table: KernelTable, i: int, device: Device) -> tuple[float, ExpectedBatch | None, str]:
     """Return (ideal seconds, expected time or None, why there is none) of one row; ideal is NaN where there is none."""
+    from roofline_model.decoder.step_expected import expected_step, why_no_step
+
     try:
         row = read_model_row(table, i)
-        pass_s = _ideal_pass(row, device)
-        found = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
+        one = _ideal_pass(row, device)
+        step = expected_step(one, device)
+        more = _more_weights_ratio(row, one)
     except RooflineError as error:
         return math.nan, None, str(error)
-    ideal_s, expected_s, launches_s = _times(row, pass_s, device, found)
-    return ideal_s, _batch(expected_s, launches_s, found.provenance), ""
+    extra_bytes = more * math.fsum(
+        kernel.kernel.calls_count * dict(kernel.kernel.work.cost.read_bytes).get("B", 0.0) for kernel in one.kernels
+    )
+    ideal_s = one.time_s + extra_bytes / device.bandwidth.value
+    if step is None:
+        return row.steps_count * ideal_s, None, why_no_step(one, device)
+    # What waits for its weights takes as much longer as there are more of them; what computes does not.
+    waiting_s = math.fsum(
+        part.kernel.calls_count * part.time_s
+        for part in step.kernels
+        if part.binding != "tensor" and "B" in dict(part.kernel.work.cost.read_bytes)
+    )
+    expected_s = step.time_s + more * waiting_s
+    if one.ideal_is_bound:
+        expected_s = max(expected_s, ideal_s)
+    least_s = ideal_s if one.ideal_is_bound else 0.0
+    return row.steps_count * ideal_s, _batch(row.steps_count, expected_s, least_s, step.provenance), ""
 
 
 def read_model_row(table: KernelTable, i: int) -> ModelRow:
@@ -126,54 +138,19 @@ def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
     )  # fmt: skip
 
 
-def _times(row: ModelRow, one: ModelPrediction, device: Device, found: FittedGemm) -> tuple[float, float, float]:
-    """Return (ideal, expected, of that launch floors) seconds of the row."""
-    launch_s = found.constants.static_launch_s or found.constants.launch_s
-    reached = found.constants.dram_ratio * device.bandwidth.value
-    expected_s = one.expected_all_reduce_s + math.fsum(
-        kernel.kernel.calls_count * _kernel_s(kernel, device, found) for kernel in one.kernels
-    )
-    extra_bytes = _extra_bytes(row, one)
-    ideal_s = one.time_s + extra_bytes / device.bandwidth.value
-    expected_s += extra_bytes / reached
-    floor_s = launch_s * one.launch_count
-    return row.steps_count * ideal_s, row.steps_count * max(expected_s, ideal_s), row.steps_count * floor_s
-
-
-def _kernel_s(kernel: KernelPrediction, device: Device, found: FittedGemm) -> float:
-    """Return the expected seconds of one call."""
-    expected = predict_expected(kernel.kernel.work, device)
-    constants, ideal = found.constants, kernel.prediction
-    launch_s = constants.static_launch_s or constants.launch_s
-    moved = ideal.read_bytes + ideal.write_bytes
-    if expected is not None:
-        # Weight-only kernels were fitted where DRAM never bound them: what they read still comes at the share it reaches.
-        return max(expected.time_s, moved / (constants.dram_ratio * device.bandwidth.value))
-    if ideal.compute_time_s > ideal.memory_time_s or "B" in dict(kernel.kernel.work.cost.read_bytes):
-        return launch_s + ideal.time_s / OTHER_KERNELS_RATIO
-    # Activations that were written a kernel ago are still in L2.
-    is_near = moved < constants.l2_share_ratio * found.chip.l2_bytes
-    near, far = constants.l2_ratio * found.chip.load_bytes_per_s, constants.dram_ratio * device.bandwidth.value
-    return launch_s + moved / (max(near, far) if is_near else far)
-
-
-def _extra_bytes(row: ModelRow, one: ModelPrediction) -> float:
-    """Return the weight bytes a pass reads beyond those of its plan, where the row says how large the weights are."""
+def _more_weights_ratio(row: ModelRow, one: ModelPrediction) -> float:
+    """Return by how much the stored weights exceed those of the row's plan; 0 where the row does not say."""
     if row.weight_bytes is None:
         return 0.0
-    read = math.fsum(
-        kernel.kernel.calls_count * dict(kernel.kernel.work.cost.read_bytes).get("B", 0.0) for kernel in one.kernels
-    )
-    return read * (row.weight_bytes / row.device_count / one.memory.weights_bytes - 1)
+    return row.weight_bytes / row.device_count / one.memory.weights_bytes - 1
 
 
-def _batch(expected_s: float, launches_s: float, provenance: str) -> ExpectedBatch:
+def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> ExpectedBatch:
     import numpy as np
 
-    time_s = np.array([expected_s])
-    launch = np.minimum(np.array([launches_s]), time_s)
+    low, high = INTERVAL
+    time_s = np.array([steps * expected_s])
     return ExpectedBatch(
-        time_s=time_s, low_s=time_s * INTERVAL[0], high_s=time_s * INTERVAL[1],
-        parts={"launch": launch, "kernels": time_s - launch}, binding=["kernels"],
-        provenance=f"{provenance} (sum of kernels)", confidence="no whole model was fitted",
+        time_s=time_s, low_s=np.maximum(low * time_s, steps * least_s), high_s=high * time_s, parts={"kernels": time_s},
+        binding=["kernels"], provenance=f"{provenance} (sum of kernels)", confidence="no whole model was fitted",
     )  # fmt: skip

@@ -4,7 +4,13 @@ import pytest
 
 from roofline_model.errors import UnsupportedError
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.module_names import module_formats, operators_of_module, strategy_layer_plan
+from roofline_model.mixed_precision.module_names import (
+    ROLES,
+    layer_role,
+    module_formats,
+    operators_of_module,
+    strategy_layer_plan,
+)
 from roofline_model.mixed_precision.strategies import create_layerwise_gradient, get_strategy
 
 
@@ -37,6 +43,11 @@ from roofline_model.mixed_precision.strategies import create_layerwise_gradient,
         ("model.embed_tokens", "embeddings", None),
         ("model.layers.1.mlp.gate", "", 1),  # a router
         ("model.layers.1.input_layernorm", "", 1),
+        ("backbone.layers.3.mixer.q_proj", "q_proj", 3),  # outside a block that says attention
+        ("rwkv.blocks.2.feed_forward.key", "", 2),  # not attention's key
+        ("encoder.block.4.layer.1.DenseReluDense.wo", "ffn_down", 4),  # T5
+        ("layers.4.attention.wo", "o_proj", 4),
+        ("layers.4.c_proj", "", 4),  # either
         ("classifier", "", None),
         ("", "", None),
         ("model.layers.99999999999.self_attn.q_proj", "", None),
@@ -46,6 +57,32 @@ def test_names_of_the_families(name: str, operators: str, layer: int | None) -> 
     found, where = operators_of_module(name)
     assert [one.value for one in found] == operators.split()
     assert where == layer
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("q_proj", "qkv_proj"),  # a module alone, outside any layer
+        ("attn.c_attn", "qkv_proj"),
+        ("model.layers.1.self_attn.kv_a_proj_with_mqa", "qkv_proj"),
+        ("self_attention.dense", "o_proj"),
+        ("encoder.layer.5.output.dense", "ffn"),
+        ("mlp.experts.6.w2", "ffn"),
+        ("transformer.blocks.4.attn.Wqkv", "qkv_proj"),
+        ("model.layers.1.mlp.router", "router"),
+        ("model.layers.1.block_sparse_moe.gate", "router"),
+        ("embed_out", "lm_head"),
+        ("model.embed_tokens", None),  # embeddings, but no product
+        ("rwkv.blocks.2.feed_forward.key", None),
+        ("c_proj", None),
+        ("dense", None),
+        ("pooler.dense", None),
+        ("", None),
+    ],
+)
+def test_roles_of_linears(name: str, role: str | None) -> None:
+    assert layer_role(name) == role
+    assert role is None or role in ROLES
 
 
 def test_a_strategy_by_module() -> None:

@@ -20,7 +20,11 @@ LLAMA = get_model("llama-3-8b")
 
 
 def kinds(name: str, chip: str) -> dict[str, str]:
-    return {path.label: path.kind for path in check_strategy(get_strategy(name), chip).paths}
+    return kinds_of(get_strategy(name), chip)
+
+
+def kinds_of(config: MixedPrecisionConfig, chip: str) -> dict[str, str]:
+    return {path.label: path.kind for path in check_strategy(config, chip).paths}
 
 
 def test_nvfp4_under_16_bit_activations_is_decoded_everywhere() -> None:
@@ -128,6 +132,42 @@ def test_every_strategy_predicts_every_kind_of_model(model: str) -> None:
         plan = strategy_plan(get_strategy(name, num_layers=shape.layer_count), shape)
         for phase in ("decode", "prefill"):
             assert predict_model("gb10", shape, phase, context=512, formats=plan).time_s > 0
+
+
+def test_every_operator_may_have_a_format_of_its_own() -> None:
+    formats = {
+        "q_proj": "FP8", "k_proj": "INT8", "v_proj": "FP8", "o_proj": "INT4", "ffn_gate": "NVFP4", "ffn_up": "INT4",
+        "ffn_down": "FP8.FP8", "qk_matmul": "FP8", "sv_matmul": "FP8",
+    }  # fmt: skip
+    layers = (
+        LayerPrecisions(0, 3, {"q_proj": "FP16", "ffn_down": "FP16"}),
+        LayerPrecisions(8, 31, {"ffn_gate": "INT4"}),
+    )
+    config = MixedPrecisionConfig("each", "", formats, kv_cache_precision="FP8", layers=layers, layer_count=32)
+    plan = strategy_plan(config, LLAMA)
+    for layer in range(32):
+        for part in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            assert plan.of(part, layer) == config.formats(part, layer)
+        for part in ("gate", "up", "down"):
+            assert plan.of(f"{part}_proj", layer) == config.formats(f"ffn_{part}", layer)
+        assert plan.products_of(layer) == ("FP8_E4M3", "FP8_E4M3")
+    names = {one.kernel.name for one in predict_model("h100", LLAMA, formats=plan).kernels}
+    assert {"qv_proj", "k_proj", "q_proj", "gate_proj", "up_proj", "gate_up_proj", "quantize_query"} <= names
+    experts = strategy_plan(
+        MixedPrecisionConfig("e", "", {"ffn_up": "INT4", "ffn_down": "FP8"}), get_model("deepseek-v3")
+    )
+    for prefix in ("", "experts_", "shared_"):
+        formats_of = [experts.of(f"{prefix}{part}_proj", 5).weights for part in ("gate", "up", "down")]
+        assert formats_of == ["FP16", "INT4", "FP8_E4M3"]
+
+
+def test_attention_multiplies_in_the_strategys_format() -> None:
+    formats = {"qk_matmul": "FP8", "sv_matmul": "FP8"}
+    config = MixedPrecisionConfig("fp8-attention", "", formats, kv_cache_precision="FP8")
+    for chip, path in (("h100", "native"), ("gb10", "native"), ("a100-sxm-80gb", "dequantize")):
+        found = predict_model(chip, LLAMA, "prefill", formats=strategy_plan(config, LLAMA))
+        assert {one.prediction.path for one in found.kernels if one.kernel.name == "attention"} == {path}
+        assert kinds_of(config, chip)["qk_matmul"] == path  # the check and the prediction agree
 
 
 def test_a_plain_ffn_has_no_gate_to_agree_with() -> None:

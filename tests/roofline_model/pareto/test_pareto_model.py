@@ -30,7 +30,9 @@ def small_llama(**changes: object) -> ModelShape:
     return ModelShape(name="small", source="this test", **{**sizes, **changes})  # type: ignore[arg-type]
 
 
-def losses(parts: tuple[str, ...] = ("qkv_proj", "o_proj", "ffn"), *, kv: bool = False) -> LossTable:
+def losses(
+    parts: tuple[str, ...] = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj"), *, kv: bool = False
+) -> LossTable:
     values = {
         (f"layers.{layer}.{part}", name): loss * (1 + layer) for layer in range(LAYERS) for part in parts for name, loss in FORMATS.items()
     }  # fmt: skip
@@ -48,8 +50,8 @@ def found() -> ModelProblem:
 
 def test_every_part_and_layer_is_a_group(found):
     names = [group.name for group in found.problem.groups]
-    assert names[:4] == ["layers.0.qkv_proj", "layers.0.o_proj", "layers.0.ffn", "layers.0.kv"]
-    assert len(names) == 4 * LAYERS + 1
+    parts = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "kv")
+    assert names == [*(f"layers.{layer}.{part}" for layer in range(LAYERS) for part in parts), "lm_head"]
     assert [one.label for one in found.problem.groups[0].choices] == ["FP8_E4M3", "NVFP4.BF16", "INT4.BF16", "BF16"]
     assert found.problem.groups[0].choice("BF16").loss_value == 0.0
     assert (found.problem.loss_source, found.problem.confidence) == ("drawn for a test", "low")
@@ -62,6 +64,7 @@ def test_a_chosen_plan_takes_what_the_sum_says(found):
     assert answer.plan is not None
     plan = found.plan(answer.choices)
     assert len({one.formats for one in plan.exceptions}) > 1
+    assert found.choices(plan) == answer.choices
     assert found.pass_time_s(plan) == pytest.approx(answer.plan.time_s, rel=1e-9)
     memory = predict_model("gb10", found.shape, batch=8, context=8192, formats=plan).memory
     assert memory.total_bytes == pytest.approx(answer.plan.memory_bytes, rel=1e-12)
@@ -96,7 +99,9 @@ def test_measured_times_are_taken_where_they_exist():
 
     measured = model_problem("gb10", shape, losses(), times=times)
     plain = model_problem("gb10", shape, losses())
-    ffn, without = (next(g for g in one.problem.groups if g.name == "layers.1.ffn") for one in (measured, plain))
+    ffn, without = (
+        next(g for g in one.problem.groups if g.name == "layers.1.gate_up_proj") for one in (measured, plain)
+    )
     assert ffn.choice("FP8_E4M3").time_source == "expected+measured"
     assert ffn.choice("INT4.BF16").time_source == "expected"
     assert ffn.choice("FP8_E4M3").time_s < without.choice("FP8_E4M3").time_s
@@ -113,11 +118,11 @@ def test_a_chip_without_expected_times_is_ideal():
 
 def test_groups_of_the_users_own():
     model = model_problem("b10", small_llama(), losses())
-    edge = {"ends": ["layers.0.ffn", f"layers.{LAYERS - 1}.ffn"]}
+    edge = {"ends": ["layers.0.down_proj", f"layers.{LAYERS - 1}.down_proj"]}
     problem = share_formats(model.problem, edge)
     answer = choose_formats(problem, Budgets(time_s=0.5 * model.pass_time_s(model.base)))
     parts = members_of(problem, answer.choices)
-    assert parts["layers.0.ffn"] == parts[f"layers.{LAYERS - 1}.ffn"] == answer.choices["ends"]
+    assert parts["layers.0.down_proj"] == parts[f"layers.{LAYERS - 1}.down_proj"] == answer.choices["ends"]
     assert answer.plan is not None
     assert model.pass_time_s(model.plan(parts)) == pytest.approx(answer.plan.time_s)
 
@@ -129,6 +134,44 @@ def test_neighbouring_layers_of_one_format_are_one_exception():
     assert spans == [(0, 1), (3, 3)]
     with pytest.raises(InvalidValueError, match="no part of a decoder model"):
         model.plan({"blocks.one.ffn": "INT4.BF16"})
+    with pytest.raises(UnknownNameError, match=r"unknown part 'fnn'\. Did you mean ffn"):
+        model.plan({"layers.0.fnn": "INT4.BF16"})
+    with pytest.raises(InvalidValueError, match=r"layers\.4\.ffn: small has layers 0 to 3"):
+        model.plan({"layers.4.ffn": "INT4.BF16"})
+
+
+def test_down_has_a_format_of_its_own():
+    """Gate and up in FP8, down in INT4: the sums are those of the whole pass, in decode and prefill."""
+    for traffic in ([traffic_share(batch=8)], [traffic_share("prefill", context=512)]):
+        model = model_problem("gb10", small_llama(), losses(), traffic=traffic)
+        choices = {group.name: "BF16" for group in model.problem.groups}
+        for layer in range(LAYERS):
+            choices |= {f"layers.{layer}.gate_up_proj": "FP8_E4M3", f"layers.{layer}.down_proj": "INT4.BF16"}
+        plan = model.plan(choices)
+        assert plan.of("gate_up_proj", 1).label == "FP8_E4M3"
+        assert plan.of("down_proj", 1).label == "INT4.BF16"
+        assert model.choices(plan) == choices
+        assert assess(model.problem, choices).time_s == pytest.approx(model.pass_time_s(plan), rel=1e-9)
+
+
+def test_the_old_name_of_a_whole_block_still_works():
+    shape = small_llama()
+    model = model_problem("b10", shape, losses(("qkv_proj", "ffn")))
+    names = [group.name for group in model.problem.groups]
+    assert names[:2] == ["layers.0.qkv_proj", "layers.0.ffn"]
+    block = model.problem.groups[1]
+    assert block.choice("BF16").memory_bytes == 2 * 3 * 2048 * 5632
+    plan = model.plan({"layers.0.ffn": "FP8_E4M3", "layers.1.ffn": "FP8_E4M3"})
+    assert model.choices(plan) == {
+        name: "FP8_E4M3" if name in ("layers.0.ffn", "layers.1.ffn") else "BF16" for name in names
+    }
+    # The finer problem takes the old name in a choice; a part beside it is stronger, wide or not.
+    finer = model_problem("b10", shape, losses())
+    assert finer.plan({"layers.0.ffn": "FP8_E4M3", "layers.1.ffn": "FP8_E4M3"}).exceptions == plan.exceptions
+    mixed = finer.plan({"layers.0.ffn": "INT4.BF16", "layers.0.down_proj": "BF16"})
+    assert (mixed.of("gate_up_proj", 0).label, mixed.of("down_proj", 0).label) == ("INT4.BF16", "BF16")
+    with pytest.raises(InvalidValueError, match=r"parts of ffn differ in this plan"):
+        model.choices(mixed)
 
 
 def test_a_tied_embedding_goes_with_its_head():
@@ -152,10 +195,17 @@ def test_losses_of_modules_add_up_to_parts():
     table = LossTable(
         {(f"model.layers.2.{name}", "int4.bf16"): loss for name, loss in names.items()}, "given", "medium"
     )
-    # down_proj has no loss, so the FFN's is not known.
-    assert table.by_part(small_llama()) == {("layers.2.qkv_proj", "INT4.BF16"): 7.0}
+    known = {("layers.2.qkv_proj", "INT4.BF16"): 7.0, ("layers.2.gate_up_proj", "INT4.BF16"): 24.0}
+    assert table.by_part(small_llama()) == known  # down_proj has no loss: it stays wide
     whole = LossTable({**table.values, ("model.layers.2.mlp.down_proj", "INT4.BF16"): 32.0}, "given", "medium")
-    assert whole.by_part(small_llama())["layers.2.ffn", "INT4.BF16"] == 56.0
+    assert whole.by_part(small_llama()) == {**known, ("layers.2.down_proj", "INT4.BF16"): 32.0}
+    # A block whose loss is known as a whole in one format adds its modules up in the others.
+    mixed = LossTable({**whole.values, ("layers.2.ffn", "FP8"): 1.0}, "given", "medium").by_part(small_llama())
+    assert mixed == {
+        ("layers.2.qkv_proj", "INT4.BF16"): 7.0, ("layers.2.ffn", "FP8_E4M3"): 1.0, ("layers.2.ffn", "INT4.BF16"): 56.0,
+    }  # fmt: skip
+    plain = LossTable({(f"model.layers.0.mlp.{name}", "INT4.BF16"): 1.0 for name in ("fc1", "fc2")}, "given", "low")
+    assert [name for name, _ in plain.by_part(get_model("phi-2"))] == ["layers.0.up_proj", "layers.0.down_proj"]
 
 
 def test_parts_without_losses_stay_wide():
@@ -200,6 +250,7 @@ def test_a_norm_that_two_parts_read_is_counted_once(name):
         (lambda: LossTable({("a", "INT4"): math.nan}, "given", "low"), InvalidValueError, "finite number"),
         (lambda: LossTable({("a", "FP8"): 1, ("a", "fp8_e4m3"): 2}, "given", "low"), InvalidValueError, "given twice"),
         (lambda: LossTable({("a", "INT4"): 1}, " ", "low"), InvalidValueError, "need a source"),
+        (lambda: LossTable({("layers.0.ffn", "FP8"): 1, ("layers.0.down_proj", "FP8"): 1}, "given", "low"), InvalidValueError, "layers.0.ffn and layers.0.down_proj are both given"),
         (lambda: LossTable({("a", "INT4"): 1}, "given", "sure"), InvalidValueError, "confidence of losses"),
         (lambda: LossTable({("a", "INT5"): 1}, "given", "low"), UnknownNameError, "INT5"),
         (lambda: traffic_share(share=0), InvalidValueError, "share of a pass"),
