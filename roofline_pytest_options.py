@@ -18,6 +18,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-kv", {"metavar": "LIST", "help": "KV-cache formats of the model_quant cases beside the model's own: INT8, FP8, NVFP4 (with 16-bit weights, in decode)."}),
     ("--roofline-plan", {"metavar": "FILE.json,…", "help": "Per-layer plans as further model_quant cases: JSON of layer, pattern or role to precision."}),
     ("--roofline-method", {"metavar": "METHOD", "help": "How the model_quant cases choose codes: round-to-nearest (default), HQQ, or AWQ with --roofline-text."}),
+    ("--roofline-compile", {"action": "store_true", "default": None, "help": "Run the model_quant cases through torch.compile: other kernels, cases of their own; the first call takes minutes."}),
     ("--roofline-text", {"metavar": "FILE.txt", "help": "Text on which the model_quant cases measure quality (default: help texts that ship with Python)."}),
     ("--roofline-cache", {"metavar": "cold|warm|flushed|both", "help": "Operands from memory by rotation (cold, default), left in cache (warm), caches overwritten before each call (flushed), or cold and warm as separate cases (both)."}),
     ("--roofline-mode", {"metavar": "MODE,…", "help": "How calls are issued, each mode a case of its own: eager (default), graph (CUDA graph replay), burst (short, after recovery), sustained (after power and clock are flat), or all."}),

@@ -45,6 +45,21 @@ class HeldMatrix:
             values = values + self._per_element(self.offsets, index)
         return values
 
+    def decoded(self) -> Tensor:
+        """Return the matrix in FP32 where it is (rows, K): scales multiplied first, each product rounded once, as codecs do."""
+        codes = self.codes
+        values = codes.float() if self.table is None else self.table.to(codes.device).float()[codes.int()]
+        if self.code_zero:
+            values = values - self.code_zero
+        if self.scales is None:
+            return values * self.tensor_scale
+        blocks = values.unflatten(1, (self.scales.shape[1], -1)) * (self.scales.float() * self.tensor_scale).unsqueeze(
+            2
+        )
+        if self.offsets is not None:
+            blocks = blocks + self.offsets.float().unsqueeze(2)
+        return blocks.flatten(1)
+
     def _per_element(self, blocks: Tensor, index: Tensor) -> Tensor:
         chosen = _pick(blocks, index).to(torch.float64)
         return chosen.repeat_interleave(self.codes.shape[1] // chosen.shape[1], dim=1)

@@ -143,7 +143,7 @@ def _unloadable(name: str, is_local: bool, error: Exception) -> str:
     near = nearest_names(name, SEEDED_LLAMAS)
     hint = f"Did you mean {near[0]}? " if near else ""
     where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
-    return f"cannot load model {name!r} as a {where}: {said[:200]}. {hint}Without a network: a local folder, or {_seeded_names()}"
+    return f"cannot load model {name!r} as a {where}: {said[:200].rstrip('.')}. {hint}Without a network: a local folder, or {_seeded_names()}"
 
 
 def _seeded_names() -> str:

@@ -49,6 +49,7 @@ class BenchOptions:
     kv_formats: tuple[str, ...] = ()
     plan_paths: tuple[Path, ...] = ()
     method: str | None = None
+    compile: bool = False
     text_path: Path | None = None
     cache: str = "cold"
     modes: tuple[str, ...] = ("eager",)
@@ -92,6 +93,7 @@ class BenchOptions:
             kv_formats=_format_keys("--roofline-kv", given.roofline_kv) or (),
             plan_paths=_inputs("--roofline-plan", given.roofline_plan, invocation),
             method=_name("--roofline-method", given.roofline_method),
+            compile=bool(given.roofline_compile),
             text_path=_input("--roofline-text", given.roofline_text, invocation, "give a UTF-8 text file"),
             cache=_choice("--roofline-cache", given.roofline_cache, CACHE_CHOICES) or "cold",
             modes=_modes(given.roofline_mode),
@@ -171,7 +173,7 @@ def _positive(option: str, value: str | None, default: float, unit: str, most: f
     if value is None:
         return default
     try:
-        number = float(value)
+        number = float(value) if value.isascii() else math.nan  # Python reads digits of other scripts, people rarely do
     except ValueError:
         raise InvalidValueError(f"{option} must be a number of {unit}, got {_shown(value)}") from None
     if not math.isfinite(number) or not 0 < number <= most or number < least:

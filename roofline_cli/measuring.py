@@ -10,14 +10,14 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from roofline_cli.parent_watch import PIPE_VARIABLE, STOP_TIMEOUT_S
 from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError
-
-STOP_TIMEOUT_S = 30.0
-"""After Ctrl-C pytest gets this long to store what it has."""
 
 _TESTS_FAILED = 1
 _NOTHING_SELECTED = 5
@@ -56,8 +56,9 @@ def workload_command(*arguments: str) -> list[str]:
     root = _package_root()
     # By path, not with --pyargs: its conftest.py is then loaded early enough to make a bad option one line.
     return [
-        sys.executable, "-P", "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-p", "no:benchmark", "--no-header",
-        "--no-summary", "-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib", str(root / "bench_cases"), *arguments,
+        sys.executable, "-P", "-m", "pytest", "-p", "roofline_pytest", "-p", "roofline_cli.parent_watch", "-p", "no:cacheprovider",
+        "-p", "no:benchmark", "--no-header", "--no-summary", "-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib",
+        str(root / "bench_cases"), *arguments,
     ]  # fmt: skip
 
 
@@ -113,21 +114,34 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
 def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
     """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr."""
     screen = _stream_with_handle(sys.stderr)
-    process = subprocess.Popen(
-        command, env=environment, stdout=screen or subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-    )
-    try:
-        output, errors = process.communicate()
-    except KeyboardInterrupt:
-        _stop(process)
-        raise
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    with _pipe_that_ends_with_us() as pipe:
+        process = subprocess.Popen(
+            command, env={**environment, PIPE_VARIABLE: str(pipe)}, pass_fds=(pipe,), stdout=screen or subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, errors="replace",
+        )  # fmt: skip
+        try:
+            output, errors = process.communicate()
+        except KeyboardInterrupt:
+            _stop(process)
+            raise
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
     # Without a real stderr (a notebook, a test runner) the progress is shown when it is over.
     sys.stderr.write(output or "")
     return process.returncode, errors
+
+
+@contextmanager
+def _pipe_that_ends_with_us() -> Iterator[int]:
+    """Yield the reading end for a child; the writing end is inherited by none, so it closes with this process at the latest."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from bench_cases.held import HeldMatrix
 from bench_cases.kernels.attention_spec import AttentionKernel, mask_kind
 from bench_cases.kernels.prepare_attention import AttentionSources, BuiltAttention
-from bench_cases.quantizers import E4M3_MAX
+from bench_cases.quantizers import scaled_rows
 from roofline_model.errors import UnsupportedError
 
 
@@ -37,9 +37,9 @@ def fa3_fp8(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttentio
 
 def e4m3_groups(rows: Tensor, groups: int) -> tuple[HeldMatrix, Tensor]:
     """Quantise to E4M3 with one FP32 scale per equal group of successive rows; returns the matrix and the scales (groups,)."""
-    scales = (rows.view(groups, -1).abs().amax(dim=1).clamp_min(2.0**-100) / E4M3_MAX).float()
-    per_row = scales.repeat_interleave(rows.shape[0] // groups).unsqueeze(1)
-    return HeldMatrix((rows / per_row).to(torch.float8_e4m3fn), per_row), scales
+    held = scaled_rows(rows, "FP8_E4M3", scale_count=groups)
+    assert held.scales is not None
+    return held, held.scales[:: rows.shape[0] // groups, 0].clone()
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from bench_cases.quantizers import mx_blocks, nvfp4_blocks
 
 def mxfp8(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build E4M3 × E4M3 with an E8M0 scale per 32 elements."""
-    a, w = mx_blocks(activation, "float8_e4m3fn"), mx_blocks(weight, "float8_e4m3fn")
+    a, w = mx_blocks(activation, "MXFP8_E4M3"), mx_blocks(weight, "MXFP8_E4M3")
     return Built(
         one_level_product("BlockWise1x32"), (a.codes, w.codes.t(), swizzled_scales(a), swizzled_scales(w)), a, w
     )
@@ -28,7 +28,7 @@ def mxfp8(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
 
 def mxfp4(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build E2M1 × E2M1 with an E8M0 scale per 32 elements."""
-    a, w = mx_blocks(activation, "float4_e2m1fn"), mx_blocks(weight, "float4_e2m1fn")
+    a, w = mx_blocks(activation, "MXFP4"), mx_blocks(weight, "MXFP4")
     return Built(
         one_level_product("BlockWise1x32"),
         (packed_fp4(a), packed_fp4(w).t(), swizzled_scales(a), swizzled_scales(w)),

@@ -12,13 +12,16 @@ from bench_cases.inputs import uniform
 from bench_cases.kernels.operator_spec import OperatorKernel
 from bench_cases.kernels.operators import DTYPES, MAX_ELEMENTS, MAX_ROWS
 from bench_cases.kernels.prepare_operator import BuiltOperator, RowSample, Sizes
-from bench_cases.quantizers import E4M3_MAX
+from bench_cases.quantizers import rounding
 from bench_cases.reference import sample_index
+from roofline_model.codecs.elements import element_of
+from roofline_model.formats import get_format
 
 _TINY = 2.0**-100
 """Keeps the scale of an all-zero row finite."""
-LARGEST = {"INT8": 127.0, "FP8_E4M3": E4M3_MAX}
 STORED = {"INT8": torch.int8, "FP8_E4M3": torch.float8_e4m3fn}
+_LARGEST = {key: element_of(get_format(key)).max_value for key in STORED}
+_ROUNDED = {key: rounding(get_format(key)) for key in STORED}
 
 QUANTIZE_TOLERANCE = {"INT8": 2.0**-9, "FP8_E4M3": 2.0**-7}
 """The reference is quantised in the same way in float64, so that only ties may fall differently: a few elements in a
@@ -66,22 +69,16 @@ def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callab
         return codes.float() * scales
 
     exact = _picked(x, rows).double()
-    scale = _picked(largest(x.double()).expand(sizes["rows"], 1), rows).clamp_min(_TINY) / LARGEST[target]
-    expected = _rounded(exact / scale, target).double() * scale
+    scale = _picked(largest(x.double()).expand(sizes["rows"], 1), rows).clamp_min(_TINY) / _LARGEST[target]
+    expected = _ROUNDED[target](exact / scale).double() * scale
     shape = sizes["rows"], sizes["width"]
     return BuiltOperator(call, (x,), RowSample(rows, expected), shape, QUANTIZE_TOLERANCE[target], decoded)
 
 
 def _codes(x: Tensor, largest: Tensor, target: str) -> tuple[Tensor, Tensor]:
     """Return the codes of x and the FP32 scales (rows or 1, 1) that they belong to; divides in FP32."""
-    scales = largest.float().clamp_min(_TINY) / LARGEST[target]
-    return _rounded(x / scales, target), scales
-
-
-def _rounded(scaled: Tensor, target: str) -> Tensor:
-    if target == "INT8":
-        return scaled.round().clamp(-127, 127).to(torch.int8)
-    return scaled.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+    scales = largest.float().clamp_min(_TINY) / _LARGEST[target]
+    return _ROUNDED[target](x / scales), scales
 
 
 def _picked(matrix: Tensor, rows: Tensor) -> Tensor:

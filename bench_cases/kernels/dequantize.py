@@ -37,10 +37,10 @@ _STORAGE = {
     "INT8": _Storage(int8_rows, _same, _same),
     "NVFP4": _Storage(nvfp4_blocks, packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first),
     "MXFP4": _Storage(
-        lambda w: mx_blocks(w, "float4_e2m1fn"), packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first
+        lambda w: mx_blocks(w, "MXFP4"), packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first
     ),
     "NF4": _Storage(nf4_blocks, packing.pack_nibbles_low_first, packing.unpack_nibbles_low_first),
-    "MXFP6_E3M2": _Storage(lambda w: mx_blocks(w, "float6_e3m2fn"), packing.pack_6bit, packing.unpack_6bit),
+    "MXFP6_E3M2": _Storage(lambda w: mx_blocks(w, "MXFP6_E3M2"), packing.pack_6bit, packing.unpack_6bit),
     "INT2": _Storage(lambda w: affine_groups(w, 2, 64, centred=False), packing.pack_2bit, packing.unpack_2bit),
 }
 

@@ -33,6 +33,6 @@ def int_mm_padded(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Bui
 
 def int8pack(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
     """Build `torch._weight_int8pack_mm`: BF16 activation, INT8 weight, one BF16 scale per output channel."""
-    a, held = activation.to(torch.bfloat16), int8_rows(weight, torch.bfloat16)
+    a, held = activation.to(torch.bfloat16), int8_rows(weight)
     assert held.scales is not None
     return Built(torch._weight_int8pack_mm, (a, held.codes, held.scales.flatten()), HeldMatrix(a), held)

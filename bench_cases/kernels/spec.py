@@ -20,9 +20,9 @@ EMULATED_SUFFIX = "_emulated"
 """Kernels without a unit of their own carry it in their name, so that every stored record says it."""
 
 SOURCE_BYTES_PER_ELEMENT = 4
-QUANTIZE_BYTES_PER_ELEMENT = 28
-"""Most bytes per weight while it is quantised: FP32 source, scaled copy, absolute value, int32 codes twice, rounding.
-(The peak of every quantiser is tested against it.)"""
+QUANTIZE_BYTES_PER_ELEMENT = 18
+"""Most bytes per weight while it is quantised: FP32 source, scaled copy, its bits twice as int32, codes, scales; for a matrix
+of one piece (`quantizers.PIECE_ELEMS`), larger ones take less. (The peak of every quantiser is tested against it.)"""
 
 
 class Kernel(Protocol):

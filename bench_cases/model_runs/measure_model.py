@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
 def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     from bench_cases.model_runs.held_models import MODELS
     from bench_cases.model_runs.host_time import host_time, loaded_reference
-    from bench_cases.model_runs.model_step import make_step, step_ids, vocabulary_size
+    from bench_cases.model_runs.model_step import compiled, make_step, step_ids, vocabulary_size
     from bench_cases.model_runs.step_memory import measure_memory
     from bench_cases.model_runs.step_quality import quality_text
     from bench_cases.quantization.target import read_target
@@ -62,14 +63,16 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     held = MODELS.of(case, device, text.calibration)
     ids = step_ids(case.batch_count, case.context_count, vocabulary, device)
     step = make_step(held.loaded.model, ids, case.workload, case.kv)
-    memory = measure_memory(step.fn, device)
-    roofline.keep(_model_facts(case, reference, held, step), memory=memory_facts(held, step, memory))
-    roofline.keep(quality=_quality(case, reference, held, text))
+    roofline.keep(_model_facts(case, reference, held, step), quality=_quality(case, reference, held, text))
     known = loaded_reference(case.model, model)
     work = replace(case, model=known).work(read_target(device))
     if work is not None:
-        roofline.refine(replace(work, host=host_time(model, case, work, roofline.hardware, device)))
-    roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
+        # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
+        host = None if case.is_compiled else host_time(model, case, work, roofline.hardware, device)
+        roofline.refine(replace(work, host=host))
+    with compiled(held.loaded.model) if case.is_compiled else nullcontext():
+        roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device)))
+        roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
 
 
 def memory_facts(held: HeldModel, step: ModelStep, memory: Any) -> dict[str, Any]:
@@ -94,6 +97,7 @@ def _model_facts(case: ModelCase, reference: HeldModel, held: HeldModel, step: M
         "phase": case.phase,
         "method": _method(case),
         "source": reference.loaded.source,
+        "is_compiled": case.is_compiled,
         "parameters_count": reference.loaded.parameters_count,
     }
     if held.result is not None:
@@ -101,7 +105,7 @@ def _model_facts(case: ModelCase, reference: HeldModel, held: HeldModel, step: M
         facts |= {
             "layers": dict(became),
             "kernels": sorted({layer.kernel for layer in held.result.quantized}),
-            "is_emulated": any(layer.is_emulated for layer in held.result.quantized),
+            "is_emulated": not case.is_compiled and any(layer.is_emulated for layer in held.result.quantized),
             "fallbacks": sorted({layer.reason for layer in held.result.fallbacks})[:8],
             "torchao_release": held.result.torchao_release,
             "calibration_tokens_count": held.result.calibration_tokens_count,

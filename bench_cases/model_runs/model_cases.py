@@ -49,6 +49,8 @@ class ModelCase:
     plan: tuple[tuple[str, str], ...] = ()
     """Of precision `plan`: layer, pattern or role → precision."""
     plan_name: str = ""
+    is_compiled: bool = False
+    """Whether the step runs through torch.compile."""
 
     @property
     def is_plain(self) -> bool:
@@ -72,6 +74,7 @@ class ModelCase:
         words += [] if self.is_plain or self.method == ROUND_TO_NEAREST else [self.method.lower()]
         words += [f"plan_{self.plan_name}"] if self.plan else []
         words += [] if self.kv == self.model.wide else [f"kv_{self.kv}"]
+        words += ["compiled"] if self.is_compiled else []
         return ".".join(words)
 
     @property
@@ -108,13 +111,13 @@ class ModelCase:
         if weight != wide and shape.experts is not None:  # transformers keeps experts as one tensor, which is no Linear
             kept += [FormatException(part, PartFormats(wide, wide)) for part in ("experts", "router")]
         plan = FormatPlan(PartFormats(weight, activation), self.kv, wide, tuple(kept), label=self.precision)
-        return ModelPass(shape, self.workload, plan, linear_paths(target, wide))
+        return ModelPass(shape, self.workload, plan, linear_paths(target, wide, is_compiled=self.is_compiled))
 
 
 def model_cases(
     model: ModelReference, device: Device, shapes: str, *, formats: Sequence[str] | None = None,
     batches: Sequence[int] | None = None, contexts: Sequence[int] | None = None, kv_formats: Sequence[str] = (),
-    plan_paths: Sequence[Path] = (), method: str | None = None,
+    plan_paths: Sequence[Path] = (), method: str | None = None, is_compiled: bool = False,
 ) -> list[ModelCase]:  # fmt: skip
     """Return the cases of one model, its own format first.
 
@@ -141,15 +144,20 @@ def model_cases(
     for kv in narrow:
         _check_kv(kv)
         found += [ModelCase(model, wide, "decode", batch, context, kv) for batch, context in sizes]
-    return [replace(one, method=ROUND_TO_NEAREST) if one.is_plain else one for one in found]
+    return [
+        replace(one, method=ROUND_TO_NEAREST if one.is_plain else one.method, is_compiled=is_compiled) for one in found
+    ]
 
 
-def linear_paths(target: Target, wide: str) -> tuple[LinearPath, ...]:
-    """Return what torchao's Linears do per call beyond one fused product, from the table of its recipes."""
+def linear_paths(target: Target, wide: str, *, is_compiled: bool = False) -> tuple[LinearPath, ...]:
+    """Return what torchao's Linears do per call beyond one fused product, from the table of its recipes.
+
+    `is_compiled`: torch.compile puts a cast into the product that follows it.
+    """
     found = []
     for name in PRECISIONS:
         usable = [one for one in recipes_of(name, target.device) if one.reason_against_target(target) is None]
-        if usable:
+        if usable and not (is_compiled and usable[0].is_scaled_apart):
             weight, activation = precision_formats(name, wide)
             path = _path(usable[0], weight, activation, wide, target)
             found += [] if path is None else [path]

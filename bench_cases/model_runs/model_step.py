@@ -8,8 +8,8 @@ lets it, as generation does.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_cases.quality.model_outputs import checked_logits
+from bench_cases.quantization.apply import need_compiler
 from bench_cases.quantization.kv_cache import cache_bytes, make_kv_cache
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.errors import UnsupportedError
@@ -76,15 +77,30 @@ def make_step(model: nn.Module, ids: Tensor, workload: Workload, kv: str) -> Mod
     return ModelStep(step, check, tolerance, filled)
 
 
+@contextmanager
+def compiled(model: nn.Module) -> Iterator[None]:
+    """Let calls of the model go through torch.compile inside the block; the model itself is left as it was.
+
+    Raises `UnsupportedError` where there is no compiler.
+    """
+    need_compiler(model)
+    before = model._compiled_call_impl
+    model.compile()
+    try:
+        yield
+    finally:
+        model._compiled_call_impl = before
+
+
 def step_ids(batch: int, context: int, vocabulary: int, device: str, seed: int = 0) -> Tensor:
     """Return uniform random token ids (batch, context): the time of a dense model does not depend on them."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, vocabulary, (batch, context), generator=generator).to(device)
 
 
-def vocabulary_size(model: nn.Module) -> int:
+def vocabulary_size(model: Any) -> int:
     """Return how many token ids a model knows, from its input embedding."""
-    embedding: Any = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
     weight = getattr(embedding, "weight", None)
     if weight is None:
         raise UnsupportedError(f"{type(model).__name__} has no input embedding: only language models can be run here")

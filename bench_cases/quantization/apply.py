@@ -94,7 +94,7 @@ def apply_plan(
         )
         return False
     if compile:
-        _need_compiler(model)
+        need_compiler(model)
     sites = survey_linears(model)
     find_non_finite(sites)
     known = targets or {}
@@ -222,12 +222,12 @@ def _remember_untied(model: nn.Module, decisions: Sequence[LayerDecision]) -> No
         config.tie_word_embeddings = False
 
 
-def _need_compiler(model: nn.Module) -> None:
+def need_compiler(model: nn.Module) -> None:
     """Raise before anything is touched when `torch.compile` could not build kernels for a model on the CPU."""
     if any(parameter.device.type == "cuda" for parameter in model.parameters()):
         return
     candidates = [environ.get("CXX", ""), "g++", "clang++"]
     if not any(name and shutil.which(name.split()[0]) for name in candidates):
         raise UnsupportedError(
-            "compile=True needs a C++ compiler on the CPU (g++, clang++ or $CXX): install one, or leave it out"
+            "torch.compile needs a C++ compiler on the CPU (g++, clang++ or $CXX): install one, or leave it out"
         )

@@ -10,24 +10,23 @@ import torch
 from torch import Tensor
 
 from bench_cases.held import HeldMatrix
-from bench_cases.quantizers import mx_blocks, nf4_blocks, nvfp4_blocks
+from bench_cases.quantizers import mx_blocks, nf4_blocks, nvfp4_blocks, rounding
+from roofline_model.codecs.elements import element_of
+from roofline_model.codecs.scaled import symmetric_scales
 from roofline_model.decoder.format_plan import PartFormats
 from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.formats import NumberFormat, get_format
+from roofline_model.formats import get_format
 from roofline_model.mixed_precision.operator_type import OperatorType
 from roofline_model.mixed_precision.precision_text import canonical_precision, split_precision
 from roofline_model.ops.operand_formats import is_wide_float
 
 WIDE_DTYPES = {"FP16": torch.float16, "BF16": torch.bfloat16, "FP32": torch.float32}
-_FLOAT8 = {"FP8_E4M3": torch.float8_e4m3fn, "FP8_E5M2": torch.float8_e5m2}
+_FLOAT8 = ("FP8_E4M3", "FP8_E5M2")
 _INTEGERS = ("INT8", "INT4", "INT2")
 _BLOCKS: dict[str, Callable[[Tensor], HeldMatrix]] = {
     "NVFP4": nvfp4_blocks,
     "NF4": nf4_blocks,
-    **{
-        key: partial(mx_blocks, element=get_format(key).element_dtype)
-        for key in ("MXFP8_E4M3", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4")
-    },
+    **{key: partial(mx_blocks, format_key=key) for key in ("MXFP8_E4M3", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4")},
 }
 DYNAMIC_FORMATS = (*_INTEGERS, *_FLOAT8, *_BLOCKS, *WIDE_DTYPES)
 """Formats an operand can have here."""
@@ -62,15 +61,7 @@ class Operand:
         """Return the exact values in FP32: (rows, K)."""
         if self.blocks is None:
             return self.codes.float() * self.scale
-        held = self.blocks
-        values = (
-            held.codes.float() if held.table is None else held.table.to(held.codes.device).float()[held.codes.int()]
-        )
-        assert held.scales is not None
-        scaled = values.unflatten(1, (held.scales.shape[1], -1)) * (held.scales.float() * held.tensor_scale).unsqueeze(
-            2
-        )
-        return scaled.flatten(1) * self.scale
+        return self.blocks.decoded() * self.scale
 
 
 def formats_of(precision: str) -> PartFormats:
@@ -112,8 +103,8 @@ def quantize_operand(values: Tensor, format_key: str, thresholds: Tensor) -> Ope
         check_range(clipped, "FP16", "NF4 keeps its block maxima in FP16, which")
     if fmt.key in _BLOCKS:
         return Operand(fmt.key, *_held(_BLOCKS[fmt.key](clipped), torch.ones(1, 1, device=values.device)))
-    scale = limit / _largest(fmt)
-    return Operand(fmt.key, _rounded(clipped / scale, fmt), scale)
+    scale = symmetric_scales(limit, element_of(fmt), "float32")
+    return Operand(fmt.key, rounding(fmt)(clipped / scale), scale)
 
 
 def is_beyond(largest: float, wide_key: str) -> bool:
@@ -140,16 +131,3 @@ def quantize_rows(values: Tensor, format_key: str) -> Operand:
 
 def _held(held: HeldMatrix, scale: Tensor) -> tuple[Tensor, Tensor, HeldMatrix]:
     return held.codes, scale, held
-
-
-def _largest(fmt: NumberFormat) -> float:
-    """Return the largest code; INT2's is 1, as the catalog's symmetric integers have no lowest code."""
-    assert fmt.max_value is not None
-    return fmt.max_value
-
-
-def _rounded(scaled: Tensor, fmt: NumberFormat) -> Tensor:
-    largest = _largest(fmt)
-    if fmt.kind == "int":
-        return scaled.round().clamp(-largest, largest).to(torch.int8)
-    return scaled.clamp(-largest, largest).to(_FLOAT8[fmt.key])

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from bench_cases.kernels.packing import pack_nibbles_low_first
-from bench_cases.quantizers import E2M1_MAX, E4M3_MAX, encode_small_float, small_float_values
+from bench_cases.quantizers import absmax, element_values, nvfp4_within, scaled_rows
+from roofline_model.codecs.layout import float_limits, layout_of
+from roofline_model.codecs.nvfp4 import tensor_scale_for, wanted_scales
 from roofline_model.errors import UnknownNameError, UnsupportedError
 from roofline_model.formats import NumberFormat, get_format
 
-_TINY = 2.0**-100
 NVFP4_BLOCK_ELEMS = 16
 NVFP4_HEADROOM = 4.0
 """How much larger than anything seen so far a later key or value may be before it saturates (an assumption, not a fit)."""
@@ -46,9 +47,7 @@ class Int8KV:
 
     def encode(self, states: Tensor) -> Parts:
         """Return codes (…, D) int8 and scales (…, 1) bfloat16."""
-        scales = _row_scales(states, 127.0)
-        codes = (states.float() / scales.float()).round_().clamp_(-127, 127).to(torch.int8)
-        return codes, scales
+        return _scaled(states, "INT8")
 
     def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
         """Return codes × scale."""
@@ -64,9 +63,7 @@ class Fp8KV:
 
     def encode(self, states: Tensor) -> Parts:
         """Return codes (…, D) as bytes and scales (…, 1) bfloat16."""
-        scales = _row_scales(states, E4M3_MAX)
-        # Rounding the scale down to BF16 can push the largest value above E4M3's maximum, whose cast would be NaN.
-        codes = (states.float() / scales.float()).clamp_(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+        codes, scales = _scaled(states, "FP8_E4M3")
         return codes.view(torch.uint8), scales
 
     def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
@@ -93,22 +90,23 @@ class Nvfp4KV:
 
     def encode(self, states: Tensor) -> Parts:
         """Return packed codes (…, D/2) and block scales (…, D/16), both as bytes."""
+        layout, rows = layout_of(self.stored), states.float().flatten(0, -2)
+        largest = absmax(rows.unflatten(1, (-1, NVFP4_BLOCK_ELEMS)))
         if self.tensor_scale is None:
-            self.tensor_scale = states.abs().amax().float().clamp_min(_TINY) * NVFP4_HEADROOM / (E4M3_MAX * E2M1_MAX)
-        blocks = states.float().unflatten(-1, (-1, NVFP4_BLOCK_ELEMS))
-        wanted = blocks.abs().amax(dim=-1) / (E2M1_MAX * self.tensor_scale)
-        self.saturated_count += int((wanted > E4M3_MAX).sum())
-        scales = wanted.clamp(2.0**-9, E4M3_MAX).to(torch.float8_e4m3fn)  # 2^-9 is E4M3's smallest positive value
-        scaled = blocks / (scales.float().unsqueeze(-1) * self.tensor_scale)
-        codes = encode_small_float(scaled.flatten(-2), "float4_e2m1fn")
-        packed = pack_nibbles_low_first(codes.flatten(0, -2)).unflatten(0, codes.shape[:-1])
-        return packed, scales.view(torch.uint8)
+            self.tensor_scale = tensor_scale_for(largest.max() * NVFP4_HEADROOM, layout)
+        _, largest_scale = float_limits(layout.scale_dtype)
+        self.saturated_count += int((wanted_scales(largest, self.tensor_scale, layout) > largest_scale).sum())
+        codes, scales = nvfp4_within(rows, largest, self.tensor_scale)
+        leading = states.shape[:-1]
+        return pack_nibbles_low_first(codes).unflatten(0, leading), scales.view(torch.uint8).unflatten(0, leading)
 
     def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
         """Return E2M1 value × block scale × tensor scale."""
         assert self.tensor_scale is not None, "nothing was encoded yet"
         packed, scales = parts
-        table = small_float_values("float4_e2m1fn").to(packed.device, torch.float32)
+        table = element_values(self.stored)
+        assert table is not None
+        table = table.to(packed.device, torch.float32)
         pairs = torch.stack((packed & 0x0F, packed >> 4), dim=-1).flatten(-2)
         values = table[pairs.long()].unflatten(-1, (-1, NVFP4_BLOCK_ELEMS))
         scale = scales.view(torch.float8_e4m3fn).float().unsqueeze(-1) * self.tensor_scale
@@ -129,5 +127,8 @@ def kv_codec(name: str, head_dim: int) -> KVCodec:
     return KV_FORMATS[key](head_dim)
 
 
-def _row_scales(states: Tensor, largest_code: float) -> Tensor:
-    return (states.float().abs().amax(dim=-1, keepdim=True).clamp_min(_TINY) / largest_code).to(torch.bfloat16)
+def _scaled(states: Tensor, format_key: str) -> tuple[Tensor, Tensor]:
+    """Return codes (…, D) and BF16 scales (…, 1)."""
+    held = scaled_rows(states.float().flatten(0, -2), format_key, "bfloat16")
+    assert held.scales is not None
+    return held.codes.view(states.shape), held.scales.unflatten(0, states.shape[:-1])

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from torch import nn
 
@@ -25,6 +25,20 @@ from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS, build_
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.errors import InvalidValueError, nearest_names
 
+
+class NamedPrecision(Protocol):
+    """What a plan's values are read as: `Precision`, or a reader's own."""
+
+    @property
+    def asked(self) -> str:
+        """As the user wrote it."""
+
+    @property
+    def name(self) -> str:
+        """Its canonical name: two with one name are one."""
+
+
+Parsed = TypeVar("Parsed", bound=NamedPrecision)
 ALL_OTHERS = "*"
 REGEX_PREFIX = "re:"
 
@@ -32,15 +46,22 @@ REGEX_PREFIX = "re:"
 def resolve_plan(
     sites: Sequence[LinearSite], plan: Mapping[str, str], exclude: Sequence[str] = ()
 ) -> dict[str, Precision]:
-    """Return layer name → precision for every site that the plan reaches.
+    """Return layer name → precision for every site that the plan reaches; errors as of `resolve_with`."""
+    return resolve_with(parse_precision, sites, plan, exclude)
+
+
+def resolve_with(
+    parse: Callable[[str], Parsed], sites: Sequence[LinearSite], plan: Mapping[str, str], exclude: Sequence[str] = ()
+) -> dict[str, Parsed]:
+    """Return layer name → what `parse` reads in the plan, for every site that the plan reaches.
 
     exclude: keys of the same kinds; what they match is left out, whatever the plan says. Raises `InvalidValueError` for a
     key that matches no layer, and for two names of one shared weight with different precisions.
     """
-    wanted = {key: parse_precision(text) for key, text in plan.items()}
+    wanted = {key: parse(text) for key, text in plan.items()}
     for key in (*wanted, *exclude):
         _check_key(key, sites)
-    resolved: dict[str, Precision] = {}
+    resolved: dict[str, Parsed] = {}
     for site in sites:
         if any(_matches(key, name) for key in exclude for name in site.names):
             continue
@@ -80,7 +101,7 @@ def plan_to_fqn_config(
     return fqn_config(decide_layers(sites, wanted, targets, rules))
 
 
-def _precision_of(name: str, wanted: Mapping[str, Precision]) -> Precision | None:
+def _precision_of(name: str, wanted: Mapping[str, Parsed]) -> Parsed | None:
     if name in wanted:
         return wanted[name]
     for key, precision in wanted.items():

@@ -108,13 +108,15 @@ def peak_live_bytes(build) -> int:
 
 
 @pytest.mark.parametrize("kernel", [k for k in KERNELS if k.name != "tinygemm"], ids=lambda kernel: kernel.key)
-def test_the_memory_estimate_covers_what_building_a_kernel_takes(kernel):
+def test_the_memory_estimate_covers_what_building_a_kernel_takes(kernel, monkeypatch):
     pytest.importorskip("torch")
+    from bench_cases import quantizers
     from bench_cases.inputs import activation_source, weight_source
     from bench_cases.kernels.prepare import load_implementation
     from bench_cases.kernels.spec import QUANTIZE_BYTES_PER_ELEMENT
 
     rows, columns = 512, 1024
+    monkeypatch.setitem(quantizers.PIECE_ELEMS, "cpu", rows * columns)  # all at once, as on a GPU
     source, activation = weight_source(rows, columns, "cpu"), activation_source(1, columns, "cpu")
     peak = peak_live_bytes(lambda: load_implementation(kernel)(kernel, activation, source))
     held = kernel.weight_format.storage_bytes((rows, columns))

@@ -6,19 +6,30 @@ import pytest
 torch = pytest.importorskip("torch")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
+from bench_cases import quantizers  # noqa: E402
 from bench_cases.quantizers import (  # noqa: E402
-    SMALL_FLOATS,
     affine_groups,
-    encode_small_float,
     fp8_rows,
     fp8_tensor,
     int8_rows,
     mx_blocks,
     nf4_blocks,
     nvfp4_blocks,
-    small_float_values,
+    nvfp4_within,
+    rounding,
+    scaled_rows,
 )
+from roofline_model.codecs import dequantize, quantize  # noqa: E402
 from roofline_model.codecs.elements import NF4_VALUES  # noqa: E402
+from roofline_model.errors import InvalidValueError  # noqa: E402
+from roofline_model.formats import FORMATS  # noqa: E402
+
+ELEMENTS = {
+    "MXFP4": "float4_e2m1fn", "MXFP6_E3M2": "float6_e3m2fn", "MXFP6_E2M3": "float6_e2m3fn",
+    "MXFP8_E4M3": "float8_e4m3fn", "MXFP8_E5M2": "float8_e5m2",
+}  # fmt: skip
+MX = [key for key in FORMATS if key.startswith("MX")]
+ROW_FORMATS = ("INT8", "INT4", "INT2", "FP8_E4M3", "FP8_E5M2")
 
 
 @pytest.fixture
@@ -31,34 +42,101 @@ def relative_error(held, matrix) -> float:
     return float((back - matrix.double()).norm() / matrix.double().norm())
 
 
-@pytest.mark.parametrize("name", SMALL_FLOATS)
-def test_small_float_tables_equal_ml_dtypes(name):
-    values = small_float_values(name)
-    codes = np.arange(len(values), dtype=np.uint8)
-    assert values.tolist() == codes.view(getattr(ml_dtypes, name)).astype(np.float64).tolist()
+@pytest.fixture(scope="module")
+def hard_blocks():
+    """Blocks of 64 (rows of 256): noise of every size float32 has, zeros of both signs, huge, subnormal, ties, outliers."""
+    rng = np.random.default_rng(40)
+    x = rng.standard_normal((96, 256)).astype(np.float32)
+    x *= (2.0 ** rng.integers(-60, 60, (96, 4)).repeat(64, axis=1)).astype(np.float32)
+    x[0], x[1] = 0, -0.0
+    x[2] = rng.uniform(-3.4e38, 3.4e38, 256)
+    x[3] = rng.uniform(-1, 1, 256) * 2.0**-130
+    x[4, :128], x[4, 128:] = 1e-45, -1e-45
+    x[5] = 3.0 * 2.0 ** rng.integers(-4, 4, 256)
+    x[6] = rng.integers(-24, 25, 256) / 4  # on the grid of E2M1 and in the middle between its numbers
+    x[7], x[7, ::50] = x[7] * 2.0**-20, 3e4
+    x[8] = 2.0 ** rng.integers(-149, 128, 256)
+    return x
 
 
-@pytest.mark.parametrize("name", SMALL_FLOATS)
-def test_small_float_encoding_equals_ml_dtypes_bit_for_bit(name):
-    table = small_float_values(name)
-    positive = table[: len(table) // 2]
-    ties = (positive[1:] + positive[:-1]) / 2
-    largest = float(positive[-1])
-    random = torch.empty(20000, dtype=torch.float64).uniform_(
-        -largest, largest, generator=torch.Generator().manual_seed(1)
-    )
-    values = torch.cat([table, ties, -ties, random]).float()
-    expected = values.numpy().astype(getattr(ml_dtypes, name)).view(np.uint8)
-    assert encode_small_float(values, name).tolist() == expected.tolist()
+def same_as_codec(held, quantized) -> None:
+    scales = quantized.scales.view(np.uint8)
+    ours = held.scales.contiguous().view(torch.uint8).numpy()
+    assert np.array_equal(ours.reshape(-1) if scales.size == ours.size else ours[0], scales.reshape(-1))
+    codes = held.codes if held.codes.element_size() != 1 else held.codes.view(torch.uint8)
+    assert np.array_equal(codes.numpy(), quantized.codes.view(np.uint8))
+    assert np.array_equal(held.decoded().numpy(), dequantize(quantized))
 
 
-def test_small_float_encoding_saturates():
-    codes = encode_small_float(torch.tensor([1e9, -1e9, 6.1]), "float4_e2m1fn")
-    assert small_float_values("float4_e2m1fn")[codes.long()].tolist() == [6, -6, 6]
+@pytest.mark.parametrize("key", MX)
+def test_mx_blocks_have_the_codecs_bits(key, hard_blocks):
+    same_as_codec(mx_blocks(torch.from_numpy(hard_blocks), key), quantize(hard_blocks, key))
+
+
+@pytest.mark.parametrize("scale_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("key", ROW_FORMATS)
+def test_scaled_rows_have_the_codecs_bits(key, scale_dtype, hard_blocks):
+    held = scaled_rows(torch.from_numpy(hard_blocks), key, scale_dtype)
+    same_as_codec(held, quantize(hard_blocks, key, scale="row", scale_dtype=scale_dtype))
+
+
+def test_scales_of_several_rows_and_of_the_whole_matrix_have_the_codecs_bits(hard_blocks):
+    matrix = torch.from_numpy(hard_blocks)
+    same_as_codec(fp8_tensor(matrix), quantize(hard_blocks, "FP8", scale="tensor"))
+    groups = scaled_rows(matrix, "FP8_E4M3", scale_count=12)
+    by_codec = quantize(hard_blocks.reshape(12, -1), "FP8")
+    assert np.array_equal(groups.decoded().numpy(), dequantize(by_codec).reshape(96, 256))
+    assert groups.scales[::8].tolist() == by_codec.scales.tolist()
+
+
+def test_two_levels_and_code_tables_have_the_codecs_bits(hard_blocks):
+    for x in (hard_blocks, hard_blocks[9:] * np.float32(2.0**-40), np.zeros((2, 64), np.float32)):
+        by_codec = quantize(x, "NVFP4")
+        held = nvfp4_blocks(torch.from_numpy(x))
+        assert held.tensor_scale == by_codec.tensor_scale
+        same_as_codec(held, by_codec)
+    x = hard_blocks.clip(-6e4, 6e4)
+    same_as_codec(nf4_blocks(torch.from_numpy(x)), quantize(x, "NF4"))
+    with pytest.raises(InvalidValueError, match=r"more than float16 holds"):
+        nf4_blocks(torch.from_numpy(hard_blocks))
+
+
+def test_the_size_of_the_pieces_changes_nothing(hard_blocks, monkeypatch):
+    matrix = torch.from_numpy(hard_blocks)
+    whole = [nvfp4_blocks(matrix), affine_groups(matrix[9:], 4, 64, centred=True), fp8_tensor(matrix)]
+    monkeypatch.setitem(quantizers.PIECE_ELEMS, "cpu", 1000)  # three rows, and one left over at the end
+    pieces = [nvfp4_blocks(matrix), affine_groups(matrix[9:], 4, 64, centred=True), fp8_tensor(matrix)]
+    for one, other in zip(whole, pieces, strict=True):
+        assert torch.equal(one.codes.view(torch.uint8), other.codes.view(torch.uint8))
+
+
+def test_operands_are_quantised_where_they_are():
+    """On a device whose tensors have no numbers: nothing may be read back, and every part stays there."""
+    matrix = torch.empty(64, 256, device="meta")
+    held = [mx_blocks(matrix, "MXFP4"), mx_blocks(matrix, "MXFP8"), int8_rows(matrix), fp8_tensor(matrix)]
+    held.append(affine_groups(matrix, 4, 64, centred=True))
+    codes, scales = nvfp4_within(matrix, torch.empty(64, 16, device="meta"), torch.empty((), device="meta"))
+    parts = [codes, scales, *(part for one in held for part in (one.codes, one.scales))]
+    assert {part.device.type for part in parts} == {"meta"}
+    assert codes.shape == (64, 256)
+
+
+@pytest.mark.parametrize(("key", "name"), ELEMENTS.items())
+def test_rounding_equals_ml_dtypes_bit_for_bit(key, name):
+    dtype = getattr(ml_dtypes, name)
+    table = np.arange(2 ** FORMATS[key].element_bits, dtype=np.uint8).view(dtype).astype(np.float32)
+    numbers = np.unique(table[np.isfinite(table)])
+    ties = (numbers[1:] + numbers[:-1]) / 2
+    random = np.random.default_rng(1).uniform(numbers[0], numbers[-1], 20000)
+    values = np.concatenate([numbers, ties, random]).astype(np.float32)
+    codes = rounding(FORMATS[key])(torch.from_numpy(values)).view(torch.uint8)
+    assert codes.tolist() == values.astype(dtype).view(np.uint8).tolist()
+    beyond = rounding(FORMATS[key])(torch.tensor([1e9, -1e9])).view(torch.uint8).numpy().view(dtype)
+    assert beyond.astype(float).tolist() == [numbers[-1], numbers[0]]
 
 
 def test_int8_rows_uses_the_whole_range_of_each_row(matrix):
-    held = int8_rows(matrix * torch.logspace(-3, 3, 24).unsqueeze(1), torch.float32)
+    held = int8_rows(matrix * torch.logspace(-3, 3, 24).unsqueeze(1), "float32")
     assert held.codes.abs().amax(dim=1).tolist() == [127] * 24
     assert relative_error(held, matrix * torch.logspace(-3, 3, 24).unsqueeze(1)) < 0.5 / 127
 
@@ -70,6 +148,7 @@ def test_affine_groups_stay_within_half_a_step(matrix, bits, centred):
     assert int(held.codes.min()) == 0
     step = held.scales.double().repeat_interleave(64, dim=1)
     error = (held.rows64(torch.arange(24)) - matrix.double()).abs()
+    assert torch.allclose(held.decoded().double(), held.rows64(torch.arange(24)), rtol=1e-6, atol=1e-6)
     # Half a step, and what rounding scale and offset to BF16 costs at the ends (2^-9 of offset and of the range).
     assert bool((error <= step * 0.5 + 2.0**-9 + step * (2**bits - 1) * 2.0**-8).all())
 
@@ -87,16 +166,16 @@ def test_fp8_scales_bring_the_largest_value_to_448(matrix):
 
 
 @pytest.mark.parametrize(
-    ("element", "largest", "limit"),
+    ("key", "largest", "limit"),
     [
-        ("float8_e4m3fn", 448, 0.06),
-        ("float6_e3m2fn", 28, 0.08),
-        ("float6_e2m3fn", 7.5, 0.06),
-        ("float4_e2m1fn", 6, 0.2),
+        ("MXFP8_E4M3", 448, 0.06),
+        ("MXFP6_E3M2", 28, 0.08),
+        ("MXFP6_E2M3", 7.5, 0.06),
+        ("MXFP4", 6, 0.2),
     ],
 )
-def test_mx_shared_exponent_follows_the_standard(matrix, element, largest, limit):
-    held = mx_blocks(matrix, element)
+def test_mx_shared_exponent_follows_the_standard(matrix, key, largest, limit):
+    held = mx_blocks(matrix, key)
     assert held.scales.dtype == torch.float8_e8m0fnu
     # OCP MX v1.0 §6.3: 2^(floor(log2(max)) − largest exponent of the element type)
     top = matrix.view(24, 8, 32).abs().amax(dim=2).double().numpy()
@@ -108,7 +187,7 @@ def test_mx_shared_exponent_follows_the_standard(matrix, element, largest, limit
 
 def test_mx_of_exact_powers_and_of_zero_is_exact():
     matrix = torch.tensor([[0.0] * 32 + [2.0**-20, -(2.0**-21)] * 16])
-    assert mx_blocks(matrix, "float4_e2m1fn").rows64(torch.tensor([0])).tolist() == matrix.double().tolist()
+    assert mx_blocks(matrix, "MXFP4").rows64(torch.tensor([0])).tolist() == matrix.double().tolist()
 
 
 def test_nvfp4_has_two_levels_of_scales(matrix):

@@ -39,6 +39,7 @@ NAMES = [
     "plan",
     "method",
     "text",
+    "compile",
 ]
 
 

@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from bench_cases.quantization import dynamic  # noqa: E402
 from bench_cases.quantization.dynamic import DynamicQuantizer  # noqa: E402
 from bench_cases.quantization.dynamic_operand import quantize_rows  # noqa: E402
+from roofline_model.codecs import round_trip  # noqa: E402
 from roofline_model.errors import InvalidValueError, RooflineError  # noqa: E402
 from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig  # noqa: E402
 from roofline_model.mixed_precision.precision_selector import (  # noqa: E402
@@ -51,6 +52,12 @@ def half_step(values: torch.Tensor, scale: torch.Tensor, key: str) -> torch.Tens
 
 def relative_error(found: torch.Tensor, exact: torch.Tensor) -> float:
     return float((found.double() - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("key", [*LARGEST, "INT2", "MXFP8_E4M3", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4", "NF4"])
+def test_weights_have_the_codecs_numbers(w, key: str) -> None:
+    options = {"scale": "row", "scale_dtype": "float32"} if key in (*LARGEST, "INT2") else {}
+    assert quantize_rows(w, key).decoded().tolist() == round_trip(w, key, **options).tolist()
 
 
 @pytest.mark.parametrize("key", list(LARGEST))

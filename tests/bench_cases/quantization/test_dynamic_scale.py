@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from bench_cases.quantization.dynamic_operand import quantize_operand  # noqa: E402
 from bench_cases.quantization.dynamic_scale import choose_thresholds  # noqa: E402
 from bench_cases.quantization.dynamic_stats import activation_stats, checked_matrix, rank_percentile  # noqa: E402
+from roofline_model.codecs import outlier_ratio  # noqa: E402
 from roofline_model.errors import InvalidValueError  # noqa: E402
 from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig  # noqa: E402
 
@@ -43,6 +44,14 @@ def test_statistics_are_numpys(values: torch.Tensor) -> None:
     assert stats.percentile_99 == pytest.approx(np.quantile(magnitudes, 0.99, method="inverted_cdf"), rel=1e-6)
     assert stats.percentile_999 == pytest.approx(np.quantile(magnitudes, 0.999, method="inverted_cdf"), rel=1e-6)
     assert stats.outlier_ratio == stats.absmax / stats.percentile_999 > 10
+
+
+def test_the_percentile_of_the_codecs_outlier_ratio_is_another_one() -> None:
+    values = torch.ones(500)
+    values[7] = 11.0
+    assert activation_stats(values).outlier_ratio == 1.0  # by rank the 99.9th of 500 is the maximum
+    # Interpolated it lies between the last two: position 0.999 · 499 = 498.501.
+    assert outlier_ratio(values) == pytest.approx(11.0 / (1.0 + 0.501 * 10.0), rel=1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 2, 999, 1000, 1001, 5000])

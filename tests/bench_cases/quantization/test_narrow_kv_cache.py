@@ -9,8 +9,9 @@ pytest.importorskip("transformers")
 
 from bench_cases.models import seeded_llama
 from bench_cases.quantization import cache_bytes, make_kv_cache
-from bench_cases.quantization.kv_codecs import Nvfp4KV, kv_codec
+from bench_cases.quantization.kv_codecs import NVFP4_HEADROOM, Nvfp4KV, kv_codec
 from bench_cases.quantizers import nvfp4_blocks
+from roofline_model.codecs import round_trip
 from roofline_model.errors import UnknownNameError, UnsupportedError
 from roofline_model.formats import get_format
 
@@ -70,6 +71,20 @@ def test_nvfp4_agrees_with_the_matrix_quantiser(states):
     codes = torch.stack((packed & 0x0F, packed >> 4), dim=-1).flatten(-2).flatten(0, -2)
     assert torch.equal(codes, reference.codes)
     assert codec.saturated_count == 0
+
+
+@pytest.mark.parametrize("precision", ["INT8", "FP8_E4M3", "NVFP4"])
+def test_states_are_held_with_the_bits_of_the_codecs(states, precision):
+    """Zeros, one value alone, and blocks far below the others included."""
+    states = states.float()
+    states[0, 0, :3], states[0, 1, 5, 1:], states[1, 2, 7] = 0, 0, states[1, 2, 7] * 1e-6
+    codec = kv_codec(precision, 64)
+    decoded = codec.decode(codec.encode(states), torch.float32)
+    if precision == "NVFP4":
+        expected = round_trip(states, precision, absmax=float(states.abs().max()) * NVFP4_HEADROOM)
+    else:
+        expected = round_trip(states, precision, scale="row", scale_dtype="bfloat16")
+    assert decoded.numpy().tolist() == expected.tolist()
 
 
 def test_nvfp4_counts_what_outgrows_its_scale(states):
