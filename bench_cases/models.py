@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import torch
 from torch import nn
 
-from bench_cases.quantization.save_load import REPORT_FILE, load_quantized
+from bench_cases.model_runs.model_reference import REPORT_FILE
+from bench_cases.quantization.save_load import load_quantized
 from bench_cases.quantization.torchao_library import quiet_imports
 from bench_cases.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS, SeededLlama
 from roofline_model.errors import MissingDependencyError, UnsupportedError, nearest_names

@@ -63,7 +63,7 @@ class HeldModels:
         no layer became what the case measures: such a time would stand under a wrong name.
         """
         reference = self.reference(case.model, device)
-        if case.is_plain:
+        if case.is_plain or case.is_saved:
             return reference
         key = case.model.text, device, case.precision, case.method, case.plan
         if self._quantized is None or self._quantized[0] != key:

@@ -71,15 +71,18 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
         host = None if case.is_compiled else host_time(model, case, work, roofline.hardware, device)
         roofline.refine(replace(work, host=host))
     with compiled(held.loaded.model) if case.is_compiled else nullcontext():
-        roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device)))
+        roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device), is_saved=case.is_saved))
         roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
 
 
-def memory_facts(held: HeldModel, step: ModelStep, memory: Any) -> dict[str, Any]:
-    """Return the bytes of a case: what the model held before and after, its cache, the step's peak, and the process."""
+def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: bool = False) -> dict[str, Any]:
+    """Return the bytes of a case: what the model held before and after, its cache, the step's peak, and the process.
+
+    `is_saved`: the model came quantised, and what it was before is not known.
+    """
     result = held.result
     return {
-        "original_bytes": held.held_bytes if result is None else result.before_bytes,
+        "original_bytes": None if is_saved else held.held_bytes if result is None else result.before_bytes,
         "held_bytes": held.held_bytes,
         "stated_bytes": None if result is None else result.after_bytes - sum(
             layer.held_bytes - layer.format_bytes for layer in result.quantized
@@ -123,6 +126,8 @@ def _quality(case: ModelCase, reference: HeldModel, held: HeldModel, text: Quali
         return quality_or_reason(
             lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
         )
+    if case.is_saved:
+        return {"source": "none", "reason": "the model came quantised from its folder: its 16-bit original is not here"}
     if held.result is None:
         return {"source": "reference"}
     if held.quality is None:
@@ -180,4 +185,4 @@ def _check_memory(roofline: Any, case: ModelCase) -> None:
 
 
 def _method(case: ModelCase) -> str:
-    return "" if case.is_plain else case.method
+    return "" if case.is_plain else "saved" if case.is_saved else case.method

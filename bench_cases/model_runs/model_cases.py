@@ -54,8 +54,13 @@ class ModelCase:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the weights stay as they are."""
+        """Whether the weights are those of the 16-bit model."""
         return not self.plan and parse_precision(self.precision).is_plain
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the model comes quantised from its folder: nothing is applied, and there is no original to compare with."""
+        return bool(self.model.saved_precision)
 
     @property
     def workload(self) -> Workload:
@@ -72,6 +77,7 @@ class ModelCase:
         """What runs: transformers as it is, or with torchao's Linears; a method, plan or cache of its own is named."""
         words = ["transformers" if self.is_plain else "torchao"]
         words += [] if self.is_plain or self.method == ROUND_TO_NEAREST else [self.method.lower()]
+        words += ["saved"] if self.is_saved else []
         words += [f"plan_{self.plan_name}"] if self.plan else []
         words += [] if self.kv == self.model.wide else [f"kv_{self.kv}"]
         words += ["compiled"] if self.is_compiled else []
@@ -129,9 +135,16 @@ def model_cases(
         return []
     wanted = _method(method)
     found: list[ModelCase] = []
+    if model.saved_precision and (plan_paths or kv_formats or method):
+        raise InvalidValueError(
+            f"{model.name} is quantised already ({model.saved_precision}): --roofline-plan, --roofline-kv and --roofline-method are for 16-bit models"
+        )
     sizes = [(b, c) for c in contexts or _contexts(shapes, device) for b in batches or _batches(shapes)]
     wide = model.wide
-    for precision in (wide, *_precisions(shapes, device, formats, wide)):
+    precisions = (
+        (model.saved_precision,) if model.saved_precision else (wide, *_precisions(shapes, device, formats, wide))
+    )
+    for precision in precisions:
         if formats is not None and get_format(precision_formats(precision, wide)[0]).key not in formats:
             continue
         for phase in PHASES:
@@ -140,7 +153,7 @@ def model_cases(
         plan = _read_plan(path)
         for phase in PHASES:
             found += [ModelCase(model, "plan", phase, b, c, wide, wanted, plan, _plan_name(path)) for b, c in sizes]
-    narrow = tuple(kv_formats) or (KV_FORMATS if shapes == "full" else ())
+    narrow = tuple(kv_formats) or (KV_FORMATS if shapes == "full" and not model.saved_precision else ())
     for kv in narrow:
         _check_kv(kv)
         found += [ModelCase(model, wide, "decode", batch, context, kv) for batch, context in sizes]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_cases.quantization.precisions import PRECISIONS
 from bench_cases.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS
 from roofline_model.decoder.hf_config import cached_config, read_config
 from roofline_model.decoder.model_registry import get_model
@@ -16,6 +18,8 @@ from roofline_model.user_path import user_path
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._/+-]")
 MAX_NAME_CHARS = 80
+REPORT_FILE = "quantization.json"
+"""What `save_quantized` writes beside the weights (`quantization.save_load` imports torch, this file must not)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ModelReference:
     shape: ModelShape | None
     """None: its architecture is not one that can be predicted, or nothing of it is here yet."""
     why_no_shape: str = ""
+    saved_precision: str = ""
+    """Of a folder that `save_quantized` wrote: what most of its layers are; empty for a model that is not quantised yet."""
 
     @property
     def wide(self) -> str:
@@ -49,13 +55,29 @@ def find_model(text: str | None) -> ModelReference:
     try:
         if config is not None and config.is_file():
             name = _folder_name(path, config)
-            return ModelReference(str(path), name, read_config(config, name=name))
+            saved = _saved_precision(path)
+            return ModelReference(str(path), name, read_config(config, name=name), saved_precision=saved)
         found = cached_config(asked)
         shape = get_model(asked) if found is None else read_config(found, name=asked)
         return ModelReference(asked, _clean(asked), shape)
     except (RooflineError, OSError) as error:
         name = _clean(asked) if config is None else _folder_name(path, config)
-        return ModelReference(asked if config is None else str(path), name, None, str(error))
+        saved = "" if config is None else _saved_precision(path)
+        return ModelReference(asked if config is None else str(path), name, None, str(error), saved)
+
+
+def _saved_precision(folder: Path) -> str:
+    """Return the precision of a saved quantised model, from the report beside its weights; empty where there is none.
+
+    A damaged report is told when the model is loaded.
+    """
+    try:
+        described = json.loads((folder / REPORT_FILE).read_text(encoding="utf-8"))
+        became = [layer["became"] for layer in described["result"]["layers"] if layer["method"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    known = [one for one in became if one in PRECISIONS]
+    return max(dict.fromkeys(known), key=known.count) if known else ""
 
 
 def _folder_name(folder: Path, config: Path) -> str:

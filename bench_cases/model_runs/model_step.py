@@ -78,14 +78,14 @@ def make_step(model: nn.Module, ids: Tensor, workload: Workload, kv: str) -> Mod
 
 
 @contextmanager
-def compiled(model: nn.Module) -> Iterator[None]:
+def compiled(model: nn.Module, *, backend: Any = "inductor") -> Iterator[None]:
     """Let calls of the model go through torch.compile inside the block; the model itself is left as it was.
 
-    Raises `UnsupportedError` where there is no compiler.
+    `backend` as of `torch.compile`. Raises `UnsupportedError` where there is no compiler.
     """
     need_compiler(model)
     before = model._compiled_call_impl
-    model.compile()
+    model.compile(backend=backend)
     try:
         yield
     finally:

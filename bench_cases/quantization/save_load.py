@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench_cases.model_runs.model_reference import REPORT_FILE
 from bench_cases.quantization.layer_report import QuantizationResult
 from bench_cases.quantization.torchao_library import load_torchao, quiet_imports
 from roofline_model.errors import DefinitionError, InvalidValueError, UnsupportedError
 
 WEIGHTS_FILE = "weights.pt"
-REPORT_FILE = "quantization.json"
 FOLDER_VERSION = 1
 
 _REGISTERING_MODULES = ("torchao.prototype.quantization.int4", "torchao.prototype.mx_formats", "torchao.quantization")

@@ -128,6 +128,41 @@ def test_a_folder_is_called_by_its_name_and_its_configuration_never_by_its_path(
     assert find_model(str(folder)).name != found.name
 
 
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 384,
+    "vocab_size": 512, "max_position_embeddings": 512, "dtype": "bfloat16", "hidden_act": "silu",
+}  # fmt: skip
+
+
+def test_a_saved_model_is_one_precision_and_nothing_is_applied_to_it(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    layers = [
+        {"became": "INT4", "method": "AWQ"},
+        {"became": "INT4", "method": "AWQ"},
+        {"became": "BF16", "method": ""},
+    ]
+    (tmp_path / "quantization.json").write_text(json.dumps({"result": {"layers": layers}}))
+    saved = find_model(str(tmp_path))
+    assert saved.saved_precision == "INT4"
+    found = model_cases(saved, "cpu", "full")
+    assert {one.precision for one in found} == {"INT4"}
+    assert {one.kernel for one in found} == {"torchao.saved"}
+    assert {one.kv for one in found} == {"BF16"}
+    with pytest.raises(RooflineError, match=r"is quantised already \(INT4\)"):
+        model_cases(saved, "cpu", "quick", method="HQQ")
+    (tmp_path / "quantization.json").write_text("[]")
+    assert find_model(str(tmp_path)).saved_precision == ""
+
+
+def test_compiled_cases_are_cases_of_their_own(seeded):
+    eager, compiled = model_cases(seeded, "cpu", "quick"), model_cases(seeded, "cpu", "quick", is_compiled=True)
+    assert {one.case.case_key for one in eager}.isdisjoint(one.case.case_key for one in compiled)
+    assert compiled[2].kernel == "torchao.compiled"
+    work = compiled[2].work(CPU)  # INT8: the cast is part of the product
+    assert work is not None
+    assert all(kernel.name != "dequantize_weights" for kernel in work.executed_kernels())
+
+
 def test_what_cannot_be_predicted_is_a_reference_with_a_reason(tmp_path):
     folder = tmp_path / "odd"
     folder.mkdir()

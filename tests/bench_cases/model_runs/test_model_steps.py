@@ -12,12 +12,12 @@ from bench_cases.model_runs.held_models import HeldModels
 from bench_cases.model_runs.host_time import host_time, loaded_reference
 from bench_cases.model_runs.model_cases import model_cases
 from bench_cases.model_runs.model_reference import find_model
-from bench_cases.model_runs.model_step import make_step, step_ids, vocabulary_size
+from bench_cases.model_runs.model_step import compiled, make_step, step_ids, vocabulary_size
 from bench_cases.model_runs.step_memory import measure_memory, resident_bytes
 from bench_cases.model_runs.step_quality import measured_quality, quality_or_reason, quality_text
 from bench_cases.models import LoadedModel, seeded_llama
 from bench_cases.quality.python_help import ByteTokenizer
-from bench_cases.quantization import apply_quantization
+from bench_cases.quantization import apply_quantization, model_bytes, save_quantized
 from bench_cases.quantization.target import Target
 from roofline_model import create_custom_asic
 from roofline_model.decoder.decoder_step import Workload
@@ -128,6 +128,31 @@ def test_models_are_loaded_once_and_one_copy_is_held(small):
     assert held.of(cases["BF16", "decode"], "cpu", None) is reference
     held.clear()
     assert held.of(cases["BF16", "decode"], "cpu", None) is not reference
+
+
+def test_a_saved_model_is_run_as_it_was_saved(tmp_path):
+    quantised = seeded_llama("seeded-llama-1m")
+    folder = save_quantized(quantised, tmp_path / "int4", apply_quantization(quantised, "INT4"))
+    saved = find_model(str(folder))
+    held = HeldModels().of(model_cases(saved, "cpu", "quick")[0], "cpu", None)
+    assert held.result is None
+    assert held.held_bytes == model_bytes(quantised)
+
+
+def test_a_compiled_step_gives_the_same_logits_and_leaves_the_model_as_it_was(model, ids):
+    step = make_step(model, ids, Workload.of("decode", 2, CONTEXT), "BF16")
+    before, calls = step.fn(), []
+
+    def backend(graph, inputs):
+        calls.append(len(inputs))
+        return graph.forward
+
+    torch._dynamo.reset()
+    with torch.compiler.set_stance("default"), compiled(model, backend=backend):
+        assert step.check(step.fn()) <= step.tolerance
+    assert calls
+    assert model._compiled_call_impl is None
+    assert torch.equal(step.fn(), before)
 
 
 def test_a_case_that_would_run_another_precision_is_refused(small):
