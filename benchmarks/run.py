@@ -35,6 +35,7 @@ BENCHMARKS = (
     "loop_overhead",
     "codec_rate",
     "pareto_rate",
+    "model_choice_rate",
 )
 ON_REQUEST = ("cpu_expected", "interval_agreement", "time_to_precision")
 """Only when named: they measure kernels for many minutes."""

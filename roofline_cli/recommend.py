@@ -1,22 +1,37 @@
-"""`roofline recommend`: which format to quantize to for one shape on one chip, from expected times, else the ideals."""
+"""`roofline recommend`: which format to quantize to for one shape, or for a whole model, on one chip."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline_cli.options import (
-    ColumnsOption,
     FormatsFileOption,
     HardwareOption,
-    InnerOption,
     JsonOption,
-    RowsOption,
     operands_label,
     parse_size,
     register_formats,
     with_user_formats,
+)
+from roofline_cli.recommend_model import (
+    BatchOption,
+    ContextOption,
+    HeadroomOption,
+    LatencyOption,
+    LayersOption,
+    LossesOption,
+    LossOption,
+    MaxContextOption,
+    ModelOption,
+    ModelQuestion,
+    StrategyOption,
+    TrafficOption,
+    UniformOption,
+    recommend_for_model,
 )
 from roofline_cli.screen import Column, show_json, show_line, show_table
 
@@ -27,39 +42,102 @@ ONE_PRODUCT_NOTE = "the limit was applied to the operands of this one product on
 
 
 def recommend(
-    M: RowsOption,
-    N: ColumnsOption,
-    K: InnerOption,
+    M: Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")] = None,
+    N: Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")] = None,
+    K: Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")] = None,
+    model: ModelOption = None,
     hw: HardwareOption = "auto",
     phase: Annotated[
-        str | None, typer.Option("--phase", metavar="decode|prefill", help="Default: decode up to M = 16.")
+        str | None,
+        typer.Option("--phase", metavar="decode|prefill", help="Default: decode (of a shape: up to M = 16)."),
     ] = None,
     memory_limit_gb: Annotated[
         str | None,
-        typer.Option("--memory-limit-gb", metavar="GB", help="Exclude formats that need more decimal gigabytes."),
+        typer.Option("--memory-limit-gb", metavar="GB", help="Exclude what needs more decimal gigabytes (with --model, default: the chip's)."),
     ] = None,
     model_parameters: Annotated[
         str | None,
         typer.Option(
-            "--model-parameters", metavar="COUNT", help="Parameters of the whole model, e.g. 8.03e9, for the limit."
+            "--model-parameters", metavar="COUNT", help="Of a shape: parameters of the whole model, e.g. 8.03e9, for the limit."
         ),
     ] = None,
+    batch: BatchOption = None,
+    context: ContextOption = None,
+    max_context: MaxContextOption = None,
+    memory_headroom: HeadroomOption = None,
+    max_latency_ms: LatencyOption = None,
+    max_quality_loss: LossOption = None,
+    losses: LossesOption = None,
+    traffic: TrafficOption = None,
+    formats: UniformOption = None,
+    strategy: StrategyOption = None,
+    layers: LayersOption = False,
     formats_file: FormatsFileOption = None,
     as_json: JsonOption = False,
-) -> None:
-    """Rank the formats for one shape and say which wins.
+) -> None:  # fmt: skip
+    """Rank the formats for one shape, or for a whole model.
 
-    Ranked by expected time where the chip has one, else by the ideal, and says which; quality is a claim until somebody
-    measures it. Exits 1 when nothing fits the memory limit.
+    A shape is -M -N -K; of a model, plans for weights, activations and cache are ranked. By expected time where the chip
+    has one, else by the ideal, and says which; quality is a claim until somebody measures it. Exits 1 when nothing keeps
+    the limits.
     """
+    shape = {"-M": M, "-N": N, "-K": K}
+    of_model = {
+        "--batch": batch, "--context": context, "--max-context": max_context, "--memory-headroom": memory_headroom,
+        "--max-latency-ms": max_latency_ms, "--max-quality-loss": max_quality_loss, "--losses": losses,
+        "--traffic": traffic, "--formats": formats, "--strategy": strategy, "--layers": layers or None,
+    }  # fmt: skip
+    check_form({**shape, "--model-parameters": model_parameters}, model, of_model)
+    phase = checked_phase(phase)
+    limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
+    if model is not None:
+        latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")
+        latency_s = None if latency_ms is None else latency_ms * 1e-3
+        question = ModelQuestion(
+            model, phase, batch, context, max_context, limit_gb, memory_headroom, latency_s, max_quality_loss, losses, traffic,
+            formats, strategy, formats_file, layers,
+        )  # fmt: skip
+        recommend_for_model(question, hw, as_json=as_json)
+        return
+    sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
+    parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
+    recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json)
+
+
+def check_form(shape: Mapping[str, str | None], model: str | None, of_model: Mapping[str, object]) -> None:
+    """Raise `InvalidValueError` unless the options are those of one shape or those of one model."""
+    from roofline_model.errors import InvalidValueError
+
+    given = [option for option, value in shape.items() if value is not None]
+    if model is not None and given:
+        raise InvalidValueError(
+            f"--model asks about a whole model and {given[0]} about one shape; give either --model or -M -N -K"
+        )
+    if model is not None:
+        return
+    missing = [option for option, value in shape.items() if value is None and len(option) == 2]
+    if len(missing) == 3:
+        raise InvalidValueError(
+            "give a shape, -M -N -K, or a whole model, --model NAME; see `roofline recommend --help`"
+        )
+    if missing:
+        raise InvalidValueError(
+            f"Missing option '{missing[0]}'; a shape is -M, -N and -K; see `roofline recommend --help`"
+        )
+    astray = [option for option, value in of_model.items() if value is not None]
+    if astray:
+        raise InvalidValueError(f"{astray[0]} is about a whole model: give --model NAME in place of -M -N -K")
+
+
+def recommend_for_shape(
+    shape: tuple[int, int, int], hw: str, phase: str | None, limit_gb: float | None, parameters: float | None,
+    formats_file: Path | None, *, as_json: bool,
+) -> None:  # fmt: skip
+    """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
     from roofline_cli.chips import find_chip
     from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
     from roofline_model.expected.case_times import expected_times
 
-    shape = parse_size("M", M), parse_size("N", N), parse_size("K", K)
-    phase = checked_phase(phase)
-    limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
-    parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
     chip = find_chip(hw)
     found = recommend_quantization(
@@ -95,7 +173,7 @@ def nothing_fits_sentence(found: Recommendation, limit_gb: float | None) -> str:
     return f"Nothing fits in {decimal_bytes(limit_bytes)}: the smallest, {smallest.precision} {operands}, {needed}"
 
 
-def checked_phase(phase: str | None) -> Any:
+def checked_phase(phase: str | None) -> str | None:
     """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
     from roofline_model.errors import InvalidValueError
 

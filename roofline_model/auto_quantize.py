@@ -16,8 +16,10 @@ from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import GEMV_MAX_ROWS, Operator, gemm
+from roofline_model.quantization_method import AWQ_NOTE, method_of
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
 from roofline_model.roofline import Prediction, predict
+from roofline_model.tie_ranking import by_time_with_ties
 from roofline_model.units import format_flops, format_percent, format_time
 
 __all__ = ["DEFAULT_FORMATS", "TIE_RATIO", "Candidate", "Recommendation", "TimeEstimate", "recommend_quantization"]
@@ -33,12 +35,6 @@ PHASES = ("decode", "prefill")
 _ONE_PRODUCT_NOTE = (
     "the memory limit was applied to the operands of this one product; give model_parameters for a whole model"
 )
-
-_METHODS = {
-    "INT8": "PTQ", "INT4": "AWQ", "FP8_E4M3": "native_fp8", "FP8_E5M2": "native_fp8",
-    "MXFP8_E4M3": "native_mxfp8", "MXFP8_E5M2": "native_mxfp8", "MXFP6_E3M2": "native_mxfp6", "MXFP6_E2M3": "native_mxfp6",
-    "NVFP4": "native_fp4", "MXFP4": "native_fp4",
-}  # fmt: skip
 
 # Best first. Formats absent here (a user's own) come last, wider before narrower.
 _QUALITY_ORDER = (
@@ -178,10 +174,7 @@ def _candidate(question: _Question, fmt: NumberFormat) -> Candidate:
     operator = gemm(question.M, question.N, question.K, a=fmt if both else wide, b=weight, c=wide)
     prediction = predict(operator, device)
     estimate = question.times(operator.case("*", cache="cold")) if question.times else None
-    if fmt.key == wide.key:
-        method = "none"
-    else:
-        method = _METHODS.get(fmt.key, f"native_{fmt.key.lower()}") if both or fmt.key == "INT4" else "weight_only"
+    method = "none" if fmt.key == wide.key else method_of(fmt.key, is_both=both)
     return Candidate(
         precision=fmt.key,
         weight_format=fmt.key,
@@ -248,7 +241,7 @@ def _reason(question: _Question, fmt: NumberFormat, both: bool, operator: Operat
     if not both:
         text += f" (weight-only, {wide.key} activations)"
     if fmt.key == "INT4":
-        text += "; AWQ needs activation-aware scales, plain torchao INT4 is round-to-nearest"
+        text += f"; {AWQ_NOTE}"
         text += "; no group scales counted" if both else f"; group-{_AWQ_GROUP_ELEMS} scales counted"
     return text
 
@@ -329,14 +322,7 @@ def _beats(candidate: Candidate, baseline: Candidate) -> bool:
 
 
 def _by_time_then_quality(candidates: list[Candidate]) -> list[Candidate]:
-    """Sort by time; each run of times within a tie of its fastest is reordered by quality."""
-    ordered: list[Candidate] = []
-    left = sorted(candidates, key=lambda candidate: candidate.time_s)
-    while left:
-        tied = [candidate for candidate in left if candidate.time_s <= left[0].time_s * (1 + TIE_RATIO)]
-        ordered += sorted(tied, key=_quality_rank)
-        left = left[len(tied) :]
-    return ordered
+    return by_time_with_ties(candidates, time_s=lambda one: one.time_s, better=_quality_rank, tie_ratio=TIE_RATIO)
 
 
 def _quality_rank(candidate: Candidate) -> tuple[int, float]:

@@ -7,7 +7,6 @@ the original document 004, which stand there without a source and are shown as c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,7 @@ from roofline_model.flash.flash_attention import predict_flash_attention
 from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.chip_check import check_strategy, validate_strategy
+from roofline_model.mixed_precision.claimed_loss import claimed_loss
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig, check_number
 from roofline_model.mixed_precision.model_plan import strategy_plan
@@ -261,13 +261,7 @@ def _quality(config: MixedPrecisionConfig, measured: Mapping[str, float] | None)
     if measured is not None and config.name in measured:
         value = measured[config.name]
         return value, f"measured: {value:.3g}%"
-    if config.claims is None:
-        return None, "unknown: neither measured nor claimed"
-    text = config.claims.quality_loss
-    if text == "none":
-        return 0.0, "reference"
-    numbers = re.findall(r"\d+(?:\.\d+)?", text)
-    return (max(float(one) for one in numbers) if numbers else None), f"claimed: {text}"
+    return claimed_loss(config.claims)
 
 
 def _chosen(weighed: list[_Weighed], max_loss_pct: float, limit_bytes: float | None) -> tuple[_Weighed, dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.quantization.precisions import parse_precision
+from bench_cases.quantization.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
 from bench_cases.quantization.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
 from roofline_model.decoder.decoder_step import check_context
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bench_cases.model_runs.held_models import HeldModel
     from bench_cases.model_runs.model_step import ModelStep
     from bench_cases.model_runs.step_quality import QualityText
+    from roofline_model.decoder.model_pass import ModelPass
 
 HEADROOM_RATIO = 0.9
 """Share of the free memory that the models of a case may take."""
@@ -65,7 +66,7 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     step = make_step(held.loaded.model, ids, case.workload, case.kv)
     roofline.keep(_model_facts(case, reference, held, step), quality=_quality(case, reference, held, text))
     known = loaded_reference(case.model, model)
-    work = replace(case, model=known).work(read_target(device))
+    work = _executed_work(replace(case, model=known), held, read_target(device))
     if work is not None:
         # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
         host = None if case.is_compiled else host_time(model, case, work, roofline.hardware, device)
@@ -73,6 +74,15 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     with compiled(held.loaded.model) if case.is_compiled else nullcontext():
         roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device), is_saved=case.is_saved))
         roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
+
+
+def _executed_work(case: ModelCase, held: HeldModel, target: Target) -> ModelPass | None:
+    """Return the pass by what the layers really became, fallbacks included."""
+    if held.result is None:
+        return case.work(target)
+    known = (*PRECISIONS, *PLAIN_FORMATS)
+    became = {layer.name: layer.became for layer in held.result.layers if layer.became in known}
+    return case.executed_work(became, target)
 
 
 def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: bool = False) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from roofline_model.case import Case
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import FormatException, FormatPlan, PartFormats
 from roofline_model.decoder.model_pass import LinearPath, ModelPass
-from roofline_model.errors import DefinitionError, InvalidValueError
+from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.formats import get_format
+from roofline_model.mixed_precision.modules_plan import modules_plan
 
 Device = Literal["cpu", "cuda"]
 PHASES = ("decode", "prefill")
@@ -117,6 +118,18 @@ class ModelCase:
         if weight != wide and shape.experts is not None:  # transformers keeps experts as one tensor, which is no Linear
             kept += [FormatException(part, PartFormats(wide, wide)) for part in ("experts", "router")]
         plan = FormatPlan(PartFormats(weight, activation), self.kv, wide, tuple(kept), label=self.precision)
+        return ModelPass(shape, self.workload, plan, linear_paths(target, wide, is_compiled=self.is_compiled))
+
+    def executed_work(self, became: Mapping[str, str], target: Target) -> ModelPass | None:
+        """Return the pass with what every Linear became (full name → precision); as `work` where that is no plan of ours."""
+        shape, wide = self.model.shape, self.model.wide
+        if shape is None:
+            return None
+        formats = {name: PartFormats(*precision_formats(one, wide)) for name, one in became.items()}
+        try:
+            plan = modules_plan(formats, shape, wide=wide, kv=self.kv, label=self.precision)
+        except RooflineError:
+            return self.work(target)
         return ModelPass(shape, self.workload, plan, linear_paths(target, wide, is_compiled=self.is_compiled))
 
 

@@ -65,6 +65,11 @@ def list_models() -> list[ModelShape]:
     return [shape for _, shape in sorted(_registry().items())]
 
 
+def shipped_model(name: str) -> ModelShape | None:
+    """Return the shipped model of a name or hub id, None for any other; no path and no cache is looked at."""
+    return _names().get(_squeezed(name)) if len(name) < MAX_NAME_CHARS else None
+
+
 def get_model(name: str | Path | ModelShape) -> ModelShape:
     """Return the model called `name`.
 
@@ -79,7 +84,7 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
         raise InvalidValueError(
             "the name of the model is empty; give one of `roofline predict model --help`, or the path of a config.json"
         )
-    shape = _names().get(_squeezed(text)) if len(text) < MAX_NAME_CHARS else None
+    shape = shipped_model(text)
     if shape is not None:
         return shape
     from roofline_model.decoder.hf_config import cached_config, read_config

@@ -16,6 +16,7 @@ from itertools import combinations
 
 from roofline_model.decoder.decoder_step import Workload, check_context
 from roofline_model.decoder.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
+from roofline_model.decoder.layer_ranges import joined_layers
 from roofline_model.decoder.model_memory import layer_matrices, model_memory
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import get_model
@@ -88,7 +89,7 @@ class ModelProblem:
         names = sorted({one.name for one in exceptions})
         # A part that stays wide inside a narrow group has to be said; elsewhere it goes without saying.
         is_nested = any(set(parts_of(one)) & set(parts_of(other)) for one, other in combinations(names, 2))
-        chosen = tuple(_joined_layers(one for one in exceptions if is_nested or one.formats != self.base.base))
+        chosen = tuple(joined_layers(one for one in exceptions if is_nested or one.formats != self.base.base))
         return checked_plan(replace(self.base, exceptions=chosen, label=label), self.shape)
 
     def choices(self, plan: FormatPlan) -> dict[str, str]:
@@ -297,24 +298,3 @@ def _part_and_layer(name: str) -> tuple[str, int | None]:
     if part not in PARTS and part not in GROUPS:
         raise UnknownNameError("part", part, [*PARTS, *GROUPS])
     return part, int(number) if head else None
-
-
-def _joined_layers(exceptions: Iterable[FormatException]) -> Iterator[FormatException]:
-    """Yield the exceptions with neighbouring layers of equal formats joined."""
-    by_part: dict[str, list[FormatException]] = {}
-    for one in exceptions:
-        by_part.setdefault(one.name, []).append(one)
-    for found in by_part.values():
-        found.sort(key=lambda one: one.first_layer_index or 0)
-        last = found[0]
-        for one in found[1:]:
-            if (
-                last.last_layer_index is not None
-                and one.first_layer_index == last.last_layer_index + 1
-                and one.formats == last.formats
-            ):
-                last = replace(last, last_layer_index=one.last_layer_index)
-                continue
-            yield last
-            last = one
-        yield last

@@ -43,6 +43,8 @@ def test_quick_run_prints_and_writes_every_row(tmp_path):
         "timing loop, per call": 100e-9,
         "Pareto front and choice, 80 layers × 7 formats": 1.0,
         "recommendation for one shape, ideal times": 5e-3,
+        "recommendation for llama-3-8b, without losses": 1.0,
+        "… for llama-3.1-70b with losses, 80 layers × 7 formats": 2.0,
     } | {
         f"{what} {key}, per value": aim
         for key, aim in (("FP8_E4M3", 1 / 50e6), ("INT8", 1 / 50e6), ("NVFP4", 1 / 10e6), ("MXFP4", 1 / 10e6))

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from roofline_cli.main import app
+from roofline_model.pareto.losses_file import read_losses_text
 from roofline_model.pareto.search import TIE_BREAK_CHOICES
 from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, TIE_RATIO, IntegratedQuantizationEngine
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pareto.md").read_text(encoding="utf-8")
-EXAMPLES = [
-    textwrap.dedent(block)
-    for block in re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)
-    if "import" in block
-]
+BLOCKS = re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)
+EXAMPLES = [textwrap.dedent(block) for block in BLOCKS if "import" in block]
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
 
 
@@ -40,6 +40,37 @@ def test_the_search_example_keeps_its_budgets(capsys):
 def test_the_engine_example_runs(capsys):
     answer = run(EXAMPLES[1])["answer"]
     assert answer.config.strategy_name in capsys.readouterr().out
+
+
+def test_the_example_of_a_whole_model_finds_a_plan_by_search(capsys):
+    found = run(EXAMPLES[2])["found"]
+    assert found.chosen.kind == "search"
+    assert found.chosen.time_s <= 0.05
+    assert f"pareto-fastest {found.candidate('pareto-fastest').time_s}" in capsys.readouterr().out
+
+
+def test_the_losses_file_of_the_page_is_read():
+    (text,) = [textwrap.dedent(block) for block in BLOCKS if '"losses":' in block]
+    losses = read_losses_text(text)
+    assert (losses.confidence, losses.tokens_count, len(losses.values)) == ("high", 4096, 4)
+
+
+def test_every_option_for_a_whole_model_is_on_the_page():
+    options = {
+        option for parameter in typer.main.get_command(app).commands["recommend"].params for option in parameter.opts
+    }
+    named = {
+        "--losses",
+        "--traffic",
+        "--layers",
+        "--strategy",
+        "--formats",
+        "--max-latency-ms",
+        "--max-quality-loss",
+        "--memory-headroom",
+    }
+    assert named <= options
+    assert [option for option in sorted(named) if option not in TEXT] == []
 
 
 def test_the_table_is_what_the_engine_answers():

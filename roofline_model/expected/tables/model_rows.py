@@ -47,34 +47,60 @@ class ModelRow:
     weight_bytes: float | None
 
 
-def model_row_time(table: KernelTable, i: int, device: Device) -> tuple[float, ExpectedBatch | None, str]:
-    """Return (ideal seconds, expected time or None, why there is none) of one row; ideal is NaN where there is none."""
+@dataclass(frozen=True, slots=True)
+class PricedPass:
+    """Ideal and expected time of one pass whose weights are stored in so many bytes. Of one device."""
+
+    ideal_s: float
+    more_bytes: float
+    """What is read beyond the weights of the pass's plan; below 0 where less is stored."""
+    expected_s: float | None
+    least_s: float
+    """No pass can be faster; 0 where the ideal time is no bound."""
+    provenance: str
+    problem: str = ""
+    """Why there is no expected time."""
+
+
+def priced_pass(one: ModelPrediction, device: Device, weight_bytes: float | None) -> PricedPass:
+    """Return the times of a pass, its weights counted as `weight_bytes` (of all devices; None: as its plan stores them).
+
+    A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as much
+    longer as there are more of them, what computes does not.
+    """
     from roofline_model.decoder.step_expected import expected_step, why_no_step
 
-    try:
-        row = read_model_row(table, i)
-        one = _ideal_pass(row, device)
-        step = expected_step(one, device)
-        more = _more_weights_ratio(row, one)
-    except RooflineError as error:
-        return math.nan, None, str(error)
-    extra_bytes = more * math.fsum(
+    step = expected_step(one, device)
+    more = 0.0
+    if weight_bytes is not None:
+        more = weight_bytes / one.parallel.device_count / one.memory.weights_bytes - 1
+    more_bytes = more * math.fsum(
         kernel.kernel.calls_count * dict(kernel.kernel.work.cost.read_bytes).get("B", 0.0) for kernel in one.kernels
     )
-    ideal_s = one.time_s + extra_bytes / device.bandwidth.value
+    ideal_s = one.time_s + more_bytes / device.bandwidth.value
+    least_s = ideal_s if one.ideal_is_bound else 0.0
     if step is None:
-        return row.steps_count * ideal_s, None, why_no_step(one, device)
-    # What waits for its weights takes as much longer as there are more of them; what computes does not.
+        return PricedPass(ideal_s, more_bytes, None, least_s, one.provenance, why_no_step(one, device))
     waiting_s = math.fsum(
         part.kernel.calls_count * part.time_s
         for part in step.kernels
         if part.binding != "tensor" and "B" in dict(part.kernel.work.cost.read_bytes)
     )
-    expected_s = step.time_s + more * waiting_s
-    if one.ideal_is_bound:
-        expected_s = max(expected_s, ideal_s)
-    least_s = ideal_s if one.ideal_is_bound else 0.0
-    return row.steps_count * ideal_s, _batch(row.steps_count, expected_s, least_s, step.provenance), ""
+    expected_s = max(step.time_s + more * waiting_s, least_s)
+    return PricedPass(ideal_s, more_bytes, expected_s, least_s, step.provenance)
+
+
+def model_row_time(table: KernelTable, i: int, device: Device) -> tuple[float, ExpectedBatch | None, str]:
+    """Return (ideal seconds, expected time or None, why there is none) of one row; ideal is NaN where there is none."""
+    try:
+        row = read_model_row(table, i)
+        one = priced_pass(_ideal_pass(row, device), device, row.weight_bytes)
+    except RooflineError as error:
+        return math.nan, None, str(error)
+    ideal_s = row.steps_count * one.ideal_s
+    if one.expected_s is None:
+        return ideal_s, None, one.problem
+    return ideal_s, _batch(row.steps_count, one.expected_s, one.least_s, one.provenance), ""
 
 
 def read_model_row(table: KernelTable, i: int) -> ModelRow:
@@ -115,15 +141,19 @@ def read_model_row(table: KernelTable, i: int) -> ModelRow:
 def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float | None) -> str:
     """Return the plan of a row: its columns; else the nearest format to the stored size; else the checkpoint's own."""
     from roofline_model.decoder.format_plan import AS_PUBLISHED
-    from roofline_model.decoder.model_parameters import parameter_counts
 
     weight, activation = table.text("weight_format")[i], table.text("activation_format")[i]
     if weight:
         if activation in ("", weight) and get_format(weight).kind in ("int", "table"):
             activation = "BF16"
         return weight if activation in ("", weight) else f"{weight}.{activation}"
-    if weight_bytes is None:
-        return AS_PUBLISHED
+    return AS_PUBLISHED if weight_bytes is None else nearest_formats(shape, weight_bytes)
+
+
+def nearest_formats(shape: ModelShape, weight_bytes: float) -> str:
+    """Return the plan whose size is nearest to that of a file whose formats are not named, or mixed."""
+    from roofline_model.decoder.model_parameters import parameter_counts
+
     bits = 8 * weight_bytes / parameter_counts(shape).total_count
     return "BF16" if bits > 11 else "INT8.BF16" if bits > 6.3 else "INT4.BF16"
 
@@ -136,13 +166,6 @@ def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
         formats=row.formats, kv=row.kv, max_context=max(row.context_count, row.shape.max_context_size),
         parallel=Parallel(row.device_count, LINK_BYTES_PER_S if row.device_count > 1 else None),
     )  # fmt: skip
-
-
-def _more_weights_ratio(row: ModelRow, one: ModelPrediction) -> float:
-    """Return by how much the stored weights exceed those of the row's plan; 0 where the row does not say."""
-    if row.weight_bytes is None:
-        return 0.0
-    return row.weight_bytes / row.device_count / one.memory.weights_bytes - 1
 
 
 def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> ExpectedBatch:

@@ -1,0 +1,173 @@
+"""`roofline recommend --model …`: which formats for a whole model, from the options to the answer and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.options import parse_number, parse_size, register_formats, split_list
+from roofline_model.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from roofline_model.hardware import Device
+    from roofline_model.mixed_precision.config import MixedPrecisionConfig
+    from roofline_model.model_choice.answer import ModelRecommendation
+    from roofline_model.pareto.model_problem import TrafficShare
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME|PATH|ID",
+        help="A whole model in place of a shape: shipped name, path of a config.json, or a hub id in the local cache.",
+    ),
+]  # fmt: skip
+BatchOption = Annotated[
+    str | None, typer.Option("--batch", metavar="INT", help="With --model: sequences in a pass (default: 1).")
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option("--context", metavar="TOKENS", help="With --model: tokens a sequence has after the pass (default: 4096, or the model's longest)."),
+]  # fmt: skip
+MaxContextOption = Annotated[
+    str | None,
+    typer.Option("--max-context", metavar="TOKENS", help="With --model: longest context, where a checkpoint extends what the model declares."),
+]  # fmt: skip
+HeadroomOption = Annotated[
+    str | None, typer.Option("--memory-headroom", metavar="SHARE", help="With --model: share of the memory to keep free, e.g. 0.1.")
+]  # fmt: skip
+LatencyOption = Annotated[
+    str | None, typer.Option("--max-latency-ms", metavar="MS", help="With --model: longest time of a pass.")
+]
+LossOption = Annotated[
+    str | None,
+    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model: most that perplexity may rise (default: 1)."),
+]  # fmt: skip
+LossesOption = Annotated[
+    Path | None,
+    typer.Option("--losses", metavar="FILE.json", help="With --model: losses of its layers by format; starts the search of a format per layer."),
+]  # fmt: skip
+TrafficOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--traffic", metavar="PASS|FILE.json",
+        help="With --model: passes to weigh together, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file of them.",
+    ),
+]  # fmt: skip
+UniformOption = Annotated[
+    list[str] | None,
+    typer.Option("--formats", metavar="LIST", help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]]."),
+]  # fmt: skip
+StrategyOption = Annotated[
+    list[str] | None,
+    typer.Option("--strategy", metavar="NAME|FILE", help="With --model: strategies to weigh in place of the six named ones; repeatable."),
+]  # fmt: skip
+LayersOption = Annotated[
+    bool, typer.Option("--layers", help="With --losses: the format of every layer, why, and the front.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """What was typed for a whole model, not yet checked; None: left out."""
+
+    model: str
+    phase: str | None
+    batch: str | None
+    context: str | None
+    max_context: str | None
+    memory_limit_gb: float | None
+    memory_headroom: str | None
+    max_latency_s: float | None
+    max_quality_loss: str | None
+    losses: Path | None
+    traffic: list[str] | None
+    formats: list[str] | None
+    strategy: list[str] | None
+    formats_file: Path | None
+    has_layers: bool
+
+
+def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> None:
+    """Answer for a whole model; exits 1 when nothing meets the limits."""
+    from roofline_cli.chips import find_chip
+    from roofline_cli.recommend_model_json import model_recommendation_json
+    from roofline_cli.recommend_model_layers import print_layers
+    from roofline_cli.recommend_model_view import print_model_recommendation
+    from roofline_cli.screen import show_json
+
+    if question.has_layers and question.losses is None:
+        raise InvalidValueError(
+            "--layers shows what the search chose, and there is no search without --losses FILE.json"
+        )
+    chip = find_chip(hw)
+    found = answer(question, chip)
+    if as_json:
+        show_json(model_recommendation_json(found, chip))
+    else:
+        print_model_recommendation(found, chip)
+        if question.has_layers:
+            print_layers(found)
+    if found.chosen is None:
+        raise typer.Exit(1)
+
+
+def answer(question: ModelQuestion, chip: Device) -> ModelRecommendation:
+    """Return the recommendation for what was typed; raises a `RooflineError` that names the option."""
+    from roofline_model.decoder.model_registry import get_model
+    from roofline_model.model_recommendation import recommend_model
+    from roofline_model.pareto.losses_file import read_losses
+
+    own = register_formats(question.formats_file)
+    shape = get_model(question.model)
+    if question.max_context is not None:
+        shape = replace(shape, max_context_size=parse_size("--max-context", question.max_context))
+    loss, headroom = question.max_quality_loss, question.memory_headroom
+    return recommend_model(
+        chip, shape,
+        phase=question.phase or "decode",
+        batch=1 if question.batch is None else parse_size("--batch", question.batch),
+        context=None if question.context is None else parse_size("--context", question.context),
+        traffic=_traffic(question),
+        memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
+        memory_headroom_ratio=0.0 if headroom is None else parse_number("--memory-headroom", headroom, "a share", below=1),
+        max_latency_s=question.max_latency_s,
+        max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
+        losses=None if question.losses is None else read_losses(question.losses),
+        formats=split_list(question.formats),
+        extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in own],
+        strategies=_strategies(question.strategy, shape.layer_count),
+    )  # fmt: skip
+
+
+def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:
+    """Return the passes of `--traffic`, None without; raises where another option says the same."""
+    from roofline_model.pareto.traffic_file import traffic_from_text
+
+    if question.traffic is None:
+        return None
+    for option, given in (("--phase", question.phase), ("--batch", question.batch), ("--context", question.context)):
+        if given is not None:
+            raise InvalidValueError(
+                f"{option} says what --traffic says: PHASE:batch=…,context=…,share=… for each pass; leave one of the two out"
+            )
+    return [share for text in question.traffic for share in traffic_from_text(text)]
+
+
+def _strategies(names: list[str] | None, layer_count: int) -> list[MixedPrecisionConfig] | None:
+    """Return the strategies of `--strategy`, None without."""
+    from roofline_model.mixed_precision.strategy_file import find_strategy
+
+    if names is None:
+        return None
+    found: dict[str, MixedPrecisionConfig] = {}
+    for name in names:
+        if not name.strip():
+            raise InvalidValueError("--strategy is empty; name a strategy or a .toml or .json file")
+        config = find_strategy(name, num_layers=layer_count)
+        if config.name in found:
+            raise InvalidValueError(f"--strategy: two strategies are called {config.name!r}; rename one")
+        found[config.name] = config
+    return list(found.values())

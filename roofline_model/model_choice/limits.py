@@ -1,0 +1,97 @@
+"""What a plan of a whole model may take, and by how much one misses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.errors import InvalidValueError
+from roofline_model.hardware import Device
+from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT
+from roofline_model.units import format_quantity, format_time
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """Limits on one pass of a model; None: any amount."""
+
+    memory_bytes: float | None = None
+    """What weights, cache and buffers may take together, the headroom already off."""
+    memory_limit_bytes: float | None = None
+    """The same with the headroom: what there is."""
+    headroom_ratio: float = 0.0
+    max_latency_s: float | None = None
+    max_loss_pct: float = MAX_QUALITY_LOSS_PCT
+    """Rise of perplexity in percent."""
+    is_loss_given: bool = False
+    """Whether the caller set the limit of the loss; False: the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitMiss:
+    """One limit that a plan does not meet."""
+
+    limit: str
+    """memory, latency or quality."""
+    value: float
+    """What the plan takes: bytes, seconds or percent."""
+    limit_value: float
+    text: str
+
+    @property
+    def excess_ratio(self) -> float:
+        """By how much of the limit it is missed."""
+        return self.value / self.limit_value - 1 if self.limit_value else float("inf")
+
+
+def model_limits(
+    device: Device, *, memory_limit_bytes: float | None, headroom_ratio: float, max_latency_s: float | None,
+    max_loss_pct: float | None,
+) -> ModelLimits:  # fmt: skip
+    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the limit."""
+    for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
+        if value is not None and not _is_number(value, 1e30):
+            raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
+    if max_loss_pct is not None and max_loss_pct != 0 and not _is_number(max_loss_pct, 1e6):
+        raise InvalidValueError(f"max_loss_pct must be a percentage from 0, got {str(max_loss_pct)[:40]!r}")
+    if headroom_ratio != 0 and not _is_number(headroom_ratio, 1):
+        raise InvalidValueError(f"memory_headroom_ratio must be a share from 0 to below 1, got {headroom_ratio!r}")
+    limit = memory_limit_bytes
+    if limit is None and device.capacity is not None:
+        limit = device.capacity.value
+    return ModelLimits(
+        None if limit is None else limit * (1 - headroom_ratio),
+        limit,
+        headroom_ratio,
+        max_latency_s,
+        MAX_QUALITY_LOSS_PCT if max_loss_pct is None else float(max_loss_pct),
+        max_loss_pct is not None,
+    )
+
+
+def limit_misses(
+    limits: ModelLimits, total_bytes: float, time_s: float, loss_pct: float | None, loss_text: str
+) -> list[LimitMiss]:
+    """Return every limit that a plan misses; a loss that nobody knows (None) misses none. `loss_text`: how to show it."""
+    found = []
+    if limits.memory_bytes is not None and total_bytes > limits.memory_bytes:
+        over = total_bytes - limits.memory_bytes
+        kept = f" with {limits.headroom_ratio:.0%} kept free" if limits.headroom_ratio else ""
+        needed, more, there_is = (_size(one) for one in (total_bytes, over, limits.memory_limit_bytes))
+        text = f"needs {needed}, {more} more than {there_is}{kept}"
+        found.append(LimitMiss("memory", total_bytes, limits.memory_bytes, text))
+    if limits.max_latency_s is not None and time_s > limits.max_latency_s:
+        over_s = time_s - limits.max_latency_s
+        text = f"takes {format_time(time_s)}, {format_time(over_s)} more than {format_time(limits.max_latency_s)}"
+        found.append(LimitMiss("latency", time_s, limits.max_latency_s, text))
+    if loss_pct is not None and loss_pct > limits.max_loss_pct:
+        text = f"{loss_text}, above the limit of {limits.max_loss_pct:g}%"
+        found.append(LimitMiss("quality", loss_pct, limits.max_loss_pct, text))
+    return found
+
+
+def _is_number(value: object, below: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < below
+
+
+def _size(value_bytes: float | None) -> str:
+    return format_quantity(value_bytes or 0.0, "B")

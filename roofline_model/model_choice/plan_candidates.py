@@ -1,0 +1,211 @@
+"""The plans worth weighing for a model on a chip: 16 bit, uniform formats, named strategies; what has no sense there is told.
+
+A uniform plan has one format in every matrix of the layers. Embedding, output head, router and cache stay in 16 bit, as
+in published checkpoints and in the strategies of document 004, so that all plans are compared like with like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from roofline_model.decoder.format_plan import (
+    AS_PUBLISHED,
+    FormatException,
+    FormatPlan,
+    PartFormats,
+    plan_from_text,
+    published_plan,
+)
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
+from roofline_model.hardware import Device
+from roofline_model.mixed_precision.chip_check import validate_strategy
+from roofline_model.mixed_precision.config import MixedPrecisionConfig, StrategyClaims
+from roofline_model.mixed_precision.model_plan import strategy_plan
+from roofline_model.model_choice.plan_formats import (
+    SIXTEEN_BIT,
+    PlanFormats,
+    plan_formats,
+    rewidened,
+    with_wide_cache,
+)
+
+WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
+"""Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
+BOTH_OPERANDS = ("INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
+"""Uniform formats of weights and activations; those for which the chip has a unit take part."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCandidate:
+    """One plan to weigh."""
+
+    label: str
+    """`INT4.BF16`, the name of a strategy, or of a search."""
+    kind: str
+    """baseline, published, uniform, strategy or search."""
+    plan: FormatPlan
+    formats: PlanFormats
+    claims: StrategyClaims | None = None
+    """What a document claims of it, or of one that differs in a narrower cache alone."""
+    claimed_of: str = ""
+    """The strategy that the claims are of, where it is not the candidate itself."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanField:
+    """Everything that takes part, and why the rest does not."""
+
+    candidates: tuple[PlanCandidate, ...]
+    """The 16-bit baseline first."""
+    left_out: tuple[tuple[str, str], ...]
+    """(label, reason)."""
+
+
+def wide_format(shape: ModelShape, device: Device) -> str:
+    """Return the 16-bit format of the baseline: the model's own where the chip has it, else the chip's.
+
+    Raises `UnsupportedError` for a chip without a 16-bit rate.
+    """
+    order = [shape.wide_format, *SIXTEEN_BIT]
+    declared = [key for key in order if device.declares(key)]
+    native = [key for key in declared if device.path(key).kind == "native"]
+    if not declared:
+        raise UnsupportedError(
+            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 or BF16 to its description"
+        )
+    return (native or declared)[0]
+
+
+def plan_field(
+    shape: ModelShape, device: Device, wide: str, *, formats: Iterable[str] | None = None,
+    extra_formats: Iterable[str] = (), strategies: Sequence[MixedPrecisionConfig] = (),
+) -> PlanField:  # fmt: skip
+    """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
+    `extra_formats` beside them.
+
+    Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the caller
+    names and nobody knows, and for an empty list.
+    """
+    base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
+    found = [PlanCandidate(wide, "baseline", base, plan_formats(base, shape))]
+    left_out: list[tuple[str, str]] = []
+    published = _published(shape, wide)
+    if published is not None:
+        _add(found, published)
+    usual, extra = _usual_formats(wide) if formats is None else (), list(extra_formats)
+    for text in dict.fromkeys([*usual, *_named(formats), *extra]):
+        plan = uniform_plan(text, shape, wide)
+        reason = _why_senseless(plan, device) if text in usual and text not in extra else ""
+        if reason:
+            left_out.append((plan.label, reason))
+        else:
+            _add(found, PlanCandidate(plan.label, "uniform", plan, plan_formats(plan, shape)))
+    for config in strategies:
+        try:
+            validate_strategy(config, device)
+            plan = rewidened(strategy_plan(config, shape), wide)
+        except RooflineError as error:
+            left_out.append((config.name, str(error)))
+            continue
+        _add(found, PlanCandidate(config.name, "strategy", plan, plan_formats(plan, shape), config.claims))
+    return PlanField(tuple(_with_claims_of_neighbours(found)), tuple(left_out))
+
+
+def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
+    """Return the plan with one format in every matrix of the layers; raises as `plan_from_text` does.
+
+    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is.
+    """
+    plan = plan_from_text(text, shape)
+    if plan.exceptions:  # the checkpoint's own formats say themselves what stays wide
+        return rewidened(plan, wide)
+    kept = ("lm_head", "embedding", *(("router",) if shape.experts is not None else ()))
+    exceptions = tuple(FormatException(part, PartFormats(plan.wide, plan.wide)) for part in kept)
+    plan = rewidened(replace(plan, exceptions=exceptions), wide)
+    label = plan.base.label if plan.kv == plan.wide else f"{plan.base.weights}.{plan.base.activations}.{plan.kv}"
+    return replace(plan, label=label)
+
+
+def _published(shape: ModelShape, wide: str) -> PlanCandidate | None:
+    """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against itself."""
+    if shape.weight_format in (None, shape.wide_format) and shape.expert_format is None:
+        return None
+    try:
+        plan = rewidened(published_plan(shape), wide)
+    except InvalidValueError:
+        return None
+    return PlanCandidate(AS_PUBLISHED, "published", plan, plan_formats(plan, shape))
+
+
+def add_candidate(found: Sequence[PlanCandidate], one: PlanCandidate) -> list[PlanCandidate]:
+    """Return the candidates with one more, or with one more name where its plan is known."""
+    joined = list(found)
+    _add(joined, one)
+    return joined
+
+
+def _usual_formats(wide: str) -> tuple[str, ...]:
+    return (*(f"{key}.{wide}" for key in WEIGHT_ONLY), *BOTH_OPERANDS)
+
+
+def _named(formats: Iterable[str] | None) -> list[str]:
+    if formats is None:
+        return []
+    names = [formats] if isinstance(formats, str) else list(formats)
+    if not names:
+        raise InvalidValueError("formats is empty; name at least one format, or leave it out for the usual ones")
+    return names
+
+
+def _why_senseless(plan: FormatPlan, device: Device) -> str:
+    """Return why nobody should try a usual plan on this chip: activations are quantised for a unit that it does not have."""
+    key = plan.base.activations
+    if plan.base.weights != key:
+        return ""
+    try:
+        path = device.path(key)
+    except UnsupportedError as error:
+        return str(error)
+    if path.kind == "native" and path.dense.value >= device.peak_flops_per_s(plan.wide):
+        return ""
+    if path.kind == "native":
+        return f"its {key} unit is slower than {plan.wide}"
+    why = path.reason or f"no {key} unit"
+    return f"{why}; activations would be quantised for nothing, see {key}.{plan.wide}"
+
+
+def _add(found: list[PlanCandidate], one: PlanCandidate) -> None:
+    """Add a candidate, or its name and claims to the one with the same formats."""
+    for at, known in enumerate(found):
+        if known.formats != one.formats:
+            continue
+        names = dict.fromkeys([*known.aliases, one.label, *one.aliases])
+        has_more = known.claims is None and one.claims is not None
+        found[at] = replace(
+            known,
+            aliases=tuple(name for name in names if name != known.label),
+            claims=one.claims if has_more else known.claims,
+            claimed_of=one.label if has_more else known.claimed_of,
+        )
+        return
+    found.append(one)
+
+
+def _with_claims_of_neighbours(found: list[PlanCandidate]) -> list[PlanCandidate]:
+    """Give a plan without claims those of a strategy that differs in a narrower cache alone: it can only lose less."""
+    claimed = [one for one in found if one.kind == "strategy" and one.claims is not None]
+    ready = []
+    for one in found:
+        near = next((other for other in claimed if _differs_in_cache_alone(one, other)), None)
+        is_asked = one.kind != "baseline" and one.claims is None and near is not None
+        ready.append(replace(one, claims=near.claims, claimed_of=near.label) if is_asked and near else one)
+    return ready
+
+
+def _differs_in_cache_alone(one: PlanCandidate, other: PlanCandidate) -> bool:
+    widened = with_wide_cache(one.formats)
+    return widened == one.formats and widened == with_wide_cache(other.formats)

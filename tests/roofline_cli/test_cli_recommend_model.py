@@ -1,0 +1,206 @@
+"""`roofline recommend --model`: readable at every width, the same figures in JSON, exit codes, one form or the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+from roofline_model.model_recommendation import recommend_model
+from roofline_model.pareto.losses_file import MeasuredLosses, write_losses
+
+runner = CliRunner()
+LAYERS = 4
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": LAYERS, "hidden_size": 2048,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 5632, "vocab_size": 32000,
+    "max_position_embeddings": 4096, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "hidden_act": "silu",
+}  # fmt: skip
+LOSSES = {"FP8_E4M3": 2e-5, "INT8.BF16": 1e-5, "NVFP4.BF16": 2e-4, "INT4.BF16": 3e-4}
+
+
+def run(*arguments: str, columns: int | None = None):
+    return runner.invoke(app, ["recommend", *arguments], env={"COLUMNS": str(columns) if columns else ""})
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> tuple[str, ...]:
+    path = tmp_path_factory.mktemp("small") / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return ("--model", str(path), "--hw", "gb10")
+
+
+def ask(model: tuple[str, ...], *arguments: str):
+    result = run(*model, *arguments, "--json")
+    assert result.exit_code in (0, 1), result.output
+    return json.loads(result.stdout), result.exit_code
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory) -> str:
+    values = {
+        (f"layers.{layer}.{part}", name): 5 * loss * (3 if layer < 2 else 1)
+        for layer in range(LAYERS) for part in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj") for name, loss in LOSSES.items()
+    }  # fmt: skip
+    made = MeasuredLosses(values, "small", "kl", text="a text", tokens_count=2048)
+    return str(write_losses(made, tmp_path_factory.mktemp("losses") / "losses.json"))
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None:
+    result = run(*model, "--losses", losses, "--layers", "--max-latency-ms", "20", columns=columns)
+    assert result.exit_code == 0, result.output
+    assert max(len(line) for line in result.stdout.splitlines()) <= columns
+    text = " ".join(result.stdout.split())
+    for words in ("Limits: 128.5 GB of memory; 20 ms a pass; perplexity up by at most 1 % (default).", "refused: ", "Best: ",
+                  "Ranked by expected time; within 5 % the smaller loss", "fp16_baseline", "Front: 12 of the ",
+                  "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text"):  # fmt: skip
+        assert words in text
+    assert "pareto-fastest: the least time at a loss of at most 1 %" in text
+    assert "pareto-least-loss: the least loss within 20 ms and the memory" in text
+
+
+def test_the_table_has_every_figure_when_piped(model, losses: str) -> None:
+    lines = run(*model, "--losses", losses).stdout.splitlines()
+    header = next(line for line in lines if "Plan" in line)
+    for name in (
+        "Ideal",
+        "Expected",
+        "80 % interval",
+        "Tokens/s",
+        "vs 16-bit",
+        "Weights",
+        "KV cache",
+        "Memory",
+        "left",
+        "Loss",
+        "Method",
+        "Runs as",
+        "From",
+        "Why",
+    ):
+        assert name in header
+    best = next(line for line in lines if line.lstrip().startswith("1 "))
+    assert "pareto-fastest" in best
+    assert "measured: " in best
+    assert "memory-bound: moves " in best
+
+
+def test_json_is_what_python_says(model, losses: str) -> None:
+    from roofline_model.pareto.losses_file import read_losses
+
+    document, code = ask(model, "--losses", losses, "--memory-limit-gb", "4", "--context", "2048", "--batch", "2")
+    found = recommend_model("gb10", model[1], batch=2, context=2048, memory_limit_bytes=4e9, losses=read_losses(losses))
+    assert code == 0
+    assert document["chosen"] == found.chosen.label
+    assert document["traffic"] == [
+        {"phase": "decode", "batch_count": 2, "context_count": 2048, "new_count": 1, "share_ratio": 1.0}
+    ]
+    assert document["limits"]["memory_limit_bytes"] == 4e9
+    for told, one in zip(document["candidates"], found.candidates, strict=True):
+        assert (told["plan"], told["time_s"], told["low_s"], told["speedup_ratio"]) == (
+            one.label,
+            one.time_s,
+            one.low_s,
+            one.speedup,
+        )
+        assert told["quality"]["loss_pct"] == one.quality.loss_pct
+        assert told["memory"]["total_bytes"] == one.memory.total_bytes
+    assert [one["plan"] for one in document["excluded"]] == [one.label for one in found.excluded]
+    (search,) = document["searches"]
+    assert len(search["groups"]) == 4 * LAYERS
+    assert {group["constraint"] for group in search["groups"]} <= {"time", "memory", "time and memory", "none", "gap"}
+    assert len(document["front"]) == len(found.front)
+
+
+def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, losses: str) -> None:
+    result = run(*model, "--max-latency-ms", "1", columns=400)
+    assert result.exit_code == 1
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith("Nothing meets the limits (latency")
+    assert "more than 1 ms" in last
+    document, code = ask(model, "--memory-limit-gb", "0.3")
+    assert (code, document["chosen"], document["candidates"]) == (1, None, [])
+    assert document["misfit"].startswith("nothing meets the limits (memory")
+    assert document["excluded"][0]["misses"][0]["excess_ratio"] > 0
+
+
+def test_an_unknown_loss_that_wins_is_said(model, losses: str) -> None:
+    arguments = ("--formats", "MXFP4.BF16", "--strategy", "fp16_baseline", "--memory-limit-gb", "0.5")
+    result = run(*model, *arguments)
+    assert result.exit_code == 0
+    assert "note: the loss of MXFP4.BF16 is unknown" in result.stdout
+    strict = run(*model, *arguments, "--max-quality-loss", "1")
+    assert strict.exit_code == 1
+    assert "its loss is unknown" in strict.stdout.splitlines()[-1]
+
+
+def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
+    lines = ["decode:batch=8,context=2048,share=3", "prefill:context=1024"]
+    path = tmp_path / "traffic.json"
+    path.write_text(json.dumps({"schema": 1, "traffic": [
+        {"phase": "decode", "batch": 8, "context": 2048, "share": 3}, {"phase": "prefill", "context": 1024},
+    ]}))  # fmt: skip
+    typed, _ = ask(model, "--traffic", lines[0], "--traffic", lines[1])
+    read, _ = ask(model, "--traffic", str(path))
+    assert typed == read
+    assert [one["share_ratio"] for one in typed["traffic"]] == [3.0, 1.0]
+    title = run(*model, "--traffic", lines[0], "--traffic", lines[1]).stdout.splitlines()[0]
+    assert title.partition(", ")[2].startswith(
+        "mean pass of decode:batch=8,context=2048,share=3 + prefill:batch=1,context=1024,share=1 on gb10"
+    )
+
+
+def test_own_formats_and_strategies_take_part(model, tmp_path: Path) -> None:
+    formats = tmp_path / "formats.toml"
+    formats.write_text('[Q5_M]\nkind = "int"\nelement_bits = 5\nscales = [{bits = 16, block_elems = 32}]\n')
+    strategy = tmp_path / "mine.json"
+    strategy.write_text('{"schema": 1, "name": "mine", "operator_precisions": {"ffn_down": "INT8"}}')
+    document, _ = ask(model, "--formats-file", str(formats), "--strategy", str(strategy), "--strategy", "fp8_balanced")
+    plans = {one["plan"]: one for one in document["candidates"]}
+    assert {"Q5_M.BF16", "mine", "fp8_balanced", "INT8.BF16"} <= set(plans)
+    assert "nvfp4_blackwell" not in plans
+    assert plans["mine"]["formats"] == "down_proj INT8.BF16"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", "give a shape, -M -N -K, or a whole model, --model NAME"),
+        ("-M 1 -N 4", "Missing option '-K'"),
+        ("-M 1 -N 4 -K 4 --model llama-3-8b", "give either --model or -M -N -K"),
+        ("--model llama-3-8b --model-parameters 8e9", "--model-parameters about one shape"),
+        ("-M 1 -N 4 -K 4 --losses x.json", "--losses is about a whole model"),
+        ("-M 1 -N 4 -K 4 --layers", "--layers is about a whole model"),
+        ("--model nobody", "unknown model 'nobody'"),
+        ("--model llama-3-8b --phase both", "--phase must be decode or prefill"),
+        ("--model llama-3-8b --batch 1,8", "--batch must be a whole number"),
+        ("--model llama-3-8b --context 9000", "max_position_embeddings 8,192"),
+        ("--model llama-3-8b --max-latency-ms soon", "--max-latency-ms must be a positive number of milliseconds"),
+        ("--model llama-3-8b --max-quality-loss -1", "--max-quality-loss must be a percentage from 0"),
+        ("--model llama-3-8b --memory-headroom 1", "--memory-headroom must be a share from 0 to below 1"),
+        ("--model llama-3-8b --memory-limit-gb 0", "--memory-limit-gb must be a positive number"),
+        ("--model llama-3-8b --losses absent.json", "losses file absent.json does not exist"),
+        ("--model llama-3-8b --layers", "no search without --losses"),
+        ("--model llama-3-8b --traffic decode --phase decode", "--phase says what --traffic says"),
+        ("--model llama-3-8b --traffic chat:batch=1", "neither PHASE:FIELD=VALUE"),
+        ("--model llama-3-8b --formats FP8,,INT8", "--formats has an empty entry"),
+        ("--model llama-3-8b --strategy nobodys", "unknown strategy 'nobodys'"),
+        ("--model llama-3-8b --strategy fp8_balanced --strategy fp8-balanced", "two strategies are called 'fp8_balanced'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_exit_code_2(arguments: str, words: str) -> None:
+    result = run(*arguments.split(), "--hw", "b10")
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+
+
+def test_a_longer_context_than_declared_can_be_allowed(model) -> None:
+    document, _ = ask(model, "--context", "8192", "--max-context", "8192")
+    assert document["traffic"][0]["context_count"] == 8192
