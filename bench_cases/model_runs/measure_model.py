@@ -170,7 +170,9 @@ def _target(chip: Device) -> Target | None:
 
 
 def _shape_reason(case: ModelCase) -> str | None:
-    """Return why this model has no such pass, from its shape alone."""
+    """Return why this model has no such pass, from its shape and the mode alone."""
+    if case.mode == "graph":
+        return "a cache that grows cannot be captured in a CUDA graph: model cases run without --roofline-mode graph"
     if case.model.shape is None:
         return None
     try:

@@ -52,6 +52,8 @@ class ModelCase:
     plan_name: str = ""
     is_compiled: bool = False
     """Whether the step runs through torch.compile."""
+    mode: str = "eager"
+    """One of `roofline_model.case.MODES`."""
 
     @property
     def is_plain(self) -> bool:
@@ -95,7 +97,7 @@ class ModelCase:
         weight, activation = self.formats
         work = self.workload
         sizes = (("B", work.batch_count), ("Sq", work.new_count), ("Skv", work.context_count))
-        return Case(self.op, sizes, (("a", activation), ("b", weight), ("kv", self.kv)), self.kernel, "warm", "eager")
+        return Case(self.op, sizes, (("a", activation), ("b", weight), ("kv", self.kv)), self.kernel, "warm", self.mode)
 
     @property
     def id(self) -> str:
@@ -137,6 +139,7 @@ def model_cases(
     model: ModelReference, device: Device, shapes: str, *, formats: Sequence[str] | None = None,
     batches: Sequence[int] | None = None, contexts: Sequence[int] | None = None, kv_formats: Sequence[str] = (),
     plan_paths: Sequence[Path] = (), method: str | None = None, is_compiled: bool = False,
+    modes: Sequence[str] = ("eager",),
 ) -> list[ModelCase]:  # fmt: skip
     """Return the cases of one model, its own format first.
 
@@ -171,7 +174,9 @@ def model_cases(
         _check_kv(kv)
         found += [ModelCase(model, wide, "decode", batch, context, kv) for batch, context in sizes]
     return [
-        replace(one, method=ROUND_TO_NEAREST if one.is_plain else one.method, is_compiled=is_compiled) for one in found
+        replace(one, method=ROUND_TO_NEAREST if one.is_plain else one.method, is_compiled=is_compiled, mode=mode)
+        for one in found
+        for mode in modes
     ]
 
 

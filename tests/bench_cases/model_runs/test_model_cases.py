@@ -163,6 +163,12 @@ def test_compiled_cases_are_cases_of_their_own(seeded):
     assert all(kernel.name != "dequantize_weights" for kernel in work.executed_kernels())
 
 
+def test_modes_are_cases_of_their_own_and_none_is_a_graph(seeded):
+    found = model_cases(seeded, "cuda", "quick", modes=("eager", "sustained"))
+    assert {one.case.mode for one in found} == {"eager", "sustained"}
+    assert len({one.id for one in found}) == len(found)
+
+
 def test_what_cannot_be_predicted_is_a_reference_with_a_reason(tmp_path):
     folder = tmp_path / "odd"
     folder.mkdir()
