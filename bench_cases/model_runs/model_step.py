@@ -107,6 +107,11 @@ def vocabulary_size(model: Any) -> int:
     return int(weight.shape[0])
 
 
+def predicts_tokens(model: Any) -> bool:
+    """Whether a model has a head over its vocabulary; encoders have hidden states alone."""
+    return hasattr(model, "get_output_embeddings") and model.get_output_embeddings() is not None
+
+
 def _call(model: Any, ids: Tensor, cache: Any) -> Tensor:
     """Run the model; return the last token's logits, or of a model without logits its last hidden states."""
     wish: dict[str, Any] = {}
@@ -132,9 +137,8 @@ def _whole(model: Any, ids: Tensor, kv: str) -> Tensor:
 
 
 def _cache(model: Any, kv: str) -> Any:
-    # Encoders take `past_key_values` as well, for a decoder half that was never loaded; only a model that predicts tokens keeps one.
-    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    return make_kv_cache(model, kv) if head is not None and "past_key_values" in _parameters_of(model) else None
+    # Encoders take `past_key_values` as well, for a decoder half that was never loaded.
+    return make_kv_cache(model, kv) if predicts_tokens(model) and "past_key_values" in _parameters_of(model) else None
 
 
 def _filled_bytes(model: Any, ids: Tensor, kv: str) -> int:

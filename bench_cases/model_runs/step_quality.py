@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench_cases.model_runs.model_step import predicts_tokens
 from bench_cases.models import LoadedModel
+from bench_cases.quality.embedding_quality import compare_embeddings
 from bench_cases.quality.estimates import Estimate
 from bench_cases.quality.model_quality import compare_models
 from bench_cases.quality.python_help import tiny_text
@@ -20,6 +22,11 @@ WINDOWS_COUNT = {"cpu": 8, "cuda": 64}
 LARGE_PARAMETERS_COUNT = 1_500_000_000
 LARGE_WINDOWS_COUNT = {"cpu": 2, "cuda": 32}
 """The same for larger models: a CPU needs a minute for a thousand tokens of 7 B."""
+
+
+SENTENCE_ELEMS = 32
+SENTENCES_COUNT = 64
+"""Of an encoder: its embeddings are of short texts, and their order of likeness needs many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +47,24 @@ def quality_text(loaded: LoadedModel, vocabulary: int, device: str, text_path: P
     """
     kind = "cuda" if device.startswith("cuda") else "cpu"
     large = loaded.parameters_count > LARGE_PARAMETERS_COUNT
-    count = (LARGE_WINDOWS_COUNT if large else WINDOWS_COUNT)[kind]
+    count, width = (LARGE_WINDOWS_COUNT if large else WINDOWS_COUNT)[kind], WINDOW_ELEMS
+    if not predicts_tokens(loaded.model):
+        count, width = SENTENCES_COUNT, SENTENCE_ELEMS
     if loaded.tokenizer is None:
         if text_path is not None:
             raise UnsupportedError(
                 f"--roofline-text: {loaded.name} has no tokenizer, no text can be read with it; leave the option out"
             )
-        windows = synthetic_windows(vocabulary, windows_count=count, window_elems=64)
-        calibration = synthetic_windows(vocabulary, windows_count=count, window_elems=64, seed=1)
+        windows = synthetic_windows(vocabulary, windows_count=count, window_elems=width // 2)
+        calibration = synthetic_windows(vocabulary, windows_count=count, window_elems=width // 2, seed=1)
         return QualityText(windows, calibration, "random tokens", is_language=False)
     if text_path is not None:
-        every = text_windows(read_text(text_path), loaded.tokenizer, window_elems=WINDOW_ELEMS)
+        every = text_windows(read_text(text_path), loaded.tokenizer, window_elems=width)
         measured, learned = _every_other(every, 0), _every_other(every, 1)
         return QualityText(measured.thinned(count), learned.thinned(count), text_path.name, is_language=True)
     text = tiny_text()
-    measured = text_windows(text.held_out, loaded.tokenizer, window_elems=WINDOW_ELEMS)
-    learned = text_windows(text.training, loaded.tokenizer, window_elems=WINDOW_ELEMS)
+    measured = text_windows(text.held_out, loaded.tokenizer, window_elems=width)
+    learned = text_windows(text.training, loaded.tokenizer, window_elems=width)
     return QualityText(measured.thinned(count), learned.thinned(count), text.source, is_language=True)
 
 
@@ -63,6 +72,8 @@ def measured_quality(
     reference: LoadedModel, quantized: LoadedModel, text: QualityText, make_cache: Callable[[], Any] | None = None
 ) -> dict[str, Any]:
     """Return the figures of a quantised model, or of a narrow cache on the original: see docs/torchao.md for the keys."""
+    if not predicts_tokens(reference.model):
+        return _encoder_quality(reference, quantized, text)
     found = compare_models(reference.model, quantized.model, text.windows, quantized_cache=make_cache)
     return {
         "source": "measured",
@@ -73,6 +84,20 @@ def measured_quality(
         "top1_agreement_ratio": _plain(found.top1_agreement),
         "perplexity_ratio": _plain(found.perplexity_ratio),
         "reference_perplexity": _plain(found.reference_perplexity),
+    }
+
+
+def _encoder_quality(reference: LoadedModel, quantized: LoadedModel, text: QualityText) -> dict[str, Any]:
+    found = compare_embeddings(reference.model, quantized.model, text.windows)
+    return {
+        "source": "measured",
+        "text": text.source,
+        "is_language": text.is_language,
+        "tokens_count": found.tokens_count,
+        "sentences_count": found.sentences_count,
+        "embedding_cosine_ratio": _plain(found.cosine),
+        "rank_agreement_ratio": _plain(found.rank_agreement),
+        "nearest_kept_ratio": _plain(found.nearest_kept),
     }
 
 

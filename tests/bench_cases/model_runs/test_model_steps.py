@@ -76,12 +76,25 @@ def test_a_window_that_slides_is_taken_back_too(ids):
     assert step.check(first) < 1e-3
 
 
-def test_an_encoder_has_a_prefill_and_no_decode_step(ids):
+@pytest.fixture(scope="module")
+def bert():
     config = transformers.BertConfig(
         hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=512
     )
     torch.manual_seed(0)
-    bert = transformers.BertModel(config).eval()
+    return transformers.BertModel(config).eval()
+
+
+def test_an_encoder_is_compared_by_its_embeddings(bert):
+    loaded = LoadedModel("bert", "folder", bert, None, 1)
+    text = quality_text(loaded, 512, "cpu", None)
+    found = measured_quality(loaded, loaded, text)
+    assert found["embedding_cosine_ratio"]["value"] == pytest.approx(1)
+    assert found["rank_agreement_ratio"]["value"] == pytest.approx(1)
+    assert (found["sentences_count"], "kl_nats_per_token" in found) == (64, False)
+
+
+def test_an_encoder_has_a_prefill_and_no_decode_step(bert, ids):
     step = make_step(bert, ids, Workload.of("prefill", 2, CONTEXT), "FP32")
     assert step.fn().shape == (2, 32)
     assert step.check(step.fn()) < 1e-5
