@@ -131,15 +131,15 @@ def predict_model_command(
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
     from roofline_cli.chips import find_chip
+    from roofline_cli.model_argument import find_model_shape
     from roofline_cli.predict_strategy import strategy_plans
     from roofline_model.decoder.format_plan import AS_PUBLISHED
     from roofline_model.decoder.llm import predict_model
-    from roofline_model.decoder.model_registry import get_model
     from roofline_model.errors import InvalidValueError
 
     register_formats(formats_file)
     _check_one_chip(hw)
-    chip, shape = find_chip(hw), get_model(model)
+    chip, shape = find_chip(hw), find_model_shape(model)
     if phase not in ("decode", "prefill"):
         raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
     parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)

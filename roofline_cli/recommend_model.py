@@ -116,12 +116,12 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> N
 
 def answer(question: ModelQuestion, chip: Device) -> ModelRecommendation:
     """Return the recommendation for what was typed; raises a `RooflineError` that names the option."""
-    from roofline_model.decoder.model_registry import get_model
+    from roofline_cli.model_argument import find_model_shape
     from roofline_model.model_recommendation import recommend_model
     from roofline_model.pareto.losses_file import read_losses
 
     own = register_formats(question.formats_file)
-    shape = get_model(question.model)
+    shape = find_model_shape(question.model)
     if question.max_context is not None:
         shape = replace(shape, max_context_size=parse_size("--max-context", question.max_context))
     loss, headroom = question.max_quality_loss, question.memory_headroom
