@@ -56,20 +56,32 @@ class HeldModels:
             self._reference = key, HeldModel(loaded, None)
         return self._reference[1]
 
-    def of(self, case: ModelCase, device: str, calibration: TextWindows | None) -> HeldModel:
+    @property
+    def held_bytes(self) -> int:
+        """What all models of this process occupy."""
+        found = [held[1].held_bytes for held in (self._reference, self._quantized) if held is not None]
+        return sum(found)
+
+    def of(
+        self, case: ModelCase, device: str, calibration: TextWindows | None, *, has_original: bool = True
+    ) -> HeldModel:
         """Return the model of a case, quantised as it says; the one before is given back first.
 
-        `calibration`: windows that an activation-aware method looks at. Raises `UnsupportedError` with torchao's reason when
+        `calibration`: windows that an activation-aware method looks at. `has_original`: keep the 16-bit model beside it; False
+        where there is no room for both. Raises `UnsupportedError` with torchao's reason when
         no layer became what the case measures: such a time would stand under a wrong name.
         """
-        reference = self.reference(case.model, device)
         if case.is_plain or case.is_saved:
-            return reference
+            return self.reference(case.model, device)
+        if has_original:
+            self.reference(case.model, device)
+        else:
+            self._reference = None
         key = case.model.text, device, case.precision, case.method, case.plan
         if self._quantized is None or self._quantized[0] != key:
             self._quantized = None
             gc.collect()
-            self._quantized = key, _quantized_copy(case, reference.loaded, device, calibration)
+            self._quantized = key, _quantized_copy(case, device, calibration)
         return self._quantized[1]
 
     def clear(self) -> None:
@@ -81,7 +93,7 @@ class HeldModels:
 MODELS = HeldModels()
 
 
-def _quantized_copy(case: ModelCase, reference: LoadedModel, device: str, calibration: TextWindows | None) -> HeldModel:
+def _quantized_copy(case: ModelCase, device: str, calibration: TextWindows | None) -> HeldModel:
     loaded = load_model(case.model.text, dtype=_DTYPES.get(case.model.wide, torch.bfloat16), device=device)
     batches = None if calibration is None or case.method != "AWQ" else list(calibration.ids.split(1))
     if case.plan:
@@ -94,7 +106,7 @@ def _quantized_copy(case: ModelCase, reference: LoadedModel, device: str, calibr
         )
     if not result:
         reasons = sorted({layer.reason for layer in result.layers if layer.reason})
-        raise UnsupportedError(f"no layer of {reference.name} became {case.precision}: {'; '.join(reasons)[:300]}")
+        raise UnsupportedError(f"no layer of {case.model.name} became {case.precision}: {'; '.join(reasons)[:300]}")
     wrong = [layer for layer in result.quantized if layer.reason]
     if wrong and not case.plan and len(wrong) == len(result.quantized):
         raise UnsupportedError(f"every layer fell back from {case.precision} to {wrong[0].became}: {wrong[0].reason}")

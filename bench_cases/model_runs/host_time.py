@@ -24,6 +24,7 @@ from bench_cases.model_runs.model_reference import ModelReference
 from bench_cases.model_runs.model_step import make_step, step_ids
 from bench_cases.quantization.apply import apply_plan, apply_quantization
 from roofline_model.decoder.decoder_step import Workload
+from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.hf_config import shape_from_config
 from roofline_model.decoder.model_pass import HostTime, ModelPass
 from roofline_model.errors import RooflineError
@@ -127,8 +128,19 @@ def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device, devi
     elif not case.is_plain:
         apply_quantization(twin, case.precision)
     step = make_step(twin, step_ids(case.batch_count, TWIN_TOKENS, _NARROW["vocab_size"], device), workload, case.kv)
-    own = ModelPass(shape, workload, work.plan, work.paths).expected(chip) if chip.kind == "cpu" else None
+    plan = _within(work.plan, layers)
+    own = ModelPass(shape, workload, plan, work.paths).expected(chip) if chip.kind == "cpu" else None
     return _Ready(layers, step.fn, 0.0 if own is None else own.time_s)
+
+
+def _within(plan: FormatPlan, layers: int) -> FormatPlan:
+    """Return a plan without what it says of layers that a twin does not have."""
+    kept = [one for one in plan.exceptions if one.first_layer_index is None or one.first_layer_index < layers]
+    cut = (
+        one if one.last_layer_index is None else replace(one, last_layer_index=min(one.last_layer_index, layers - 1))
+        for one in kept
+    )
+    return replace(plan, exceptions=tuple(cut))
 
 
 def _timed(twins: Sequence[_Ready], device: str) -> list[_Timed]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 HEADROOM_RATIO = 0.9
 """Share of the free memory that the models of a case may take."""
+QUANTIZING_RATIO = 1.6
+"""Bytes at the peak of quantising over the 16-bit bytes: weights of 16 bits and of 8 with their scales, and one layer's work."""
 
 
 def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = None) -> None:
@@ -56,22 +58,27 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     from bench_cases.quantization.target import read_target
 
     device = roofline.torch_device
-    _check_memory(roofline, case)
-    reference = MODELS.reference(case.model, device)
-    model = reference.loaded.model
+    has_original = _has_room_for_both(case, roofline.free_bytes, MODELS.held_bytes)
+    calibration = None
+    if case.method == "AWQ" and not case.is_plain:
+        reference = MODELS.reference(case.model, device).loaded
+        calibration = quality_text(reference, vocabulary_size(reference.model), device, text_path).calibration
+    held = MODELS.of(case, device, calibration, has_original=has_original)
+    model = held.loaded.model
     vocabulary = vocabulary_size(model)
-    text = quality_text(reference.loaded, vocabulary, device, text_path)
-    held = MODELS.of(case, device, text.calibration)
+    text = quality_text(held.loaded, vocabulary, device, text_path)
     ids = step_ids(case.batch_count, case.context_count, vocabulary, device)
-    step = make_step(held.loaded.model, ids, case.workload, case.kv)
-    roofline.keep(_model_facts(case, reference, held, step), quality=_quality(case, reference, held, text))
+    step = make_step(model, ids, case.workload, case.kv)
+    original = MODELS.reference(case.model, device) if has_original else None
+    roofline.keep(_model_facts(case, held), quality=_quality(case, original, held, text))
     known = loaded_reference(case.model, model)
     work = _executed_work(replace(case, model=known), held, read_target(device))
     if work is not None:
         # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
-        host = None if case.is_compiled else host_time(model, case, work, roofline.hardware, device)
+        like = model if original is None else original.loaded.model
+        host = None if case.is_compiled else host_time(like, case, work, roofline.hardware, device)
         roofline.refine(replace(work, host=host))
-    with compiled(held.loaded.model) if case.is_compiled else nullcontext():
+    with compiled(model) if case.is_compiled else nullcontext():
         roofline.keep(memory=memory_facts(held, step, measure_memory(step.fn, device), is_saved=case.is_saved))
         roofline.measure(step.fn, check=step.check, tolerance=step.tolerance)
 
@@ -103,15 +110,15 @@ def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: boo
     }  # fmt: skip
 
 
-def _model_facts(case: ModelCase, reference: HeldModel, held: HeldModel, step: ModelStep) -> dict[str, Any]:
+def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": case.model.name,
         "precision": case.precision,
         "phase": case.phase,
         "method": _method(case),
-        "source": reference.loaded.source,
+        "source": held.loaded.source,
         "is_compiled": case.is_compiled,
-        "parameters_count": reference.loaded.parameters_count,
+        "parameters_count": held.loaded.parameters_count,
     }
     if held.result is not None:
         became = Counter(layer.became for layer in held.result.layers)
@@ -126,20 +133,22 @@ def _model_facts(case: ModelCase, reference: HeldModel, held: HeldModel, step: M
     return {"model": facts}
 
 
-def _quality(case: ModelCase, reference: HeldModel, held: HeldModel, text: QualityText) -> dict[str, Any]:
+def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
     """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
     from bench_cases.model_runs.step_quality import measured_quality, quality_or_reason
     from bench_cases.quantization.kv_cache import make_kv_cache
 
+    if case.is_saved:
+        return {"source": "none", "reason": "the model came quantised from its folder: its 16-bit original is not here"}
+    if held.result is None and case.kv == case.model.wide:
+        return {"source": "reference"}
+    if reference is None:
+        return {"source": "none", "reason": "there is no room for the 16-bit original beside its quantised copy"}
     if case.kv != case.model.wide:
         model = reference.loaded.model
         return quality_or_reason(
             lambda: measured_quality(reference.loaded, reference.loaded, text, lambda: make_kv_cache(model, case.kv))
         )
-    if case.is_saved:
-        return {"source": "none", "reason": "the model came quantised from its folder: its 16-bit original is not here"}
-    if held.result is None:
-        return {"source": "reference"}
     if held.quality is None:
         held.quality = quality_or_reason(lambda: measured_quality(reference.loaded, held.loaded, text))
     return held.quality
@@ -182,18 +191,25 @@ def _shape_reason(case: ModelCase) -> str | None:
     return None
 
 
-def _check_memory(roofline: Any, case: ModelCase) -> None:
-    """Raise `UnsupportedError` where the original and its quantised copy do not fit beside each other."""
-    shape, free = case.model.shape, roofline.free_bytes
+def _has_room_for_both(case: ModelCase, free: float | None, held: float) -> bool:
+    """Return whether the 16-bit model fits beside its quantised copy; `held` bytes of models will be given back or used again.
+
+    Raises `UnsupportedError` where not even the model alone can be quantised: until the hand-over, its 16-bit weights and
+    the quantised ones exist side by side.
+    """
+    shape = case.model.shape
     if shape is None or free is None:
-        return
+        return True
     size = parameter_counts(shape).total_count * get_format(case.model.wide).traffic_bytes_per_element
-    # The copy is made from 16-bit weights, which are given back layer by layer when it is done.
-    needed = size if case.is_plain else 2.6 * size
-    if needed > HEADROOM_RATIO * free:
+    room = HEADROOM_RATIO * free + held
+    is_loaded_only = case.is_plain or case.is_saved
+    needed = size if is_loaded_only else QUANTIZING_RATIO * size
+    if needed > room:
         raise UnsupportedError(
-            f"{case.model.name} needs about {needed / 1e9:.3g} GB here (original and quantised copy), {free / 1e9:.3g} GB are free; take a smaller model"
+            f"{case.model.name} needs about {needed / 1e9:.3g} GB to be {'loaded' if is_loaded_only else 'quantised'} here, "
+            f"{room / 1e9:.3g} GB are there for it; take a smaller model"
         )
+    return is_loaded_only or needed + size <= room
 
 
 def _method(case: ModelCase) -> str:
