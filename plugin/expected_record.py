@@ -21,7 +21,7 @@ def expected_record(
         time_s=expected.time_s,
         memory_time_s=memory_s,
         compute_time_s=compute_s,
-        bound="compute" if (compute_s or 0.0) > (memory_s or 0.0) else "memory",
+        bound=_bound(memory_s, compute_s, ideal),
         flops=ideal.flops,
         read_bytes=ideal.read_bytes,
         write_bytes=ideal.write_bytes,
@@ -37,3 +37,10 @@ def expected_record(
         terms_s=terms,
         error_ratio=error_ratio(expected.time_s, measured_s),
     )
+
+
+def _bound(memory_s: float | None, compute_s: float | None, ideal: Prediction) -> str:
+    """Return the longer side; of a whole model's pass, whose kernels are bound by one side each, that of the ideal time."""
+    if memory_s is None and compute_s is None:
+        return ideal.bound
+    return "compute" if (compute_s or 0.0) > (memory_s or 0.0) else "memory"

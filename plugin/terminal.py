@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from plugin.terminal_models import model_lines
 from plugin.terminal_notes import Line, flag_lines, wrapped
+from results.case_names import is_model_case, op_title
 from results.flags import DOUBTFUL_FLAGS
 from results.records import PredictionRecord, Record
 from results.replication import TotalInterval, total_intervals, width_text
@@ -123,14 +125,16 @@ def summary_lines(
     totals = total_intervals(records, floors or {})
     verdicts = {verdict.key: verdict for verdict in shape_verdicts(records, totals)}
     blocks = {key: rows for key, members in groups(records).items() if (rows := _case_rows(members, totals))}
+    kernels = {key: rows for key, rows in blocks.items() if not is_model_case(rows[0].case)}
     # Every block has the same columns: those that fit in the widest of them.
-    left_out = frozenset(name for rows in blocks.values() for name in _too_wide(rows, width - 2))
+    left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - 2))
     lines: list[Line] = []
-    for key, rows in blocks.items():
+    for key, rows in kernels.items():
         lines += _block(key, rows, width, left_out)
         if key in verdicts:
             lines += wrapped(f"  → {verdicts[key].sentence}", "bold", width, indent="    ")
         lines.append(Line(""))
+    lines += model_lines(records, totals, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
     lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
     if failed_reasons:
@@ -360,7 +364,7 @@ def _reasons(records: Sequence[Record], width: int) -> list[Line]:
     for record in records:
         if record.status != "measured":
             found = cases.setdefault((record.status, record.reason), {})
-            found.setdefault(record.case.case_key, f"{record.case.op} {record.case.id}")
+            found.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
     lines = []
     for (status, reason), found in cases.items():
         what = next(iter(found.values())) if len(found) == 1 else f"{len(found)} cases"

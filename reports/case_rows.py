@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from reports.display_text import shown
+from results.case_names import case_title, is_model_case, op_title
 from results.records import Record
 from roofline_model.roofline import error_ratio
 
@@ -67,6 +68,26 @@ class CaseRow:
     def label(self) -> str:
         """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
         return f"{self.precision} ({self.kernel})"
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a pass of a whole model."""
+        return is_model_case(self.record.case)
+
+    @property
+    def op_title(self) -> str:
+        """The operator in words: `gemv`, `seeded-llama-156m decode`."""
+        return shown(op_title(self.record.case), 80)
+
+    @property
+    def title(self) -> str:
+        """Operator and sizes in words: `gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`."""
+        return shown(case_title(self.record.case.op, self.record.case.shape), 140)
+
+    @property
+    def name(self) -> str:
+        """What a table calls the case: its id; of a whole model its title and precision."""
+        return f"{self.title}: {self.label}" if self.is_model else self.case_id
 
     @property
     def is_forced(self) -> bool:

@@ -17,6 +17,7 @@ class ErrorSummary:
     """Errors of the ideal prediction over one operator × precision × cache state × mode (ratios of the measured time)."""
 
     op: str
+    """In words: a whole model by its name and phase."""
     precision: str
     cache: str
     mode: str
@@ -51,7 +52,7 @@ def error_summaries(rows: Iterable[CaseRow]) -> tuple[ErrorSummary, ...]:
     """
     groups: dict[tuple[str, str, str, str], list[CaseRow]] = {}
     for row in comparable_rows(rows):
-        groups.setdefault((row.op, row.precision, row.cache, row.mode), []).append(row)
+        groups.setdefault((row.op_title, row.precision, row.cache, row.mode), []).append(row)
     return tuple(summary for key, members in groups.items() if (summary := _summary(*key, members)) is not None)
 
 
@@ -84,13 +85,13 @@ def reason_counts(rows: Iterable[CaseRow]) -> tuple[ReasonCount, ...]:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.status in ("failed", "skipped"):
-            groups.setdefault((row.status, row.reason or "no reason was stored"), []).append(row.case_id)
+            groups.setdefault((row.status, row.reason or "no reason was stored"), []).append(row.name)
     found = [ReasonCount(status, reason, tuple(ids)) for (status, reason), ids in groups.items()]
     return tuple(sorted(found, key=lambda one: (one.status != "failed", -len(one.case_ids), one.reason)))
 
 
 def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]) -> ErrorSummary | None:
-    errors = [(row.error_ratio, row.case_id) for row in rows if row.error_ratio is not None]
+    errors = [(row.error_ratio, row.name) for row in rows if row.error_ratio is not None]
     shares = [row.roof_share_ratio for row in rows if row.roof_share_ratio is not None]
     if not errors or not shares:
         return None

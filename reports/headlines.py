@@ -28,8 +28,9 @@ def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
     judged = {op: _judged(families[op]) for op in ordered}
     alone = [op for op in ordered if op not in _FAMILIES and not any(one.is_contest for one in judged[op])]
     alone = alone if len(alone) > 1 else []
+    titles = {op: families[op][0].op_title for op in alone}
     said = [f"{_sentence(op, results)}." for op, results in judged.items() if op not in alone]
-    return said + ([f"{_listed(alone)}: one kernel each, nothing to compare it with."] if alone else [])
+    return said + ([f"{_listed(list(titles.values()))}: one kernel each, nothing to compare it with."] if alone else [])
 
 
 def _listed(names: list[str]) -> str:
@@ -47,7 +48,7 @@ def _judged(results: list[ShapeResult]) -> list[ShapeResult]:
 
 
 def _sentence(op: str, results: list[ShapeResult]) -> str:
-    family = _FAMILIES.get(op, op)
+    family = _FAMILIES.get(op, results[0].op_title)
     if len(results) == 1:  # titles of other operators begin with their name
         return f"{family} at {results[0].verdict}" if op in _FAMILIES else results[0].verdict
     regime = regime_title(results[0].cache, results[0].mode)
@@ -73,11 +74,17 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
 
 
 def _gains(results: list[ShapeResult], base: str) -> str:
-    """`measured 1.2× to 1.9× BF16 (predicted 1.0× to 5.0×)`."""
+    """`measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(predicted …)`."""
     measured = [one.measured_speedup for one in results if one.measured_speedup is not None]
     predicted = [one.predicted_speedup for one in results if one.predicted_speedup is not None]
+    expected = [one.expected_speedup for one in results if one.expected_speedup is not None]
+    has_expected = len(expected) == len(results)  # else the span would be of other shapes than the measured one
     if not measured:
-        return f"predicted {_span(predicted)} {base}, not measured"
+        promised = f"expected {_span(expected)}" if has_expected else f"predicted {_span(predicted)}"
+        ideal = f" (ideal {_span(predicted)})" if has_expected and predicted else ""
+        return f"{promised} {base}{ideal}, not measured"
+    if has_expected and predicted:
+        return f"measured {_span(measured)} {base} (expected {_span(expected)}, ideal {_span(predicted)})"
     return f"measured {_span(measured)} {base}" + (f" (predicted {_span(predicted)})" if predicted else "")
 
 
@@ -87,7 +94,7 @@ def _span(ratios: list[float]) -> str:
 
 
 def _gain(result: ShapeResult) -> float:
-    return result.measured_speedup or result.predicted_speedup or 0.0
+    return result.measured_speedup or result.expected_speedup or result.predicted_speedup or 0.0
 
 
 def _baseline_name(baselines: list[Configuration]) -> str:

@@ -18,6 +18,7 @@ from reports.case_energy import case_energy
 from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
+from reports.model_results import model_sentences, model_title, part_columns
 from reports.plot_style import all_inks
 from reports.regime import regime_title, regime_words
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
@@ -26,12 +27,22 @@ from reports.sample_series import MAX_SERIES, SHAPE_FLAGS
 from reports.small_plots import draw_canaries, draw_samples
 from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.model_text import (
+    EMULATED_MARK,
+    energy_text,
+    kl_text,
+    model_notes,
+    perplexity_text,
+    text_source,
+    tokens_text,
+    top1_text,
+)
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import width_text
 from results.state_records import CanaryReading, NoiseFloor
 from results.verdict import times_faster
 from roofline_model.errors import RooflineError
-from roofline_model.units import format_bandwidth, format_flops, format_percent, format_time
+from roofline_model.units import format_bandwidth, format_bytes, format_flops, format_percent, format_time
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -177,9 +188,23 @@ def _template() -> Template:
         regime=lambda one: regime_words(one.cache, one.mode),
         regime_title=lambda one: regime_title(one.cache, one.mode),
         shown=shown,
+        model_title=model_title,
+        model_sentences=model_sentences,
+        # The page says `emulated` in words where other tables have a mark.
+        model_notes=lambda models: [one.removeprefix(f"{EMULATED_MARK} ") for one in model_notes(models)],
+        part_columns=part_columns,
+        bytes=format_bytes,
+        brief_time=lambda time_s: format_time(time_s, 3),
+        tokens=tokens_text,
+        energy_per_tokens=energy_text,
+        kl=kl_text,
+        top1=top1_text,
+        perplexity=perplexity_text,
+        text_source=text_source,
         unbroken=lambda text: text.replace(" %", "\u00a0%").replace(" µs", "\u00a0µs").replace(" ms", "\u00a0ms"),
         plot_summary=_plot_summary,
     )
+    environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS
     environment.tests["several"] = lambda rows: len(rows) > 1
     return environment.get_template("report.html.j2")
 

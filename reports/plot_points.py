@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_LEGEND_CHARS, _LEGEND_MARK_CHARS = 150, 6
+"""What one line of the legend holds, and what a mark with its gaps takes of it."""
 _RING_RADIUS = 15.0  # pixels from the best point where its arrow ends
 _CACHE_FILLS: dict[str, Literal["left", "right"]] = {"warm": "left", "flushed": "right"}
 _MODE_GLYPHS = {"graph": "+", "burst": "|", "sustained": "_"}
@@ -113,7 +115,7 @@ def draw_legend(figure: Figure, view: RooflineView) -> None:
     def entry(label: str, marker: str, **style: object) -> Line2D:
         return Line2D([], [], linestyle="none", marker=marker, markersize=7.5, color=ink, label=label, **style)  # type: ignore[arg-type]
 
-    handles: list[Any] = [entry(shown(op, 20), marker) for op, marker in markers.items()]
+    handles: list[Any] = [entry(shown(op, 30), marker) for op, marker in markers.items()]
     first = next(iter(markers.values()), "o")
     filled, hollow = (
         entry("measured", first),
@@ -146,7 +148,8 @@ def draw_legend(figure: Figure, view: RooflineView) -> None:
             else (one[0] if isinstance(one, tuple) else one).get_label()
             for one in handles
         ]  # type: ignore[attr-defined]
-        rows = 1 if len(handles) <= 8 else 2
+        chars = sum(len(str(label)) + _LEGEND_MARK_CHARS for label in labels)
+        rows = 1 if len(handles) <= 8 and chars <= _LEGEND_CHARS else 2
         legend = figure.legend(
             handles,
             labels,

@@ -16,10 +16,11 @@ from reports.case_rows import CaseRow, case_rows
 from reports.display_text import shown
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
+from results.case_names import is_model_case
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import Record
 from results.replication import total_intervals
-from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, times_faster
+from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup, times_faster
 from roofline_model.case import Case
 from roofline_model.errors import RooflineError
 from roofline_model.formats import get_format
@@ -101,9 +102,10 @@ def recommend_from_run(
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`. `hardware` (the chip the run's predictions are for) adds the formats
     that were not run; without it, or for operators that are no products, only what the run stored is ranked. `totals`: the
-    intervals over processes by case key; None: from these records alone.
+    intervals over processes by case key; None: from these records alone. Passes of whole models are no shapes of an operator:
+    `results.model_results` judges them.
     """
-    records = tuple(records)
+    records = tuple(one for one in records if not is_model_case(one.case))
     totals = total_intervals(records) if totals is None else totals
     rows = case_rows(records)
     groups: dict[tuple[str, str, str, str], list[int]] = {}
@@ -194,8 +196,8 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
     expected_s = _expected_s(one)
     source: Source = "measured" if one.is_measured else "predicted" if expected_s is None else "expected"
     time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
-    base_s = None if baseline is None else _expected_s(baseline)
-    likely = base_s / expected_s if base_s and expected_s else predicted
+    promised = expected_speedup(one.contender, baseline.contender if baseline else None)
+    likely = predicted if promised is None else promised
     return RankedRow(
         rank=0,
         label=one.label,
@@ -211,7 +213,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=_memory_saved(one.weight_format),
         quality=shown(candidate.quality) if candidate else "",
-        reason=_reason(one, baseline, predicted, measured, likely if source == "expected" else None),
+        reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & one.contender.flags),
     )
@@ -275,7 +277,9 @@ def _reason(
     if one is baseline:
         words.append("the baseline")
     elif measured is not None and baseline is not None:
-        ideal = f" (ideal {times_faster(predicted)})" if predicted is not None else ""
+        promises = [f"expected {times_faster(likely)}"] if likely is not None else []
+        promises += [f"ideal {times_faster(predicted)}"] if predicted is not None else []
+        ideal = f" ({', '.join(promises)})" if promises else ""
         words.append(f"measured {times_faster(measured)} {baseline.precision}{ideal}")
     elif one.is_measured:
         words.append("measured; no measured 16-bit or FP32 kernel to compare with")

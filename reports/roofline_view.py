@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from reports.case_rows import CaseRow
 from reports.display_text import shown
@@ -14,6 +14,9 @@ from roofline_model.units import GIGA, TERA, format_time
 
 _TERA_FROM_FLOPS_PER_S = 10 * TERA
 """Roofs from here on are printed in TFLOP/s, slower machines in GFLOP/s: few zeros either way."""
+
+
+_ANNOTATION_CHARS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ def roofline_view(
 def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
     bandwidth, _ = _memory(rows, device)
     found: dict[tuple[str, float, float], Roof] = {}
-    for row in rows:
+    for row in (*(one for one in rows if not one.is_model), *_one_per_format(rows, device)):
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
         own = row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
         if own and row.peak_flops_per_s:
@@ -146,6 +149,21 @@ def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]
                 key, Roof(row.precision, row.compute_format, row.path, own, row.peak_flops_per_s, row.provenance)
             )
     return tuple(sorted(found.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
+
+
+def _one_per_format(rows: tuple[CaseRow, ...], device: Device | None) -> Iterator[CaseRow]:
+    """Yield one row per pair of formats of the whole models, with the peak of the path that most of its work takes.
+
+    A pass mixes formats (attention stays in 16 bits), so that its own peak is a mean that changes with its sizes: no roof.
+    """
+    pairs: dict[tuple[str, str], list[CaseRow]] = {}
+    for row in rows:
+        if row.is_model and row.peak_flops_per_s:
+            pairs.setdefault((row.weight_format, row.activation_format), []).append(row)
+    for members in pairs.values():
+        path = None if device is None else device.paths.get(members[0].compute_format)
+        mixed = max(row.peak_flops_per_s or 0.0 for row in members)
+        yield replace(members[0], peak_flops_per_s=mixed if path is None else path.dense.value)
 
 
 def _memory(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[float | None, str]:
@@ -175,7 +193,7 @@ def _point(row: CaseRow, best_keys: set[str]) -> Point | None:
         return None
     return Point(
         case_id=row.case_id,
-        op=row.op,
+        op=row.op_title,
         precision=row.precision,
         cache=row.cache,
         mode=row.mode,
@@ -200,10 +218,14 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     if own_s != time_s:  # of an even number of processes none has the pooled time itself
         rate *= own_s / time_s
     evidence = "measured" if best.is_measured else "predicted"
-    speedup = result.measured_speedup if best.is_measured else result.predicted_speedup
+    is_expected = not best.is_measured and result.expected_speedup is not None
+    if is_expected and best.contender.expected_s is not None:
+        evidence, time_s = "expected", best.contender.expected_s
+    likely = result.expected_speedup if is_expected else result.predicted_speedup
+    speedup = result.measured_speedup if best.is_measured else likely
     lines = [
         f"{'Best' if result.is_contest else 'Only configuration'}: {best.label}",
-        f"{result.title}: {format_time(time_s, 3)} {evidence}",
+        *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
     if not result.is_contest:
         pass
@@ -214,6 +236,12 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     elif speedup is not None and result.baseline is not None:
         lines.append(f"{times_faster(speedup)} {result.baseline.precision}, {evidence}")
     return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
+
+
+def _place_lines(title: str, time: str) -> tuple[str, ...]:
+    """Return the title and the time, in two lines where one would be too wide for its place on the plot."""
+    line = f"{title}: {time}"
+    return (line,) if len(line) <= _ANNOTATION_CHARS else (title, time)
 
 
 def _missing(rows: tuple[CaseRow, ...], roofs: tuple[Roof, ...], points: tuple[Point, ...]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def _series(row: CaseRow, case: CaseSummary) -> SampleSeries | None:
     if not flags:
         return None
     return SampleSeries(
-        row.case_id,
+        row.name,
         f"process {row.process}" if case.process_count > 1 else "",
         flags,
         measurement.samples_s,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from reports.case_rows import CaseRow
 from reports.display_text import shown
 from reports.regime import regime_rank
+from results.case_names import pass_name
 from results.replication import total_intervals
 from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
@@ -95,6 +96,21 @@ class ShapeResult:
     def op(self) -> str:
         """The operator of the shape."""
         return shown(self.judged.op, 60)
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a pass of a whole model."""
+        return pass_name(self.judged.op, self.judged.key[1]) is not None
+
+    @property
+    def op_title(self) -> str:
+        """The operator in words: `gemv`, `seeded-llama-156m decode`."""
+        return self.ranked[0].rows[0].op_title if self.ranked else self.op
+
+    @property
+    def expected_speedup(self) -> float | None:
+        """Of `best` over `baseline`, expected over expected."""
+        return self.judged.expected_speedup
 
     @property
     def cache(self) -> str:
@@ -205,9 +221,11 @@ def _find(ranked: Iterable[Configuration], contender: Contender | None) -> Confi
 
 
 def _title(key: GroupKey, shape_label: str) -> str:
-    op, _, cache, mode = key
+    op, shape, cache, mode = key
+    model = pass_name(op, shape)
     words = [] if op in ("gemv", "gemm") else [shown(op, 60)]
-    words.append(shape_label)
-    words += [] if cache in ("cold", "none") else [cache]
+    words = [*words, shape_label] if model is None else [shown(model.title, 140)]
+    # Passes of a model follow each other on the same weights: warm is the only state they have.
+    words += [] if cache in ("cold", "none") or (model is not None and cache == "warm") else [cache]
     words += [] if mode == "eager" else [shown(mode, 30)]
     return " ".join(words)

@@ -31,6 +31,7 @@ from reports.run_warnings import missing, run_warnings
 from reports.sample_series import SampleSeries, flagged_series
 from reports.shape_results import ShapeResult, shape_results
 from results.flags import FLAGS, Flag
+from results.model_results import ModelResult, model_results
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import total_intervals
 from results.state_records import CanaryReading, NoiseFloor
@@ -62,6 +63,8 @@ class ChipView:
     cases: tuple[CaseSummary, ...]
     """One per case, its processes pooled."""
     shapes: tuple[ShapeResult, ...]
+    models: tuple[ModelResult, ...]
+    """Whole models: their precisions side by side. Their recommendation is here, not among those per shape."""
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
@@ -230,6 +233,7 @@ def _chip(
         rows=tuple(rows),
         cases=cases,
         shapes=results,
+        models=model_results((row.record for row in rows), totals),
         roofline=roofline,
         errors=error_summaries(pooled),
         overall=overall_error(pooled),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from results.records import Record
 from results.replication import TotalInterval, total_intervals
-from roofline_model.case import Case
-from roofline_model.errors import RooflineError
-from roofline_model.formats import get_format
+from roofline_model.case import Case, is_narrow_format
 from roofline_model.units import format_time
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
@@ -32,6 +30,15 @@ class Contender:
     its processes; of the samples' range where no interval was stored."""
     high_s: float | None
     ideal_s: float | None
+    expected_s: float | None = None
+    """Time of a good kernel on that chip, where a prediction of it was stored."""
+    is_judged_by_expected: bool = False
+    """Whether what was not measured is compared by expected times here: every such contender of the shape has one."""
+
+    @property
+    def predicted_s(self) -> float | None:
+        """The predicted time it is compared by where it was not measured."""
+        return self.expected_s if self.is_judged_by_expected else self.ideal_s
 
     @property
     def case(self) -> Case:
@@ -65,13 +72,11 @@ class Contender:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the weight (or, without one, the first input) is narrower than 16 bits."""
+        """Whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16 bits."""
         formats = dict(self.case.formats)
         weight = formats.get("b") or next(iter(formats.values()), "")
-        try:
-            return bool(weight) and get_format(weight).element_bits < 16
-        except RooflineError:  # a user's format that this process has not loaded
-            return False
+        cache = formats.get("kv", "") if "b" in formats else ""
+        return any(is_narrow_format(one) for one in (weight, cache) if one)
 
     @property
     def is_emulated(self) -> bool:
@@ -87,16 +92,17 @@ class Contender:
 
     @property
     def time_text(self) -> str:
-        """`measured 1.2 ms` or `predicted 441 µs`."""
-        return (
-            f"measured {format_time(self.measured_s)}" if self.is_measured else f"predicted {format_time(self.ideal_s)}"
-        )
+        """`measured 1.2 ms`, `expected 598 µs` or `predicted 441 µs` (the ideal time)."""
+        if self.is_measured:
+            return f"measured {format_time(self.measured_s)}"
+        return f"{'expected' if self.is_judged_by_expected else 'predicted'} {format_time(self.predicted_s)}"
 
 
 def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
-    """Pool the records of each case: measured ones by time, then predicted ones by ideal time, emulated ones last.
+    """Pool the records of each case: measured ones by time, then predicted ones by predicted time, emulated ones last.
 
-    A tie goes to the baseline formats, then to the case that comes first by name.
+    The predicted time is the expected one where every contender that was not measured has one, else the ideal one: the two
+    are never compared with each other. A tie goes to the baseline formats, then to the case that comes first by name.
     """
     records = tuple(records)
     totals = total_intervals(records) if totals is None else totals
@@ -104,13 +110,16 @@ def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple
     for record in records:
         if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
             by_case.setdefault(record.case.case_key, []).append(record)
-    pooled = (_contender(members, totals.get(case_key)) for case_key, members in by_case.items())
+    pooled = [_contender(members, totals.get(case_key)) for case_key, members in by_case.items()]
+    if all(one.expected_s is not None for one in pooled if not one.is_measured):
+        pooled = [one if one.is_measured else replace(one, is_judged_by_expected=True) for one in pooled]
     return tuple(sorted(pooled, key=_rank))
 
 
 def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
     timed = [(time_s, one.measurement) for one in records if (time_s := _median_s(one)) is not None]
     ideals_s = [one.ideal.time_s for one in records if one.ideal is not None]
+    expected_s = [one.expected.time_s for one in records if one.expected is not None]
     # Fewer samples than an interval needs still have a range.
     lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
     highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
@@ -122,6 +131,7 @@ def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
         low_s=min(lows, default=None),
         high_s=max(highs, default=None),
         ideal_s=ideals_s[0] if ideals_s else None,
+        expected_s=expected_s[0] if expected_s else None,
     )
 
 
@@ -132,7 +142,7 @@ def _median_s(record: Record) -> float | None:
 
 
 def _rank(one: Contender) -> tuple[bool, bool, float, bool, str]:
-    by_time = one.measured_s if one.measured_s is not None else one.ideal_s
+    by_time = one.measured_s if one.measured_s is not None else one.predicted_s
     is_wide = one.is_sixteen_bit or one.is_full_precision
     return (
         not one.is_measured,
@@ -144,7 +154,11 @@ def _rank(one: Contender) -> tuple[bool, bool, float, bool, str]:
 
 
 def input_format(case: Case) -> str | None:
-    """Return the format that all inputs share (operands a and b of a product, else all), or None."""
+    """Return the format that all inputs share (operands a and b of a product, a model's cache with them, else all), or None."""
     formats = dict(case.formats)
-    inputs = {formats["a"], formats["b"]} if {"a", "b"} <= formats.keys() else set(formats.values())
+    inputs = (
+        {formats[one] for one in ("a", "b", "kv") if one in formats}
+        if {"a", "b"} <= formats.keys()
+        else set(formats.values())
+    )
     return inputs.pop() if len(inputs) == 1 else None

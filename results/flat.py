@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from results.model_figures import Interval, ModelFigures, model_figures
 from results.records import Measurement, PredictionRecord, Record, RunInfo
 from results.state_records import EnergyReading, KernelAttribution, MachineState
 
@@ -149,6 +150,39 @@ _ATTRIBUTION: dict[str, Callable[[KernelAttribution], Any]] = {
     "gap_s": lambda traced: traced.gap_s,
 }
 
+# Whole models. The cache state has the column `cache`, so that the format of a model's own cache is `kv_format`.
+_MODEL: dict[str, Callable[[ModelFigures], Any]] = {
+    "model": lambda one: one.model_name,
+    "phase": lambda one: one.phase,
+    "model_precision": lambda one: one.precision,
+    "quantization_method": lambda one: one.method or None,
+    "kv_format": lambda one: one.kv_format or None,
+    "batch_count": lambda one: one.batch_count,
+    "context_count": lambda one: one.context_count,
+    "tokens_per_call_count": lambda one: one.tokens_per_call,
+    "tokens_per_s": lambda one: one.tokens_per_s,
+    "energy_j_per_token": lambda one: one.energy_j_per_token,
+    "is_emulated": lambda one: one.is_emulated,
+    "original_bytes": lambda one: one.original_bytes,
+    "held_bytes": lambda one: one.held_bytes,
+    "stated_bytes": lambda one: one.stated_bytes,
+    "cache_bytes": lambda one: one.cache_bytes,
+    "peak_bytes": lambda one: one.peak_bytes,
+    "process_bytes": lambda one: one.process_bytes,
+    "quality_source": lambda one: one.quality_source or None,
+    "quality_reason": lambda one: one.quality_reason or None,
+    "quality_text": lambda one: one.quality_text or None,
+    "quality_is_language": lambda one: one.is_language if one.quality_source == "measured" else None,
+    "quality_tokens_count": lambda one: one.quality_tokens_count,
+}
+_MODEL_INTERVALS: dict[str, Callable[[ModelFigures], Interval | None]] = {
+    "kl_nats_per_token": lambda one: one.kl_nats_per_token,
+    "top1_agreement_ratio": lambda one: one.top1_agreement_ratio,
+    "perplexity_ratio": lambda one: one.perplexity_ratio,
+    "reference_perplexity": lambda one: one.reference_perplexity,
+}
+"""Each is three columns: the figure, and the ends of its 95 % interval with `_low` and `_high`."""
+
 COLUMNS: tuple[str, ...] = (
     *_RUN,
     *_RECORD,
@@ -166,6 +200,8 @@ COLUMNS: tuple[str, ...] = (
     *_STATE,
     *_ENERGY,
     *_ATTRIBUTION,
+    *_MODEL,
+    *(f"{name}{end}" for name in _MODEL_INTERVALS for end in ("", "_low", "_high")),
 )
 """Columns are only ever added at the end; what reads our CSV by position keeps working."""
 
@@ -185,6 +221,7 @@ def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
             **_values(_DERIVED, record),
             **_values(_PROCESS, record),
             **_parts(record.measurement),
+            **_of_model(model_figures(record)),
         }
         yield {name: row[name] for name in COLUMNS}
 
@@ -201,6 +238,16 @@ def _parts(measurement: Measurement | None) -> Row:
         **_values(_ENERGY, None if measurement is None else measurement.energy),
         **_values(_ATTRIBUTION, None if measurement is None else measurement.attribution),
     }
+
+
+def _of_model(figures: ModelFigures | None) -> Row:
+    row = _values(_MODEL, figures)
+    for name, get in _MODEL_INTERVALS.items():
+        found = None if figures is None else get(figures)
+        row |= dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+        if found is not None:
+            row |= {name: found.value, f"{name}_low": found.low_value, f"{name}_high": found.high_value}
+    return row
 
 
 def _reasons(throttled_s: Mapping[str, float] | None) -> str | None:

@@ -58,6 +58,30 @@ class ModelFigures:
     perplexity_ratio: Interval | None
     reference_perplexity: Interval | None
     median_s: float | None
+    energy_j: float | None = None
+    """Of one call; None where no sensor was read."""
+    layer_counts: tuple[tuple[str, int], ...] = ()
+    """What the Linears became → how many of them; empty where nothing was quantised."""
+    kernels: tuple[str, ...] = ()
+    """What a quantised Linear calls, in words."""
+    fallback_reasons: tuple[str, ...] = ()
+    """Why layers did not become what was asked for."""
+    embedding_cosine_ratio: Interval | None = None
+    """Of an encoder: mean cosine between both models' embeddings of a sentence."""
+    rank_agreement_ratio: Interval | None = None
+    """Of an encoder: Spearman's correlation of the sentences' pairwise similarities."""
+    nearest_kept_ratio: Interval | None = None
+    """Of an encoder: share of the sentences whose most similar other one stays the same."""
+
+    @property
+    def energy_j_per_token(self) -> float | None:
+        """Of a generated token in decode, of a prompt token in prefill."""
+        return None if self.energy_j is None else self.energy_j / self.tokens_per_call
+
+    @property
+    def held_ratio(self) -> float | None:
+        """What the model holds over what it held before."""
+        return self.held_bytes / self.original_bytes if self.held_bytes is not None and self.original_bytes else None
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -92,6 +116,12 @@ def model_figures(record: Record) -> ModelFigures | None:
         perplexity_ratio=_interval(quality.get("perplexity_ratio")),
         reference_perplexity=_interval(quality.get("reference_perplexity")),
         median_s=record.measurement.median_s if record.measurement else None,
+        energy_j=record.measurement.energy_j if record.measurement else None,
+        layer_counts=tuple((_text(name), _count(count) or 0) for name, count in _mapping(model.get("layers")).items()),
+        kernels=_texts(model.get("kernels")), fallback_reasons=_texts(model.get("fallbacks")),
+        embedding_cosine_ratio=_interval(quality.get("embedding_cosine_ratio")),
+        rank_agreement_ratio=_interval(quality.get("rank_agreement_ratio")),
+        nearest_kept_ratio=_interval(quality.get("nearest_kept_ratio")),
     )  # fmt: skip
 
 
@@ -101,6 +131,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list | tuple) else ()
 
 
 def _count(value: Any) -> int | None:

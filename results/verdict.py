@@ -1,7 +1,8 @@
 """Which configuration wins a shape, and was the prediction of its speed-up right? Pure arithmetic over records.
 
 The one place that chooses: the terminal summary and the reports read it, so that both say the same. A *contender* is one
-case of a shape with its processes pooled. Speed-ups compare like with like: measured with measured, ideal with ideal.
+case of a shape with its processes pooled. Speed-ups compare like with like: measured with measured,
+expected with expected, ideal with ideal.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from results.records import Record
 from results.replication import total_intervals
 
 __all__ = [
-    "SIXTEEN_BIT_FORMATS", "Contender", "GroupKey", "ShapeVerdict", "Totals", "are_level", "baseline_of", "contenders",
-    "group_key", "groups", "judge", "shape_verdicts", "speedups", "times_faster",
+    "SIXTEEN_BIT_FORMATS", "Contender", "GroupKey", "ShapeVerdict", "Totals", "are_level", "baseline_of", "comparison",
+    "contenders", "expected_speedup", "group_key", "groups", "judge", "level_text", "promise", "shape_verdicts",
+    "speedups", "times_faster",
 ]  # fmt: skip
 
 PREDICTED_TIE_RATIO = 0.005
-"""Ideal times closer than this are one prediction: kernels of one format differ in nothing the model knows."""
+"""Predicted times closer than this are one prediction: kernels of one format differ in nothing the model knows."""
 
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
@@ -47,6 +49,11 @@ class ShapeVerdict:
     measured_speedup: float | None
     lost: tuple[Record, ...]
     """The cases that do not compete: failed, skipped, without any time."""
+
+    @property
+    def expected_speedup(self) -> float | None:
+        """Expected time of the baseline over expected time of `best`; None where one has none."""
+        return expected_speedup(self.best, self.baseline)
 
     @property
     def op(self) -> str:
@@ -145,24 +152,25 @@ class ShapeVerdict:
         if best is baseline and rival is None:
             return f"{self._fastest(best)}; no narrower format was {'measured' if best.is_measured else 'predicted'}"
         if pair is not None and (pair[0] in (best, rival)):
-            return f"{pair[0].label} is level with {pair[1].label}: {_level_text(*pair)}"
+            return f"{pair[0].label} is level with {pair[1].label}: {level_text(*pair)}"
         shared = f"level with {_and_more(self.equals)}" if self.equals else ""
         if best is not baseline or rival is None:
-            return f"{best.label} {_comparison(best, baseline)}" + (f"; {shared}" if shared else "")
+            return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
         if rival.is_emulated and not rival.is_measured:
             said = f"{rival.label} is emulated, and its prediction leaves out what that costs"
         else:
-            said = f"{rival.label} {_comparison(rival, baseline)}"
+            said = f"{rival.label} {comparison(rival, baseline)}"
         return f"{best.label} stays fastest, {best.time_text}{f', {shared}' if shared else ''}; {said}"
 
     def _fastest(self, best: Contender) -> str:
         """Say who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
         if self.equals:
             others = _and_more(self.equals)
-            return f"{best.label} and {others} are level: {_level_text(best, self.equals[0])}"
+            return f"{best.label} and {others} are level: {level_text(best, self.equals[0])}"
         second = self.runner_up
         predicted, measured = speedups(best, second)
-        ratio = measured if best.is_measured else predicted
+        likely = expected_speedup(best, second) if best.is_judged_by_expected else predicted
+        ratio = measured if best.is_measured else likely
         lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
         return f"{best.label} is fastest, {best.time_text}{lead}"
 
@@ -221,9 +229,9 @@ def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
 def _steady_choice(wide: Sequence[Contender]) -> Contender:
     """Return BF16 unless another 16-bit contender is clearly faster: noise must not change the baseline from run to run."""
     fastest = wide[0]
-    fastest_s = fastest.measured_s if fastest.is_measured else fastest.ideal_s
+    fastest_s = fastest.measured_s if fastest.is_measured else fastest.predicted_s
     for one in wide:
-        time_s = one.measured_s if fastest.is_measured else one.ideal_s
+        time_s = one.measured_s if fastest.is_measured else one.predicted_s
         is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
         if is_close and input_format(one.case) == "BF16":
             return one
@@ -231,7 +239,7 @@ def _steady_choice(wide: Sequence[Contender]) -> Contender:
 
 
 def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float | None, float | None]:
-    """Return (predicted, measured) speed-up over the baseline; None where a time is missing.
+    """Return (ideal, measured) speed-up over the baseline; None where a time is missing.
 
     Forced measurements have no predicted speed-up: a number measured on one chip never meets another chip's prediction.
     """
@@ -241,13 +249,22 @@ def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float |
     return None if forced else _ratio(baseline.ideal_s, one.ideal_s), _ratio(baseline.measured_s, one.measured_s)
 
 
+def expected_speedup(one: Contender | None, baseline: Contender | None) -> float | None:
+    """Return expected over expected; None where one of them has no expected time, and for forced measurements."""
+    if one is None or baseline is None or "forced" in one.flags | baseline.flags:
+        return None
+    return _ratio(baseline.expected_s, one.expected_s)
+
+
 def are_level(one: Contender | None, other: Contender | None) -> bool:
     """Return whether no winner can be named: measured intervals that overlap, or predictions that are the same."""
     if one is None or other is None or one.is_measured != other.is_measured:
         return False
     if one.low_s is not None and one.high_s is not None and other.low_s is not None and other.high_s is not None:
         return one.low_s <= other.high_s and other.low_s <= one.high_s
-    ratio = _ratio(one.ideal_s, other.ideal_s)
+    if one.is_measured or one.is_judged_by_expected != other.is_judged_by_expected:
+        return False
+    ratio = _ratio(one.predicted_s, other.predicted_s)
     return ratio is not None and abs(ratio - 1) <= PREDICTED_TIE_RATIO
 
 
@@ -256,22 +273,39 @@ def times_faster(ratio: float) -> str:
     return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.95 else f"{ratio:.2g}×"
 
 
-def _comparison(one: Contender, baseline: Contender) -> str:
-    predicted, measured = speedups(one, baseline)
+def comparison(one: Contender, baseline: Contender) -> str:
+    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`."""
+    _, measured = speedups(one, baseline)
     name = baseline.precision
+    promised = promise(one, baseline, name)
     if measured is not None:
-        if predicted is None:  # the baseline has not been named yet
-            return f"measured {times_faster(measured)} {name}"
-        return f"predicted {times_faster(predicted)} {name}, measured {times_faster(measured)}"
-    first = f"predicted {times_faster(predicted)} {name}, " if predicted is not None else ""
+        # Without a promise the baseline has not been named yet.
+        return (
+            f"{promised}, measured {times_faster(measured)}"
+            if promised
+            else f"measured {times_faster(measured)} {name}"
+        )
+    first = f"{promised}, " if promised else ""
     if one.is_measured:
         return f"{first}{one.time_text} (no 16-bit or FP32 kernel was measured)"
     return f"{first}not measured" if first else f"{one.time_text}, not measured"
 
 
-def _level_text(one: Contender, baseline: Contender) -> str:
-    predicted, measured = speedups(one, baseline)
-    parts = [f"predicted {times_faster(predicted)}"] if predicted is not None else []
+def promise(one: Contender, baseline: Contender, name: str = "") -> str:
+    """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `predicted 3.8× BF16` (the ideal, where no
+    expected time is known), empty without either. An ideal alone is never given where something likelier is known."""
+    ideal, _ = speedups(one, baseline)
+    expected, over = expected_speedup(one, baseline), f" {name}" if name else ""
+    if expected is None:
+        return "" if ideal is None else f"predicted {times_faster(ideal)}{over}"
+    return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
+
+
+def level_text(one: Contender, baseline: Contender) -> str:
+    """Return how two that are level compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
+    _, measured = speedups(one, baseline)
+    promised = promise(one, baseline)
+    parts = [promised] if promised else []
     if measured is None:
         parts.append("not measured")
     elif times_faster(measured) == times_faster(1):

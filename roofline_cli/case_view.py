@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from roofline_cli.model_view import print_model_facts
 from roofline_cli.screen import Cell, Column, clean, screen_width, show_line, show_table
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ _PLAIN_WIDTH = 100
 def print_case(case: CaseSummary, run: RunInfo) -> None:
     """Print one case: its times and intervals, predictions, samples, flags, state, energy, kernels, method, environment."""
     lead = case.lead
-    show_line(f"{lead.op} {lead.shape_label}: {lead.label}, {case.regime}", "bold")
+    show_line(f"{lead.title}: {lead.label}, {case.regime}", "bold")
     _fact("case", f"{lead.case_id} (key {lead.case_key})")
     if case.measured_s is None:
         _fact("status", "; ".join([lead.status, *case.remarks]))
     else:
         _print_times(case)
+    print_model_facts(lead.record, _fact)
     for prediction in lead.record.predictions:
         _print_prediction(prediction, case)
     if case.measured_s is not None:

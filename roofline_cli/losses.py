@@ -73,16 +73,14 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
     from roofline_model.pareto.losses_file import MeasuredLosses
 
     check_can_measure()
-    import torch
-
     from bench_cases.model_runs.model_reference import find_model
     from bench_cases.model_runs.model_step import vocabulary_size
     from bench_cases.model_runs.step_quality import quality_text
     from bench_cases.models import load_model
     from bench_cases.quality.part_losses import measured_losses
+    from bench_cases.quantization.target import read_target
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    reference = find_model(model)
+    device, reference = read_target("auto").device, find_model(model)
     with progress_bar("losses", is_quiet=is_quiet) as advance:
         advance("loading", 0, len(formats) + 1)
         loaded = load_model(reference.text, device=device)

@@ -71,7 +71,10 @@ def show_run(
     With CASE, any part of a case's id: everything about the cases that match.
     """
     from reports.run_state import run_state
+    from results.case_names import is_model_case
+    from results.replication import total_intervals
     from roofline_cli.database import reading
+    from roofline_cli.model_view import models_of, print_models
 
     wanted = cases or []
     with reading(db) as store:
@@ -84,10 +87,14 @@ def show_run(
         _show_cases(info, _matching(found, wanted, info), len(found), as_json=as_json)
         return
     state = run_state(info, found, records, canaries)
+    models = models_of(records, total_intervals(records, floors))
     if as_json:
+        from reports.model_results import model_json
+
         show_json({
             "run": run_json(info),
             "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in found],
+            "models": [model_json(one) for one in models],
             "canaries": [asdict(one) for one in canaries],
             "worker_ends": list(state.restarts),
         })  # fmt: skip
@@ -100,10 +107,13 @@ def show_run(
     groups: dict[tuple[str, str, str, str], list[CaseSummary]] = {}
     for case in found:
         lead = case.lead
+        if is_model_case(lead.record.case):
+            continue
         groups.setdefault((lead.op, lead.shape_label, lead.cache, lead.mode), []).append(case)
     for (op, shape, _, _), members in groups.items():
         show_line()
         print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
+    print_models(models)
     _print_legend(found, info)
 
 

@@ -82,14 +82,18 @@ class Case:
 
     @property
     def precision_label(self) -> str:
-        """What a reader calls the precision: `INT4 W4A16`, `BF16`; other operators' formats joined by +; may be empty."""
+        """What a reader calls the precision: `INT4 W4A16`, `BF16`; other operators' formats joined by +; may be empty.
+
+        A whole model's cache is said where it is narrower than 16 bits: `BF16 + INT8 cache`.
+        """
         formats = dict(self.formats)
         if "a" not in formats or "b" not in formats:
             return self.format_label.replace(".", "+")
         weight, activation = formats["b"], formats["a"]
+        cache = f" + {formats['kv']} cache" if "kv" in formats and is_narrow_format(formats["kv"]) else ""
         if weight == activation:
-            return weight
-        return f"{weight} {self.width_label.upper()}" if self.width_label else f"{weight}×{activation}"
+            return f"{weight}{cache}"
+        return (f"{weight} {self.width_label.upper()}" if self.width_label else f"{weight}×{activation}") + cache
 
     @property
     def id(self) -> str:
@@ -131,6 +135,14 @@ def short_hash(data: Any) -> str:
 def history_key(case_key: str, hardware_key: str, method_version: str, environment_class: str) -> str:
     """Return the key of a time series: results with equal keys may be compared over time."""
     return short_hash([case_key, hardware_key, method_version, environment_class])
+
+
+def is_narrow_format(format_key: str) -> bool:
+    """Return whether elements of a format take fewer than 16 bits; False for one that this process has not loaded."""
+    try:
+        return get_format(format_key).element_bits < 16
+    except KeyError:  # a user's format
+        return False
 
 
 def _container_bits(format_key: str) -> int:

@@ -40,6 +40,10 @@ LABELS = {
 }
 """Part → what it means, in the order of the split."""
 
+PASS_PART = "part:"
+"""Terms of a whole model's pass that begin so are its kernels' own times (and the host's): they add up to the expected time,
+and a gap is not split by them."""
+
 _ADDED = ("cast", "split", "waves", "dequantize")
 """Terms of the expected model that add to the time of the kernel's main loop."""
 

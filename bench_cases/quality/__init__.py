@@ -5,9 +5,11 @@
     kl_sensitivity(original, windows, ["INT8", "INT4"]).ranking("INT4")
 
 Where to find what: `estimates` intervals, `token_windows` texts, `model_outputs` running models, `token_scores` logits,
-`substitution` narrow weights for a while, `tensor_quality` / `layer_outputs` / `model_quality` / `generation_quality` the
-figures, `sensitivity*` who can bear what, `rank_check` whether a ranking knows anything, `tiny_decoder` / `python_help` a
-trained model without a network. Nothing here reads a clock. Names load when they are used.
+`layer_formats` / `activation_codecs` / `substitution` narrow layers for a while, `tensor_quality` / `layer_outputs` /
+`model_quality` / `generation_quality` / `embedding_quality` the figures, `sensitivity*` who can bear what, `rank_check`
+whether a ranking knows anything, `whole_plan` / `mixed_cache` / `attention_products` / `strategy_quality` whole strategies,
+`part_losses` / `strategy_check` the search with measured losses, `variants` one model scored against itself,
+`tiny_decoder` / `python_help` a trained model without a network. Nothing here reads a clock. Names load when they are used.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 _PUBLIC = {
     "ByteTokenizer": "python_help",
+    "EmbeddingQuality": "embedding_quality",
     "Estimate": "estimates",
     "GenerationAgreement": "generation_quality",
     "LayerQuality": "layer_outputs",
@@ -24,11 +27,15 @@ _PUBLIC = {
     "ModelQuality": "model_quality",
     "RankCheck": "rank_check",
     "SensitivityTable": "sensitivity",
+    "StrategyCheck": "strategy_check",
+    "StrategyQuality": "strategy_quality",
     "TextWindows": "token_windows",
     "TrainedDecoder": "tiny_decoder",
     "TrainingRun": "tiny_decoder",
     "WeightQuality": "tensor_quality",
     "check_ranking": "rank_check",
+    "check_strategies": "strategy_check",
+    "compare_embeddings": "embedding_quality",
     "compare_generation": "generation_quality",
     "compare_layers": "layer_outputs",
     "compare_models": "model_quality",
@@ -36,6 +43,8 @@ _PUBLIC = {
     "fisher_sensitivity": "sensitivity_fisher",
     "kl_sensitivity": "sensitivity_kl",
     "layer_quality": "layer_outputs",
+    "measure_strategy": "strategy_quality",
+    "measured_losses": "part_losses",
     "perplexity": "model_quality",
     "prior_sensitivity": "sensitivity_prior",
     "read_text": "token_windows",

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bench_cases.quality.activation_codecs import round_trip_rows
 from bench_cases.quality.estimates import Clusters, Estimate, ratio_estimate
+from bench_cases.quality.layer_formats import LayerFormats
 from bench_cases.quality.model_outputs import device_of, evaluating, hooked, require_fitting, window_batches
-from bench_cases.quality.substitution import as_stored, quantizable_sites, simulated_formats
+from bench_cases.quality.substitution import as_stored, decoded_weight, quantizable_sites, simulated_formats
 from bench_cases.quality.token_windows import TextWindows
 from bench_cases.quantization.layer_roles import layer_role
 from bench_cases.quantization.survey import LinearSite, survey_linears
@@ -35,7 +37,7 @@ class LayerQuality:
     name: str
     role: str | None
     became: str
-    """Format key, or the class that holds the weight."""
+    """Format, `INT8.INT8` for both operands, or the class that holds the weight."""
     activations: str
     """text: captured from the model; synthetic: drawn from a standard normal distribution."""
     relative_error: Estimate
@@ -59,19 +61,20 @@ def layer_quality(
     rows_count: int = 256,
     seed: int = 0,
 ) -> tuple[LayerQuality, ...]:
-    """Measure each layer a plan narrows, its weight exactly as the format stores it; the model is left as it was.
+    """Measure each layer a plan narrows, its operands exactly as the formats store them; the model is left as it was.
 
     windows: a text's; None draws `rows_count` synthetic inputs per layer instead. plan: as of `simulated`.
     Memory: two FP32 copies of the weights that the plan narrows. Layers that the text never reaches are left out.
     """
     sites = quantizable_sites(model)
-    keys = simulated_formats(sites, plan)
-    chosen = [site for site in sites if site.name in keys]
+    formats = simulated_formats(sites, plan)
+    chosen = [site for site in sites if site.name in formats]
     if not chosen:
         raise InvalidValueError("the plan leaves every layer in 16 bit or more: there is no error to measure")
-    narrow = {site: _linear(as_stored(site, keys[site.name], options), site.modules[0].bias) for site in chosen}
+    narrow = {site: _narrow_linear(site, formats[site.name], options) for site in chosen}
     wide = {site: _linear(site.weight.detach(), site.modules[0].bias) for site in chosen}
-    return _measured(model, chosen, wide, narrow, keys, windows, rows_count, seed)
+    became = {name: one.name for name, one in formats.items()}
+    return _measured(model, chosen, wide, narrow, became, windows, rows_count, seed)
 
 
 def compare_layers(
@@ -229,3 +232,14 @@ def _linear(weight: Tensor, bias: Tensor | None) -> Narrow:
     """Return x·Wᵀ + b in FP32: the error of the weight alone, without that of a 16-bit output."""
     wide_weight, wide_bias = weight.float(), None if bias is None else bias.detach().float()
     return lambda inputs: nn.functional.linear(inputs.float(), wide_weight, wide_bias)
+
+
+def _narrow_linear(site: LinearSite, formats: LayerFormats, options: CodecOptions) -> Narrow:
+    """Return the layer with its weight as stored, and its inputs too where their format is narrow."""
+    activations = formats.narrow_activations
+    if activations is None:
+        return _linear(as_stored(site, formats.weights, options), site.modules[0].bias)
+    product = _linear(decoded_weight(site, formats.weights, options), site.modules[0].bias)
+    return lambda inputs: product(
+        round_trip_rows(inputs.reshape(-1, inputs.shape[-1]).float(), activations).view(inputs.shape)
+    )

@@ -77,8 +77,8 @@ def checked_logits(output: Any, ids: Tensor, name: str) -> Tensor:
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.shape[:2] != ids.shape:
         raise UnsupportedError(
-            f"the {name} model gives no logits per token: figures of a whole model need a language model; per-layer and "
-            "per-tensor figures work with any"
+            f"the {name} model gives no logits per token: figures of a whole model need a language model; an encoder has "
+            "`compare_embeddings`, and per-layer and per-tensor figures work with any"
         )
     if not bool(torch.isfinite(logits).all()):
         raise InvalidValueError(

@@ -72,7 +72,7 @@ def compare_models(
             second = logits_of(quantized, ids, "quantised", make_cache=quantized_cache)
             require_same_vocabulary(first, second)
             scores.append(score_windows(first, second, ids))
-    return _summary(scores, windows)
+    return summary_of(scores, windows)
 
 
 def compare_on_text(
@@ -102,7 +102,8 @@ def perplexity(model: nn.Module, windows: TextWindows, *, batch_windows: int = B
     return _perplexity(concatenated(losses), windows)
 
 
-def _summary(scores: list[WindowScores], windows: TextWindows) -> ModelQuality:
+def summary_of(scores: list[WindowScores], windows: TextWindows) -> ModelQuality:
+    """Return the figures of scores that cover the windows in order."""
     tokens = [float(windows.window_elems - 1)] * windows.windows_count
     reference = concatenated([part.reference_loss_nats for part in scores])
     quantized = concatenated([part.quantized_loss_nats for part in scores])

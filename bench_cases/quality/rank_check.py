@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.errors import InvalidValueError
 
@@ -60,7 +61,14 @@ def check_ranking(scores: Mapping[Any, float], measured: Mapping[Any, float]) ->
     )
 
 
-def _ranks(values: list[float]) -> np.ndarray[Any, Any]:
+def rank_correlation(
+    first: Sequence[float] | NDArray[np.float64], second: Sequence[float] | NDArray[np.float64]
+) -> float:
+    """Return Spearman's rank correlation of two rows of numbers; raises `InvalidValueError` where all of a row are equal."""
+    return _correlation(_ranks(first), _ranks(second))
+
+
+def _ranks(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
     numbers = np.asarray(values, np.float64)
     if not np.isfinite(numbers).all() or numbers.min() == numbers.max():
         raise InvalidValueError("a ranking needs finite scores that are not all equal")
@@ -70,5 +78,5 @@ def _ranks(values: list[float]) -> np.ndarray[Any, Any]:
     return np.asarray(mean_ranks[positions] - (len(numbers) + 1) / 2)
 
 
-def _correlation(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> float:
+def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return float(first @ second / np.sqrt((first @ first) * (second @ second)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench_cases.quality.estimates import Estimate
+from bench_cases.quality.layer_formats import LayerFormats, layer_formats
 from bench_cases.quantization.layer_roles import layer_role
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.errors import InvalidValueError
@@ -30,7 +31,7 @@ class LayerSensitivity:
     name: str
     role: str | None
     format: str
-    """Format key."""
+    """`INT4` (the weight alone), `FP8_E4M3` and `INT8.INT8` (activations too), `FP8_E4M3.BF16`: see `layer_formats`."""
     score_value: float
     """In the unit of its table; larger is worse."""
     parameters: int
@@ -58,7 +59,7 @@ class SensitivityTable:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """Format keys, in the order they were asked for."""
+        """Formats, in the order they were asked for."""
         return tuple(dict.fromkeys(row.format for row in self.rows))
 
     def scores(self, format: str | None = None) -> dict[tuple[str, str], float]:
@@ -73,26 +74,26 @@ class SensitivityTable:
         return tuple(row.name for row in sorted(rows, key=lambda row: -row.score_value))
 
     def _known(self, format: str) -> str:
-        key = get_format(format).key
+        key = layer_formats(format).name
         if key not in self.formats:
             raise InvalidValueError(f"no score for {key} in this table; it holds {', '.join(self.formats)}")
         return key
 
 
 def narrow_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of formats to try, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
+    """Return the keys of formats to try on a tensor, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
     keys = tuple(dict.fromkeys(get_format(text).key for text in formats))
     wide = [key for key in keys if get_format(key).element_bits >= 16]
     if wide or not keys:
         raise InvalidValueError(
-            f"a sensitivity needs formats below 16 bit, got {', '.join(wide) or 'none'}: 16 bit is what is compared with"
+            f"an error needs formats below 16 bit, got {', '.join(wide) or 'none'}: 16 bit is what is compared with"
         )
     return keys
 
 
 def sensitivity_row(
-    site: LinearSite, format_key: str, score: float, estimate: Estimate | None = None
+    site: LinearSite, formats: LayerFormats, score: float, estimate: Estimate | None = None
 ) -> LayerSensitivity:
     """Return a row for one weight; its size and role are read from the site."""
     N, K = site.shape
-    return LayerSensitivity(site.name, layer_role(site.name), format_key, score, N * K, estimate)
+    return LayerSensitivity(site.name, layer_role(site.name), formats.name, score, N * K, estimate)

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from bench_cases.quality.layer_formats import weight_formats, wide_key
 from bench_cases.quality.model_outputs import evaluating, logits_of, require_fitting
-from bench_cases.quality.sensitivity import SensitivityTable, narrow_formats, sensitivity_row
+from bench_cases.quality.sensitivity import SensitivityTable, sensitivity_row
 from bench_cases.quality.substitution import as_stored, quantizable_sites, substituted
 from bench_cases.quality.token_windows import TextWindows
 from bench_cases.quantization.survey import LinearSite
@@ -38,26 +39,26 @@ def fisher_sensitivity(
 ) -> SensitivityTable:
     """Return ½ Σ F·ΔW² in nats per token for every layer × format, an estimate of `kl_sensitivity`.
 
-    draws_count: next tokens drawn per window, one backward run each; more draws, less noise. `synthetic_windows` need no
+    Weights only: a float alone is scored, and called, `FP8_E4M3.BF16`. draws_count: next tokens drawn per window, one backward run each; more draws, less noise. `synthetic_windows` need no
     text, at some loss of rank. Memory: FP32 sums of the size of the chosen weights, and their gradients: take `layers` in
     turns where that is too much. Weights, gradients, modes and random state of the model and of torch are left as they were.
     """
     if draws_count < 1:
         raise InvalidValueError(f"draws_count must be at least 1, got {draws_count}")
-    keys = narrow_formats(formats)
     sites = quantizable_sites(model, layers)
+    tried = weight_formats(formats, wide_key(sites[0].weight.dtype))
     require_fitting(model, windows.ids, "given")
     fisher = _fisher_diagonal(model, sites, windows, draws_count, seed)
     rows = []
     for site in sites:
-        for key in keys:
-            change = as_stored(site, key, options).float() - site.weight.detach().float()
+        for one in tried:
+            change = as_stored(site, one.weights, options).float() - site.weight.detach().float()
             score = 0.5 * float((fisher[site].double() * change.double().square()).sum())
             if not math.isfinite(score):
                 raise InvalidValueError(
                     f"the gradient of {site.name} is NaN or infinite on this text: give the model in FP32 or another text"
                 )
-            rows.append(sensitivity_row(site, key, score))
+            rows.append(sensitivity_row(site, one, score))
     return SensitivityTable(
         tuple(rows), "fisher", "nats/token", windows.scored_count,
         "second order, diagonal: a poor size, though a good order, where a format changes the layer much (2 bit)",

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from bench_cases.quality.sensitivity import SensitivityTable, narrow_formats, sensitivity_row
+from bench_cases.quality.layer_formats import weight_formats, wide_key
+from bench_cases.quality.sensitivity import SensitivityTable, sensitivity_row
 from bench_cases.quality.substitution import quantizable_sites
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.codecs import CodecOptions, format_error
@@ -34,22 +35,23 @@ def prior_sensitivity(
     options: CodecOptions = DEFAULTS,
     priors: Mapping[str, float] = ROLE_PRIORS,
 ) -> SensitivityTable:
-    """Return (‖W − Ŵ‖ / ‖W‖)² × role prior for every layer × format; reads weights only.
+    """Return (‖W − Ŵ‖ / ‖W‖)² × role prior for every layer × format; reads weights only: a float alone is scored, and called, `FP8_E4M3.BF16`.
 
     priors: last part of a layer's name (`v_proj`) → weight; others count 1. Raises `InvalidValueError` for a prior that is
     not positive.
     """
-    keys = narrow_formats(formats)
     for role, prior in priors.items():
         if not prior > 0:
             raise InvalidValueError(f"the prior of {role} must be positive, got {prior}")
     rows = []
-    for site in quantizable_sites(model, layers):
+    sites = quantizable_sites(model, layers)
+    tried = weight_formats(formats, wide_key(sites[0].weight.dtype))
+    for site in sites:
         prior = _prior(site, priors) * depth_prior(site.name)
-        for key in keys:
-            error = format_error(site.weight.detach().cpu(), key, options=options).relative_error
+        for one in tried:
+            error = format_error(site.weight.detach().cpu(), one.weights, options=options).relative_error
             # A weight of zeros is stored exactly by every format.
-            rows.append(sensitivity_row(site, key, (error or 0.0) ** 2 * prior))
+            rows.append(sensitivity_row(site, one, (error or 0.0) ** 2 * prior))
     return SensitivityTable(
         tuple(rows),
         "data-free",

@@ -1,21 +1,22 @@
-"""Give Linears other weights for a while: the same model, as if quantised, and the old parameters back afterwards."""
+"""Let Linears compute as if quantised for a while: the same model, and its own parameters and products back afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bench_cases.quantization.plans import ALL_OTHERS, resolve_plan
-from bench_cases.quantization.precisions import Precision
+from bench_cases.quality.activation_codecs import round_trip_rows
+from bench_cases.quality.layer_formats import LayerFormats, layer_formats
+from bench_cases.quantization.plans import ALL_OTHERS, resolve_with
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
 from roofline_model.codecs import CodecOptions, dequantize, quantize
 from roofline_model.codecs.options import DEFAULTS
-from roofline_model.errors import InvalidValueError, UnknownNameError, nearest_names
-from roofline_model.formats import get_format
+from roofline_model.errors import InvalidValueError, nearest_names
 
 
 def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) -> tuple[LinearSite, ...]:
@@ -41,9 +42,13 @@ def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) ->
 
 def as_stored(site: LinearSite, format: str, options: CodecOptions = DEFAULTS) -> Tensor:
     """Return a weight after a round trip through a format, exactly as a kernel would decode it, rounded to its dtype."""
+    return decoded_weight(site, format, options).to(site.weight.dtype)
+
+
+def decoded_weight(site: LinearSite, format: str, options: CodecOptions = DEFAULTS) -> Tensor:
+    """Return a weight after a round trip through a format in FP32: what a kernel multiplies that widens nothing on the way."""
     weight = site.weight.detach()
-    decoded = torch.from_numpy(dequantize(quantize(weight.cpu(), format, options=options)))
-    return decoded.to(weight.device, weight.dtype)
+    return torch.from_numpy(dequantize(quantize(weight.cpu(), format, options=options))).to(weight.device)
 
 
 @contextmanager
@@ -69,37 +74,68 @@ def substituted(weights: Mapping[LinearSite, Tensor]) -> Iterator[None]:
 
 
 @contextmanager
+def narrowed(formats: Mapping[LinearSite, LayerFormats], options: CodecOptions = DEFAULTS) -> Iterator[None]:
+    """Let sites compute with narrow weights, and where a format says so on narrow inputs, inside the block.
+
+    A weight under wide activations is decoded to its own dtype, as W4A16 kernels do. Where both operands are narrow, the
+    decoded operands are multiplied and added in FP32, bias included, and rounded once: what W8A8 and W4A4 kernels compute
+    from codes and scales, but for the order of their FP32 sums.
+    """
+    weights: dict[LinearSite, Tensor] = {}
+    products: dict[LinearSite, Callable[[nn.Linear, Tensor], Tensor]] = {}
+    for site, chosen in formats.items():
+        decoded = decoded_weight(site, chosen.weights, options)
+        weights[site] = decoded.to(site.weight.dtype)
+        if chosen.narrow_activations is not None:
+            products[site] = partial(_narrow_product, decoded, chosen.narrow_activations)
+    with substituted(weights), _computing(products):
+        yield
+
+
+@contextmanager
+def _computing(products: Mapping[LinearSite, Callable[[nn.Linear, Tensor], Tensor]]) -> Iterator[None]:
+    """Let the Linears of sites compute with other functions of (layer, inputs) inside the block."""
+    originals: list[tuple[nn.Linear, Any]] = []
+    try:
+        for site, product in products.items():
+            for module in site.modules:
+                originals.append((module, module.__dict__.get("forward")))
+                module.forward = partial(product, module)  # type: ignore[method-assign]
+        yield
+    finally:
+        for module, original in reversed(originals):
+            del module.forward
+            if original is not None:  # somebody else's (a hook of accelerate's, say)
+                module.forward = original  # type: ignore[method-assign]
+
+
+def _narrow_product(weight: Tensor, activations: str, module: nn.Linear, inputs: Tensor) -> Tensor:
+    """Return inputs (…, K) · weightᵀ (N, K) + bias: inputs quantised row by row, sums in FP32."""
+    rows = round_trip_rows(inputs.reshape(-1, inputs.shape[-1]).float(), activations)
+    bias = None if module.bias is None else module.bias.float()
+    found = nn.functional.linear(rows, weight, bias)
+    return found.to(inputs.dtype).reshape(*inputs.shape[:-1], weight.shape[0])
+
+
+@contextmanager
 def simulated(
     model: nn.Module, plan: Mapping[str, str] | str, *, options: CodecOptions = DEFAULTS
 ) -> Iterator[dict[str, str]]:
-    """Let the model compute with weights as formats store them; yields layer → format key, the quantised ones only.
+    """Let the model compute as formats make it; yields layer → formats, the quantised ones only.
 
-    plan: one format for all Linears, or a plan of names, `re:` patterns, roles and `*` as `apply_plan` takes it. Weights
-    only, and exact: any format of the catalog, on any device, at the speed of the original. Activations stay 16 bit.
+    plan: one precision for all Linears, or a plan of names, `re:` patterns, roles and `*` as `apply_plan` takes it. `INT4`
+    is a weight's format, `INT8.INT8` and `FP8_E4M3` are both operands', `FP8_E4M3.BF16` the weight's alone (see
+    `layer_formats`). Exact: any format of the catalog, on any device. options: of the weights' codec.
     """
     sites = quantizable_sites(model)
-    keys = simulated_formats(sites, plan)
-    weights = {site: as_stored(site, keys[site.name], options) for site in sites if site.name in keys}
-    with substituted(weights):
-        yield keys
+    chosen = simulated_formats(sites, plan)
+    with narrowed({site: chosen[site.name] for site in sites if site.name in chosen}, options):
+        yield {name: formats.name for name, formats in chosen.items()}
 
 
-def simulated_formats(sites: tuple[LinearSite, ...], plan: Mapping[str, str] | str) -> dict[str, str]:
-    """Return the format key of every site that a plan narrows."""
+def simulated_formats(sites: Sequence[LinearSite], plan: Mapping[str, str] | str) -> dict[str, LayerFormats]:
+    """Return the formats of every site that a plan narrows, by name."""
     if isinstance(plan, str):
         plan = {ALL_OTHERS: plan}
-    chosen = {}
-    for name, precision in resolve_plan(sites, plan).items():
-        fmt = get_format(_weight_format(precision))
-        if fmt.element_bits < 16:
-            chosen[name] = fmt.key
-    return chosen
-
-
-def _weight_format(precision: Precision) -> str:
-    """Return the weight's format in `INT4`, `INT2`, `NVFP4.BF16` as asked for, and in short forms such as `W4A16`."""
-    asked = precision.asked.partition(".")[0]
-    try:
-        return get_format(asked).key
-    except UnknownNameError:
-        return precision.name.partition(".")[0]
+    found = resolve_with(layer_formats, sites, plan)
+    return {name: formats for name, formats in found.items() if formats.is_narrow}

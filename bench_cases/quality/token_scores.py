@@ -46,8 +46,3 @@ def score_windows(reference: Tensor, quantized: Tensor, ids: Tensor) -> WindowSc
         sums[2] -= p.gather(-1, wanted).sum((-2, -1)).cpu()
         sums[3] -= q.gather(-1, wanted).sum((-2, -1)).cpu()
     return WindowScores(*sums)
-
-
-def kl_per_window(reference: Tensor, quantized: Tensor, ids: Tensor) -> Tensor:
-    """Return the KL sums alone, one per window."""
-    return score_windows(reference, quantized, ids).kl_nats

@@ -55,6 +55,15 @@ class TextWindows:
             self.ids[picked], tuple(self.documents[index] for index in picked), self.dropped_tokens_count
         )
 
+    def parted(self, parts_count: int) -> tuple[TextWindows, ...]:
+        """Return so many parts without a window in common, each an even choice: to choose on one and report on another."""
+        if not 1 <= parts_count <= self.windows_count:
+            raise InvalidValueError(f"{self.windows_count} windows cannot be parted into {parts_count}")
+        return tuple(
+            TextWindows(self.ids[first::parts_count], self.documents[first::parts_count], self.dropped_tokens_count)
+            for first in range(parts_count)
+        )
+
 
 def read_text(path: str | Path) -> str:
     """Return a UTF-8 text file. Raises `InvalidValueError` in one line when it cannot be read as one."""

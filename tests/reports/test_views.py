@@ -196,6 +196,27 @@ def test_headlines_of_predictions_promise_and_of_forced_runs_compare_no_predicti
     assert forced.chips[0].shapes[0].verdict.endswith("measured 2.0× BF16 (forced: not measured on the predicted chip)")
 
 
+def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_shape_has_one(make):
+    def with_expected(record, expected_s):
+        expected = replace(record.predictions[0], kind="expected", time_s=expected_s, provenance="fitted")
+        return replace(record, predictions=(*record.predictions, expected))
+
+    pairs = [
+        with_expected(make.record((1, 4096, k), b, b, "k", time_s), expected_s)
+        for k, likely_s in ((4096, 0.8e-3), (2048, 1e-3))
+        for b, time_s, expected_s in (("BF16", 2e-3, 1.2e-3), ("INT8", 1e-3, likely_s))
+    ]
+    assert headlines(make, *pairs) == (
+        "Decode (gemv): INT8 (k) wins 2 of 2 shapes, measured 2.0× BF16 (expected 1.2× to 1.5×, ideal 2.0×).",
+    )
+    hollow = [replace(one, status="predicted", measurement=None) for one in pairs]
+    assert headlines(make, *hollow) == (
+        "Decode (gemv): INT8 (k) should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not measured.",
+    )
+    partly = [*pairs[:3], replace(pairs[3], predictions=pairs[3].predictions[:1])]
+    assert "measured 2.0× BF16 (predicted 2.0×)" in headlines(make, *partly)[0]
+
+
 def test_headlines_name_the_chip_when_there_are_several_and_other_operators_last(make):
     odd = make.record((1, 64, 64), "BF16", "BF16", "mine", 1e-3)
     odd = replace(odd, case=replace(odd.case, op="softmax", shape=(("rows", 8),), formats=(("x", "BF16"),)))

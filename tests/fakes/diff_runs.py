@@ -1,0 +1,96 @@
+"""Runs for the tests of the diff: process medians in, records and a database out."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from results.diff.suites import SuiteSide
+from results.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
+from results.state_records import NoiseFloor
+from roofline_model.case import Case
+
+METHOD = Method("monotonic", "2", {"target_ci_ratio": 0.01})
+CLASS_FACTS = {"cpu": "any", "torch": "2.13.0"}
+FACTS = {**CLASS_FACTS, "host": "lab", "method_version": "2", "python": "3.11.4"}
+
+
+@cache
+def case(number: int) -> Case:
+    return Case("gemv", (("M", 1), ("N", 1024 + number), ("K", 64)), (("a", "BF16"), ("b", "BF16")), "matmul")
+
+
+def run_info(label: str = "", **changes: Any) -> RunInfo:
+    fields: dict[str, Any] = {
+        "run_id": uuid.uuid4().hex, "started_at": "2026-03-01T10:00:00.000000+00:00", "label": label, "status": "complete",
+        "exit_code": 0, "hardware_key": "b10", "git_commit": "0123abcd4567", "git_branch": "main",
+        "environment": EnvironmentInfo(FACTS, CLASS_FACTS),
+    }  # fmt: skip
+    return RunInfo(**{**fields, **changes})
+
+
+def with_facts(run: RunInfo, **facts: Any) -> RunInfo:
+    """The run on another environment; names of the class facts change the class."""
+    changed = {name: facts[name] for name in facts if name in CLASS_FACTS or name == "driver"}
+    environment = EnvironmentInfo({**run.environment.facts, **facts}, {**run.environment.class_facts, **changed})
+    return replace(run, environment=environment)
+
+
+def measurement(median_s: float, flags: Sequence[str] = (), **changes: Any) -> Measurement:
+    return Measurement(
+        samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s,
+        std_s=0.005 * median_s, q1_s=median_s, q3_s=median_s, sample_count=100, ci_low_s=median_s * 0.999,
+        ci_high_s=median_s * 1.001, stop_reason="converged", flags=tuple(flags), **changes,
+    )  # fmt: skip
+
+
+def record(run: RunInfo, number: int, process: int, log: float, **changes: Any) -> Record:
+    """One case in one process: 1 ms · exp(log). `measured`: further fields of the measurement."""
+    more: Mapping[str, Any] = changes.pop("measured", {})
+    fields: dict[str, Any] = {
+        "status": "measured", "process": ProcessInfo(process, 100 + process, "lab", "2026-03-01T10:00:00"), "method": METHOD,
+        "measurement": measurement(1e-3 * math.exp(log), **more),
+    }  # fmt: skip
+    return Record(record_id=uuid.uuid4().hex, run_id=run.run_id, case=case(number), **{**fields, **changes})
+
+
+def side(logs: np.ndarray, label: str = "", run: RunInfo | None = None, **changes: Any) -> SuiteSide:
+    """A run of logs[case, process]."""
+    info = run or run_info(label)
+    return SuiteSide(
+        (info,), tuple(record(info, *index, float(logs[index]), **changes) for index in np.ndindex(*logs.shape))
+    )
+
+
+def lost(run: RunInfo, number: int, status: str, reason: str) -> Record:
+    return record(run, number, 0, 0.0, status=status, reason=reason, measurement=None, method=None)
+
+
+def floors(sd: np.ndarray, count: int = 20, run_ids: Sequence[str] = ("a", "b")) -> dict[tuple[str, str], NoiseFloor]:
+    class_hash = EnvironmentInfo(FACTS, CLASS_FACTS).class_hash
+    made = [
+        NoiseFloor(class_hash, case(number).case_key, METHOD.method_hash, float(one), 0.005, count, "2026-03-01T10:00:00+00:00", tuple(run_ids))
+        for number, one in enumerate(sd)
+    ]  # fmt: skip
+    return {(one.case_key, one.method_hash): one for one in made}
+
+
+def noisy(rng: np.random.Generator, cases: int, processes: int, sd: float = 0.01) -> np.ndarray:
+    return sd * rng.standard_normal((cases, processes))
+
+
+def stored(path: Any, *sides: SuiteSide, noise: Mapping[tuple[str, str], NoiseFloor] | None = None) -> Any:
+    """Put the sides into a database and return its path."""
+    from results.store import open_store
+
+    with open_store(path) as store:
+        for one in sides:
+            store.add_run(one.runs[0], [], one.records)
+        store.add_noise_floors((noise or {}).values())
+    return path
