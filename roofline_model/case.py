@@ -82,7 +82,7 @@ class Case:
 
     @property
     def precision_label(self) -> str:
-        """What a reader calls the precision: `INT4 W4A16`, `BF16`; other operators' formats joined by +; may be empty.
+        """What a reader calls the precision: `INT4 W4A16`, `INT4×INT8`, `BF16`; other operators' formats joined by +; may be empty.
 
         A whole model's cache is said where it is narrower than 16 bits: `BF16 + INT8 cache`.
         """
@@ -93,7 +93,9 @@ class Case:
         cache = f" + {formats['kv']} cache" if "kv" in formats and is_narrow_format(formats["kv"]) else ""
         if weight == activation:
             return f"{weight}{cache}"
-        return (f"{weight} {self.width_label.upper()}" if self.width_label else f"{weight}×{activation}") + cache
+        # W4A16 says all there is to say of a weight-only format; W4A8 would not say which of the 8-bit formats.
+        is_said = bool(self.width_label) and not is_narrow_format(activation)
+        return (f"{weight} {self.width_label.upper()}" if is_said else f"{weight}×{activation}") + cache
 
     @property
     def id(self) -> str:
