@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from bench_cases.quantization.apply import apply_plan, apply_quantization
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.hf_config import shape_from_config
-from roofline_model.decoder.model_pass import HostTime, ModelPass
+from roofline_model.decoder.model_pass import MAPPED_BYTES, HostTime, ModelPass
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device
 
@@ -87,7 +88,24 @@ def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device, 
             f"the framework's own time: measured here on narrow models of {few.layers_count} and {many.layers_count} "
             f"layers of the same class, {torch.get_num_threads()} threads"
         ),
+        page_s_per_byte=_page_s_per_byte() if device == "cpu" else 0.0,
     )
+
+
+@lru_cache(maxsize=1)
+def _page_s_per_byte() -> float:
+    """Return the seconds that the first touch of a byte of fresh memory takes beyond writing it: the same fill, twice."""
+    size = 2 * MAPPED_BYTES
+    fresh_s, kept_s = [], []
+    for _ in range(5):
+        begin = time.perf_counter()
+        buffer = torch.empty(size, dtype=torch.uint8).fill_(1)
+        middle = time.perf_counter()
+        buffer.fill_(2)
+        kept_s.append(time.perf_counter() - middle)
+        fresh_s.append(middle - begin)
+        del buffer
+    return max(0.0, statistics.median(fresh_s) - statistics.median(kept_s)) / size
 
 
 def _twin(model: nn.Module, layers: int) -> nn.Module:

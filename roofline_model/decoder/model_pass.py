@@ -38,8 +38,14 @@ from roofline_model.roofline import WARM_CACHE_SHARE, Prediction
 PASS_VERSION = "pass-1"
 """Changes whenever the same pass and constants would get another expected time; stored with every such prediction."""
 
+MAPPED_BYTES = 2**25
+"""A CPU buffer of at least so many bytes is mapped anew by every call, and each of its pages faults at its first touch: the most
+that glibc's malloc raises its threshold to on 64 bits (mallopt(3), M_MMAP_THRESHOLD). Smaller ones are taken from the heap again."""
+
 _PRODUCTS = ("gemv", "gemm")
 _DECODED = "B decoded"
+_PASSES = ("dequantize_weights", "widen_weights")
+"""Kernels that read a weight and write it wider, beside the product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class HostTime:
     low_s: float
     high_s: float
     source: str
+    page_s_per_byte: float = 0.0
+    """First touch of a byte of fresh memory on a CPU; 0 where it was not measured. See `MAPPED_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +178,16 @@ class ModelPass:
         if host is None:
             notes.append("the framework's own time between kernels is not known here and left out")
         elif device.kind == "cpu":
-            parts["host"] = host.time_s
-            low_s, time_s, high_s = low_s + host.low_s, time_s + host.time_s, high_s + host.high_s
+            pages_s = host.page_s_per_byte * _mapped_bytes(whole.kernels)
+            parts |= {"host": host.time_s, "page_faults": pages_s}
+            low_s, time_s, high_s = (
+                one + own + pages_s for one, own in ((low_s, host.low_s), (time_s, host.time_s), (high_s, host.high_s))
+            )
             notes.append(host.source)
+            if pages_s:
+                notes.append(
+                    "decoded weights of 32 MiB and more are mapped anew by every call: their page faults are counted"
+                )
         else:
             parts["host"] = max(0.0, host.time_s - time_s)
             low_s, time_s, high_s = max(low_s, host.low_s), max(time_s, host.time_s), max(high_s, host.high_s)
@@ -251,6 +266,16 @@ def _cast(rows: int, width: int, source: NumberFormat, target: str) -> Operator:
     return Operator("cast", (("rows", rows), ("width", width)), (("x", source.key), ("o", target)), cost)
 
 
+def _mapped_bytes(kernels: tuple[KernelExpectation, ...]) -> float:
+    """Return the bytes of all buffers of a pass that are too large to be kept: what decoding writes beside the product."""
+    buffers = (
+        (one.kernel.calls_count, one.kernel.work.cost.total_write_bytes)
+        for one in kernels
+        if one.kernel.name in _PASSES
+    )
+    return math.fsum(count * size for count, size in buffers if size >= MAPPED_BYTES)
+
+
 def _parts(kernels: tuple[KernelExpectation, ...]) -> Iterator[tuple[str, float]]:
     """Yield kernel → seconds of all its calls; kernels of one name together."""
     total: dict[str, float] = {}
@@ -264,7 +289,11 @@ def _terms(whole: ExpectedSequence, parts: dict[str, float]) -> tuple[tuple[str,
 
     Beside them each part of the pass under its name, with `PASS_PART` before it.
     """
-    passes_s = math.fsum(parts.get(name, 0.0) for name in ("dequantize_weights", "widen_weights"))
-    terms = {"dequantize": passes_s, "host": parts.get("host", 0.0), "kernel": whole.time_s - passes_s}
+    passes_s = math.fsum(parts.get(name, 0.0) for name in _PASSES)
+    terms = {
+        "dequantize": passes_s + parts.get("page_faults", 0.0),
+        "host": parts.get("host", 0.0),
+        "kernel": whole.time_s - passes_s,
+    }
     terms |= {f"{PASS_PART}{name}": seconds for name, seconds in parts.items()}
     return tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)

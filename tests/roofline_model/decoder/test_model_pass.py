@@ -123,6 +123,26 @@ def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
     assert (slow.time_s, slow.binding) == (1.0, "host")
 
 
+def test_large_decoded_weights_cost_their_page_faults_on_a_cpu(cpu: Device) -> None:
+    paging = replace(HOST, page_s_per_byte=1e-9)
+    without = model_pass("INT8.BF16", paths=(CAST,), host=HOST).expected(cpu)
+    found = model_pass("INT8.BF16", paths=(CAST,), host=paging).expected(cpu)
+    assert without is not None
+    assert found is not None
+    # Every Linear of llama-3-8b is decoded into 32 MiB or more, k and v among them (they run as one with q).
+    decoded = 2 * (32 * (6144 * 4096 + 4096 * 4096 + 3 * 14336 * 4096) + 128256 * 4096)
+    assert found.time_s - without.time_s == pytest.approx(decoded * 1e-9)
+    assert dict(found.parts)["page_faults"] == pytest.approx(decoded * 1e-9)
+    assert math.fsum(dict(found.terms)[name] for name in ("dequantize", "host", "kernel")) == pytest.approx(
+        found.time_s
+    )
+    fused = model_pass("INT4.BF16", paths=(CAST,), host=paging).expected(cpu)
+    assert fused is not None
+    assert "page_faults" not in dict(fused.parts)
+    gpu = [model_pass("INT8.BF16", paths=(CAST,), host=one).expected(H100) for one in (HOST, paging)]
+    assert gpu[0] == gpu[1]
+
+
 def test_a_pass_beside_the_product_is_counted_twice_over() -> None:
     path = LinearPath("INT8", "INT8", widened_bytes_per_element=4.0)
     one = model_pass("INT8", paths=(path,))
