@@ -34,6 +34,7 @@ _PUBLIC = {
     "model_bytes": "held_bytes",
     "plan_to_fqn_config": "plans",
     "read_target": "target",
+    "run_pipeline": "pipeline.run",
     "save_quantized": "save_load",
     "serving_engines": "serving",
     "survey_linears": "survey",

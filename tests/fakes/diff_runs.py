@@ -94,3 +94,28 @@ def stored(path: Any, *sides: SuiteSide, noise: Mapping[tuple[str, str], NoiseFl
             store.add_run(one.runs[0], [], one.records)
         store.add_noise_floors((noise or {}).values())
     return path
+
+
+def pair(steps: dict[int, float], *, cases=12, processes=6, sd=0.01, seed=1, **changes):
+    """Two sides of unchanged cases but for `steps` (case → change of the logarithm)."""
+    rng = np.random.default_rng(seed)
+    logs = [noisy(rng, cases, processes, sd) for _ in range(2)]
+    for number, step in steps.items():
+        logs[1][number] += step
+    later = run_info("b", started_at="2026-03-02T10:00:00.000000+00:00")
+    return side(logs[0], "a"), side(logs[1], run=later, **changes)
+
+
+def of(found, number):
+    return next(one for one in found.cases if one.case == case(number))
+
+
+def changed(side: SuiteSide, numbers, **changes) -> SuiteSide:
+    """The side with fields of the measurements of these cases changed; a callable gets the record."""
+    keys = {case(number) for number in numbers}
+
+    def other(record):
+        values = {name: value(record) if callable(value) else value for name, value in changes.items()}
+        return replace(record, measurement=replace(record.measurement, **values))
+
+    return replace(side, records=tuple(other(one) if one.case in keys else one for one in side.records))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from bench_cases.quantization.pipeline_measure import MeasuredPair, MeasureRequest
-from bench_cases.quantization.pipeline_records import (
+from bench_cases.quantization.pipeline.measure import MeasuredPair, MeasureRequest
+from bench_cases.quantization.pipeline.records import (
     MeasuredCase,
     MeasuredQuality,
     PredictedTime,

@@ -1,0 +1,262 @@
+"""What a pipeline knows of one case after it was measured, read from the JSON export of a run; plain values for the state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+DOUBTS = {
+    "contended": "other work on the machine",
+    "noisy": "a wide spread",
+    "drift": "a drifting median",
+    "few-samples": "few samples",
+}
+"""Flags of a measurement that put its time in doubt → in words; every other flag is told by its name."""
+_SPREADS = {
+    "kl": "kl_nats_per_token",
+    "top1": "top1_agreement_ratio",
+    "perplexity": "perplexity_ratio",
+    "cosine": "embedding_cosine_ratio",
+    "ranks": "rank_agreement_ratio",
+    "nearest": "nearest_kept_ratio",
+}
+"""Figures of `MeasuredQuality` → their names in a stored record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTime:
+    """The time of one pass in one fresh process."""
+
+    process: int
+    median_s: float
+    low_s: float | None
+    """95 % interval of the median inside the process; None with too few samples."""
+    high_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedTime:
+    """A prediction stored with the measurement."""
+
+    time_s: float
+    low_s: float | None = None
+    high_s: float | None = None
+    host_s: float | None = None
+    """The framework's own time in it; None where it is not part of the prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure with its 95 % interval; None where the spread is not known."""
+
+    value: float
+    low_value: float | None
+    high_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredQuality:
+    """Loss against the 16-bit model on the same tokens."""
+
+    source: str
+    """measured, reference (the 16-bit model itself), or none."""
+    reason: str = ""
+    text: str = ""
+    is_language: bool = False
+    tokens_count: int | None = None
+    kl: Spread | None = None
+    """KL(16 bit ‖ quantised), nats per token."""
+    top1: Spread | None = None
+    perplexity: Spread | None = None
+    """Quantised over original."""
+    cosine: Spread | None = None
+    """Of an encoder: mean cosine between both models' embeddings of a sentence."""
+    ranks: Spread | None = None
+    """Of an encoder: rank agreement of the similarities of all pairs of sentences."""
+    nearest: Spread | None = None
+    """Of an encoder: share of the sentences whose most similar other one stays the same."""
+
+    @property
+    def loss_pct(self) -> Spread | None:
+        """Rise of the perplexity in percent; None where nothing was measured.
+
+        On text it is the measured ratio. On random tokens, where perplexity means nothing, it is exp(KL) − 1: the rise on
+        text that the 16-bit model writes itself, for there cross-entropy exceeds entropy by exactly KL. An encoder has no
+        perplexity: of it, the part of the rank agreement of similarities that is lost.
+        """
+        if self.ranks is not None:
+            low, high = (
+                None if end is None else 100 * (1 - end) for end in (self.ranks.high_value, self.ranks.low_value)
+            )
+            return Spread(100 * (1 - self.ranks.value), low, high)
+        found = self.perplexity if self.is_language else self.kl
+        if found is None:
+            return None
+        ends = (found.low_value, found.high_value)
+        if self.is_language:
+            low, high = (None if end is None else 100 * (end - 1) for end in ends)
+            return Spread(100 * (found.value - 1), low, high)
+        low, high = (None if end is None else 100 * math.expm1(end) for end in ends)
+        return Spread(100 * math.expm1(found.value), low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """One precision of the model: measured in one or more processes, or why it was not."""
+
+    precision: str
+    status: str
+    """measured, skipped, failed."""
+    reason: str = ""
+    times: tuple[ProcessTime, ...] = ()
+    ideal: PredictedTime | None = None
+    expected: PredictedTime | None = None
+    held_bytes: int | None = None
+    original_bytes: int | None = None
+    cache_bytes: int | None = None
+    peak_bytes: int | None = None
+    tokens_per_call: int = 1
+    quality: MeasuredQuality = field(default_factory=lambda: MeasuredQuality("none"))
+    method: str = ""
+    kernels: tuple[str, ...] = ()
+    layers: tuple[tuple[str, int], ...] = ()
+    """What the Linears became → how many."""
+    fallbacks: tuple[str, ...] = ()
+    is_emulated: bool = False
+    check_error: float | None = None
+    """Relative error of the pass against the whole sequence at once: the same weights give the same digits."""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a time."""
+        return self.status == "measured" and bool(self.times)
+
+    @property
+    def median_s(self) -> float | None:
+        """Median over the processes."""
+        found = sorted(one.median_s for one in self.times)
+        middle = len(found) // 2
+        return None if not found else found[middle] if len(found) % 2 else (found[middle - 1] + found[middle]) / 2
+
+    @property
+    def resident_bytes(self) -> int | None:
+        """Weights and cache."""
+        return None if self.held_bytes is None else self.held_bytes + (self.cache_bytes or 0)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens computed in a second."""
+        return self.tokens_per_call / self.median_s if self.median_s else None
+
+    def plain(self) -> dict[str, Any]:
+        """Return JSON values that `case_from_plain` reads again."""
+        return asdict(self)
+
+
+def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) -> dict[str, MeasuredCase]:
+    """Return the cases of an export by precision; one without any record is told as failed.
+
+    Raises `KeyError`, `TypeError` or `ValueError` for a document of another form.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {precision: [] for precision in precisions}
+    for record in document["records"]:
+        precision = ((record.get("extra") or {}).get("model") or {}).get("precision")
+        if precision in found:
+            found[precision].append(record)
+    return {precision: _case(precision, records) for precision, records in found.items()}
+
+
+def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
+    """Return the case that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    values = dict(data)
+    values["times"] = tuple(ProcessTime(**one) for one in values["times"])
+    for name in ("ideal", "expected"):
+        values[name] = None if values[name] is None else PredictedTime(**values[name])
+    quality = dict(values["quality"])
+    for name in _SPREADS:
+        quality[name] = None if quality[name] is None else Spread(**quality[name])
+    values["quality"] = MeasuredQuality(**quality)
+    values["layers"] = tuple((name, count) for name, count in values["layers"])
+    for name in ("kernels", "fallbacks", "flags"):
+        values[name] = tuple(values[name])
+    return MeasuredCase(**values)
+
+
+def quality_plain(quality: MeasuredQuality) -> dict[str, dict[str, float | None] | None]:
+    """Return the figures under the names that stored records give them, those that were measured."""
+    found = {key: getattr(quality, name) for name, key in _SPREADS.items()}
+    return {key: spread_plain(one) for key, one in found.items() if one is not None}
+
+
+def spread_plain(found: Spread | None) -> dict[str, float | None] | None:
+    """Return a figure as reports hold it."""
+    return None if found is None else {"value": found.value, "low": found.low_value, "high": found.high_value}
+
+
+def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
+    measured = [one for one in records if one["status"] == "measured" and one.get("measurement")]
+    if not measured:
+        if not records:
+            return MeasuredCase(precision, "failed", "pytest ended before it was measured")
+        worst = next((one for one in records if one["status"] == "failed"), records[0])
+        status = "failed" if worst["status"] == "failed" else "skipped"
+        return MeasuredCase(precision, status, " ".join(str(worst.get("reason") or "no reason was stored").split()))
+    first = measured[0]
+    extra = first["extra"]
+    model, memory = extra["model"], extra.get("memory") or {}
+    predictions = {one["kind"]: one for one in first.get("predictions") or ()}
+    return MeasuredCase(
+        precision, "measured", times=tuple(_time(one, index) for index, one in enumerate(measured)),
+        ideal=_prediction(predictions.get("ideal")), expected=_expected(measured),
+        held_bytes=memory.get("held_bytes"), original_bytes=memory.get("original_bytes"), cache_bytes=memory.get("cache_bytes"),
+        peak_bytes=memory.get("peak_bytes"), tokens_per_call=int(extra.get("tokens_per_call") or 1),
+        quality=_quality(extra.get("quality") or {}), method=model.get("method") or "",
+        kernels=tuple(model.get("kernels") or ()), layers=tuple((model.get("layers") or {}).items()),
+        fallbacks=tuple(model.get("fallbacks") or ()), is_emulated=bool(model.get("is_emulated")),
+        check_error=first["measurement"].get("max_error"),
+        flags=tuple(dict.fromkeys(flag for one in measured for flag in one["measurement"].get("flags") or ())),
+    )  # fmt: skip
+
+
+def _time(record: Mapping[str, Any], index: int) -> ProcessTime:
+    measurement = record["measurement"]
+    ordinal = (record.get("process") or {}).get("ordinal")
+    return ProcessTime(
+        index if ordinal is None else int(ordinal), float(measurement["median_s"]),
+        measurement.get("ci_low_s"), measurement.get("ci_high_s"),
+    )  # fmt: skip
+
+
+def _prediction(data: Mapping[str, Any] | None) -> PredictedTime | None:
+    if data is None:
+        return None
+    return PredictedTime(
+        float(data["time_s"]), data.get("low_s"), data.get("high_s"), (data.get("terms_s") or {}).get("host")
+    )
+
+
+def _expected(records: list[Mapping[str, Any]]) -> PredictedTime | None:
+    """Return the shortest of the processes' expected times: each measures the framework's own time anew, and other work only adds."""
+    found = [
+        prediction
+        for record in records
+        for one in record.get("predictions") or ()
+        if one["kind"] == "expected" and (prediction := _prediction(one)) is not None
+    ]
+    return min(found, key=lambda one: one.time_s) if found else None
+
+
+def _quality(data: Mapping[str, Any]) -> MeasuredQuality:
+    spreads: dict[str, Any] = {name: _spread(data.get(key)) for name, key in _SPREADS.items()}
+    return MeasuredQuality(
+        source=str(data.get("source") or "none"), reason=str(data.get("reason") or ""), text=str(data.get("text") or ""),
+        is_language=data.get("is_language") is True, tokens_count=data.get("tokens_count"),
+        **spreads,
+    )  # fmt: skip
+
+
+def _spread(data: Mapping[str, Any] | None) -> Spread | None:
+    return None if not data else Spread(float(data["value"]), data.get("low"), data.get("high"))
