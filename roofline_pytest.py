@@ -48,7 +48,9 @@ def _add_short_form(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "roofline(work=…, name=…, tolerance=…): defaults of the test's roofline.measure")
+    config.addinivalue_line(
+        "markers", "roofline(work=…, name=…, tolerance=…, threshold=…): defaults of the test's roofline.measure"
+    )
     fixtures = _WithBenchmark if config.pluginmanager.hasplugin("benchmark") else _WithoutBenchmark
     config.pluginmanager.register(fixtures(), "roofline_fixture")
 

@@ -35,6 +35,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-power", {"action": "store_true", "dest": "roofline_power", "default": None, "help": "Add a window of 2 s per case to measure power and energy (NVML)."}),
     ("--roofline-no-power", {"action": "store_false", "dest": "roofline_power", "default": None, "help": "Read no power sensor at all."}),
     ("--roofline-json", {"metavar": "FILE", "help": "Export this run to FILE when it ends."}),
+    ("--roofline-baseline", {"metavar": "RUN", "help": "Compare this run with an earlier one when it ends: latest, BASELINE[:N] (the newest N, 5), branch:NAME, a label or an id."}),
+    ("--roofline-fail-on", {"metavar": "RULES", "help": "Exit 1 when the comparison with --roofline-baseline finds one of these: slower, gone, energy, memory, quality, error; with a size: slower:5%%."}),
     ("--roofline-require-measured", {"metavar": "N", "nargs": "?", "const": "1", "help": "Exit 1 when fewer than N cases (default 1) were measured; write it last or as =N."}),
     ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
 )  # fmt: skip

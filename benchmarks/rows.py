@@ -44,12 +44,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure that is no time: a share or a ratio, with the range it should lie in."""
+    """One figure that is no time: a share, a ratio or a mean count, with the range it should lie in."""
 
     name: str
     value: float
     rounds: int
-    unit: Literal["share", "ratio"]
+    unit: Literal["share", "ratio", "count"]
     aim_low: float | None = None
     """The least it may be; None: no lower end."""
     aim_high: float | None = None
@@ -78,6 +78,8 @@ class Figure:
         """Return a value of this figure as text."""
         if value is None:
             return "–"
+        if self.unit == "count":
+            return f"{value:.3g}"
         return f"{value:.1%}" if self.unit == "share" else f"{value:.2f}×"
 
     @property

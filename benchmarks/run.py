@@ -32,13 +32,16 @@ BENCHMARKS = (
     "array_rate",
     "model_step",
     "opening",
+    "importing_results",
+    "exporting",
     "loop_overhead",
     "codec_rate",
     "pareto_rate",
     "model_choice_rate",
 )
-ON_REQUEST = ("cpu_expected", "interval_agreement", "time_to_precision")
-"""Only when named: they measure kernels for many minutes."""
+ON_REQUEST = ("change_points", "cpu_expected", "diff_power", "interval_agreement", "time_to_precision", "store_scale")
+"""Only when named: they measure kernels for many minutes; diff_power and change_points simulate for one or two. store_scale fills half a
+gigabyte of disk."""
 JSON_VERSION = 1
 
 

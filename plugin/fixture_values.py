@@ -21,7 +21,7 @@ from roofline_model.roofline import Prediction
 Work = Operator | OpCost | ModelPass
 """What a case does: an operator, a plain cost, or a whole pass of a model."""
 
-_MARKER_KEYS = ("work", "name", "tolerance")
+_MARKER_KEYS = ("work", "name", "tolerance", "threshold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,28 @@ def marker_defaults(node: pytest.Item) -> dict[str, Any]:
     if marker is None:
         return {}
     if marker.args:
-        raise InvalidValueError("the roofline marker takes keyword arguments only: work=, name=, tolerance=")
+        raise InvalidValueError(
+            "the roofline marker takes keyword arguments only: work=, name=, tolerance=, threshold="
+        )
     for key in marker.kwargs:
         if key not in _MARKER_KEYS:
             raise InvalidValueError(f"the roofline marker has no argument {key!r}; known: {', '.join(_MARKER_KEYS)}")
     return dict(marker.kwargs)
+
+
+def threshold_facts(defaults: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a marker's `threshold` stores with each record of the test; empty without one.
+
+    `0.05` or `"5%"`: the smallest change of this case's time that counts in a diff. Raises `InvalidValueError` for anything else.
+    """
+    value = defaults.get("threshold")
+    if value is None:
+        return {}
+    text = value.strip() if isinstance(value, str) else ""
+    if re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,6})? ?%", text):
+        value = float(text.rstrip("% ")) / 100
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InvalidValueError(
+            f"the roofline marker's threshold must be a share such as 0.05, or a text such as '5%', got {str(value)[:40]!r}"
+        )
+    return {"threshold_ratio": float(value)}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plugin import benchmark_bridge
-from plugin.fixture_values import Outcome, Work, json_values, kernel_name, marker_defaults
+from plugin.fixture_values import Outcome, Work, json_values, kernel_name, marker_defaults, threshold_facts
 from plugin.gpu.profiler_command import is_profiled, profile_one_call
 from plugin.instruments import Instruments
 from plugin.machine.facts import find_machine
@@ -40,6 +40,7 @@ class RooflineFixture:
         self._request = request
         self._benchmark = benchmark
         self._defaults = marker_defaults(request.node)
+        self._threshold = threshold_facts(self._defaults)
         self.pending: list[Pending] = []
 
     @property
@@ -331,6 +332,8 @@ class RooflineFixture:
 
     def records(self, test_id: str, failure: tuple[str, str] | None) -> list[Record]:
         """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
+        for entry in self.pending:
+            entry.extra |= self._threshold
         found = [entry.record(self._session, test_id, failure) for entry in self.pending]
         return [record for record in found if record is not None]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from plugin import benchmark_bridge, terminal
+from plugin.baseline import BaselineCheck
 from plugin.calibration.cpu_calibration import BUSY_NOTE, calibration_note
 from plugin.fixtures import RooflineFixture
 from plugin.gpu import device_share
@@ -48,6 +49,7 @@ class RooflineHooks:
         self._supervisor: Supervisor | None = None
         self._followers: dict[pytest.Item, pytest.Item | None] = {}
         self._signals = EndOnSignal()
+        self._baseline: BaselineCheck | None = None
         self._link = config.pluginmanager.get_plugin(PLUGIN_NAME)  # set in a worker of ours
         device_share.number_like_nvml(os.environ)
         self._device = device_share.claim_device(os.environ) if _is_xdist_worker(config) else None
@@ -126,6 +128,7 @@ class RooflineHooks:
         try:
             run = self.session.open()
             isolation = self.isolation
+            self._baseline = BaselineCheck.begin(self.options, run, self._report)
         except RooflineError as error:
             raise self.usage_error(str(error)) from None
         chip = self.target.hardware
@@ -272,6 +275,8 @@ class RooflineHooks:
             raise self.usage_error(str(error)) from None
         finally:
             self._signals.restore()
+        if self._baseline is not None and self._baseline.finish(self._session.records) and not exitstatus:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput["roofline"] = self._lines_for_controller()
 
@@ -303,6 +308,8 @@ class RooflineHooks:
         terminalreporter.write_line(
             f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → {self._session.database}"
         )
+        for line in self._baseline.lines if self._baseline is not None else ():
+            terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         needed = self.options.require_measured
         measured = sum(record.status == "measured" for record in records)
         if needed is not None and measured < needed:
@@ -359,9 +366,9 @@ def _is_xdist_worker(config: pytest.Config) -> bool:
 
 
 def _check_for_xdist(options: BenchOptions) -> None:
-    if options.require_measured is not None or options.json_path is not None:
+    if options.require_measured is not None or options.json_path is not None or options.baseline is not None:
         raise InvalidValueError(
-            "--roofline-require-measured and --roofline-json need one process: under xdist (-n) each worker keeps a run of its own"
+            "--roofline-require-measured, --roofline-json and --roofline-baseline need one process: under xdist (-n) each worker keeps a run of its own"
         )
     if options.process_count is not None:
         raise InvalidValueError(

@@ -70,6 +70,10 @@ class BenchOptions:
     power: bool | None = None
     """True: add a window long enough for power; None: sample the sensors, report no power; False: read no sensor."""
     json_path: Path | None = None
+    baseline: str | None = None
+    """What this run is compared with when it ends."""
+    fail_on: tuple[str, ...] = ()
+    """Conditions of that comparison that fail the session, as `results.diff.gate` reads them."""
     require_measured: int | None = None
     force_measure: bool = False
 
@@ -109,6 +113,8 @@ class BenchOptions:
             profiler=_choice("--roofline-profile", given.roofline_profile, PROFILER_CHOICES),
             power=given.roofline_power,
             json_path=_output("--roofline-json", given.roofline_json, invocation),
+            baseline=_name("--roofline-baseline", given.roofline_baseline),
+            fail_on=_fail_on(given.roofline_fail_on, given.roofline_baseline),
             require_measured=_count("--roofline-require-measured", given.roofline_require_measured, "cases"),
             force_measure=bool(given.roofline_force_measure),
         )
@@ -161,6 +167,20 @@ def _text(option: str, value: str | None, default: str, most: int = 4096) -> str
 
 def _name(option: str, value: str | None) -> str | None:
     return None if value is None else _text(option, value, "the default")
+
+
+def _fail_on(value: str | None, baseline: str | None) -> tuple[str, ...]:
+    """Return the conditions as texts; refuses what means nothing, and conditions without anything to compare with."""
+    if value is None:
+        return ()
+    from results.diff.gate import parse_fail_on
+
+    if baseline is None:
+        raise InvalidValueError("--roofline-fail-on needs --roofline-baseline: what should this run be compared with?")
+    try:
+        return tuple(rule.text for rule in parse_fail_on([value]))
+    except InvalidValueError as error:
+        raise InvalidValueError(str(error).replace("--fail-on", "--roofline-fail-on")) from None
 
 
 def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> str | None:

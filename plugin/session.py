@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plugin
 from plugin.calibration.cpu_calibration import cpu_device
@@ -26,7 +26,11 @@ from plugin.target import Target, resolve_target
 from results.export import export_documents, export_run_json
 from results.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.state_records import CanaryReading, NoiseFloor
+from results.target import SPOOL_FOLDER, parse_target
 from roofline_model.errors import StoreError
+
+if TYPE_CHECKING:
+    from results.outbox import Undelivered
 
 Report = Callable[[str], None]
 
@@ -69,8 +73,7 @@ class BenchSession:
         """Where results go, as the user would type it; a password in a URL is not shown."""
         text = str(self.options.db)
         if "://" in text:
-            head, _, rest = text.partition("://")
-            return f"{head}://{rest.rpartition('@')[2]}"
+            return parse_target(text).name
         return os.path.relpath(text, self.folder) if text.startswith(str(self.folder)) else text
 
     def open(self) -> RunInfo:
@@ -80,7 +83,8 @@ class BenchSession:
         from results.store import open_store
 
         hardware = self.target.hardware
-        self._store = open_store(self.options.db)
+        self._store = open_store(self.options.db, spool=self.folder / SPOOL_FOLDER)
+        self._deliver_what_waits()
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
         self.process = ProcessInfo(0, os.getpid(), platform.node(), started)
@@ -103,6 +107,23 @@ class BenchSession:
         self._profile_hash = hardware.content_hash
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
         return self.run
+
+    def _deliver_what_waits(self) -> None:
+        """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever comes."""
+        from results.deliver import deliver_waiting
+
+        try:
+            found = deliver_waiting(self._store, self.folder / SPOOL_FOLDER)
+        except StoreError as error:
+            self._report(f"warning: {error}")
+            return
+        for one in found:
+            if one.outcome == "delivered":
+                self._report(
+                    f"results that an earlier run kept back are stored now: {one.added_count} new ({one.path.name})"
+                )
+            elif one.outcome == "failed":
+                self._report(f"warning: {one.reason}")
 
     def _environment(self) -> EnvironmentInfo:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
@@ -192,13 +213,18 @@ class BenchSession:
                     self.look_at_canary_once_more()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
             status: RunStatus = "interrupted" if interrupted else "complete"
+            kept = None
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():
                     self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
+                    kept = self._deliver()
             if self._failure is not None:
                 raise StoreError(f"{self._failure} {self._rescue(status, exit_code)}") from None
             if self.options.json_path is not None:
-                write_json(self.options.json_path, export_run_json(self._store, self.run.run_id))
+                document = (
+                    export_run_json(self._store, self.run.run_id) if kept is None else self._known(status, exit_code)
+                )
+                write_json(self.options.json_path, document)
         finally:
             self._store.close()
 
@@ -222,22 +248,35 @@ class BenchSession:
             self._failure = self._failure or error
             raise
 
-    def _rescue(self, status: RunStatus, exit_code: int) -> str:
-        """Write what this process still knows of the run as a file; return where, as a sentence."""
+    def _deliver(self) -> Undelivered | None:
+        """Send what the database would not take during the run; what it still does not take stays in its file, and is said."""
+        kept: Undelivered | None = self._store.deliver()
+        if kept is not None:
+            self._report(f"warning: {kept.sentence}")
+        return kept
+
+    def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
+        """Return what this process knows of the run as an exported run."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
         records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
+        return export_documents(run, [profile], records, canaries=self.canaries)
+
+    def _rescue(self, status: RunStatus, exit_code: int) -> str:
+        """Write what this process still knows of the run as a file; return where, as a sentence."""
+        assert self.run is not None
+        document = self._known(status, exit_code)
         try:
-            stored = self._store.record_ids(run.run_id)
+            stored = self._store.record_ids(self.run.run_id)
         except StoreError:
             stored_count = None
         else:
-            stored_count = sum(record.record_id in stored for record in records)
+            stored_count = sum(record["record_id"] in stored for record in document["records"])
         return rescue(
-            export_documents(run, [profile], records, canaries=self.canaries),
-            run_id=run.run_id,
+            document,
+            run_id=self.run.run_id,
             database=str(self.options.db),
             folder=self.folder,
             stored_count=stored_count,

@@ -29,6 +29,7 @@ from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.model_text import (
     EMULATED_MARK,
+    embedding_text,
     energy_text,
     kl_text,
     model_notes,
@@ -201,6 +202,7 @@ def _template() -> Template:
         top1=top1_text,
         perplexity=perplexity_text,
         text_source=text_source,
+        embedding=embedding_text,
         unbroken=lambda text: text.replace(" %", "\u00a0%").replace(" µs", "\u00a0µs").replace(" ms", "\u00a0ms"),
         plot_summary=_plot_summary,
     )

@@ -11,18 +11,21 @@ import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError, StatementError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from results.json_values import dumps, loads
+from results.lost_connection import is_passing
 from results.target import DEFAULT_DATABASE, StoreTarget
-from roofline_model.errors import InvalidValueError, RooflineError, StoreError
+from roofline_model.errors import DatabaseAwayError, InvalidValueError, RooflineError, StoreError
 
 BUSY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10
+LOCK_TIMEOUT_S = 10
+"""PostgreSQL: how long a write waits for rows that another session holds."""
 
 SqliteMode = Literal["ro", "rw", "rwc"]
 
@@ -40,20 +43,43 @@ def make_engine(target: StoreTarget, *, mode: SqliteMode = "rw", foreign_keys: b
     if target.path is not None:
         return _sqlite_engine(target.path, mode, foreign_keys)
     try:
-        return create_engine(
-            target.url or "",
-            json_serializer=dumps,
-            json_deserializer=loads,
-            hide_parameters=True,
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
-        )
+        return _postgres_engine(target.url or "", mode)
     except ModuleNotFoundError:
         raise StoreError(f"{target.name} needs psycopg: pip install 'roofline-bench[postgres]'") from None
     except (SQLAlchemyError, ValueError):
         raise StoreError(
             f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
         ) from None
+
+
+def _postgres_engine(url: str, mode: SqliteMode) -> Engine:
+    engine = create_engine(
+        url,
+        json_serializer=dumps,
+        json_deserializer=loads,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, **_KEEP_ALIVE},
+    )
+    # Read-only, the server itself refuses every write of this session, whatever the code above asks for.
+    setting = "default_transaction_read_only = on" if mode == "ro" else f"lock_timeout = '{LOCK_TIMEOUT_S}s'"
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, record: object) -> None:
+        connection.execute(f"SET {setting}")
+        connection.commit()  # a rollback would take the setting back
+
+    return engine
+
+
+_KEEP_ALIVE = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+"""Seconds, and milliseconds for the last: a server whose network went away is given up after 25 s, not after TCP's own
+quarter of an hour (libpq's connection parameters)."""
 
 
 def _sqlite_engine(path: Path, mode: SqliteMode, foreign_keys: bool) -> Engine:
@@ -158,6 +184,8 @@ def translated(
 ) -> Iterator[None]:
     """Turn an error of the database into a `StoreError`: one line, no SQL, no password. Errors in `but` pass through.
 
+    It is a `DatabaseAwayError` when the same may succeed later.
+
     A value that cannot be what was stored means a damaged database when `reading`, else one that cannot be stored.
     """
     try:
@@ -171,7 +199,8 @@ def translated(
     except (SQLAlchemyError, sqlite3.Error) as error:
         if reading and isinstance(_cause(error), _UNREADABLE):
             raise damaged(target, _cause(error)) from None
-        raise StoreError(target.redact(_explain(target, doing, error))) from None
+        kind = DatabaseAwayError if is_passing(error) else StoreError
+        raise kind(target.redact(_explain(target, doing, error))) from None
     except _UNREADABLE as error:
         if reading or isinstance(error, UnicodeDecodeError | json.JSONDecodeError):  # only what was stored is decoded
             raise damaged(target, error) from error
@@ -248,5 +277,9 @@ _POSTGRES_MEANINGS = (
     ("timeout", f"does not answer within {CONNECT_TIMEOUT_S} s: correct host and port"),
     ("resolve host", "has a host name that nobody knows: correct the URL"),
     (r'relation ".*" does not exist', f"{LACKS_TABLES} {REPLACE_IT}"),
+    ("lock timeout", f"has been locked by another session for {LOCK_TIMEOUT_S} s: end it or try again"),
+    ("cannot execute .* in a read-only transaction", "was opened read-only: nothing was changed"),
+    ("(No such file or directory|server closed the connection|terminating connection|the database system is)", "is not there at the moment: start PostgreSQL and try again; everything committed so far is safe"),
+    ("No space left on device|disk full", "cannot grow, the disk of its server is full: free some space there, everything committed so far is safe"),
     ("permission denied", "does not allow this: grant the user CREATE on the schema and rights on its tables"),
 )  # fmt: skip

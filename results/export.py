@@ -1,22 +1,31 @@
-"""A run as a file: JSON that `load.py` turns back into exactly the same run, or CSV with one row per record."""
+"""Runs as a file: JSON that `load.py` turns back into exactly the same runs, or CSV with one row per record.
+
+Whole runs and what a query found are written the same way, some hundred records at a time.
+"""
 
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TextIO
 
-from results.flat import COLUMNS, flat_rows
+from results.flat import COLUMNS, Row, flat_rows
 from results.plain_form import to_plain
 from roofline_model.errors import StoreError
 
 if TYPE_CHECKING:
+    from results.query import FoundRun
     from results.records import HardwareProfile, ProcessInfo, Record, RunInfo
     from results.state_records import CanaryReading, NoiseFloor
     from results.store import ResultStore
 
 EXPORT_FORMAT = "roofline-bench run"
+RUNS_FORMAT = "roofline-bench runs"
+"""A list of such documents, `runs`: what a query found in several runs."""
 EXPORT_VERSION = 2
 """1: format, schema_version, run, profiles, records (2026).
 2: processes, canaries, noise_floors; energy, state, attribution, clocks_hz and counts of a measurement (2026).
@@ -75,20 +84,81 @@ def export_documents(
     }
 
 
+def write_json(store: ResultStore, found: Sequence[FoundRun], stream: TextIO, *, is_part: bool) -> None:
+    """Write what was found as strict JSON: the document of `export_run_json` for one run, a list of them for several.
+
+    `is_part`: records are left out, so that each run is written as unfinished; an import of the whole run completes it.
+    """
+    if len(found) == 1:
+        _write_run(store, found[0], stream, is_part=is_part)
+    else:
+        stream.write(f'{{"format": {json.dumps(RUNS_FORMAT)}, "schema_version": {EXPORT_VERSION}, "runs": [\n')
+        for number, one in enumerate(found):
+            stream.write(",\n" if number else "")
+            _write_run(store, one, stream, is_part=is_part)
+        stream.write("]}")
+    stream.write("\n")
+
+
+def _write_run(store: ResultStore, found: FoundRun, stream: TextIO, *, is_part: bool) -> None:
+    from results.query import profile_hashes, read_lots
+
+    run = replace(found.run, status="running", exit_code=None, finished_at=None) if is_part else found.run
+    profiles = (store.profile(one) for one in profile_hashes(store, found))
+    records = chain.from_iterable(read_lots(store, found, with_samples=True))
+    floors = store.noise_floors(run.environment.class_hash).values()
+    stream.write(
+        f'{{"format": {json.dumps(EXPORT_FORMAT)},\n"schema_version": {EXPORT_VERSION},\n"run": {_dumped(run)}'
+    )
+    _write_list(stream, "profiles", (one for one in profiles if one is not None))
+    _write_list(stream, "processes", store.processes(run.run_id))
+    _write_list(stream, "records", records)
+    _write_list(stream, "canaries", store.canaries(run.run_id))
+    _write_list(stream, "noise_floors", floors)
+    stream.write("}")
+
+
+def _write_list(stream: TextIO, name: str, items: Iterable[object]) -> None:
+    stream.write(f",\n{json.dumps(name)}: [")
+    for number, item in enumerate(items):
+        stream.write(f"{',' if number else ''}\n{_dumped(item)}")
+    stream.write("]")
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(to_plain(value), allow_nan=False)
+
+
 def write_csv(store: ResultStore, run_id: str, stream: TextIO) -> None:
-    """Write one row per record, units in the headers, an empty cell where nothing is known. Samples are not in it.
+    """Write the rows of one run: see `write_rows`. Raises `UnknownNameError` for an unknown run."""
+    from results.query import RecordQuery, find_records
+
+    run = _run(store, run_id)
+    write_rows(store, find_records(store, RecordQuery(run_id=run.run_id)), stream)
+
+
+def write_rows(store: ResultStore, found: Iterable[FoundRun], stream: TextIO) -> None:
+    """Write CSV: one row per record, units in the headers, an empty cell where nothing is known. Samples are not in it.
 
     A cell cannot act on who opens it: control characters, line ends and characters that turn the writing direction are
     shown escaped (a line end as \\n), and text that a spreadsheet would run as a formula (it begins with = + - or @)
     gets a leading apostrophe. Numbers are written as they are, whole numbers of bytes without a fraction. The exact
     texts are in the JSON export.
-    Open `stream` with newline="". Raises `UnknownNameError` for an unknown run.
+    Open `stream` with newline="".
     """
-    run = _run(store, run_id)
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in flat_rows(run, store.records(run_id, with_samples=False)):
-        writer.writerow([_cell(name, value) for name, value in row.items()])
+    for rows in flat_lots(store, found):
+        writer.writerows([_cell(name, value) for name, value in row.items()] for row in rows)
+
+
+def flat_lots(store: ResultStore, found: Iterable[FoundRun]) -> Iterator[list[Row]]:
+    """Yield the flat rows of what was found, a few hundred at a time."""
+    from results.query import read_lots
+
+    for one in found:
+        for records in read_lots(store, one, with_samples=False):
+            yield list(flat_rows(one.run, records))
 
 
 def _run(store: ResultStore, run_id: str) -> RunInfo:

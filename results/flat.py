@@ -177,6 +177,9 @@ _MODEL: dict[str, Callable[[ModelFigures], Any]] = {
 }
 _MODEL_INTERVALS: dict[str, Callable[[ModelFigures], Interval | None]] = {
     "kl_nats_per_token": lambda one: one.kl_nats_per_token,
+    "embedding_cosine_ratio": lambda one: one.embedding_cosine_ratio,
+    "rank_agreement_ratio": lambda one: one.rank_agreement_ratio,
+    "nearest_kept_ratio": lambda one: one.nearest_kept_ratio,
     "top1_agreement_ratio": lambda one: one.top1_agreement_ratio,
     "perplexity_ratio": lambda one: one.perplexity_ratio,
     "reference_perplexity": lambda one: one.reference_perplexity,

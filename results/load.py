@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from results.export import EXPORT_FORMAT, EXPORT_VERSION
+from results.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
 from results.import_checks import check_run
 from results.plain_form import FormError, NewerFormError, from_plain
 from results.records import HardwareProfile, ProcessInfo, Record, RunInfo
@@ -45,25 +47,40 @@ class ExportedRun:
 
 
 def import_file(store: ResultStore, path: str | Path) -> ImportReport:
-    """Add the run of an exported JSON file to the store; records it already has keep their numbers (see `add_run`).
+    """Add the runs of an exported JSON file to the store; records it already has keep their numbers (see `add_run`).
 
     The whole file is checked first. Raises `StoreError` for a file that is missing, damaged, not ours or of a newer
     version; nothing is imported then.
     """
-    exported = read_export(path)
-    added, duplicates = store.add_run(
-        exported.run,
-        exported.profiles,
-        exported.records,
-        processes=exported.processes,
-        canaries=exported.canaries,
-        noise_floors=exported.noise_floors,
-    )
-    return ImportReport((exported.run.run_id,), added, duplicates)
+    return add_exported(store, read_exports(path))
+
+
+def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportReport:
+    """Add checked runs to the store, each all or nothing. Raises `StoreError` as `add_run` does."""
+    added = duplicates = 0
+    for one in runs:
+        new, present = store.add_run(
+            one.run,
+            one.profiles,
+            one.records,
+            processes=one.processes,
+            canaries=one.canaries,
+            noise_floors=one.noise_floors,
+        )
+        added, duplicates = added + new, duplicates + present
+    return ImportReport(tuple(one.run.run_id for one in runs), added, duplicates)
 
 
 def read_export(path: str | Path) -> ExportedRun:
-    """Return the run of an exported JSON file. Raises `StoreError` as `import_file` does."""
+    """Return the run of a JSON file that holds one. Raises `StoreError` as `import_file` does."""
+    found = read_exports(path)
+    if len(found) != 1:
+        raise StoreError(f"{path} holds {len(found)} runs, not one: import it and name the run")
+    return found[0]
+
+
+def read_exports(path: str | Path) -> list[ExportedRun]:
+    """Return the runs of an exported JSON file. Raises `StoreError` as `import_file` does."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")  # Windows editors put a byte order mark first
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -71,18 +88,47 @@ def read_export(path: str | Path) -> ExportedRun:
         raise StoreError(
             f"{path} cannot be read ({why}): give a file that `roofline export --format json` wrote"
         ) from None
+    with reading_errors(path):
+        try:
+            document = json.loads(text)
+        except ValueError as error:  # a number of 5,000 digits is one, too
+            raise StoreError(
+                f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was imported."
+            ) from None
+        return parse_exports(document)
+
+
+@contextmanager
+def reading_errors(path: str | Path) -> Iterator[None]:
+    """Turn what is wrong inside a file into a `StoreError` of one line that names the file."""
     try:
-        return parse_export(json.loads(text))
+        yield
     except NewerFormError as error:
         raise StoreError(f"{path}: {error}. Nothing was imported.") from None
     except FormError as error:
-        raise StoreError(f"{path}: {error}; export the run again. Nothing was imported.") from None
+        raise StoreError(f"{path}: {error}; the file is damaged: write it again. Nothing was imported.") from None
     except RecursionError:
         raise StoreError(f"{path} is nested too deeply to be an exported run. Nothing was imported.") from None
-    except ValueError as error:
-        raise StoreError(
-            f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was imported."
-        ) from None
+
+
+def parse_exports(document: Any) -> list[ExportedRun]:
+    """Return the runs of a parsed export, which holds one or a list of them. Raises `FormError` naming the field."""
+    if not isinstance(document, dict) or document.get("format") != RUNS_FORMAT:
+        return [parse_export(document)]
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        raise FormError("runs is missing or not a list")
+    found = []
+    for number, one in enumerate(runs):
+        try:
+            found.append(parse_export(one))
+        except NewerFormError:
+            raise
+        except FormError as error:
+            raise FormError(f"runs[{number}]: {error}") from None
+    if not found:
+        raise FormError("runs is empty")
+    return found
 
 
 def parse_export(document: Any) -> ExportedRun:

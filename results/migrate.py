@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -31,6 +31,12 @@ ADVISORY_LOCK_KEY = 0x526F_6F66_6C69_6E65
 
 PLACE_FAILED = "disk is full|disk I/O error"
 """What SQLite says when the file system, not a script, is at fault."""
+
+Progress = Callable[[str, int, int], None]
+"""What is done now, steps done, all steps."""
+
+_BACKUP_PAGES = 4096
+"""Copied between two signs of progress: 16 MiB."""
 
 _log = logging.getLogger(__name__)
 
@@ -108,20 +114,31 @@ def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_on
     upgrade(target)
 
 
-def upgrade(target: StoreTarget, *, wanted: int = SCHEMA_VERSION, folders: Sequence[Path] = ()) -> None:
+def _silent(what: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def upgrade(
+    target: StoreTarget,
+    *,
+    wanted: int = SCHEMA_VERSION,
+    folders: Sequence[Path] = (),
+    progress: Progress = _silent,
+) -> None:
     """Create the database at schema `wanted`, or upgrade it, under a lock that all processes share.
 
-    `folders` are further places of migration scripts (tests use them). An older SQLite file is copied first, to
+    `folders` are further places of migration scripts (tests use them); `progress` is told how far the copy and the
+    scripts are. An older SQLite file is copied first, to
     `<file>.schema-<version>.backup`. Raises `StoreError`; whatever fails, the database is as it was.
     """
     if target.path is None:
-        _upgrade_postgres(target, wanted, folders)
+        _upgrade_postgres(target, wanted, folders, progress)
     else:
         with exclusive_lock(target.path):
-            _upgrade_sqlite(target, target.path, wanted, folders)
+            _upgrade_sqlite(target, target.path, wanted, folders, progress)
 
 
-def _upgrade_sqlite(target: StoreTarget, path: Path, wanted: int, folders: Sequence[Path]) -> None:
+def _upgrade_sqlite(target: StoreTarget, path: Path, wanted: int, folders: Sequence[Path], progress: Progress) -> None:
     is_new = not path.exists()
     engine = make_engine(target, mode="rwc", foreign_keys=False)
     try:
@@ -131,12 +148,13 @@ def _upgrade_sqlite(target: StoreTarget, path: Path, wanted: int, folders: Seque
             if version == wanted:
                 return
             _refuse_newer(version, wanted, target)
-            backup = None if version is None else _back_up(path, version)
+            backup = None if version is None else _back_up(path, version, progress)
             with closing(engine.raw_connection()) as raw:
                 raw.cursor().execute("PRAGMA journal_mode = WAL")
             writer = engine.execution_options(**{WRITING: True})
             with _explained(target, version, wanted, backup), writer.begin() as connection:
-                _run_scripts(connection, wanted, folders)
+                _run_scripts(connection, version, wanted, folders, progress)
+                progress("checking references", wanted, wanted)
                 _check_foreign_keys(connection)
     except BaseException:
         engine.dispose()
@@ -148,23 +166,26 @@ def _upgrade_sqlite(target: StoreTarget, path: Path, wanted: int, folders: Seque
         engine.dispose()
 
 
-def _upgrade_postgres(target: StoreTarget, wanted: int, folders: Sequence[Path]) -> None:
+def _upgrade_postgres(target: StoreTarget, wanted: int, folders: Sequence[Path], progress: Progress) -> None:
     engine = make_engine(target)
     try:
         with translated(target, "preparing the database"), engine.begin() as connection:
             # Freed by the end of the transaction, whichever way that comes.
+            connection.execute(text("SET LOCAL lock_timeout = 0"))  # the upgrade before ours may take long
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK_KEY})
             version = read_version(connection, target)
             if version == wanted:
                 return
             _refuse_newer(version, wanted, target)
             with _explained(target, version, wanted, None):
-                _run_scripts(connection, wanted, folders)
+                _run_scripts(connection, version, wanted, folders, progress)
     finally:
         engine.dispose()
 
 
-def _run_scripts(connection: Connection, wanted: int, folders: Sequence[Path]) -> None:
+def _run_scripts(
+    connection: Connection, version: int | None, wanted: int, folders: Sequence[Path], progress: Progress
+) -> None:
     from alembic import command
     from alembic.config import Config
 
@@ -177,6 +198,14 @@ def _run_scripts(connection: Connection, wanted: int, folders: Sequence[Path]) -
         config.set_main_option("path_separator", "os")
         config.set_main_option("version_locations", os.pathsep.join(map(_option, places)))
     config.attributes["connection"] = connection
+    first, done = version or 0, []
+
+    def applied(**step: object) -> None:
+        done.append(step)
+        progress(f"schema {first + len(done)}", len(done), wanted - first)
+
+    config.attributes["on_version_apply"] = applied
+    progress(f"schema {first + 1}", 0, wanted - first)
     command.upgrade(config, f"{wanted:04d}")
 
 
@@ -218,7 +247,7 @@ def _explained(target: StoreTarget, version: int | None, wanted: int, backup: Pa
         ) from error
 
 
-def _back_up(path: Path, version: int) -> Path:
+def _back_up(path: Path, version: int, progress: Progress) -> Path:
     """Copy the database, its write-ahead log included, and return the copy's path. Never overwrites one."""
     copy = path.with_name(f"{path.name}.schema-{version}.backup")
     number = 2
@@ -227,9 +256,12 @@ def _back_up(path: Path, version: int) -> Path:
         number += 1
     partial = copy.with_name(copy.name + ".partial")
     try:
+        partial.unlink(missing_ok=True)  # what an upgrade that was killed left
         # SQLite's own copy: reading the file directly would miss the log and drop this process's locks.
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as sink:
-            source.backup(sink)
+            source.backup(
+                sink, pages=_BACKUP_PAGES, progress=lambda state, left, total: progress("backup", total - left, total)
+            )
         partial.replace(copy)
     except (OSError, sqlite3.Error) as error:
         partial.unlink(missing_ok=True)

@@ -175,12 +175,40 @@ def loss_text(one: ModelFigures) -> str:
     """Return the measured loss in words, or why there is none; empty for the 16-bit model and where nobody looked."""
     if one.quality_source == "none":
         return "its loss was not measured"
+    if embedding_text(one):
+        return f"loss: {embedding_text(one)} over {text_source(one)}"
     if one.quality_source != "measured" or one.kl_nats_per_token is None:
         return ""
     perplexity = one.perplexity_ratio
     words = [f"loss: KL {kl_text(one)} nats/token"]
     words += [f"perplexity {perplexity.value:.3f}×"] if perplexity is not None and one.is_language else []
     return f"{', '.join(words)} over {text_source(one)}"
+
+
+def embedding_figures(one: ModelFigures) -> dict[str, Interval | None]:
+    """Return what an encoder's quality is told by, by name; None for a model that predicts tokens."""
+    return {
+        "cosine": one.embedding_cosine_ratio,
+        "rank agreement": one.rank_agreement_ratio,
+        "nearest kept": one.nearest_kept_ratio,
+    }
+
+
+def embedding_text(one: ModelFigures) -> str:
+    """Return an encoder's quality in a line; empty for a model that predicts tokens."""
+    return ", ".join(f"{name} {ratio_text(figure)}" for name, figure in embedding_figures(one).items() if figure)
+
+
+def ratio_text(figure: Interval | None) -> str:
+    """Return a share near one with its interval."""
+    if figure is None:
+        return "–"
+    ends = (
+        ""
+        if figure.low_value is None or figure.high_value is None
+        else f" [{figure.low_value:.4f}, {figure.high_value:.4f}]"
+    )
+    return f"{figure.value:.4f}{ends}"
 
 
 def text_source(one: ModelFigures) -> str:
@@ -224,11 +252,11 @@ def _times(phase: PhaseResult) -> TextTable:
 def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
     rows = tuple(rows)
     headers = ("memory", "held", "share", "stated", "cache", "peak decode", "peak prefill", "process")
-    firsts = [passes[0].figures for _, passes in rows]
+    firsts = [_held(passes).figures for _, passes in rows]
     differ = any(one.stated_bytes is not None and one.stated_bytes != one.held_bytes for one in firsts)
     cells = []
     for _, passes in rows:
-        one = passes[0].figures
+        one = _held(passes).figures
         peaks = {member.figures.phase: member.figures.peak_bytes for member in passes}
         cells.append((
             mark(passes[0]), format_bytes(one.held_bytes), format_percent(one.held_ratio, 0),
@@ -239,12 +267,23 @@ def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
     return _table(f"memory: held by the model{stated}, share of its 16-bit bytes, peak of one call", headers, cells)
 
 
+def _held(passes: Sequence[PassResult]) -> PassResult:
+    """Return the first pass that knows what the model holds: of an encoder only its prefills ran."""
+    return next((one for one in passes if one.figures.held_bytes is not None), passes[0])
+
+
 def _quality(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
-    found = [passes[0] for _, passes in rows if passes[0].figures.quality_source == "measured"]
-    headers = ("quality", "KL nats/token", "same top-1", "perplexity ratio")
+    # Of an encoder only its prefills ran.
+    every = [next((one for one in passes if one.figures.quality_source == "measured"), None) for _, passes in rows]
+    found = [one for one in every if one is not None]
+    headers = ("quality", "KL nats/token", "same top-1", "perplexity ratio", "cosine", "rank agreement", "nearest kept")
     sources = dict.fromkeys(text_source(one.figures) for one in found)
     cells = [
-        (mark(one), kl_text(one.figures), top1_text(one.figures), perplexity_text(one.figures)) for one in found
+        (
+            mark(one), kl_text(one.figures), top1_text(one.figures), perplexity_text(one.figures),
+            *(ratio_text(figure) for figure in embedding_figures(one.figures).values()),
+        )
+        for one in found
     ]  # fmt: skip
     return _table(f"quality against the 16-bit model over {' and '.join(sources)} [95 % interval]", headers, cells)
 

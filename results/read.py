@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from results import rows
-from results.records import HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
+from results.records import EnvironmentInfo, HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
 from results.state_records import CanaryReading, NoiseFloor
 from results.write import (
     ATTRIBUTION,
@@ -27,6 +27,7 @@ from results.write import (
     RUN,
     STATE,
     TELEMETRY,
+    in_parts,
 )
 
 T = TypeVar("T")
@@ -35,13 +36,19 @@ NEWEST_FIRST = (RUN.c.started_at.desc(), RUN.c.run_id.desc())
 
 
 def select_runs() -> Select[Any]:
-    """Return the query of all runs with their environments; narrow and order it."""
-    return select(RUN, ENVIRONMENT.c.facts, ENVIRONMENT.c.class_facts).outerjoin(ENVIRONMENT)
+    """Return the query of all runs; narrow and order it."""
+    return select(RUN)
 
 
 def read_runs(connection: Connection, statement: Select[Any]) -> list[RunInfo]:
     """Return the runs of a query made from `select_runs`."""
-    return [rows.run_from(row) for row in connection.execute(statement).mappings()]
+    found = connection.execute(statement).mappings().all()
+    # Years of nights share a few environments: each is read and taken apart once.
+    environments: dict[int, EnvironmentInfo] = {}
+    for some in in_parts(sorted({row["environment_id"] for row in found})):
+        of_runs = select(ENVIRONMENT).where(ENVIRONMENT.c.id.in_(some))
+        environments |= {row["id"]: rows.environment_from(row) for row in connection.execute(of_runs).mappings()}
+    return [rows.run_from(row, environments[row["environment_id"]]) for row in found]
 
 
 def read_run(connection: Connection, run_id: str) -> RunInfo | None:
@@ -63,14 +70,18 @@ def read_profile(connection: Connection, profile_hash: str) -> HardwareProfile |
 
 def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> list[Record]:
     """Return the records of a run in the order they were committed."""
-    found = connection.execute(select(RECORD).where(RECORD.c.run_id == run_id).order_by(RECORD.c.id)).mappings().all()
-    of_run = RECORD.c.run_id == run_id
-    cases = _by_id(connection, CASE, rows.case_from, select(RECORD.c.case_id).where(of_run))
-    methods = _by_id(connection, METHOD, rows.method_from, select(RECORD.c.method_id).where(of_run))
-    processes = _by_id(connection, PROCESS, rows.process_from, select(RECORD.c.process_id).where(of_run))
-    measurements = _measurements(connection, run_id, with_samples=with_samples)
-    predictions = _grouped(connection, PREDICTION, rows.prediction_from, run_id)
-    telemetry = _grouped(connection, TELEMETRY, rows.telemetry_from, run_id)
+    return read_chosen(connection, RECORD.c.run_id == run_id, with_samples=with_samples)
+
+
+def read_chosen(connection: Connection, chosen: ColumnElement[bool], *, with_samples: bool) -> list[Record]:
+    """Return the records that a condition on their own columns chooses, in the order they were committed."""
+    found = connection.execute(select(RECORD).where(chosen).order_by(RECORD.c.id)).mappings().all()
+    cases = _by_id(connection, CASE, rows.case_from, select(RECORD.c.case_id).where(chosen))
+    methods = _by_id(connection, METHOD, rows.method_from, select(RECORD.c.method_id).where(chosen))
+    processes = _by_id(connection, PROCESS, rows.process_from, select(RECORD.c.process_id).where(chosen))
+    measurements = _measurements(connection, chosen, with_samples=with_samples)
+    predictions = _grouped(connection, PREDICTION, rows.prediction_from, chosen)
+    telemetry = _grouped(connection, TELEMETRY, rows.telemetry_from, chosen)
     return [
         rows.record_from(
             row,
@@ -119,20 +130,22 @@ def read_noise_floors(connection: Connection, class_hash: str) -> dict[tuple[str
     return {(floor.case_key, floor.method_hash): floor for floor in floors}
 
 
-def _measurements(connection: Connection, run_id: str, *, with_samples: bool) -> dict[int, Measurement]:
-    energies = _parts(connection, ENERGY, rows.energy_from, run_id)
-    states = _parts(connection, STATE, rows.state_from, run_id)
-    attributions = _parts(connection, ATTRIBUTION, rows.attribution_from, run_id)
+def _measurements(connection: Connection, chosen: ColumnElement[bool], *, with_samples: bool) -> dict[int, Measurement]:
+    energies = _parts(connection, ENERGY, rows.energy_from, chosen)
+    states = _parts(connection, STATE, rows.state_from, chosen)
+    attributions = _parts(connection, ATTRIBUTION, rows.attribution_from, chosen)
     columns = [column for column in MEASUREMENT.c if with_samples or column.name not in ("samples", "clocks")]
     found = {}
-    for row in connection.execute(select(*columns).join(RECORD).where(RECORD.c.run_id == run_id)).mappings():
+    for row in connection.execute(select(*columns).join(RECORD).where(chosen)).mappings():
         pk = row["record_pk"]
         found[pk] = rows.measurement_from(row, energies.get(pk), states.get(pk), attributions.get(pk))
     return found
 
 
-def _parts(connection: Connection, table: Table, build: Callable[[rows.Row], T], run_id: str) -> dict[int, T]:
-    statement = select(table).join(RECORD).where(RECORD.c.run_id == run_id)
+def _parts(
+    connection: Connection, table: Table, build: Callable[[rows.Row], T], chosen: ColumnElement[bool]
+) -> dict[int, T]:
+    statement = select(table).join(RECORD).where(chosen)
     return {row["record_pk"]: build(row) for row in connection.execute(statement).mappings()}
 
 
@@ -141,8 +154,10 @@ def _by_id(connection: Connection, table: Table, build: Callable[[rows.Row], T],
     return {row["id"]: build(row) for row in connection.execute(statement).mappings()}
 
 
-def _grouped(connection: Connection, table: Table, build: Callable[[rows.Row], T], run_id: str) -> dict[int, list[T]]:
-    statement = select(table).join(RECORD).where(RECORD.c.run_id == run_id).order_by(table.c.record_pk, table.c.ordinal)
+def _grouped(
+    connection: Connection, table: Table, build: Callable[[rows.Row], T], chosen: ColumnElement[bool]
+) -> dict[int, list[T]]:
+    statement = select(table).join(RECORD).where(chosen).order_by(table.c.record_pk, table.c.ordinal)
     found: dict[int, list[T]] = defaultdict(list)
     for row in connection.execute(statement).mappings():
         found[row["record_pk"]].append(build(row))

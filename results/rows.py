@@ -174,9 +174,13 @@ def _from(kind: type[Any], row: Row, names: tuple[str, ...]) -> Values:
     return checked(kind, {name: row[name] for name in names})
 
 
-def run_from(row: Row) -> RunInfo:
-    """Return a run from a row of run joined with environment."""
-    environment = EnvironmentInfo(**_from(EnvironmentInfo, row, ("facts", "class_facts")))
+def environment_from(row: Row) -> EnvironmentInfo:
+    """Return an environment."""
+    return EnvironmentInfo(**_from(EnvironmentInfo, row, ("facts", "class_facts")))
+
+
+def run_from(row: Row, environment: EnvironmentInfo) -> RunInfo:
+    """Return a run."""
     return RunInfo(**_from(RunInfo, row, _RUN), environment=environment)
 
 

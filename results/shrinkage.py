@@ -53,14 +53,14 @@ def fit_prior(variances: Sequence[Variance]) -> VariancePrior | None:
     positive = [one.value for one in variances if one.value > 0]
     if len(positive) < 2:
         return None
-    from scipy.special import digamma, polygamma
+    from scipy.special import digamma
 
     least = _LEAST_SHARE * median(positive)
     centred = [math.log(max(one.value, least)) - _log_bias(one.df) for one in variances]
     centred = _without_peaks(centred)
     middle = fmean(centred)
     spread = math.fsum((one - middle) ** 2 for one in centred) / (len(centred) - 1)
-    excess = spread - fmean(float(polygamma(1, one.df / 2)) for one in variances)
+    excess = spread - fmean(_log_spread(one.df) for one in variances)
     if excess <= 0:
         return VariancePrior(math.exp(middle), math.inf)
     half_df = trigamma_inverse(excess)
@@ -119,3 +119,11 @@ def _log_bias(df: float) -> float:
     from scipy.special import digamma
 
     return float(digamma(df / 2)) - math.log(df / 2)
+
+
+@lru_cache(maxsize=256)
+def _log_spread(df: float) -> float:
+    """Return the variance of ln(χ²/df)."""
+    from scipy.special import polygamma
+
+    return float(polygamma(1, df / 2))

@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import IntegrityError
 
 from results import read, run_names, write, write_state
+from results.changes import AddedFlag, Change, Content, NewFloors, RunEnd, SlowCanaries, add_flag, make_changes
 from results.connection import WRITING, make_engine, prepare_place, translated
 from results.database_file import DatabaseFile
 from results.flags import FLAGS
 from results.migrate import ensure_current, read_version
+from results.outbox import Outbox, Undelivered
 from results.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
+from results.spool import Spool
 from results.state_records import CanaryReading, NoiseFloor
 from results.target import StoreTarget, parse_target
-from roofline_model.errors import InvalidValueError, StoreError
+from roofline_model.errors import DatabaseAwayError, InvalidValueError, StoreError
 
 T = TypeVar("T")
 
 
-def open_store(target: str | Path | None = None, *, create: bool = True, read_only: bool = False) -> ResultStore:
+def open_store(
+    target: str | Path | None = None, *, create: bool = True, read_only: bool = False, spool: Path | None = None
+) -> ResultStore:
     """Open the results database, creating or upgrading it where allowed.
 
     `target`: a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME; None means the variable ROOFLINE_DB, else
-    `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all.
+    `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all. With a folder in
+    `spool`, what a PostgreSQL server that goes away does not take is kept there, and delivered once it is back.
     Raises `StoreError` (one line, naming the fix) when it cannot be used; nothing is damaged.
     """
     parsed = parse_target(target)
     prepare_place(parsed, create=create and not read_only, writing=not read_only)
-    return ResultStore(parsed, create=create and not read_only, read_only=read_only)
+    return ResultStore(parsed, create=create and not read_only, read_only=read_only, spool=spool)
 
 
 class ResultStore:
     """An open database. Use it as a context manager; safe to share between threads, not between forked processes."""
 
-    def __init__(self, target: StoreTarget, *, create: bool, read_only: bool) -> None:
+    def __init__(self, target: StoreTarget, *, create: bool, read_only: bool, spool: Path | None = None) -> None:
         self._target = target
         self._read_only = read_only
         self._engine = make_engine(target, mode="ro" if read_only else "rw")
@@ -54,6 +61,9 @@ class ResultStore:
         self._known = write.KnownIds()
         self._writing = Lock()
         self._pid = os.getpid()
+        self._outbox: Outbox | None = None
+        if spool is not None and target.path is None and not read_only:
+            self._outbox = Outbox(Spool(spool, target.place), self.make_changes)
 
     def __enter__(self) -> ResultStore:
         return self
@@ -68,8 +78,15 @@ class ResultStore:
         """Where results are kept, as it may be shown: without a password."""
         return self._target.name
 
+    @property
+    def place(self) -> str:
+        """Which database this is, whoever opens it and how: what a spool file says it is for."""
+        return self._target.place
+
     def close(self) -> None:
         """Close every connection; what was committed is in the database file itself afterwards."""
+        if self._outbox is not None:
+            self._outbox.close()
         self._engine.dispose()
 
     def schema_version(self) -> int:
@@ -90,24 +107,18 @@ class ResultStore:
                 raise StoreError(f"run {run.run_id[:40]} is already in {self.name}: every run needs an id of its own")
             write.insert_run(connection, run)
 
-        self._write("storing the run", insert)
+        self._store("storing the run", run.run_id, run, insert)
 
     def finish_run(self, run_id: str, *, status: RunStatus, exit_code: int | None, finished_at: str | None) -> None:
         """Store how a run ended. Raises `StoreError` for an unknown run, and when the file was replaced meanwhile."""
-
-        def finish(connection: Connection) -> None:
-            ended = {"status": status, "exit_code": exit_code, "finished_at": finished_at}
-            if connection.execute(update(write.RUN).where(write.RUN.c.run_id == run_id), ended).rowcount != 1:
-                raise StoreError(f"run {run_id[:40]!r} is not in {self.name}: begin_run has to come first")
-
-        self._write("finishing the run", finish)
+        self._store("finishing the run", run_id, RunEnd(status, exit_code, finished_at))
 
     def add_profile(self, profile: HardwareProfile) -> None:
         """Store the chip description that predictions use; one that is already there is left alone."""
-        self._write("storing the hardware profile", lambda connection: write.insert_profile(connection, profile))
+        self._store("storing the hardware profile", "", profile)
 
     def add_record(self, record: Record) -> None:
-        """Store one record in a transaction of its own: once this returns, a killed process does not lose it.
+        """Store one record in a transaction of its own, or keep it: once this returns, a killed process does not lose it.
 
         Raises `StoreError` for a run that was not begun, for a record id that is already there, and when the database
         file is no longer the one that was opened.
@@ -116,12 +127,15 @@ class ResultStore:
         def insert(connection: Connection) -> None:
             write.insert_record(connection, self._known, record)
 
+        def insert_again(connection: Connection) -> None:
+            self._insert_again(connection, record)
+
         try:
-            self._write("storing the record", insert, translate_integrity=False)
+            self._store("storing the record", record.run_id, record, insert, translate_integrity=False)
         except IntegrityError:
             # Either the record is there already, or rows that this store remembers were deleted meanwhile.
             self._known.forget()
-            self._write("storing the record", lambda connection: self._insert_again(connection, record))
+            self._store("storing the record", record.run_id, record, insert_again)
 
     def add_run(
         self,
@@ -160,14 +174,12 @@ class ResultStore:
             owners = write.present_record_runs(connection, [record.record_id for record in given])
             self._refuse_records_of_others(run, owners)
             write_state.unite_flags(connection, [record for record in given if record.record_id in owners])
-            seen = set(owners)
-            added = 0
+            new: dict[str, Record] = {}
             for record in given:
-                if record.record_id not in seen:
-                    seen.add(record.record_id)
-                    write.insert_record(connection, self._known, record)
-                    added += 1
-            return added, len(given) - added
+                if record.record_id not in owners:
+                    new.setdefault(record.record_id, record)
+            write.insert_records(connection, self._known, list(new.values()))
+            return len(new), len(given) - len(new)
 
         self._known.forget()
         return self._write("storing the run", insert)
@@ -177,46 +189,60 @@ class ResultStore:
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._write(
-            "storing the end of a process",
-            lambda connection: write_state.end_process(connection, run_id, process, end_reason),
-        )
+        self._store("storing the end of a process", run_id, replace(process, end_reason=end_reason))
 
     def add_canary(self, run_id: str, reading: CanaryReading) -> None:
         """Store one canary reading of a run; one that is there already is left alone.
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._write("storing the canary", lambda connection: write_state.insert_canaries(connection, run_id, [reading]))
+        self._store("storing the canary", run_id, reading)
 
     def rejudge_canaries(self, run_id: str, readings: Iterable[CanaryReading]) -> None:
         """Store what a later reading showed of these: `is_slow` and `reference_s` of readings that are stored already.
 
         A slow reading is never made healthy again; one that is not there is passed over.
         """
-        slow = [one for one in readings if one.is_slow]
+        slow = tuple(one for one in readings if one.is_slow)
         if slow:
-            self._write(
-                "judging the canary again", lambda connection: write_state.rejudge_canaries(connection, run_id, slow)
-            )
+            self._store("judging the canary again", run_id, SlowCanaries(slow))
 
     def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
         """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
-        given = list(floors)
-        self._write("storing the noise floors", lambda connection: write_state.insert_floors(connection, given))
+        self._store("storing the noise floors", "", NewFloors(tuple(floors)))
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> int:
         """Add a flag to stored measurements, all or none, and return how many did not carry it yet.
 
-        Flags keep their order; a record without a measurement is passed over. Raises `InvalidValueError` for a flag
-        that `flags.FLAGS` does not explain, `StoreError` for a record that is not there.
+        Flags keep their order; a record without a measurement is passed over. 0 where they wait for the server.
+        Raises `InvalidValueError` for a flag that `flags.FLAGS` does not explain, `StoreError` for a record that is not
+        there.
         """
         if flag not in FLAGS:
             raise InvalidValueError(f"a measurement cannot carry the flag {flag[:40]!r}: known are {', '.join(FLAGS)}")
         wanted = list(dict.fromkeys(record_ids))
         if not wanted:
             return 0
-        return self._write("flagging the records", lambda connection: write_state.add_flag(connection, wanted, flag))
+        added: list[int] = []
+        change = AddedFlag(tuple(wanted), flag)
+        self._store("flagging the records", "", change, lambda connection: added.append(add_flag(connection, change)))
+        return sum(added)
+
+    def make_changes(self, changes: Sequence[Change]) -> int:
+        """Make changes that waited elsewhere, all or none, each once however often; return how many records were new.
+
+        Raises `DatabaseAwayError` when the server is away.
+        """
+        self._known.forget()  # somebody may have deleted rows meanwhile
+        return self._write("storing what waited", lambda connection: make_changes(connection, self._known, changes))
+
+    def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
+        """Return what `work` returns after one transaction that writes, all or nothing; for other files of this package."""
+        return self._write(doing, work)
+
+    def deliver(self) -> Undelivered | None:
+        """Send what this store had to keep back; return what still waits, None when nothing does. Raises `StoreError`."""
+        return None if self._outbox is None else self._outbox.deliver()
 
     # Reading -------------------------------------------------------------------------------------------------
 
@@ -239,15 +265,20 @@ class ResultStore:
         """
         return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
 
+    def query(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads; for questions of this package that have a file of their own (`query.py`)."""
+        return self._read(work)
+
     def record_ids(self, run_id: str) -> set[str]:
-        """Return the ids of the records of a run that are stored, in the file that still leads there.
+        """Return the ids of the records of a run that are stored (in the file that still leads there) or kept for it.
 
         Raises `StoreError` when it cannot be read, or is no longer the file that was opened.
         """
         if self._file is not None:
             self._file.check()
         statement = select(write.RECORD.c.record_id).where(write.RECORD.c.run_id == run_id)
-        return self._read(lambda connection: set(connection.execute(statement).scalars()))
+        kept = self._outbox.record_ids(run_id) if self._outbox is not None else set()
+        return kept | self._read(lambda connection: set(connection.execute(statement).scalars()), away=set())
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return the chip description of this hash, or None."""
@@ -265,8 +296,9 @@ class ResultStore:
         """Return the seconds of up to `limit` healthy readings (not slow) of this kernel, newest first.
 
         All runs whose environment has this class hash count, the one in progress too once it has stored a reading.
+        None while the server is away from a store that keeps what it cannot send: no reading is known then.
         """
-        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit))
+        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit), away=[])
 
     def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
         """Return the newest noise floor of every (case key, method hash) measured in this environment class."""
@@ -299,6 +331,28 @@ class ResultStore:
         with translated(self._target, "opening the database", reading=True), self._engine.connect():
             return DatabaseFile(path)
 
+    def _store(
+        self,
+        doing: str,
+        run_id: str,
+        content: Content,
+        work: Callable[[Connection], Any] | None = None,
+        *,
+        translate_integrity: bool = True,
+    ) -> None:
+        """Make a change (by `work`, where that is stricter), or keep it for a server that is away."""
+        change = Change(run_id, content)
+        made = work or (lambda connection: make_changes(connection, self._known, [change]))
+
+        def attempt() -> None:
+            self._write(doing, made, translate_integrity=translate_integrity)
+
+        if self._outbox is None:
+            attempt()
+        else:
+            self._refuse_fork()
+            self._outbox.write(change, attempt)
+
     def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
         if self._read_only:
             raise StoreError(f"{self.name} was opened read-only: open it with read_only=False to store results")
@@ -325,7 +379,13 @@ class ResultStore:
                 f"{self.name} was opened by the process that forked this one: open it again here, or end this process with os._exit"
             )
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def _read(self, work: Callable[[Connection], T], *, away: T | None = None) -> T:
+        """Return what `work` reads; `away`, if given, while the server is away from a store that keeps what it cannot send."""
         self._refuse_fork()
-        with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
-            return work(connection)
+        try:
+            with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
+                return work(connection)
+        except DatabaseAwayError:
+            if self._outbox is None or away is None:
+                raise
+            return away

@@ -15,6 +15,8 @@ from roofline_model.errors import InvalidValueError, StoreError
 from roofline_model.user_path import user_path
 
 DEFAULT_DATABASE = Path(".roofline") / "results.db"
+SPOOL_FOLDER = DEFAULT_DATABASE.parent / "spool"
+"""Where a run keeps what its server does not take, under the folder it was called from."""
 ENVIRONMENT_VARIABLE = "ROOFLINE_DB"
 
 _POSTGRES_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
@@ -35,11 +37,31 @@ class StoreTarget:
         """The target as it may be shown."""
         return str(self.path) if self.path is not None else self.redact(self.url or "")
 
+    @property
+    def place(self) -> str:
+        """Which database this is, whoever opens it and how: no user, no password, no options. It may be stored."""
+        if self.path is not None:
+            return str(self.path.absolute())
+        parts = urlsplit(self.url or "")
+        options = dict(parse_qsl(parts.query))
+        host = options.get("host") or parts.hostname or os.environ.get("PGHOST", "")
+        port = options.get("port") or parts.port or os.environ.get("PGPORT", "5432")
+        name = options.get("dbname") or unquote(parts.path.lstrip("/")) or os.environ.get("PGDATABASE", "")
+        return f"postgresql://{host}:{port}/{name}"
+
     def redact(self, text: str) -> str:
         """Return `text` without any password of the URL."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def mask_passwords(argument: str) -> str:
+    """Return one argument of a command line without the passwords of the URL in it, wherever in the URL they stand."""
+    head, sign, rest = argument.partition("://")
+    for secret in _secrets(rest):
+        rest = rest.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")
+    return f"{head}{sign}{rest}"
 
 
 def parse_target(target: str | Path | None) -> StoreTarget:
@@ -84,6 +106,18 @@ def _sqlite_url_path(text: str) -> Path:
 def _postgres_target(text: str) -> StoreTarget:
     """Parse by hand where passwords may be, so that not even a malformed URL can leak one."""
     rest = text.partition("://")[2]
+    target = StoreTarget(None, f"postgresql+psycopg://{rest}", _secrets(rest))
+    try:
+        _ = urlsplit(text).port
+    except ValueError:
+        raise StoreError(
+            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+        ) from None
+    return target
+
+
+def _secrets(rest: str) -> tuple[str, ...]:
+    """Return the passwords of what follows `://` in every spelling they may come back in, longest first."""
     secrets: list[str] = []
     # Where the password ends is unsure when it holds a raw @: both readings are secret.
     user_parts = (rest.partition("@")[0] if "@" in rest else "", rest.rpartition("@")[0])
@@ -96,13 +130,4 @@ def _postgres_target(text: str) -> StoreTarget:
         for secret in [*secrets, *raw]
         for form in (secret, unquote(secret), quote(secret, safe=""), quote_plus(secret))
     }
-    target = StoreTarget(
-        None, f"postgresql+psycopg://{rest}", tuple(sorted(filter(None, spellings), key=len, reverse=True))
-    )
-    try:
-        _ = urlsplit(text).port
-    except ValueError:
-        raise StoreError(
-            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
-        ) from None
-    return target
+    return tuple(sorted(filter(None, spellings), key=len, reverse=True))

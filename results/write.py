@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table, select, update
 from sqlalchemy.dialects import sqlite
 
 from results import rows
-from results.records import EnvironmentInfo, HardwareProfile, Measurement, Method, ProcessInfo, Record, RunInfo
+from results.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo
 from results.schema import (
     AttributionRow,
     Base,
@@ -27,6 +27,8 @@ from results.schema import (
 )
 from roofline_model.case import Case
 from roofline_model.errors import StoreError
+
+T = TypeVar("T")
 
 TABLES: Mapping[str, Table] = Base.metadata.tables
 
@@ -88,30 +90,54 @@ def insert_record(connection: Connection, known: KnownIds, record: Record) -> No
 
     Raises `StoreError` for a run that was never begun; the database refuses a record id it already has.
     """
-    values = rows.record_values(record, _class_hash(connection, known, record.run_id))
-    values["process_id"] = _process_id(connection, known, record.process, record.run_id)
-    values["case_id"] = _case_id(connection, known, record.case)
-    values["method_id"] = None if record.method is None else _method_id(connection, known, record.method)
-    inserted = connection.execute(RECORD.insert(), values)
+    inserted = connection.execute(RECORD.insert(), _record_values(connection, known, record))
     assert inserted.inserted_primary_key is not None
-    record_pk: int = inserted.inserted_primary_key[0]
-    if record.measurement is not None:
-        _insert_measurement(connection, record.measurement, record_pk)
+    for table, values in _child_values(record, inserted.inserted_primary_key[0]):
+        connection.execute(table.insert(), values)
+
+
+def insert_records(connection: Connection, known: KnownIds, records: Sequence[Record]) -> None:
+    """Insert many records as `insert_record` does, a few statements for hundreds of them."""
+    if not connection.dialect.insert_executemany_returning_sort_by_parameter_order:  # SQLite before 3.35
+        for record in records:
+            insert_record(connection, known, record)
+        return
+    statement = RECORD.insert().returning(RECORD.c.id, sort_by_parameter_order=True)
+    for some in in_parts(records):
+        values = [_record_values(connection, known, record) for record in some]
+        inserted = connection.execute(statement, values).scalars().all()
+        by_table: dict[Table, list[rows.Values]] = {}
+        for record, record_pk in zip(some, inserted, strict=True):
+            for table, its_values in _child_values(record, record_pk):
+                by_table.setdefault(table, []).extend(its_values)
+        for table, all_values in by_table.items():
+            connection.execute(table.insert(), all_values)
+
+
+def _record_values(connection: Connection, known: KnownIds, record: Record) -> rows.Values:
+    return {
+        **rows.record_values(record, _class_hash(connection, known, record.run_id)),
+        "process_id": _process_id(connection, known, record.process, record.run_id),
+        "case_id": _case_id(connection, known, record.case),
+        "method_id": None if record.method is None else _method_id(connection, known, record.method),
+    }
+
+
+def _child_values(record: Record, record_pk: int) -> Iterator[tuple[Table, list[rows.Values]]]:
+    """Yield the rows that belong to a record, by table; a part that was not read costs nothing."""
+    measured = record.measurement
+    if measured is not None:
+        yield MEASUREMENT, [rows.measurement_values(measured, record_pk)]
+        if measured.energy is not None:
+            yield ENERGY, [rows.energy_values(measured.energy, record_pk)]
+        if measured.state is not None:
+            yield STATE, [rows.state_values(measured.state, record_pk)]
+        if measured.attribution is not None:
+            yield ATTRIBUTION, [rows.attribution_values(measured.attribution, record_pk)]
     if record.predictions:
-        connection.execute(PREDICTION.insert(), rows.prediction_values(record.predictions, record_pk))
+        yield PREDICTION, rows.prediction_values(record.predictions, record_pk)
     if record.telemetry:
-        connection.execute(TELEMETRY.insert(), rows.telemetry_values(record.telemetry, record_pk))
-
-
-def _insert_measurement(connection: Connection, measurement: Measurement, record_pk: int) -> None:
-    """Insert a measurement; a part that was not read costs nothing."""
-    connection.execute(MEASUREMENT.insert(), rows.measurement_values(measurement, record_pk))
-    if measurement.energy is not None:
-        connection.execute(ENERGY.insert(), rows.energy_values(measurement.energy, record_pk))
-    if measurement.state is not None:
-        connection.execute(STATE.insert(), rows.state_values(measurement.state, record_pk))
-    if measurement.attribution is not None:
-        connection.execute(ATTRIBUTION.insert(), rows.attribution_values(measurement.attribution, record_pk))
+        yield TELEMETRY, rows.telemetry_values(record.telemetry, record_pk)
 
 
 def insert_run(connection: Connection, run: RunInfo) -> None:
@@ -154,9 +180,9 @@ def class_hash_of(connection: Connection, run_id: str) -> str:
     return found
 
 
-def in_parts(record_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the ids in lots that fit one statement."""
-    return (record_ids[start : start + _AT_ONCE] for start in range(0, len(record_ids), _AT_ONCE))
+def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield ids, or records, in lots that fit one statement."""
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
 
 
 def _class_hash(connection: Connection, known: KnownIds, run_id: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,23 @@ def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]
 
     with _own_option_names(), open_store(target, create=create) as store:
         yield store
+
+
+def upgraded(target: str | None, progress: Callable[[str, int, int], None]) -> None:
+    """Bring an older database to today's schema; raises `StoreError` where there is none."""
+    from results.connection import prepare_place
+    from results.migrate import stored_version, upgrade
+    from results.schema import SCHEMA_VERSION
+    from results.target import parse_target
+
+    with _own_option_names():
+        parsed = parse_target(target)
+        prepare_place(parsed, create=False, writing=True)
+        version = stored_version(parsed)
+        if version is not None and version < SCHEMA_VERSION:
+            upgrade(parsed, progress=progress)
+    with writing(target, create=False):
+        pass  # says what else may be wrong with it
 
 
 def schema_version(target: str | None) -> int | None:

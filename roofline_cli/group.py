@@ -27,14 +27,19 @@ COMMAND_ORDER = (
     "doctor",
     "predict",
     "recommend",
+    "losses",
+    "pipeline",
     "compare",
     "formats",
     "hardware",
     "runs",
     "show",
+    "diff",
     "export",
     "import",
     "report",
+    "db",
+    "prune",
 )
 
 # Typer carries click inside itself in newer versions and uses the real one in older ones: its own exported

@@ -13,17 +13,23 @@ from roofline_cli import (
     calibrate,
     compare,
     db,
+    diff,
     doctor,
     fit,
     formats,
     hardware,
+    history,
+    losses,
+    pipeline,
     predict,
+    prune,
     recommend,
     report,
     runs,
     sweep,
     tiling,
     transfer,
+    transfer_import,
     validate,
 )
 from roofline_cli.group import RooflineGroup
@@ -40,6 +46,8 @@ app = typer.Typer(
 )
 app.add_typer(predict.app, name="predict")
 app.command("recommend")(recommend.recommend)
+app.command("pipeline")(pipeline.pipeline)
+app.command("losses")(losses.losses)
 app.command("tiling")(tiling.tiling)
 app.command("sweep")(sweep.sweep)
 app.add_typer(compare.app, name="compare")
@@ -47,9 +55,12 @@ app.command("formats")(formats.formats)
 app.add_typer(hardware.app, name="hardware")
 app.command("runs")(runs.list_runs)
 app.command("show")(runs.show_run)
+app.command("diff")(diff.diff_runs)
+app.command("history")(history.history)
 app.command("export")(transfer.export_run)
-app.command("import")(transfer.import_files)
+app.command("import")(transfer_import.import_files)
 app.add_typer(db.app, name="db")
+app.command("prune")(prune.prune)
 app.command("report")(report.write_run_report)
 app.command("calibrate")(calibrate.calibrate)
 app.command("fit")(fit.fit)

@@ -55,6 +55,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     from results.model_results import model_results
     from results.model_text import (
         NOT_LANGUAGE,
+        embedding_text,
         energy_text,
         kl_text,
         parts_text,
@@ -86,7 +87,8 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     if figures.quality_source == "measured":
         fact(
             "quality",
-            f"KL {kl_text(figures)} nats/token, same top-1 {top1_text(figures)}, perplexity ratio {perplexity_text(figures)}",
+            embedding_text(figures)
+            or f"KL {kl_text(figures)} nats/token, same top-1 {top1_text(figures)}, perplexity ratio {perplexity_text(figures)}",
         )
         fact("", f"over {text_source(figures)}" + ("" if figures.is_language else f" ({NOT_LANGUAGE})"))
     elif figures.quality_source == "none":

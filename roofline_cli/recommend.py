@@ -28,6 +28,7 @@ from roofline_cli.recommend_model import (
     MaxContextOption,
     ModelOption,
     ModelQuestion,
+    PlanOutputOption,
     StrategyOption,
     TrafficOption,
     UniformOption,
@@ -72,6 +73,7 @@ def recommend(
     formats: UniformOption = None,
     strategy: StrategyOption = None,
     layers: LayersOption = False,
+    output: PlanOutputOption = None,
     formats_file: FormatsFileOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -85,7 +87,7 @@ def recommend(
     of_model = {
         "--batch": batch, "--context": context, "--max-context": max_context, "--memory-headroom": memory_headroom,
         "--max-latency-ms": max_latency_ms, "--max-quality-loss": max_quality_loss, "--losses": losses,
-        "--traffic": traffic, "--formats": formats, "--strategy": strategy, "--layers": layers or None,
+        "--traffic": traffic, "--formats": formats, "--strategy": strategy, "--layers": layers or None, "-o": output,
     }  # fmt: skip
     check_form({**shape, "--model-parameters": model_parameters}, model, of_model)
     phase = checked_phase(phase)
@@ -95,7 +97,7 @@ def recommend(
         latency_s = None if latency_ms is None else latency_ms * 1e-3
         question = ModelQuestion(
             model, phase, batch, context, max_context, limit_gb, memory_headroom, latency_s, max_quality_loss, losses, traffic,
-            formats, strategy, formats_file, layers,
+            formats, strategy, formats_file, layers, output,
         )  # fmt: skip
         recommend_for_model(question, hw, as_json=as_json)
         return

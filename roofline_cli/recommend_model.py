@@ -67,6 +67,10 @@ StrategyOption = Annotated[
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="With --losses: the format of every layer, why, and the front.")
 ]
+PlanOutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE.json", help="With --model: file for the best plan, as --roofline-plan and apply_plan take it."),
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +92,50 @@ class ModelQuestion:
     strategy: list[str] | None
     formats_file: Path | None
     has_layers: bool
+    output: Path | None
 
 
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> None:
     """Answer for a whole model; exits 1 when nothing meets the limits."""
     from roofline_cli.chips import find_chip
+    from roofline_cli.output_file import check_output
     from roofline_cli.recommend_model_json import model_recommendation_json
     from roofline_cli.recommend_model_layers import print_layers
     from roofline_cli.recommend_model_view import print_model_recommendation
-    from roofline_cli.screen import show_json
+    from roofline_cli.screen import show_json, show_line
 
     if question.has_layers and question.losses is None:
         raise InvalidValueError(
             "--layers shows what the search chose, and there is no search without --losses FILE.json"
         )
+    if question.output is not None:
+        check_output(question.output, None)
     chip = find_chip(hw)
     found = answer(question, chip)
+    written = _written(question, found)
     if as_json:
         show_json(model_recommendation_json(found, chip))
     else:
         print_model_recommendation(found, chip)
         if question.has_layers:
             print_layers(found)
+        if written:
+            show_line(written)
     if found.chosen is None:
         raise typer.Exit(1)
+
+
+def _written(question: ModelQuestion, found: ModelRecommendation) -> str:
+    """Write the best plan to the file of `-o`; return what to say of it, empty where nothing was asked or nothing was chosen."""
+    from roofline_cli.model_argument import find_model_shape
+    from roofline_model.pareto.plan_file import write_plan
+
+    if question.output is None or found.chosen is None:
+        return ""
+    plan = found.chosen.plan
+    write_plan(plan, find_model_shape(question.model), question.output)
+    cache = f"; its {plan.kv} cache is not part of it (--roofline-kv, make_kv_cache)" if plan.kv != plan.wide else ""
+    return f"plan written to {question.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan {question.output}"
 
 
 def answer(question: ModelQuestion, chip: Device) -> ModelRecommendation:

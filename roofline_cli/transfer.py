@@ -1,119 +1,129 @@
-"""`roofline export` and `roofline import`: carry a run from one machine to another."""
+"""`roofline export`: runs, or what a question finds in all of them, as JSON, CSV or Parquet."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.options import DatabaseOption, JsonOption
-from roofline_cli.runs import RunArgument
-from roofline_cli.screen import show_json, show_line
+from roofline_cli.options import DatabaseOption
+from roofline_cli.screen import show_line
 
-MAX_IMPORT_BYTES = 2**30
-"""An export of 100,000 records with all samples is far smaller; the whole file is read into memory."""
+if TYPE_CHECKING:
+    from results.query import FoundRun, RecordQuery
+    from results.store import ResultStore
+
+FORMATS = ("json", "csv", "parquet")
 
 
 def export_run(
-    run: RunArgument,
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1; none: search all runs.")
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option("--case", metavar="WORDS", help="Only cases with all of these words in operator, sizes or id."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DATE", help="Only runs that started then or later (UTC).")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="DATE", help="Only runs that started before; a day counts whole.")
+    ] = None,
     file_format: Annotated[
-        str, typer.Option("--format", metavar="csv|json", help="json is complete and can be imported again.")
-    ] = "json",
+        str | None,
+        typer.Option(
+            "--format", metavar="json|csv|parquet",
+            help="json is complete and can be imported again (default: by the ending of -o, else json).",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
     ] = None,
     db: DatabaseOption = None,
-) -> None:
-    """Write one run as JSON (complete) or CSV (a row per case)."""
-    import io
-    import json
+) -> None:  # fmt: skip
+    """Write a run or cases of many: JSON, CSV or Parquet.
 
+    JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.
+    """
+    from results.query import RecordQuery
     from roofline_cli.database import reading, shown_target
-    from roofline_cli.output_file import check_output, write_text
+    from roofline_cli.output_file import check_output
     from roofline_model.errors import InvalidValueError
 
-    if file_format not in ("csv", "json"):
-        raise InvalidValueError(f"--format must be csv or json, got {file_format[:40]!r}")
-    from results.export import export_run_json, write_csv
-
+    wanted = _format(file_format, output)
+    words = tuple((case or "").split())
+    if case is not None and not words:
+        raise InvalidValueError("--case is empty: give words of a case, e.g. --case 'gemv int4'")
+    if run is None and case is None and since is None and until is None:
+        raise InvalidValueError(
+            "name a run, e.g. `roofline export latest`, or search all with --case, --since or --until"
+        )
+    query = RecordQuery(words, since or "", until or "")
     if output is not None:
         check_output(output, shown_target(db)[1])
     with reading(db) as store:
-        info = store.resolve_run(run)
-        if file_format == "json":
-            text = json.dumps(export_run_json(store, info.run_id), indent=1, allow_nan=False) + "\n"
+        found = _found(store, query, run)
+        _write(store, found, wanted, output, is_part=bool(words))
+    if output is not None:
+        count = sum(len(one.record_pks) for one in found)
+        if run is not None and not words:
+            show_line(f"run {found[0].run.run_id[:8]} written to {output}")
         else:
-            stream = io.StringIO(newline="")
-            write_csv(store, info.run_id, stream)
-            text = stream.getvalue()
-    if output is None:
-        sys.stdout.write(text)
-        return
-    write_text(output, text)
-    show_line(f"run {info.run_id[:8]} written to {output}")
+            show_line(f"{count} records of {len(found)} run{'s' * (len(found) > 1)} written to {output}")
 
 
-def import_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Exported JSON files.")],
-    db: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Add exported runs to the database.
-
-    Records it already has are recognised and left alone.
-    """
-    from results.load import import_file
-    from roofline_cli.database import writing
-
-    for file in files:
-        check_import(file)
-    imported = []
-    with writing(db) as store:
-        for file in files:
-            found = import_file(store, file)
-            imported.append(
-                {
-                    "file": str(file),
-                    "run_ids": list(found.run_ids),
-                    "added_count": found.added,
-                    "duplicate_count": found.duplicates,
-                }
-            )
-            if not as_json:
-                names = ", ".join(run_id[:8] for run_id in found.run_ids)
-                show_line(f"{file}: run {names}: {found.added} records added, {found.duplicates} already there")
-    if as_json:
-        show_json({"imported": imported})
-
-
-def check_import(path: Path) -> None:
-    """Raise `InvalidValueError` for what can never be an exported run: no file, a pipe, CSV, more than `MAX_IMPORT_BYTES`.
-
-    Looking does not open the file: opening a pipe that nobody writes to would wait for ever.
-    """
-    import stat
-
+def _format(given: str | None, output: Path | None) -> str:
     from roofline_model.errors import InvalidValueError
 
-    shown = str(path) if len(str(path)) <= 160 else f"{str(path)[:160]}…"
-    wanted = "give a file that `roofline export --format json` wrote"
-    try:
-        found = path.stat()
-    except (OSError, ValueError) as error:
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    wanted = given if given is not None else ending if ending in FORMATS else "json"
+    if wanted not in FORMATS:
+        raise InvalidValueError(f"--format must be json, csv or parquet, got {wanted[:40]!r}")
+    if wanted == "parquet" and output is None:
+        raise InvalidValueError("--format parquet is no text for a terminal: give -o FILE.parquet")
+    return wanted
+
+
+def _found(store: ResultStore, query: RecordQuery, run: str | None) -> list[FoundRun]:
+    from dataclasses import replace
+
+    from results.query import find_records
+    from roofline_model.errors import InvalidValueError
+
+    if run is not None:
+        query = replace(query, run_id=store.resolve_run(run).run_id)
+    found = find_records(store, query)
+    if not found:
+        said = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
+        said += [
+            f"{option} {text[:40]}" for option, text in (("--since", query.since), ("--until", query.until)) if text
+        ]
         raise InvalidValueError(
-            f"{shown} cannot be read ({getattr(error, 'strerror', None) or error}): {wanted}"
-        ) from None
-    if stat.S_ISDIR(found.st_mode):
-        raise InvalidValueError(f"{shown} is a folder: {wanted}")
-    if not stat.S_ISREG(found.st_mode):
-        raise InvalidValueError(f"{shown} is not a regular file: {wanted}")
-    if path.suffix.lower() == ".csv":
-        raise InvalidValueError(
-            f"{shown}: CSV cannot be imported, it holds only a part of a run; use `roofline export RUN --format json`"
+            f"no record in {store.name} fits {' '.join(said)}; `roofline runs` lists what is stored"
         )
-    if found.st_size > MAX_IMPORT_BYTES:
-        raise InvalidValueError(
-            f"{shown} holds {found.st_size / 2**30:.1f} GiB, more than an import reads (1 GiB): {wanted}"
-        )
+    return found
+
+
+def _write(store: ResultStore, found: list[FoundRun], wanted: str, output: Path | None, *, is_part: bool) -> None:
+    from results.export import write_json, write_rows
+    from results.parquet import write_parquet
+    from roofline_cli.output_file import written_file
+
+    if output is None:
+        if wanted == "json":
+            write_json(store, found, sys.stdout, is_part=is_part)
+        else:
+            write_rows(store, found, sys.stdout)
+        return
+    with written_file(output) as place:
+        if wanted == "parquet":
+            write_parquet(store, found, place)
+            return
+        with place.open("w", encoding="utf-8", newline="") as stream:
+            if wanted == "json":
+                write_json(store, found, stream, is_part=is_part)
+            else:
+                write_rows(store, found, stream)

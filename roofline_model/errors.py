@@ -7,6 +7,7 @@ RooflineError                    base; carries a slug that docs/errors.md explai
 ├── UnsupportedError             this chip, device or library cannot do what was asked
 ├── MissingDependencyError       an optional package is absent (the message holds the install command)
 └── StoreError                   the results database cannot be opened, read or written
+    └── DatabaseAwayError        … now, and may be later: its server is away
 """
 
 from __future__ import annotations
@@ -80,6 +81,12 @@ class StoreError(RooflineError):
     """The results database cannot be used as asked."""
 
     slug = "store"
+
+
+class DatabaseAwayError(StoreError):
+    """The database did not take it now, and may take it later: nothing is wrong with what was to be stored."""
+
+    slug = "database-away"
 
 
 def _rebuilt(kind: type[RooflineError], message: str, state: dict[str, Any]) -> RooflineError:

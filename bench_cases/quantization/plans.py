@@ -1,7 +1,7 @@
 """Per-layer plans: layer names or patterns → precision, resolved on a model, and as torchao's own `FqnToConfig`.
 
 Keys, strongest first (torchao's order): a layer's full name, `re:` and a regular expression that matches a whole name, a
-role (`qkv_proj`, `o_proj`, `ffn`, `lm_head`, …: see `layer_roles`), `*` for all others. Layers no key matches stay as
+group of the search (`layers.3.qkv_proj`, `layers.3.gate_up_proj`: what `recommend --model … -o` writes), a role (`qkv_proj`, `o_proj`, `ffn`, `lm_head`, …: see `layer_roles`), `*` for all others. Layers no key matches stay as
 they are.
 """
 
@@ -24,6 +24,7 @@ from bench_cases.quantization.target import read_target
 from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS, build_config
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.errors import InvalidValueError, nearest_names
+from roofline_model.mixed_precision.module_names import layer_group
 
 
 class NamedPrecision(Protocol):
@@ -107,13 +108,14 @@ def _precision_of(name: str, wanted: Mapping[str, Parsed]) -> Parsed | None:
     for key, precision in wanted.items():
         if key.startswith(REGEX_PREFIX) and _matches(key, name):
             return precision
-    return wanted.get(layer_role(name) or "", wanted.get(ALL_OTHERS))
+    group = wanted.get(layer_group(name) or "")
+    return group if group is not None else wanted.get(layer_role(name) or "", wanted.get(ALL_OTHERS))
 
 
 def _matches(key: str, name: str) -> bool:
     if key.startswith(REGEX_PREFIX):
         return re.fullmatch(key[len(REGEX_PREFIX) :], name) is not None
-    return key in (name, ALL_OTHERS) or (key in ROLES and layer_role(name) == key)
+    return key in (name, ALL_OTHERS, layer_group(name)) or (key in ROLES and layer_role(name) == key)
 
 
 def _check_key(key: str, sites: Sequence[LinearSite]) -> None:
@@ -129,5 +131,5 @@ def _check_key(key: str, sites: Sequence[LinearSite]) -> None:
     near = nearest_names(key, names)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise InvalidValueError(
-        f"plan key {key!r} matches none of the {len(names)} Linear layers.{hint} Keys are full names, re:PATTERN, {', '.join(ROLES)} or *."
+        f"plan key {key!r} matches none of the {len(names)} Linear layers.{hint} Keys are full names, re:PATTERN, groups such as layers.0.qkv_proj, {', '.join(ROLES)} or *."
     )

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +50,7 @@ from plugin.machine.facts import Machine
 from plugin.machine.host_facts import host_facts
 from plugin.machine.software_facts import software_facts
 from results.records import EnvironmentInfo
+from results.target import mask_passwords
 
 _CLASS_FACTS = (
     "device", "cpu", "cpu_count", "threads", "cpu_quota_ratio", "numa_node_count", "hypervisor", "microcode", "governor",
@@ -58,7 +58,6 @@ _CLASS_FACTS = (
     "torchao", "triton", "kernel_libraries", "cuda_runtime", "cublas", "cudnn", "cusparselt", "driver", "vbios",
     "power_limit_w", "application_clock_hz", "ecc", "mig",
 )  # fmt: skip
-_PASSWORD = re.compile(r"(://[^\s/@:]*):[^\s/@]*@")
 
 
 def capture_environment(machine: Machine, device: str) -> EnvironmentInfo:
@@ -119,7 +118,7 @@ def git_state(folder: Path) -> tuple[str | None, str | None, bool | None]:
 
 def command_line() -> str:
     """Return the command of this process, without the path of the interpreter's scripts and without a URL's password."""
-    return _PASSWORD.sub(r"\1:***@", " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))[:4000]
+    return " ".join([Path(sys.argv[0]).name, *map(mask_passwords, sys.argv[1:])])[:4000]
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

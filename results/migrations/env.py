@@ -19,6 +19,7 @@ context.configure(
     render_as_batch=True,
     # Alembic believes that SQLite cannot roll back DDL; inside an explicit transaction it can.
     transactional_ddl=True,
+    on_version_apply=context.config.attributes.get("on_version_apply"),
 )
 with context.begin_transaction():
     context.run_migrations()

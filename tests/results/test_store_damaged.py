@@ -85,7 +85,7 @@ DAMAGE = [
     ("measurement", "flags", "[1]", "flags is a list, not a list of texts"),
     ("prediction", "notes", "{}", "notes is an object, not a list of texts"),
     ("run", "exit_code", "x", "exit_code is text"),
-    ("run", "environment_id", 999, "facts is missing"),
+    ("run", "environment_id", 999, "a row that others name is missing: 999"),
     ("run", "status", "measured", "status is 'measured', not one of running, complete"),
     ("canary", "time_s", "x", "could not convert"),
 ]

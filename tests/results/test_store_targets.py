@@ -20,7 +20,7 @@ import results
 from results.records import Record, RunInfo
 from results.schema import SCHEMA_VERSION
 from results.store import open_store
-from results.target import parse_target
+from results.target import mask_passwords, parse_target
 from roofline_model.errors import StoreError
 
 ROOT = Path(results.__file__).parents[1]
@@ -322,6 +322,29 @@ def test_a_password_is_never_shown(url: str) -> None:
     target = parse_target(url) if "[" not in url and ":x" not in url else None
     assert "s3cr3t" not in repr(target)
     assert target is None or "s3cr3t" not in target.name
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("--roofline-db=postgresql://me:p4ss@db:5432/x", "--roofline-db=postgresql://me:***@db:5432/x"),
+        ("postgresql://me:p4 ss@db/x", "postgresql://me:***@db/x"),
+        ("postgresql://me:p@4ss@db/x", "postgresql://me:***@db/x"),
+        ("postgresql://db/x?user=me&password=p4ss&sslmode=require", "postgresql://db/x?user=me&password=***&sslmode=require"),
+        ("postgresql://db/x?sslpassword=p%34ss", "postgresql://db/x?sslpassword=***"),
+        ("a:b@c", "a:b@c"),
+        ("bench_cases/test_gemv.py::test_gemv[x]", "bench_cases/test_gemv.py::test_gemv[x]"),
+    ],
+)  # fmt: skip
+def test_a_password_in_an_argument_is_masked(given: str, kept: str) -> None:
+    assert mask_passwords(given) == kept
+
+
+def test_the_place_of_a_database_names_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PGPORT", "5440")
+    assert parse_target("postgresql://bob:pw@db.example:5433/bench").place == "postgresql://db.example:5433/bench"
+    assert parse_target("postgres://bob@/bench?host=/run/pg&password=pw").place == "postgresql:///run/pg:5440/bench"
+    assert parse_target(tmp_path / "r.db").place == str(tmp_path / "r.db")
 
 
 def test_an_unreachable_postgres_names_the_fix() -> None:

@@ -20,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
     "doctor", "calibrate", "predict gemv", "predict gemm", "predict model", "predict attention", "predict ffn", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
-    "hardware check", "runs", "show", "export", "import", "report", "db upgrade", "tiling", "sweep", "fit", "validate",
+    "hardware check", "runs", "show", "diff", "history", "export", "import", "report", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune", "tiling", "sweep", "fit", "validate", "pipeline", "losses",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
-READING = {"runs", "show", "export", "report", "compare gemv", "compare gemm", "import", "doctor", "db upgrade"}
-WRITING = {"export", "report", "calibrate", "tiling", "sweep", "fit"}
+READING = {"pipeline", "runs", "show", "diff", "history", "export", "report", "compare gemv", "compare gemm", "import", "doctor", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune"}
+WRITING = {"recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
 
 
 def leaves(command, prefix=""):
@@ -81,7 +81,7 @@ def test_every_help_line_of_the_root_is_whole():
     assert text.index("doctor") < text.index("predict") < text.index("report")
 
 
-@pytest.mark.parametrize("group_name", ["", "predict", "compare", "hardware"])
+@pytest.mark.parametrize("group_name", ["", "predict", "compare", "hardware", "db"])
 def test_every_help_line_of_a_group_is_whole(group_name):
     text = runner.invoke(app, [*group_name.split(), "--help"]).stdout
     assert "..." not in text.split("Commands:")[1]
@@ -90,8 +90,8 @@ def test_every_help_line_of_a_group_is_whole(group_name):
 @pytest.mark.parametrize(
     ("command", "usage"),
     [
-        ("show", "RUN [CASE...]"), ("export", "RUN"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
-        ("validate", "FILE"),
+        ("show", "RUN [CASE...]"), ("diff", "RUN..."), ("export", "[RUN]"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
+        ("validate", "FILE"), ("db copy", "URL|PATH"), ("db deliver", "[FILE...]"),
     ],
 )  # fmt: skip
 def test_arguments_are_named_without_python_types(command, usage):
@@ -128,7 +128,17 @@ def test_arguments_are_named_without_python_types(command, usage):
         ("compare gemv -M 17 -N 4 -K 4 --no-measure", "use `roofline compare gemm`"),
         ("compare gemv -N 4 -K 4 --cache lukewarm", "--cache must be cold, flushed or warm"),
         ("compare gemv -N 4 -K 4 --formats FP17", "Did you mean FP16"),
-        ("export latest --format xml", "--format must be csv or json"),
+        ("pipeline -o out", "Missing option '--model'"),
+        ("pipeline --model seeded-llama-1m", "Missing option '-o'"),
+        ("pipeline --model seeded-llama-1m -o out --phase both", "--phase must be decode or prefill"),
+        ("pipeline --model seeded-llama-1m -o out --memory-limit-gb 0", "--memory-limit-gb must be a positive number"),
+        ("pipeline --model seeded-llama-1m -o out --max-quality-loss much", "--max-quality-loss must be percent"),
+        ("pipeline --model seeded-llama-1m -o out --candidates 0", "--candidates must be a whole number from 1 to"),
+        ("pipeline --model seeded-llama-1m -o out --processes two", "--processes must be a whole number from 1 to"),
+        ("prune", "Missing option '--older-than'"),
+        ("prune --older-than soon", "an age is a whole number"),
+        ("db copy", "Missing argument"),
+        ("export latest --format xml", "--format must be json, csv or parquet"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, words):

@@ -1,4 +1,4 @@
-"""`roofline db upgrade`: an older database becomes readable, its copy stays, and nothing else is touched."""
+"""`roofline db upgrade` and `db deliver`: what is old becomes readable, what waited is sent, nothing else is touched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from results.changes import Change
+from results.records import RunInfo
 from results.schema import SCHEMA_VERSION
+from results.spool import Spool
+from results.store import open_store
+from results.target import parse_target
 from roofline_cli.main import app
 
 runner = CliRunner()
@@ -73,3 +78,61 @@ def test_a_name_that_no_file_can_have_is_one_short_line(command, name):
     assert found.exit_code == 2
     assert found.output.count("\n") == 1
     assert len(found.output) < 500
+
+
+# Results that waited for their server -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """A database and a folder with one file for it, one for another database, and one that is damaged."""
+    database, folder = tmp_path / "r.db", tmp_path / "spool"
+    open_store(database).close()
+    for digit, place in (("a", parse_target(database).place), ("b", "postgresql://elsewhere:5432/x")):
+        spool = Spool(folder, place)
+        run = RunInfo(digit * 32, "2026-03-01T10:00:00+00:00")
+        spool.add(Change(run.run_id, run))
+        spool.close()
+    (folder / "cccccccc-00000000.spool.jsonl").write_text("{}\n")
+    return database, folder
+
+
+def test_what_waits_is_delivered_and_the_rest_is_left_alone(waiting):
+    database, folder = waiting
+    done = roofline("db", "deliver", "--db", database, "--spool", folder, "--json")
+    assert done.exit_code == 1  # one could not be sent
+    files = json.loads(done.stdout)["files"]
+    assert sorted(one["outcome"] for one in files) == ["delivered", "failed", "other-database"]
+    assert len(list(folder.glob("*.jsonl"))) == 2
+    with open_store(database, read_only=True) as store:
+        assert [run.run_id for run in store.runs()] == ["a" * 32]
+    (other,) = folder.glob("bbbbbbbb-*")
+    named = roofline("db", "deliver", other, "--db", database)
+    assert named.exit_code == 0
+    assert f"{other}: 0 records delivered, 0 already there" in named.stdout
+    assert not other.exists()
+    with open_store(database, read_only=True) as store:
+        assert len(store.runs()) == 2
+
+
+def test_nothing_waits(tmp_path, old):
+    roofline("db", "upgrade", "--db", old)
+    done = roofline("db", "deliver", "--db", old, "--spool", tmp_path / "nowhere")
+    assert done.exit_code == 0
+    assert "nothing waits in" in done.stdout
+    assert roofline("db", "deliver", "--db", tmp_path / "absent.db").exit_code == 2
+
+
+def test_no_password_is_shown_by_any_command_of_db():
+    url = "postgresql://me:s3cr3t@127.0.0.1:1/none"
+    for command in (
+        ("check",),
+        ("stats",),
+        ("upgrade",),
+        ("deliver",),
+        ("copy", "postgresql://me:s3cr3t@127.0.0.1:2/x"),
+    ):
+        found = roofline("db", *command, "--db", url)
+        assert found.exit_code == 2
+        assert "s3cr3t" not in found.output
+        assert "me:***@127.0.0.1" in found.output

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from results import open_store
+from results.exchange.files import MAX_JSON_BYTES
 from results.records import Measurement, PredictionRecord, Record, RunInfo
-from roofline_cli import transfer
 from roofline_cli.main import app
 from roofline_model.hardware import get_hardware
 from roofline_model.operators import gemm
@@ -152,7 +152,7 @@ def test_only_regular_files_are_imported(database, tmp_path):
 
 def test_a_file_too_large_for_memory_is_refused_unread(database, tmp_path):
     with open(tmp_path / "huge.json", "wb") as file:
-        file.truncate(transfer.MAX_IMPORT_BYTES + 1)  # sparse: takes no space
+        file.truncate(MAX_JSON_BYTES + 1)  # sparse: takes no space
     assert "more than an import reads (1 GiB)" in refused("import", "huge.json", "--db", "g.db")
 
 

@@ -102,3 +102,15 @@ def test_a_config_handed_on_has_no_fallbacks(small_llama):
 )
 def test_roles(name, role):
     assert layer_role(name) == role
+
+
+def test_groups_of_the_search_are_keys_stronger_than_roles_and_weaker_than_names(small_llama):
+    plan = {
+        "layers.0.qkv_proj": "INT8", "qkv_proj": "INT4", "layers.1.gate_up_proj": "INT4", "model.layers.1.mlp.up_proj": "BF16",
+    }  # fmt: skip
+    result = apply_plan(small_llama, plan)
+    became = {layer.name.removeprefix("model."): layer.became for layer in result.layers}
+    assert {became[f"layers.0.self_attn.{one}_proj"] for one in "qkv"} == {"INT8"}
+    assert {became[f"layers.1.self_attn.{one}_proj"] for one in "qkv"} == {"INT4"}
+    assert (became["layers.1.mlp.gate_proj"], became["layers.1.mlp.up_proj"]) == ("INT4", "BF16")
+    assert (became["layers.0.mlp.gate_proj"], became["layers.1.mlp.down_proj"]) == ("BF16", "BF16")

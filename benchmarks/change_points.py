@@ -1,0 +1,173 @@
+"""Steps in a history: false alarms on unchanged series, nights until a step is found, seconds for `history --all`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.change_point_rivals import e_divisive, has_ruptures, pelt, raised_nights
+from benchmarks.rows import Figure, Row
+from benchmarks.sample_history import write_history
+from results import open_store
+from results.history import HistoryOptions, case_histories
+from results.history.change_points import find_steps
+from results.history.metrics import get_metric
+
+NIGHTS = 60
+PELT_PENALTY = 5.0
+"""× σ² ln n: the smallest (in halves) at which at most 1 of 100 unchanged normal series of 60 nights shows a step."""
+CASES, HISTORY_NIGHTS, AIM_S = 2000, 90, 10.0
+
+
+def noises() -> dict[str, Callable[[Any, int], Any]]:
+    """Return unchanged series with a standard deviation of about 1, by kind."""
+    return {
+        "normal": lambda source, count: source.normal(size=count),
+        "heavy-tailed (t, 3 df)": lambda source, count: source.standard_t(3, size=count) / 3**0.5,
+        "bimodal (30 %)": lambda source, count: (source.random(count) < 0.3) * 2.13 + 0.2 * source.normal(size=count),
+        "slowly wandering": lambda source, count: (
+            source.normal(size=count) + 0.5 * np.sin(2 * np.pi * (np.arange(count) / 50 + source.random()))
+        ),
+        "neighbours alike (AR 0.5)": lambda source, count: autoregressive(source, count, 0.5),
+        "wandering (AR 0.95, a third)": lambda source, count: (
+            0.8 * source.normal(size=count) + 0.6 * autoregressive(source, count, 0.95)
+        ),
+    }
+
+
+HARD = ("neighbours alike (AR 0.5)", "wandering (AR 0.95, a third)")
+"""Kinds without an aim: nights that stay off the level for one or two weeks are a change of level to any test."""
+
+
+def autoregressive(source: Any, count: int, share: float) -> Any:
+    """Return nights of which each keeps `share` of the one before; standard deviation 1."""
+    values = source.normal(size=count)
+    for night in range(1, count):
+        values[night] = share * values[night - 1] + (1 - share**2) ** 0.5 * values[night]
+    return values
+
+
+def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
+    """Simulate, then read and judge a database of 2,000 cases × 90 nights."""
+    count = 100 if quick else 1000
+    found: list[Row | Figure] = []
+    for kind, noise in noises().items():
+        source = np.random.default_rng(2026)
+        steps = [find_steps(noise(source, NIGHTS)) for _ in range(count)]
+        standing = sum(not one.is_withdrawn for told in steps for one in told) / count
+        raised = sum(len(told) for told in steps) / count
+        found.append(
+            Figure(
+                f"false steps per unchanged series: {kind}", standing, count, "share", None if kind in HARD else 0.0,
+                None if kind in HARD else 0.01, "ever raised, on any night", raised,
+            )
+        )  # fmt: skip
+    found.append(_two_hundred_nights())
+    found += _steps(count)
+    found += _rivals(100 if quick else 200)
+    found.append(_reading(folder, quick))
+    return found
+
+
+def _two_hundred_nights() -> Figure:
+    source = np.random.default_rng(2027)
+    steps = [find_steps(source.normal(size=200)) for _ in range(50)]
+    standing = sum(not one.is_withdrawn for told in steps for one in told)
+    raised = sum(len(told) for told in steps)
+    return Figure(
+        "50 cases × 200 unchanged nights: false steps",
+        standing / 50,
+        50,
+        "share",
+        0.0,
+        3 / 50,
+        "ever raised",
+        raised / 50,
+    )
+
+
+def _steps(count: int) -> list[Row | Figure]:
+    rows: list[Row | Figure] = []
+    for prior in (30, 60, 120):
+        source = np.random.default_rng(9)
+        waited = []
+        for _ in range(count):
+            series = source.normal(size=prior + 16)
+            series[prior:] += 3
+            found = [one.found_index - prior + 1 for one in find_steps(series) if one.found_index >= prior]
+            waited.append(found[0] if found else 99)
+        for nights, aim in ((2, 0.65), (3, None), (4, 0.95)):
+            share = float(np.mean(np.array(waited) <= nights))
+            best = None if nights == 3 else best_possible(nights, prior)
+            rows.append(
+                Figure(
+                    f"3 σ found within {nights} nights, after {prior}", share, count, "share", aim if prior >= 60 else None, None,
+                    "σ and level known" if best else "", best,
+                )
+            )  # fmt: skip
+    return rows
+
+
+def best_possible(nights: int, prior: int) -> float:
+    """Return how often the mean of the new nights alone passes at 3 alerts in 10,000 nights, if σ were known (normal)."""
+    from scipy.stats import norm
+
+    limit = norm.ppf(1 - 1.5e-4)
+    return float(norm.cdf(3 / (1 / nights + 1 / prior) ** 0.5 - limit))
+
+
+def _rivals(count: int) -> list[Row | Figure]:
+    rivals = {"E-divisive, t test p < 0.001": e_divisive()}
+    if has_ruptures():
+        rivals["ruptures PELT (l2)"] = pelt(PELT_PENALTY)
+    rows: list[Row | Figure] = []
+    for name, detector in rivals.items():
+        for kind, noise in list(noises().items())[:4]:
+            source = np.random.default_rng(2026)
+            ended = raised = 0
+            for number in range(count):
+                series = noise(source, NIGHTS)
+                ended += len(detector(series))
+                raised += len(raised_nights(detector, series, 6)) if number < count // 4 else 0
+            rows.append(
+                Figure(
+                    f"{name}: {kind}",
+                    ended / count,
+                    count,
+                    "share",
+                    rival="ever raised",
+                    rival_value=raised / (count // 4),
+                )
+            )
+        source, waited = np.random.default_rng(9), []
+        for _ in range(count // 2):
+            series = source.normal(size=NIGHTS + 6)
+            series[NIGHTS:] += 3
+            nights = [
+                night - NIGHTS + 1 for night, start in raised_nights(detector, series, NIGHTS) if start >= NIGHTS - 2
+            ]
+            waited.append(nights[0] if nights else 99)
+        for nights_count in (2, 3, 4):
+            share = float(np.mean(np.array(waited) <= nights_count))
+            rows.append(Figure(f"{name}: 3 σ within {nights_count} nights", share, count // 2, "share"))
+    return rows
+
+
+def _reading(folder: Path, quick: bool) -> Row:
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = 200 if quick else CASES
+    database = folder / "history.db"
+    write_history(database, cases, HISTORY_NIGHTS)
+    with open_store(database, create=False, read_only=True) as store:
+        begin = time.process_time()
+        found = case_histories(store, options=HistoryOptions(get_metric("time")))
+        taken_s = time.process_time() - begin
+    alerts = sum(len(one.alerts) for one in found)
+    return Row(
+        f"history --all: {cases:,} cases × {HISTORY_NIGHTS} nights", taken_s, 1, AIM_S * cases / CASES,
+        note=f"CPU seconds of one core; {alerts} alerts in {len(found):,} histories, 1 case of 50 made 10 % slower",
+    )  # fmt: skip

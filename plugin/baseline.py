@@ -1,0 +1,99 @@
+"""`--roofline-baseline`: this very run against an earlier one when it ends, and `--roofline-fail-on`, which fails it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plugin.outcome import clean
+from plugin.terminal_notes import Line
+from roofline_model.errors import RooflineError
+
+if TYPE_CHECKING:
+    from plugin.options import BenchOptions
+    from results.diff.case_diff import SuiteDiff
+    from results.diff.gate import GateResult
+    from results.diff.rules import Verdict
+    from results.records import Record, RunInfo
+
+MOST_LINES = 20
+"""Cases listed; `roofline diff` lists all."""
+_COLOURS = {"SLOWER": "red", "GONE": "red", "FASTER": "green"}
+_LISTED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
+
+
+@dataclass(slots=True)
+class BaselineCheck:
+    """One run and what it is compared with. Made when the run begins, so that an unknown baseline costs no measuring."""
+
+    options: BenchOptions
+    run: RunInfo
+    baseline: tuple[RunInfo, ...]
+    lines: list[Line] = field(default_factory=list)
+    """What the summary shows; empty before `finish`."""
+
+    @classmethod
+    def begin(cls, options: BenchOptions, run: RunInfo, report: Callable[[str], None]) -> BaselineCheck | None:
+        """Return the check of a run; None where no baseline was asked for, or none is there yet (which is said).
+
+        Raises `RooflineError` for a baseline nobody knows or that is incomplete.
+        """
+        if options.baseline is None:
+            return None
+        from results.diff.baseline import find_baseline
+        from results.store import open_store
+
+        with open_store(options.db, create=False, read_only=True) as store:
+            found = find_baseline(options.baseline, run, store.runs, store.resolve_run)
+        if not found:
+            report(
+                f"--roofline-baseline {options.baseline}: nothing to compare with yet; this run can be the first baseline"
+            )
+            return None
+        return cls(options, run, found)
+
+    def finish(self, records: Sequence[Record]) -> bool:
+        """Compare the finished run, keep the lines for the summary, and return whether `--roofline-fail-on` fails it."""
+        try:
+            diff, result = self._compared(records)
+        except RooflineError as error:
+            self.lines = [Line(f"no comparison with the baseline: {error}", "yellow")]
+            return bool(self.options.fail_on)
+        self.lines = [
+            Line(f"{'  ' * line.text.startswith('  ')}{clean(line.text)}", line.colour) for line in _lines(diff, result)
+        ]
+        return result.exit_code == 1
+
+    def _compared(self, records: Sequence[Record]) -> tuple[SuiteDiff, GateResult]:
+        from results.diff.gate import gate, parse_fail_on
+        from results.diff.rules import DiffRules
+        from results.diff.suites import SuiteSide, compare_suites
+        from results.store import open_store
+
+        with open_store(self.options.db, create=False, read_only=True) as store:
+            run = store.resolve_run(self.run.run_id)
+            noise = store.noise_floors(run.environment.class_hash)
+            before = [record for one in self.baseline for record in store.records(one.run_id, with_samples=False)]
+        sides = SuiteSide(self.baseline, tuple(before)), SuiteSide((run,), tuple(records))
+        rules = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
+        diff = compare_suites(*sides, noise, DiffRules())
+        return diff, gate(diff, rules)
+
+
+def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
+    from results.diff.rules import REASONS
+    from results.diff.sentences import case_sentence, counts_text, headline, run_text, sensitivity_text
+
+    colour = "red" if result.exit_code == 1 else "yellow" if result.exit_code else "green"
+    lines = [Line(f"against {'; '.join(run_text(run) for run in diff.before)}: {headline(diff, result)}", colour)]
+    cases = [case for verdict in _LISTED for case in diff.of(verdict)]
+    for case in cases[:MOST_LINES]:
+        remarks = "; ".join([REASONS.get(case.reason, case.reason), *case.set_aside])
+        lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
+    if len(cases) > MOST_LINES:
+        lines.append(
+            Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")
+        )
+    lines += [Line(text) for text in (counts_text(diff), sensitivity_text(diff)) if text and diff.cases]
+    return [*lines, *(Line(f"differs: {one.text}") for one in diff.environment)]

@@ -1,0 +1,97 @@
+"""A diff as Markdown: for a job summary and for a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reports.display_text import shown
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.gate import GateResult
+from results.diff.rules import REASONS, VERDICTS
+from results.diff.sentences import (
+    change_text,
+    common_text,
+    counts_text,
+    headline,
+    interval_text,
+    metric_text,
+    percent,
+    probability,
+    run_text,
+    sensitivity_text,
+    signed,
+)
+from roofline_model.units import format_time
+
+SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
+MOST_ROWS = 50
+"""Rows of one verdict: GitHub refuses comments beyond 65,536 characters."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
+
+
+def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
+    """Return the verdict, a table of what changed, what differs in the environment, and what could have been seen."""
+    lines = [f"### {SIGNS[result.exit_code]} {escaped(headline(diff, result))}", ""]
+    if result.why and result.why != headline(diff, result):
+        lines += [f"Exit code {result.exit_code}: {escaped(result.why)}.", ""]
+    for verdict in VERDICTS:
+        cases = diff.of(verdict)
+        if cases and verdict != "SAME":
+            lines += _table(verdict, cases)
+    lines += [f"{escaped(text)}.  " for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
+    lines += ["", *_sides(diff)]
+    codes = dict.fromkeys(case.reason for case in diff.cases if case.verdict != "SAME" and case.reason in REASONS)
+    if codes:
+        lines += ["", "<details><summary>Reason codes</summary>", ""]
+        lines += [f"- `{code}`: {escaped(REASONS[code])}" for code in codes]
+        lines += ["", "</details>"]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line: labels and case names come from outside."""
+    return _SPECIAL.sub(r"\\\1", shown(text, 400))
+
+
+def _table(verdict: str, cases: Sequence[CaseDiff]) -> list[str]:
+    listed = cases[:MOST_ROWS]
+    lines = [
+        f"**{verdict}** ({len(cases)})", "",
+        "| case | before | after | change | 95 % interval | q | would see | reason |", "|---|--:|--:|--:|--:|--:|--:|---|",
+    ]  # fmt: skip
+    for case in listed:
+        step = "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio)
+        cells = [
+            f"{escaped(case.name)}", format_time(case.before_s), format_time(case.after_s),
+            change_text(case) if case.change_ratio is not None else "–", interval_text(case),
+            probability(case.adjusted_p_value).replace("<", "\\<"), step, _why(case),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    if len(cases) > len(listed):
+        lines.append(f"\n… and {len(cases) - len(listed)} more.")
+    return [*lines, ""]
+
+
+def _why(case: CaseDiff) -> str:
+    parts = [case.reason]
+    if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
+        parts.append(f"cycles {signed(case.cycles_change_ratio)}")
+    parts += [case.detail] if case.detail else list(case.set_aside)
+    parts += [metric_text(one) for one in case.metrics if one.verdict != "SAME"]
+    parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
+    return escaped("; ".join(parts))
+
+
+def _sides(diff: SuiteDiff) -> list[str]:
+    lines = [
+        f"- {word}: {escaped(run_text(run))}"
+        for word, runs in (("before", diff.before), ("after", diff.after))
+        for run in runs
+    ]
+    lines += [
+        f"- differs{', **not comparable**' if one.is_blocking else ''}: {escaped(one.text)}" for one in diff.environment
+    ]
+    lines += [f"- quarantine list: {escaped(text)}" for text in diff.unused_quarantine]
+    return lines

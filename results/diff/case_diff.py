@@ -1,0 +1,98 @@
+"""The values of a diff: one case between two suites, and the whole suite. Frozen and plain; `suites` makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from results.diff.environments import Difference
+from results.diff.metrics import MetricChange
+from results.diff.rules import DiffRules, Verdict
+from results.records import RunInfo
+from roofline_model.case import Case
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDiff:
+    """One case on both sides. Changes are (after − before) / before, positive is slower; None where nothing is known."""
+
+    case: Case
+    case_key: str
+    verdict: Verdict
+    reason: str
+    """Code of `rules.REASONS`."""
+    detail: str
+    """What the code leaves open: which flag in how many processes, why it was skipped; may be empty."""
+    before_s: float | None = None
+    after_s: float | None = None
+    before_process_count: int = 0
+    after_process_count: int = 0
+    """Processes used."""
+    change_ratio: float | None = None
+    low_ratio: float | None = None
+    high_ratio: float | None = None
+    """95 % interval of the change."""
+    p_value: float | None = None
+    """One-sided, in the direction of the change."""
+    adjusted_p_value: float | None = None
+    """The same after Benjamini–Hochberg over the suite."""
+    floor_ratio: float | None = None
+    """Noise floor: standard deviation of the difference of the two sides' estimates."""
+    min_effect_ratio: float | None = None
+    smallest_step_ratio: float | None = None
+    """The slow-down of this case alone that would be found with 80 %."""
+    clock_before_hz: float | None = None
+    clock_after_hz: float | None = None
+    cycles_change_ratio: float | None = None
+    """Change of time × clock; None where a clock is not known."""
+    threshold_ratio: float | None = None
+    """The case's own smallest change that counts (`roofline` marker)."""
+    set_aside: tuple[str, ...] = ()
+    """What was not used: `before: 1 of 3 processes contended`."""
+    flags: tuple[str, ...] = ()
+    """Of the measurements on either side."""
+    metrics: tuple[MetricChange, ...] = ()
+    quarantine_reason: str = ""
+    """Why the case is on the quarantine list: it is judged and shown, and never fails a gate."""
+
+    @property
+    def name(self) -> str:
+        """Operator and id: what tells it from every other case."""
+        return f"{self.case.op} {self.case.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteDiff:
+    """What became of every case between two suites."""
+
+    before: tuple[RunInfo, ...]
+    after: tuple[RunInfo, ...]
+    cases: tuple[CaseDiff, ...]
+    """In the order of the newer suite, what is gone behind; empty where the sides are not comparable."""
+    environment: tuple[Difference, ...]
+    rules: DiffRules
+    common_change_ratio: float | None = None
+    """Median change over the cases judged: what all of them did together."""
+    smallest_step_ratio: float | None = None
+    """Median over the cases judged of the smallest slow-down seen with 80 %."""
+    largest_smallest_step_ratio: float | None = None
+    """The same of the case that sees least."""
+    unmeasured_count: int = 0
+    """Cases that neither side measured."""
+    unused_quarantine: tuple[str, ...] = ()
+    """Entries of the quarantine list that matched nothing or have expired."""
+
+    @property
+    def blocking(self) -> tuple[Difference, ...]:
+        """Why the sides are not comparable; empty where they are."""
+        return tuple(one for one in self.environment if one.is_blocking)
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether machine and software are the same on both sides, and a case was measured on both by the same method."""
+        both = [one for one in self.cases if one.before_s is not None and one.after_s is not None]
+        return not self.blocking and any(one.reason != "method-differs" for one in both)
+
+    def of(self, *verdicts: Verdict) -> tuple[CaseDiff, ...]:
+        """Return the cases of these verdicts, the largest change first."""
+        found = [one for one in self.cases if one.verdict in verdicts]
+        return tuple(sorted(found, key=lambda one: -abs(one.change_ratio or 0.0)))

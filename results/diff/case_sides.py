@@ -1,0 +1,186 @@
+"""What one side of a diff knows of a case: its processes, what they measured, and which of them are not used."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+from results.diff.rules import INVALIDATING_FLAGS
+from results.records import Measurement, Record
+from roofline_model.case import Case
+
+ProcessKey = tuple[str, int]
+"""(run_id, ordinal)"""
+
+_NORMAL_QUANTILE = 1.959964
+_ORDER = {flag: number for number, flag in enumerate(INVALIDATING_FLAGS)}
+_INVALIDATING = frozenset(INVALIDATING_FLAGS)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSide:
+    """One case on one side, over all its runs. Only processes without an invalidating flag are used, as long as half are."""
+
+    case: Case
+    records: tuple[Record, ...]
+    """All of the case, used or not."""
+    logs: Mapping[ProcessKey, float]
+    """Natural logarithm of the median of every process that is used; empty where the case cannot be judged."""
+    process_count: int
+    """Processes that measured it, used or not."""
+    set_aside: tuple[tuple[str, int], ...]
+    """Flag → processes that are not used for it, the gravest first."""
+    method_hashes: frozenset[str]
+
+    @property
+    def was_measured(self) -> bool:
+        """Whether any process measured it."""
+        return self.process_count > 0
+
+    @property
+    def is_judgeable(self) -> bool:
+        """Whether enough processes are left to be judged by."""
+        return bool(self.logs)
+
+    @property
+    def mean_log(self) -> float:
+        """Mean of the logarithms over the processes used."""
+        return fmean(self.logs.values())
+
+    @property
+    def estimate_s(self) -> float | None:
+        """Geometric mean of the process medians used; of all where none is; None where it was not measured."""
+        if self.logs:
+            return math.exp(self.mean_log)
+        medians = [one.median_s for one in self._measurements(used=False) if one.median_s > 0]
+        return math.exp(fmean(map(math.log, medians))) if medians else None
+
+    @property
+    def squares(self) -> float:
+        """Sum of the squared deviations of the logarithms from their mean."""
+        middle = self.mean_log
+        return math.fsum((one - middle) ** 2 for one in self.logs.values())
+
+    @property
+    def run_count(self) -> int:
+        """Runs that the processes used belong to."""
+        return len({run_id for run_id, _ in self.logs})
+
+    @property
+    def sampling_variance(self) -> float:
+        """Variance of a process median's logarithm that its own samples explain; 0 where no interval is known."""
+        found = []
+        for one in self._measurements():
+            low_s, high_s = one.ci_low_s, one.ci_high_s
+            if low_s is not None and high_s is not None and 0 < low_s <= high_s:
+                found.append((math.log(high_s / low_s) / 2 / _NORMAL_QUANTILE) ** 2)
+        return fmean(found) if found else 0.0
+
+    @property
+    def clock_hz(self) -> float | None:
+        """Median SM clock over the processes used, else of the CPUs; None unless all of them know it."""
+        for name in ("sm_clock_hz", "cpu_clock_hz"):
+            found = [_clock(one, name) for one in self._measurements()]
+            known = [one for one in found if one is not None and one > 0]
+            if known and len(known) == len(found):
+                return median(known)
+        return None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Every flag a measurement of the case carries, sorted."""
+        return tuple(sorted({flag for one in self._measurements(used=False) for flag in one.flags}))
+
+    @property
+    def threshold_ratio(self) -> float | None:
+        """The case's own smallest change that counts, from its `roofline` marker; the newest record's. None: it has none."""
+        known = [one for record in self.records if (one := _ratio(record.extra.get("threshold_ratio"))) is not None]
+        return known[-1] if known else None
+
+    @property
+    def status_text(self) -> tuple[str, str]:
+        """Return status and reason of the first record that was not measured."""
+        lost = next((record for record in self.records if record.status != "measured"), None)
+        return ("absent", "") if lost is None else (lost.status, lost.reason)
+
+    def process_values(self, name: str) -> dict[ProcessKey, float]:
+        """Return a number of the measurement per process used, the median where it has several; positive ones only."""
+        found: dict[ProcessKey, list[float]] = {}
+        for record in self.records:
+            value = getattr(record.measurement, name) if record.measurement is not None else None
+            key = (record.run_id, record.process.ordinal)
+            if key in self.logs and value is not None and 0 < value < math.inf:
+                found.setdefault(key, []).append(value)
+        return {key: median(values) for key, values in found.items()}
+
+    def _measurements(self, *, used: bool = True) -> list[Measurement]:
+        return [
+            record.measurement
+            for record in self.records
+            if record.measurement is not None
+            and record.status == "measured"
+            and (not used or (record.run_id, record.process.ordinal) in self.logs)
+        ]
+
+
+def case_sides(*sides: Iterable[Record]) -> tuple[dict[str, CaseSide], ...]:
+    """Return, for each of the given sides, what is known of every case by case key, in order of first appearance."""
+    keys: dict[Case, str] = {}  # hashing a case's or a method's canonical JSON is most of the work of a long run
+    methods: dict[int, str] = {}
+    return tuple(
+        {key: _side(members, methods) for key, members in _by_case(records, keys).items()} for records in sides
+    )
+
+
+def _by_case(records: Iterable[Record], keys: dict[Case, str]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        key = keys.get(record.case)
+        if key is None:
+            key = keys[record.case] = record.case.case_key
+        found.setdefault(key, []).append(record)
+    return found
+
+
+def _side(records: Sequence[Record], known_methods: dict[int, str]) -> CaseSide:
+    medians: dict[ProcessKey, list[float]] = {}
+    flagged: dict[ProcessKey, set[str]] = {}
+    methods = set()
+    for record in records:
+        measured = record.measurement
+        if record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf:
+            key = (record.run_id, record.process.ordinal)
+            medians.setdefault(key, []).append(measured.median_s)
+            flagged.setdefault(key, set()).update(_INVALIDATING.intersection(measured.flags))
+            if record.method is not None:
+                identity = id(record.method)  # the records, which live as long as this, share few methods
+                if identity not in known_methods:
+                    known_methods[identity] = record.method.method_hash
+                methods.add(known_methods[identity])
+    clean = [key for key in medians if not flagged[key]]
+    aside = Counter(min(flagged[key], key=_ORDER.__getitem__) for key in medians if flagged[key])
+    is_enough = 2 * len(clean) >= len(medians)
+    return CaseSide(
+        case=records[0].case,
+        records=tuple(records),
+        logs={key: math.log(median(medians[key])) for key in clean} if is_enough else {},
+        process_count=len(medians),
+        set_aside=tuple(sorted(aside.items(), key=lambda one: _ORDER[one[0]])),
+        method_hashes=frozenset(methods),
+    )
+
+
+def _clock(measured: Measurement, name: str) -> float | None:
+    if name == "sm_clock_hz":
+        return measured.sm_clock_hz
+    return None if measured.state is None else measured.state.cpu_clock_hz
+
+
+def _ratio(value: Any) -> float | None:
+    """Return a stored threshold, or None for what is none: `extra` may hold anything."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1 else None

@@ -1,0 +1,56 @@
+"""A diff as one JSON document. Keys end in their unit; what is not known is null, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.gate import FailRule, GateResult
+from results.diff.rules import VERDICTS
+from results.diff.sentences import headline
+from results.records import RunInfo
+
+DOCUMENT_VERSION = 1
+
+
+def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRule]) -> dict[str, Any]:
+    """Return everything a diff found, as JSON values."""
+    return {
+        "format": "roofline-bench diff",
+        "version": DOCUMENT_VERSION,
+        "verdict": headline(diff, result),
+        "exit_code": result.exit_code,
+        "exit_reason": result.why or None,
+        "is_comparable": diff.is_comparable,
+        "before": [_run(run) for run in diff.before],
+        "after": [_run(run) for run in diff.after],
+        "environment_differences": [asdict(one) for one in diff.environment],
+        "rules": {**asdict(diff.rules), "fail_on": [rule.text for rule in fail_on]},
+        "counts": {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS},
+        "unmeasured_count": diff.unmeasured_count,
+        "common_change_ratio": diff.common_change_ratio,
+        "smallest_step_ratio": diff.smallest_step_ratio,
+        "largest_smallest_step_ratio": diff.largest_smallest_step_ratio,
+        "unused_quarantine": list(diff.unused_quarantine),
+        "failures": [
+            {"case_key": one.case.case_key, "case": one.case.name, "rule": one.rule.text, "why": one.why}
+            for one in result.failures
+        ],
+        "cases": [_case(case) for case in diff.cases],
+    }
+
+
+def _run(run: RunInfo) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id, "label": run.label, "started_at": run.started_at, "status": run.status,
+        "hardware": run.hardware_key, "git_commit": run.git_commit, "git_branch": run.git_branch,
+        "git_is_dirty": run.git_is_dirty,
+    }  # fmt: skip
+
+
+def _case(case: CaseDiff) -> dict[str, Any]:
+    found = asdict(case)
+    found.pop("case")
+    return {"name": case.name, "case_id": case.case.id, **case.case.to_dict(), **found}

@@ -1,0 +1,99 @@
+"""May two sides be compared at all, and what differs between them although they may? Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from results.records import RunInfo
+
+_MOVING_FACTS = frozenset({"load_1min", "warnings", "git", "cpu_clock_hz", "uptime_s", "memory_available_bytes", "temperature_c"})  # fmt: skip
+"""Facts of the moment; the measurements carry what they did to them."""
+_SHOWN_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that differs."""
+
+    name: str
+    before: str
+    after: str
+    is_blocking: bool
+    """Whether the sides are not comparable for it."""
+
+    @property
+    def text(self) -> str:
+        """`driver 580.95 → 590.12`."""
+        return f"{self.name} {self.before} → {self.after}"
+
+
+def differences(
+    before: Sequence[RunInfo], after: Sequence[RunInfo], allowed: Iterable[str] = ()
+) -> tuple[Difference, ...]:
+    """Return what differs between the environments of two sides, what blocks a comparison first.
+
+    Blocking: the chip asked for, measured by force or not, and every fact of the environment class, unless its name is in
+    `allowed` (`chip`, `forced`, or a fact's). Other facts (host, kernel, Python, commit) are told, never blocking.
+    """
+    permitted = set(allowed)
+    found = [
+        _difference("chip", _values(before, lambda run: run.hardware_key), _values(after, lambda run: run.hardware_key), "chip" not in permitted),
+        _difference("forced", _values(before, lambda run: run.is_forced), _values(after, lambda run: run.is_forced), "forced" not in permitted),
+    ]  # fmt: skip
+    classes = dict.fromkeys(name for run in (*before, *after) for name in run.environment.class_facts)
+    for name in classes:
+        sides = [
+            _values(side, lambda run, name=name: run.environment.class_facts.get(name)) for side in (before, after)
+        ]
+        found += _parts(name, sides[0], sides[1], name not in permitted)
+    facts = dict.fromkeys(name for run in (*before, *after) for name in run.environment.facts)
+    for name in facts:
+        if name not in classes and name not in _MOVING_FACTS:
+            sides = [_values(side, lambda run, name=name: run.environment.facts.get(name)) for side in (before, after)]
+            found += _parts(name, sides[0], sides[1], False)
+    found.append(_difference("commit", _values(before, _commit), _values(after, _commit), False))
+    found.append(_difference("branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False))  # fmt: skip
+    known = [one for one in found if one is not None]
+    return tuple(sorted(known, key=lambda one: not one.is_blocking))
+
+
+def _parts(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> list[Difference | None]:
+    """Return the difference of a fact; of one that is itself a table, the differences of its entries."""
+    if len(before) == len(after) == 1 and isinstance(before[0], Mapping) and isinstance(after[0], Mapping):
+        return [
+            _difference(f"{name}.{key}", [before[0].get(key)], [after[0].get(key)], is_blocking)
+            for key in dict.fromkeys((*before[0], *after[0]))
+        ]
+    return [_difference(name, before, after, is_blocking)]
+
+
+def _difference(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> Difference | None:
+    one, other = ("; ".join(_text(value) for value in side) for side in (before, after))
+    return None if one == other else Difference(name, _cut(one), _cut(other), is_blocking)
+
+
+def _values(side: Sequence[RunInfo], get: Any) -> list[Any]:
+    """Return the distinct values of a side's runs, in order."""
+    found: list[Any] = []
+    for run in side:
+        value = get(run)
+        if value not in found:
+            found.append(value)
+    return found
+
+
+def _commit(run: RunInfo) -> str | None:
+    return None if run.git_commit is None else run.git_commit[:9] + ("+" if run.git_is_dirty else "")
+
+
+def _text(value: Any) -> str:
+    if value is None or value == "":
+        return "unknown"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -1,0 +1,145 @@
+"""From a diff to an exit code: what was asked to fail, what did, and one sentence about it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.metrics import MetricChange, directed
+from results.diff.rules import MACHINE_REASONS
+from roofline_model.errors import InvalidValueError
+
+ExitCode = Literal[0, 1, 3, 4, 5]
+EXIT_SAME: ExitCode = 0
+EXIT_REGRESSION: ExitCode = 1
+EXIT_AMBIGUOUS: ExitCode = 3
+EXIT_NOT_COMPARABLE: ExitCode = 4
+EXIT_MACHINE: ExitCode = 5
+"""2 is a mistake of the user, as of every command."""
+
+KINDS = ("slower", "gone", "energy", "memory", "quality", "error")
+MOST_INVALID_RATIO = 0.5
+"""With more of the cases invalid by the machine's state, the machine is what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailRule:
+    """One condition of `--fail-on`: slower, gone, energy, memory, quality or error, from a size on."""
+
+    kind: str
+    least_ratio: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """As it is typed: `slower:5%`."""
+        return f"{self.kind}:{self.least_ratio * 100:g}%" if self.least_ratio else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One case that fails the gate, and by which condition."""
+
+    case: CaseDiff
+    rule: FailRule
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What a diff means for who asked."""
+
+    exit_code: ExitCode
+    failures: tuple[Failure, ...]
+    why: str
+    """What the exit code says, in words; empty for 0."""
+
+
+def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
+    """Return the conditions of `slower`, `slower:5%`, `gone,energy:10%`, …; raises `InvalidValueError` for anything else."""
+    rules = []
+    for part in (part.strip().lower() for text in texts for part in text.split(",")):
+        kind, colon, size = part.partition(":")
+        number = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%", size.strip())
+        if kind not in KINDS or (colon and (number is None or kind == "gone")):
+            raise InvalidValueError(
+                f"--fail-on takes {', '.join(KINDS)}, all but gone with a size such as slower:5%, got {part[:40]!r}"
+            )
+        rules.append(FailRule(kind, float(number[1]) / 100 if number else 0.0))
+    return tuple(rules)
+
+
+def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int | None = None) -> GateResult:
+    """Return the exit code: 4 not comparable, 1 regression, 5 machine state invalid, 3 too ambiguous, 0 otherwise, the first that holds.
+
+    Quarantined cases fail nothing. A slow-down at equal cycles is the machine's (5), not the code's (1). What a run that was
+    interrupted lacks is not gone.
+    """
+    if not diff.is_comparable:
+        return GateResult(EXIT_NOT_COMPARABLE, (), _not_comparable(diff))
+    watched = [case for case in diff.cases if not case.quarantine_reason]
+    failures = tuple(found for rule in fail_on for case in watched if (found := _failure(diff, case, rule)) is not None)
+    if failures:
+        count = len({failure.case.case_key for failure in failures})
+        rules = ", ".join(dict.fromkeys(failure.rule.text for failure in failures))
+        return GateResult(EXIT_REGRESSION, failures, f"{count} case{'s' * (count > 1)} failed on {rules}")
+    if why := _machine(watched):
+        return GateResult(EXIT_MACHINE, (), why)
+    ambiguous = sum(case.verdict == "AMBIGUOUS" for case in watched)
+    if max_ambiguous_count is not None and ambiguous > max_ambiguous_count:
+        return GateResult(EXIT_AMBIGUOUS, (), f"{ambiguous} cases are ambiguous, more than {max_ambiguous_count}")
+    return GateResult(EXIT_SAME, (), "")
+
+
+def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
+    if rule.kind == "slower":
+        is_codes = case.verdict == "SLOWER" and case.reason != "clock-lower"
+        least = rule.least_ratio if case.threshold_ratio is None else case.threshold_ratio
+        if is_codes and (case.change_ratio or 0.0) >= least:
+            return Failure(case, rule, f"{(case.change_ratio or 0.0) * 100:+.1f} % slower")
+        return None
+    if rule.kind == "gone":
+        is_whole = all(run.status == "complete" for run in diff.after)
+        return (
+            Failure(case, rule, f"{case.reason}{f' ({case.detail[:200]})' if case.detail else ''}")
+            if case.verdict == "GONE" and is_whole
+            else None
+        )
+    worse = [one for one in case.metrics if one.group == rule.kind and one.verdict == "WORSE"]
+    worse = [one for one in worse if _loss_ratio(one) >= rule.least_ratio]
+    if not worse:
+        return None
+    return Failure(case, rule, "; ".join(f"{one.name} {_loss_ratio(one) * 100:+.1f} %" for one in worse))
+
+
+def _loss_ratio(change: MetricChange) -> float:
+    """Return how much worse a figure became; of an error, how much farther from 0."""
+    if change.group == "error":
+        return abs(change.after_value) - abs(change.before_value)
+    return directed(change.change_ratio, change.is_higher_better)
+
+
+def _machine(watched: Sequence[CaseDiff]) -> str:
+    """Return why the machine's state, not the code, decides what was seen; empty where it does not."""
+    invalid = [case for case in watched if case.verdict == "INVALID" and case.reason in MACHINE_REASONS]
+    slow = [case for case in invalid if case.reason == "quarantined"]
+    if slow:
+        return f"the machine was in a slow state (canary) for {len(slow)} case{'s' * (len(slow) > 1)}"
+    both = [case for case in watched if case.before_s is not None and case.after_s is not None]
+    if len(invalid) > MOST_INVALID_RATIO * len(both):
+        return f"the machine's state makes {len(invalid)} of {len(both)} cases invalid"
+    clocks = [case for case in watched if case.verdict == "SLOWER" and case.reason == "clock-lower"]
+    if clocks:
+        return f"{len(clocks)} case{'s are' if len(clocks) > 1 else ' is'} slower at equal cycles: the clock was lower"
+    return ""
+
+
+def _not_comparable(diff: SuiteDiff) -> str:
+    if diff.blocking:
+        return "not comparable: " + "; ".join(one.text for one in diff.blocking)
+    methods = [case for case in diff.cases if case.reason == "method-differs"]
+    if methods:
+        return f"not comparable: measured by different methods ({methods[0].detail})"
+    return "not comparable: the two sides have no measured case in common"

@@ -1,0 +1,123 @@
+"""A diff in words: the verdict sentence, one line per case. Plain text without markup, for the terminal, pytest and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
+from results.diff.metrics import MetricChange
+from results.diff.rules import VERDICTS, Verdict
+from results.records import RunInfo
+
+_TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
+"""What the verdict sentence names, the gravest first."""
+
+
+def headline(diff: SuiteDiff, result: GateResult) -> str:
+    """Return the verdict sentence, e.g. `1 of 24 cases is slower: gemv 1x4096x4096-… +10.2 % (95 %: +8.9 % to +11.6 %); 2 gone`."""
+    if result.exit_code == EXIT_NOT_COMPARABLE:
+        return result.why
+    found = {verdict: diff.of(verdict) for verdict in VERDICTS}
+    told = [verdict for verdict in _TOLD if found[verdict]]
+    if not told:
+        return f"nothing changed by more than noise in {len(found['SAME'])} case{'s' * (len(found['SAME']) != 1)}"
+    first = _named(found[told[0]], told[0].lower(), len(diff.cases))
+    rest = [f"{len(found[verdict])} {verdict.lower()}" for verdict in told[1:]]
+    is_known = bool(found["SAME"] or found["FASTER"])
+    lead = "" if told[0] == "SLOWER" else "nothing is slower; " if is_known else "nothing could be judged; "
+    return lead + "; ".join([first, *rest])
+
+
+def sensitivity_text(diff: SuiteDiff) -> str:
+    """Return the smallest slow-down this diff could have seen; empty where nothing was judged."""
+    if diff.smallest_step_ratio is None or diff.largest_smallest_step_ratio is None:
+        return (
+            ""
+            if not diff.cases
+            else "how small a step could have been seen is unknown: no case was judged against a known noise"
+        )
+    text = f"a slow-down of {percent(diff.smallest_step_ratio)} of one case would have been seen four times in five (median case"
+    return f"{text}; {percent(diff.largest_smallest_step_ratio)} in the noisiest)"
+
+
+def counts_text(diff: SuiteDiff) -> str:
+    """Return the cases by verdict: `1 slower, 22 same, 1 ambiguous`."""
+    counted = {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS}
+    parts = [f"{count} {verdict.lower()}" for verdict, count in counted.items() if count]
+    parts += [f"{diff.unmeasured_count} measured on neither side"] if diff.unmeasured_count else []
+    return ", ".join(parts)
+
+
+def common_text(diff: SuiteDiff) -> str:
+    """Return what all cases did together, where that is more than the minimum effect; empty otherwise."""
+    common = diff.common_change_ratio
+    judged = sum(case.change_ratio is not None for case in diff.cases)
+    if common is None or judged < 5 or abs(common) < diff.rules.min_effect_ratio:
+        return ""
+    return f"the whole suite moved together: {signed(common)} in the median case, so look at the machine and the libraries before a kernel"
+
+
+def case_sentence(case: CaseDiff) -> str:
+    """Return a case with its change and interval: `gemv 1x4096x4096-… +3.1 % (95 %: +2.1 % to +4.2 %)`."""
+    return f"{short(case.name)} {change_text(case)}" + (
+        f" (95 %: {interval_text(case)})" if case.low_ratio is not None else ""
+    )
+
+
+def short(text: str, most: int = 160) -> str:
+    """Return a name as it is told: names of imported cases may have any length."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def change_text(case: CaseDiff) -> str:
+    """Return the change of the time; for a case on one side only, its code."""
+    return signed(case.change_ratio) if case.change_ratio is not None else case.reason
+
+
+def interval_text(case: CaseDiff) -> str:
+    """Return the 95 % interval of the change; `–` where none is known."""
+    if case.low_ratio is None or case.high_ratio is None:
+        return "–"
+    return f"{signed(case.low_ratio)} to {signed(case.high_ratio)}"
+
+
+def metric_text(change: MetricChange) -> str:
+    """Return a figure beside the time: `energy_j +12.0 % (worse)`, `error_expected -3 % → -12 % (the measured time moved)`."""
+    word = change.verdict.lower()
+    if change.group == "error":
+        why = f", {change.reason}" if change.reason else ""
+        return f"{change.name} {signed(change.before_value)} → {signed(change.after_value)} ({word}{why})"
+    why = f", {change.reason}" if change.reason and change.verdict == "AMBIGUOUS" else ""
+    return f"{change.name} {signed(change.change_ratio)} ({word}{why})"
+
+
+def run_text(run: RunInfo) -> str:
+    """Return a run as it is told: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
+    parts = [f"{run.run_id[:8]} {run.label[:60]}".rstrip(), f"{run.started_at[:16].replace('T', ' ')} UTC"]
+    parts += [f"commit {run.git_commit[:9]}{'+' if run.git_is_dirty else ''}"] if run.git_commit else []
+    parts += [] if run.status == "complete" else [run.status]
+    return ", ".join(parts)
+
+
+def signed(ratio: float) -> str:
+    """Print a change as `+3.1 %`; from 100 % on without a decimal, beyond that `>+999 %`."""
+    if ratio >= 9.995:
+        return ">+999 %"
+    return f"{ratio * 100:+.1f} %" if abs(ratio) < 0.9995 else f"{ratio * 100:+.0f} %"
+
+
+def percent(ratio: float) -> str:
+    """Print a size as `3.1 %`, `12 %` from 10 % on, `>999 %`."""
+    return ">999 %" if ratio >= 9.995 else f"{ratio * 100:.1f} %" if ratio < 0.0995 else f"{ratio * 100:.0f} %"
+
+
+def probability(value: float | None) -> str:
+    """Print a p with two digits; `<1e-9` below, `–` where it is not known."""
+    return "–" if value is None else "<1e-9" if value < 1e-9 else f"{value:.2g}"
+
+
+def _named(found: Sequence[CaseDiff], word: str, case_count: int) -> str:
+    verb = "is" if len(found) == 1 else "are"
+    which = "" if len(found) == 1 else "the most " if found[0].change_ratio is not None else "e.g. "
+    return f"{len(found)} of {case_count} cases {verb} {word}: {which}{case_sentence(found[0])}"

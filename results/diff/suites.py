@@ -1,0 +1,113 @@
+"""Two suites in, a verdict per case out: `compare_suites`. Pure: records, noise floors and rules are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.case_sides import CaseSide, case_sides
+from results.diff.environments import differences
+from results.diff.pair_tests import SidePair, judge_pairs, sizes
+from results.diff.quarantine import Quarantine
+from results.diff.rules import INVALIDATING_FLAGS, DiffRules
+from results.records import Record, RunInfo
+from results.replication import FloorKey
+from results.state_records import NoiseFloor
+from roofline_model.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteSide:
+    """One side of a diff: one run, or several of the same code that are pooled."""
+
+    runs: tuple[RunInfo, ...]
+    records: tuple[Record, ...]
+
+
+def compare_suites(
+    before: SuiteSide, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules, *,
+    quarantine: Quarantine | None = None, allowed: Iterable[str] = (),
+) -> SuiteDiff:  # fmt: skip
+    """Return the verdict of every case of two suites.
+
+    `noise`: stored A/A floors of the machine by (case key, method hash). `allowed`: environment facts that may differ.
+    Raises `InvalidValueError` for a side that measured nothing and a run that is on both.
+    """
+    for side in (before, after):
+        if not any(record.status == "measured" for record in side.records):
+            names = ", ".join(run.run_id[:8] for run in side.runs) or "without a name"
+            raise InvalidValueError(
+                f"run {names} measured nothing, so there is nothing to compare; `roofline show` says why"
+            )
+    if shared := {run.run_id for run in before.runs} & {run.run_id for run in after.runs}:
+        raise InvalidValueError(f"run {min(shared)[:8]} is on both sides: name two different runs")
+    environment = differences(before.runs, after.runs, allowed)
+    empty = SuiteDiff(before.runs, after.runs, (), environment, rules)
+    if empty.blocking:
+        return empty
+    sides = case_sides(before.records, after.records)
+    keys = [*sides[1], *(key for key in sides[0] if key not in sides[1])]
+    cases: dict[str, CaseDiff] = {}
+    pairs: dict[str, SidePair] = {}
+    unmeasured_count = 0
+    for key in keys:
+        one, other = sides[0].get(key), sides[1].get(key)
+        judged = _unjudged(key, one, other)
+        if judged is not None:
+            cases[key] = judged
+        elif one is not None and other is not None and one.was_measured and other.was_measured:
+            pairs[key] = (one, other)
+        else:
+            unmeasured_count += 1
+    cases |= judge_pairs(pairs, noise, rules)
+    marked = [cases[key] for key in keys if key in cases]
+    if quarantine is not None:
+        marked = [replace(one, quarantine_reason=quarantine.reason_of(one.name, one.case_key)) for one in marked]
+    steps = [one.smallest_step_ratio for one in marked if one.smallest_step_ratio is not None]
+    changes = [one.change_ratio for one in marked if one.change_ratio is not None]
+    return replace(
+        empty, cases=tuple(marked), unmeasured_count=unmeasured_count,
+        common_change_ratio=median(changes) if changes else None,
+        smallest_step_ratio=median(steps) if steps else None,
+        largest_smallest_step_ratio=max(steps, default=None),
+        unused_quarantine=quarantine.unused([(one.name, one.case_key) for one in marked]) if quarantine else (),
+    )  # fmt: skip
+
+
+def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> CaseDiff | None:
+    """Return the case where there is nothing to test: on one side only, of different methods, or invalid."""
+    is_before, is_after = (side is not None and side.was_measured for side in (before, after))
+    if not is_before and not is_after:
+        return None
+    known = after or before
+    assert known is not None
+    if is_before != is_after:
+        lost = before if is_after else after
+        status, detail = ("absent", "") if lost is None else lost.status_text
+        found = CaseDiff(known.case, key, "NEW" if is_after else "GONE", status, detail)
+    else:
+        assert before is not None
+        assert after is not None
+        if before.method_hashes != after.method_hashes or len(after.method_hashes) > 1:
+            found = CaseDiff(known.case, key, "INVALID", "method-differs", _methods(before, after))
+        elif not before.is_judgeable or not after.is_judgeable:
+            flags = {flag for side in (before, after) if not side.is_judgeable for flag, _ in side.set_aside}
+            reason = min(flags, key=INVALIDATING_FLAGS.index)
+            found = CaseDiff(known.case, key, "INVALID", reason, "")
+        else:
+            return None
+    return replace(found, **sizes(before, after))  # type: ignore[arg-type]
+
+
+def _methods(before: CaseSide, after: CaseSide) -> str:
+    """Return what differs between the methods: timer, version and settings by name."""
+    sides = []
+    for side in (before, after):
+        methods = [record.method for record in side.records if record.method is not None]
+        sides.append(
+            {"timer": methods[-1].timer, "version": methods[-1].version, **methods[-1].settings} if methods else {}
+        )
+    one, other = sides
+    return "; ".join(f"{name} {one.get(name)} → {other.get(name)}" for name in dict.fromkeys((*one, *other)) if one.get(name) != other.get(name))  # fmt: skip

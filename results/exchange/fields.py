@@ -1,0 +1,143 @@
+"""Fields of a foreign record, checked as they are read: every complaint names the record and the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from results.plain_form import FormError
+
+MAX_TIME_S = 1e9
+"""Thirty years: a longer time is a slip of a unit."""
+MAX_COUNT = 2**40
+LONGEST_TEXT = 4096
+
+
+class Fields:
+    """One JSON object (or row of a table) of a foreign file."""
+
+    def __init__(self, data: Any, where: str) -> None:
+        if not isinstance(data, Mapping):
+            raise FormError(f"{where} is {_kind(data)}, not an object")
+        self.data: Mapping[str, Any] = data
+        self.where = where
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there and not null or empty text."""
+        return self.data.get(name) not in (None, "")
+
+    def inside(self, name: str) -> Fields:
+        """Return an object inside this one. Raises `FormError` where there is none."""
+        return Fields(self.data.get(name), self._name(name))
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return text; `default` where it is absent (None: it must be there)."""
+        value = self.data.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str) or (default is None and not value.strip()):
+            raise FormError(f"{self._name(name)} is {_shown(value)}, not text")
+        if len(value) > LONGEST_TEXT:
+            raise FormError(f"{self._name(name)} is {len(value):,} characters long, not {LONGEST_TEXT:,} or fewer")
+        return value.strip()
+
+    def number(self, name: str, *, least: float = -math.inf, below: float = math.inf) -> float:
+        """Return a finite number of `least` or more and below `below`."""
+        value = self.data.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FormError(f"{self._name(name)} is {_shown(value)}, not a number")
+        return self._within(name, value, least, below)
+
+    def time_s(self, name: str, unit_s: float = 1.0) -> float:
+        """Return a time in seconds that a clock can give, written in units of `unit_s` seconds."""
+        value = self.number(name) * unit_s
+        if not 0 < value < MAX_TIME_S:
+            shown = f"{value:g} s" if unit_s != 1 else f"{value:g}"
+            raise FormError(f"{self._name(name)} is {shown}, not a time above 0 s and below {MAX_TIME_S:g} s")
+        return value
+
+    def times_s(self, name: str, unit_s: float = 1.0, *, least_s: float = 0.0) -> tuple[float, ...]:
+        """Return a list of times in seconds, each `least_s` or more; empty where the field is absent."""
+        values = self.data.get(name)
+        if values is None:
+            return ()
+        if not isinstance(values, list):
+            raise FormError(f"{self._name(name)} is {_kind(values)}, not a list")
+        found = []
+        for position, value in enumerate(values):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise FormError(f"{self._name(name)}[{position}] is {_shown(value)}, not a number")
+            time_s = self._within(f"{name}[{position}]", value, -math.inf, math.inf) * unit_s
+            if not least_s <= time_s < MAX_TIME_S or time_s < 0:
+                raise FormError(f"{self._name(name)}[{position}] is {time_s:g} s, not a time from {least_s:g} s on")
+            found.append(time_s)
+        return tuple(found)
+
+    def count(self, name: str, *, least: int = 0) -> int:
+        """Return a whole number of `least` or more."""
+        value = self.data.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise FormError(f"{self._name(name)} is {_shown(value)}, not a whole number")
+        if not least <= value < MAX_COUNT:
+            raise FormError(
+                f"{self._name(name)} is {str(value)[:40]}, not a whole number from {least} to {MAX_COUNT:,}"
+            )
+        return value
+
+    def date(self, name: str) -> str:
+        """Return a date and time as ISO 8601 in UTC; empty where the field is absent."""
+        if not self.has(name):
+            return ""
+        text = self.text(name)
+        for parse in (datetime.fromisoformat, _compact_date):
+            try:
+                found = parse(text)
+            except ValueError:
+                continue
+            aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+            try:
+                return aware.astimezone(UTC).isoformat(timespec="microseconds")
+            except OverflowError:
+                break
+        raise FormError(f"{self._name(name)} is {text[:40]!r}, not a date and time")
+
+    def _within(self, name: str, value: float, least: float, below: float) -> float:
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+        if not math.isfinite(found) or not least <= found < below:
+            limits = "" if least == -math.inf else f" of {least:g} or more"
+            raise FormError(f"{self._name(name)} is {found:g}, not a finite number{limits}")
+        return found
+
+    def _name(self, name: str) -> str:
+        return f"{self.where}.{name}" if self.where else name
+
+
+def _compact_date(text: str) -> datetime:
+    """Return the date of `20260211-101530`, as vLLM writes it."""
+    return datetime.strptime(text, "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(value[:40])
+    if value is None or isinstance(value, list | Mapping | bool):
+        return _kind(value)
+    return str(value)[:40]
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "missing or null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, Mapping):
+        return "an object"
+    names = {int: "a number", float: "a number", str: "text", list: "a list"}
+    return names.get(type(value), type(value).__name__)

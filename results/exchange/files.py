@@ -1,0 +1,201 @@
+"""What kind of file somebody wants to import, found by its content and read in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from results.exchange import llama_bench
+from results.exchange.kernel_rows import KIND as KERNEL_TABLE
+from results.exchange.kernel_rows import REQUIRED_COLUMNS
+from results.exchange.pytest_benchmark import KIND as PYTEST_BENCHMARK
+from results.exchange.pytest_benchmark import is_pytest_benchmark
+from results.exchange.vllm_bench import vllm_kind
+from results.export import EXPORT_FORMAT, RUNS_FORMAT
+from roofline_model.errors import InvalidValueError
+
+Form = Literal["json", "json lines", "csv", "markdown", "table"]
+
+MAX_JSON_BYTES = 2**30
+"""An export of 100,000 records with all samples is far smaller; the whole file is read into memory."""
+MAX_FOREIGN_JSON_BYTES = 2**28
+"""256 MiB: vLLM's detailed results of some 10,000 requests with all texts."""
+MAX_TABLE_BYTES = 2**26
+"""64 MiB: half a million rows of kernels. A table is held in memory with every cell, some ten times its size."""
+MAX_PARQUET_ROWS = 500_000
+"""A Parquet file of a billion equal rows takes a few kilobytes."""
+LONGEST_LINE_CHARS = 2**20
+
+OURS = "roofline-bench"
+KNOWN = (
+    "an export of `roofline export --format json`, pytest-benchmark's JSON, a table of measured kernels (CSV or Parquet), "
+    "llama-bench's JSON, JSON lines, CSV or Markdown, or the JSON of vLLM's benchmarks"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A file and what it is."""
+
+    path: Path
+    kind: str
+    """roofline-bench, pytest-benchmark, kernel-table, llama-bench or vllm."""
+    form: Form
+    document: Any = None
+    """Of a JSON file: what was parsed, a list of objects for JSON lines."""
+
+
+def recognise(path: Path) -> Recognised:
+    """Return what a file is. Raises `InvalidValueError` for none that can be imported: no file, a pipe, too large, damaged.
+
+    Looking does not open what is no regular file: opening a pipe that nobody writes to would wait for ever.
+    """
+    size = _regular_size(path)
+    _check_size(path, size, MAX_JSON_BYTES)
+    if path.suffix.lower() == ".parquet":
+        _check_size(path, size, MAX_TABLE_BYTES)
+        _check_parquet(path)
+        return Recognised(path, KERNEL_TABLE, "table")
+    first = _first_line(path)
+    if first.lstrip().startswith(("{", "[")):
+        if not _begins_like_ours(path):
+            _check_size(path, size, MAX_FOREIGN_JSON_BYTES)
+        return _json_kind(path)
+    _check_size(path, size, MAX_TABLE_BYTES)
+    return _text_kind(path, first)
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file; raises `InvalidValueError` for one longer than any table has, or that is no UTF-8."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        try:
+            while line := stream.readline(LONGEST_LINE_CHARS + 1):
+                if len(line) > LONGEST_LINE_CHARS:
+                    raise _refused(path, f"has a line of more than {LONGEST_LINE_CHARS:,} characters")
+                yield line
+        except UnicodeDecodeError:
+            raise _refused(path, "is not UTF-8 text") from None
+
+
+def _regular_size(path: Path) -> int:
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        raise _refused(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise _refused(path, "is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise _refused(path, "is not a regular file")
+    return found.st_size
+
+
+def _check_size(path: Path, size: int, most: int) -> None:
+    if size > most:
+        shown = f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+        limit = f"{most / 2**30:g} GiB" if most >= 2**30 else f"{most / 2**20:g} MiB"
+        raise _refused(path, f"holds {shown}, more than an import reads ({limit}): split it, or")
+
+
+def _begins_like_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return EXPORT_FORMAT.encode() in file.read(200)
+
+
+def _check_parquet(path: Path) -> None:
+    """Raise `InvalidValueError` for a Parquet file that would unpack to more than a table may be; without pyarrow do nothing."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:  # reading it will say what to install
+        return
+    try:
+        found = pyarrow.parquet.ParquetFile(path).metadata
+        unpacked = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _refused(path, f"is no readable Parquet file ({str(error)[:120]});") from None
+    if found.num_rows > MAX_PARQUET_ROWS or unpacked > MAX_JSON_BYTES:
+        raise _refused(
+            path, f"holds {found.num_rows:,} rows, more than an import reads ({MAX_PARQUET_ROWS:,}): split it, or"
+        )
+
+
+def _first_line(path: Path) -> str:
+    """Return the first line that says something."""
+    try:
+        for line in lines_of(path):
+            if line.strip():
+                return line
+    except OSError as error:
+        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
+    raise _refused(path, "is empty")
+
+
+def _json_kind(path: Path) -> Recognised:
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # Windows editors put a byte order mark first
+    except UnicodeDecodeError:
+        raise _refused(path, "is not UTF-8 text") from None
+    except OSError as error:
+        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise _refused(path, "is nested too deeply") from None
+    except ValueError as error:
+        found = _json_lines(text)
+        if found is None:
+            raise _refused(path, f"is not JSON ({str(error)[:120]}): the file is damaged;") from None
+        return Recognised(path, _kind_of_objects(path, found), "json lines", found)
+    if isinstance(document, dict) and document.get("format") in (EXPORT_FORMAT, RUNS_FORMAT):
+        return Recognised(path, OURS, "json", document)
+    if is_pytest_benchmark(document):
+        return Recognised(path, PYTEST_BENCHMARK, "json", document)
+    objects = document if isinstance(document, list) else [document]
+    return Recognised(path, _kind_of_objects(path, objects), "json", objects)
+
+
+def _json_lines(text: str) -> list[Any] | None:
+    """Return the values of JSON lines, None where some line is none."""
+    try:
+        found = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        return None
+    return found if len(found) > 1 else None
+
+
+def _kind_of_objects(path: Path, objects: list[Any]) -> str:
+    if objects and llama_bench.is_row(objects[0]):
+        return llama_bench.KIND
+    if objects and vllm_kind(objects[0]) is not None:
+        return "vllm"
+    raise _refused(path, "is JSON of nothing that is known here")
+
+
+def _text_kind(path: Path, first: str) -> Recognised:
+    cells = [cell.strip() for cell in next(csv.reader([first]), [])] or [""]
+    if set(cells) >= REQUIRED_COLUMNS:
+        return Recognised(path, KERNEL_TABLE, "table")
+    if llama_bench.is_csv_header(cells):
+        return Recognised(path, llama_bench.KIND, "csv")
+    if cells[0] == "run_id":
+        raise _refused(
+            path,
+            "is a CSV export: CSV cannot be imported, it holds only a part of a run; export it with --format json;",
+        )
+    for number, line in enumerate(lines_of(path)):
+        if llama_bench.is_markdown_header(line):
+            return Recognised(path, llama_bench.KIND, "markdown")
+        if number > 10_000:
+            break
+    raise _refused(path, "is text of nothing that is known here")
+
+
+def _refused(path: Path, problem: str) -> InvalidValueError:
+    shown = str(path) if len(str(path)) <= 160 else f"{str(path)[:160]}…"
+    join = " " if problem.endswith((";", "or")) else ": "
+    return InvalidValueError(f"{shown} {problem}{join}give {KNOWN}. Nothing was imported.")

@@ -1,0 +1,108 @@
+"""The door: any file that can be imported, read whole and checked before anything is stored, and never stored twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from results.exchange.files import OURS, Recognised, lines_of, recognise
+from results.exchange.foreign import ForeignFile, Stated
+from results.exchange.kernel_rows import KIND as KERNEL_TABLE
+from results.exchange.to_records import ForeignRun, to_records
+from results.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
+from results.query import runs_of_records
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+Advance = Callable[[str, int, int], None]
+"""What is done now, steps done, all steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file that was read and checked; nothing of it is stored yet. One of the two is filled."""
+
+    path: Path
+    kind: str
+    exported: tuple[ExportedRun, ...] = ()
+    foreign: ForeignRun | None = None
+
+
+def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance | None = None) -> ReadFile:
+    """Return what a file holds, its foreign measurements with their predictions.
+
+    Raises `InvalidValueError` for a file that is none of the known ones, `StoreError` naming file, record and field where
+    it is one but damaged, `RooflineError` for a model or format that nobody knows.
+    """
+    file, said = Path(path), stated or Stated()
+    tell = advance or (lambda what, done, total: None)
+    found = recognise(file)
+    with reading_errors(file):
+        if found.kind == OURS:
+            return ReadFile(file, OURS, exported=tuple(parse_exports(found.document)))
+        foreign = _foreign(found, said, tell)
+    run = to_records(
+        foreign, said, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
+    )
+    return ReadFile(file, foreign.kind, foreign=run)
+
+
+def store_read(store: ResultStore, read: ReadFile) -> ImportReport:
+    """Add what a file holds to the store, each run all or nothing; what is there already keeps every number."""
+    if read.foreign is None:
+        return add_exported(store, read.exported)
+    foreign = read.foreign
+    owners = runs_of_records(store, [record.record_id for record in foreign.records])
+    # The same measurement may have come with another file: it stays where it is.
+    elsewhere = {identity: run for identity, run in owners.items() if run != foreign.run.run_id}
+    records = [record for record in foreign.records if record.record_id not in elsewhere]
+    run_ids = dict.fromkeys(elsewhere.values())
+    if not records:
+        return ImportReport(tuple(run_ids), 0, len(elsewhere) + foreign.repeated_count)
+    added, present = store.add_run(foreign.run, foreign.profiles, records)
+    duplicates = present + len(elsewhere) + foreign.repeated_count
+    return ImportReport((foreign.run.run_id, *run_ids), added, duplicates)
+
+
+def import_any(store: ResultStore, path: str | Path, stated: Stated | None = None) -> ImportReport:
+    """Read a file and add what it holds to the store. Raises as `read_any` and `StoreError` as `add_run`."""
+    return store_read(store, read_any(path, stated))
+
+
+def _foreign(found: Recognised, stated: Stated, tell: Advance) -> ForeignFile:
+    from results.exchange import llama_bench
+    from results.exchange.kernel_rows import read_kernel_rows
+    from results.exchange.llama_rows import read_llama_bench
+    from results.exchange.pytest_benchmark import KIND as PYTEST_BENCHMARK
+    from results.exchange.pytest_benchmark import read_pytest_benchmark
+    from results.exchange.vllm_bench import read_vllm
+
+    name = _printable(found.path.name)
+    if found.kind == KERNEL_TABLE:
+        return read_kernel_rows(found.path, lambda done, total: tell("predicting", done, total))
+    if found.kind == PYTEST_BENCHMARK:
+        return read_pytest_benchmark(found.document, name, stated)
+    if found.form in ("csv", "markdown"):
+        rows = llama_bench.rows_of_csv if found.form == "csv" else llama_bench.rows_of_markdown
+        return read_llama_bench(rows(lines_of(found.path)), name, stated)
+    prefix = "line " if found.form == "json lines" else ""
+    numbered = [
+        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(found.document) > 1 else "", one)
+        for i, one in enumerate(found.document)
+    ]
+    if found.kind == llama_bench.KIND:
+        named = [(where or "[0]", one) for where, one in numbered]
+        return read_llama_bench(llama_bench.rows_of_objects(named), name, stated)
+    return read_vllm(numbered, name, stated)
+
+
+def _modified(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
+
+
+def _printable(name: str) -> str:
+    return "".join(ch if ch.isprintable() else "?" for ch in name)[:160]

@@ -1,0 +1,168 @@
+"""A table of measured kernels (docs/validation.md, "Your own table") as records: each row's time beside its predictions.
+
+Every row names its chip, so that nothing has to be stated; ideal and expected times are those of `roofline validate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from results.exchange.foreign import ForeignFile, ForeignRow, ModelAsk, PassRun
+from results.exchange.measured import from_one_figure
+from results.exchange.model_cases import NamedModel, kernel_name, model_case
+from results.exchange.model_predictions import model_predictions
+from results.plain_form import FormError
+from results.records import PredictionRecord
+from roofline_model.case import Case
+from roofline_model.errors import RooflineError
+from roofline_model.expected.gemm.rows import default_activation
+from roofline_model.expected.predict import EXPECTED_VERSION
+from roofline_model.expected.tables.kernel_labels import phase_of
+from roofline_model.expected.tables.model_rows import LINK_BYTES_PER_S, read_model_row
+from roofline_model.expected.tables.table import KernelTable, read_kernel_table
+from roofline_model.expected.tables.table_ideal import with_group_scales
+from roofline_model.expected.tables.table_prediction import TablePrediction, predict_table
+from roofline_model.formats import get_format
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.operators import Operator, gemm
+from roofline_model.ops.attention_ops import attention
+from roofline_model.roofline import error_ratio, predict
+
+KIND = "kernel-table"
+REQUIRED_COLUMNS = frozenset({"device", "op", "time_s"})
+Advance = Callable[[int, int], None]
+
+
+def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
+    """Return the rows of a table with their predictions; `advance` is told (rows done, rows).
+
+    Raises `FormError` naming the first row that cannot be read (`roofline validate` would pass over it: here nothing is
+    half imported), `InvalidValueError` for a file that is no table.
+    """
+    table = read_kernel_table(path)
+    for i in range(len(table)):
+        problem = table.reasons[i] or table.time_problems[i]
+        if problem:
+            raise FormError(problem)
+        if math.isnan(table.numbers["time_s"][i]):
+            raise FormError(f"row {table.line_numbers[i]}: time_s is empty: nothing was measured")
+    found = predict_table(table, progress=None if advance is None else lambda done: advance(done, len(table)))
+    chips = {name: _chip(name) for name in dict.fromkeys(table.texts["device"])}
+    rows = tuple(_row(found, i, chips[table.texts["device"][i]]) for i in range(len(table)))
+    known = {chip.device.key: chip.device for chip in chips.values() if chip is not None}
+    facts = {"sha256": table.sha256, "devices": sorted(dict.fromkeys(table.texts["device"]))}
+    return ForeignFile(KIND, table.name, rows, facts=facts, class_facts={"engine": KIND}, devices=tuple(known.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chip:
+    """A chip with its hash, which takes longer to make than a prediction."""
+
+    device: Device
+    profile_hash: str
+
+
+def _chip(name: str) -> _Chip | None:
+    try:
+        device = get_hardware(name)
+    except RooflineError:
+        return None
+    return _Chip(device, device.content_hash)
+
+
+def _row(found: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
+    table = found.table
+    where = f"row {table.line_numbers[i]}"
+    measured_s = float(table.numbers["time_s"][i])
+    ask: ModelAsk | None = None
+    reason = found.reasons[i]
+    predictions: tuple[PredictionRecord, ...] = ()
+    tokens: int | None = None
+    try:
+        if table.texts["op"][i] == "model":
+            case, ask, measured_s, tokens, reason = _model_row(table, i, measured_s)
+            if ask is not None and chip is not None:
+                predictions, missing = model_predictions(ask, chip.device, measured_s)
+                reason = "; ".join(missing)
+        elif table.texts["op"][i] == "copy":
+            case = Case("copy", (("bytes", int(table.numbers["bytes"][i])),), (), _kernel(table, i), "none")
+        else:
+            case = _work(table, i).case(_kernel(table, i), cache="none")
+            if chip is not None:
+                predictions = _predictions(found, i, _work(table, i, has_scales=True), chip, measured_s)
+    except RooflineError as error:
+        raise FormError(f"{where}: {error}") from None
+    content = {name: cell for name, cell in zip(table.header, table.cells[i], strict=True) if cell}
+    source = table.text("source")[i]
+    return ForeignRow(
+        where=where, content=content, case=case, measurement=from_one_figure(measured_s, 1),
+        settings={"source": source[:200]} if source else {}, test_id=f"{table.name[:80]} {where}",
+        facts={"statistic": "the table's time", "device": table.texts["device"][i], "row": dict(content)},
+        tokens_per_call=tokens, predictions=predictions, reason=reason,
+    )  # fmt: skip
+
+
+def _work(table: KernelTable, i: int, *, has_scales: bool = False) -> Operator:
+    """Return the call of a row; `has_scales`: narrow integer weights with the group scales that kernels read, as it is priced."""
+
+    def size(name: str) -> int:
+        return int(table.numbers[name][i])
+
+    activation, output = table.text("activation_format")[i], table.text("output_format")[i]
+    if table.texts["op"][i] == "gemm":
+        weight = table.text("weight_format")[i]
+        if not weight:
+            raise FormError(f"row {table.line_numbers[i]}: weight_format is empty; a product needs one")
+        stored = with_group_scales(get_format(weight)) if has_scales else get_format(weight)
+        return gemm(
+            size("m"), size("n"), size("k"), a=activation or default_activation(weight), b=stored, c=output or "BF16"
+        )
+    given, window = table.numbers["causal"][i], table.numbers["window"][i]
+    is_causal = phase_of(table, i) == "prefill" if math.isnan(given) else given == 1
+    maths = activation or "BF16"
+    return attention(
+        size("batch"), size("heads"), size("kv_heads"), size("q_len"), size("kv_len"), size("head_dim"), q=maths,
+        kv=table.text("kv_format")[i] or maths, o=output or None, causal=bool(is_causal),
+        window=None if math.isnan(window) else int(window),
+    )  # fmt: skip
+
+
+def _kernel(table: KernelTable, i: int) -> str:
+    casts = table.numbers["dynamic_activation_quantization"][i] == 1
+    return kernel_name(table.text("kernel")[i] or "unnamed", "dynamic" if casts else "")
+
+
+def _predictions(
+    found: TablePrediction, i: int, work: Operator, chip: _Chip, measured_s: float
+) -> tuple[PredictionRecord, ...]:
+    ideal = predict(work, chip.device)
+    first = PredictionRecord.from_prediction(ideal, chip.profile_hash, measured_s)
+    expected_s = float(found.expected_s[i])
+    if math.isnan(expected_s):
+        return (first,)
+    expected = PredictionRecord(
+        kind="expected", model_version=EXPECTED_VERSION, hardware_key=ideal.hardware,
+        profile_hash=chip.profile_hash, time_s=expected_s, memory_time_s=None, compute_time_s=None, bound=ideal.bound, flops=ideal.flops,
+        read_bytes=ideal.read_bytes, write_bytes=ideal.write_bytes, bandwidth_bytes_per_s=None,
+        peak_flops_per_s=None, compute_format=ideal.compute_format, path=ideal.path, memory_level=ideal.memory_level,
+        provenance=found.provenance[i], low_s=float(found.low_s[i]), high_s=float(found.high_s[i]),
+        notes=(f"mostly {found.binding[i]}",) if found.binding[i] else (), error_ratio=error_ratio(expected_s, measured_s),
+    )  # fmt: skip
+    return first, expected
+
+
+def _model_row(table: KernelTable, i: int, measured_s: float) -> tuple[Case, ModelAsk | None, float, int, str]:
+    """Return case, question, seconds and tokens of one pass, and why there is no question."""
+    from results.exchange.foreign import Stated
+
+    row = read_model_row(table, i)
+    one = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
+    named = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
+    stated = Stated(device_count=row.device_count, link_bytes_per_s=LINK_BYTES_PER_S if row.device_count > 1 else None)
+    words: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
+    case, ask, reason = model_case(named, row.phase, (one,), kernel_name(*words), stated, "")
+    return case, ask, measured_s / row.steps_count, row.batch_count * row.new_count, reason

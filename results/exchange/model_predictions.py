@@ -1,0 +1,91 @@
+"""What `predict model` says of a call that another program measured: its passes added up, as predictions to be stored."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from results.exchange.foreign import ModelAsk, PassRun
+from results.records import PredictionRecord
+from roofline_model.hardware import Device
+from roofline_model.roofline import error_ratio, weakest_provenance
+
+if TYPE_CHECKING:
+    from roofline_model.decoder.llm import ModelPrediction
+    from roofline_model.expected.tables.model_rows import PricedPass
+
+PASSES_VERSION = "imported-pass-1"
+"""Changes whenever the same question would get another time; stored with every such prediction."""
+
+
+def model_predictions(
+    ask: ModelAsk, device: Device, measured_s: float
+) -> tuple[tuple[PredictionRecord, ...], tuple[str, ...]]:
+    """Return the ideal and, where the chip has one, the expected time of a call, and why something is missing.
+
+    Weights are counted as the file stores them where it says how many bytes there are. The interval is the one that
+    `roofline validate` gives whole models: a judgement, engines differ. Raises `RooflineError` where the pass cannot be.
+    """
+    from roofline_model.expected.tables.model_rows import INTERVAL, priced_pass
+
+    priced: list[tuple[PassRun, ModelPrediction, PricedPass]] = []
+    for run in ask.passes:
+        one = _predicted(ask, run, device)
+        priced.append((run, one, priced_pass(one, device, ask.weight_bytes)))
+    ideal = _ideal(priced, device, measured_s)
+    missing = tuple(dict.fromkeys(one.problem for _, _, one in priced if one.expected_s is None))
+    expected_s = math.fsum(run.times_count * one.expected_s for run, _, one in priced if one.expected_s is not None)
+    if missing:
+        return (ideal,), missing
+    least_s = math.fsum(run.times_count * one.least_s for run, _, one in priced)
+    low, high = INTERVAL
+    expected = PredictionRecord(
+        kind="expected", model_version=PASSES_VERSION, hardware_key=device.key, profile_hash=device.content_hash,
+        time_s=expected_s, memory_time_s=None, compute_time_s=None, bound=ideal.bound, flops=ideal.flops,
+        read_bytes=ideal.read_bytes, write_bytes=ideal.write_bytes, bandwidth_bytes_per_s=None,
+        peak_flops_per_s=None, compute_format=ideal.compute_format, path=ideal.path, memory_level=ideal.memory_level,
+        provenance=f"{priced[0][2].provenance} (sum of kernels)", low_s=max(low * expected_s, least_s),
+        high_s=high * expected_s, notes=("the interval is a judgement: no whole model was fitted",),
+        error_ratio=error_ratio(expected_s, measured_s),
+    )  # fmt: skip
+    return (ideal, expected), ()
+
+
+def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:
+    from roofline_model.decoder.llm import predict_model
+    from roofline_model.decoder.tensor_parallel import Parallel
+
+    return predict_model(
+        device, ask.shape, run.phase, batch=run.batch_count, context=run.context_count, new_tokens=run.new_count,
+        formats=ask.formats, kv=ask.kv_format, max_context=max(run.context_count, ask.shape.max_context_size),
+        parallel=Parallel(ask.device_count, ask.link_bytes_per_s),
+    )  # fmt: skip
+
+
+def _ideal(
+    priced: list[tuple[PassRun, ModelPrediction, PricedPass]], device: Device, measured_s: float
+) -> PredictionRecord:
+    time_s = math.fsum(run.times_count * one.ideal_s for run, _, one in priced)
+    kernels = [
+        (run.times_count * kernel.kernel.calls_count, kernel) for run, found, _ in priced for kernel in found.kernels
+    ]
+    more_bytes = math.fsum(run.times_count * one.more_bytes for run, _, one in priced)
+    read = math.fsum(calls * one.prediction.read_bytes for calls, one in kernels)
+    flops = math.fsum(calls * one.prediction.flops for calls, one in kernels)
+    compute_s = math.fsum(calls * one.prediction.compute_time_s for calls, one in kernels)
+    memory_s = math.fsum(calls * one.prediction.memory_time_s for calls, one in kernels)
+    longest = max(priced, key=lambda entry: entry[0].times_count * entry[2].ideal_s)[1]
+    busiest = max(longest.kernels, key=lambda one: one.flops)
+    paths = {one.prediction.path for _, one in kernels if one.flops > 0.01 * longest.flops}
+    notes = tuple(dict.fromkeys(note for _, found, _ in priced for note in found.notes))
+    return PredictionRecord(
+        kind="ideal", model_version=PASSES_VERSION, hardware_key=device.key, profile_hash=device.content_hash,
+        time_s=time_s, memory_time_s=memory_s + more_bytes / device.bandwidth.value, compute_time_s=compute_s,
+        bound=longest.bound, flops=flops, read_bytes=read + more_bytes,
+        write_bytes=math.fsum(calls * one.prediction.write_bytes for calls, one in kernels),
+        bandwidth_bytes_per_s=device.bandwidth.value, peak_flops_per_s=flops / compute_s if compute_s else None,
+        compute_format=busiest.prediction.compute_format,
+        path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"), memory_level="DRAM",
+        provenance=weakest_provenance(found.provenance for _, found, _ in priced), notes=notes,
+        error_ratio=error_ratio(time_s, measured_s),
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""A foreign file as a run with records: ids from its content, a timer of its own, predictions where they can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from results.exchange.foreign import ForeignFile, ForeignRow, Stated
+from results.exchange.identity import record_id, run_id
+from results.exchange.model_predictions import model_predictions
+from results.records import (
+    EnvironmentInfo,
+    HardwareProfile,
+    Method,
+    PredictionRecord,
+    ProcessInfo,
+    Record,
+    RunInfo,
+)
+from roofline_model.errors import RooflineError
+from roofline_model.hardware import Device, DeviceFacts, list_hardware, match_device
+
+METHOD_VERSION = "imported-1"
+"""Changes whenever the same file would become other samples."""
+TIMER_PREFIX = "imported:"
+"""First of every foreign timer: results whose methods differ are never compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRun:
+    """A foreign file, ready to be stored."""
+
+    run: RunInfo
+    profiles: tuple[HardwareProfile, ...]
+    records: tuple[Record, ...]
+    """Each measurement once."""
+    repeated_count: int
+    """Rows that stand in the file twice."""
+    chip: Device | None
+    """The chip that predictions were asked of; None: not known, or each row its own."""
+    chip_reason: str
+    """Why that chip, or why none."""
+
+
+def to_records(
+    foreign: ForeignFile, stated: Stated, *, started_at: str, advance: Callable[[int, int], None] | None = None
+) -> ForeignRun:
+    """Return the run of a file; `started_at` is taken where the file has no date."""
+    chip, why = measured_chip(foreign.device_name, stated.hardware)
+    said = stated.identity()
+    ids = [record_id(foreign.kind, row.content, said) for row in foreign.rows]
+    run = run_id(foreign.kind, ids[0])
+    created = foreign.started_at or started_at
+    host = str(foreign.facts.get("node", ""))
+    process = ProcessInfo(host=host, started_at=created, role="main")
+    records: dict[str, Record] = {}
+    for position, (row, identity) in enumerate(zip(foreign.rows, ids, strict=True)):
+        if identity not in records:
+            records[identity] = _record(row, identity, run, foreign, chip, why, process, created)
+        if advance is not None:
+            advance(position + 1, len(ids))
+    devices = (*foreign.devices, *([chip] if chip is not None else []))
+    keys = {device.key for device in devices}
+    dated = {} if foreign.started_at else {"date_source": "the file's own time stamp, it holds no date"}
+    info = RunInfo(
+        run_id=run, started_at=created, label=f"{foreign.kind}: {foreign.name}"[:200], finished_at=created,
+        status="complete", exit_code=None, hardware_key=keys.pop() if len(keys) == 1 else "",
+        command=f"roofline import {foreign.name}"[:400], git_commit=foreign.git_commit, git_branch=foreign.git_branch,
+        git_is_dirty=foreign.git_is_dirty,
+        environment=EnvironmentInfo(
+            {"imported_from": foreign.kind, "file": foreign.name, **foreign.facts, **dated},
+            {"imported_from": foreign.kind, **foreign.class_facts},
+        ),
+    )  # fmt: skip
+    profiles = {device.content_hash: device for device in devices}
+    return ForeignRun(
+        info, tuple(HardwareProfile(one.key, one.name, hashed, one.to_dict()) for hashed, one in profiles.items()),
+        tuple(records.values()), len(ids) - len(records), chip, why,
+    )  # fmt: skip
+
+
+def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | None, str]:
+    """Return the chip of a file and why: the stated one unless the file names another, else the one its name matches.
+
+    A number measured on one chip is never set beside the prediction of another.
+    """
+    if not device_name:
+        return (stated, "stated") if stated is not None else (None, "the file does not name the chip: give --hw")
+    facts = DeviceFacts(device_name)
+    if stated is None:
+        chip, _ = match_device(facts)
+        if chip is not None:
+            return chip, f"the file names {device_name[:80]}"
+        several = [one.key for one in list_hardware() if match_device(facts, [one])[0] is not None]
+        which = f"it may be {' or '.join(several)}" if several else "which is no known chip"
+        return None, f"the file names {device_name[:80]}, {which}: give --hw"
+    if not stated.match.device_names or match_device(facts, [stated])[0] is not None:
+        return stated, "stated"
+    return None, f"the file names {device_name[:80]}, which is not {stated.key}"
+
+
+def _record(
+    row: ForeignRow, identity: str, run: str, foreign: ForeignFile, chip: Device | None, why_chip: str,
+    process: ProcessInfo, created: str,
+) -> Record:  # fmt: skip
+    predictions, reason = row.predictions, row.reason
+    if row.ask is not None and not predictions:
+        predictions, reason = _asked(row, chip, why_chip)
+    extra: dict[str, object] = {
+        "imported": {"from": foreign.kind, "file": foreign.name, "where": row.where, **row.facts}
+    }
+    if reason:
+        extra["unpredicted"] = reason
+    phase, _, name = row.case.op.partition(":")
+    if row.tokens_per_call is not None:
+        extra["tokens_per_call"] = row.tokens_per_call
+        extra["model"] = {
+            "name": name, "phase": phase, "precision": str(row.facts.get("quantization") or row.case.precision_label), "method": "",
+        }  # fmt: skip
+    return Record(
+        record_id=identity, run_id=run, case=row.case, status="measured", test_id=row.test_id[:400],
+        created_at=row.created_at or created, process=process,
+        method=Method(f"{TIMER_PREFIX}{foreign.kind}", METHOD_VERSION, dict(row.settings)),
+        measurement=row.measurement, predictions=predictions, extra=extra,
+    )  # fmt: skip
+
+
+def _asked(row: ForeignRow, chip: Device | None, why_chip: str) -> tuple[tuple[PredictionRecord, ...], str]:
+    assert row.ask is not None  # asked by _record
+    if chip is None:
+        return (), why_chip
+    try:
+        found, missing = model_predictions(row.ask, chip, row.measurement.median_s)
+    except RooflineError as error:
+        return (), str(error)
+    return found, "; ".join(missing)

@@ -1,0 +1,210 @@
+"""A step or a drift, told once: what changed, by how much, and whether somebody still has to look at it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from results.history.annotations import Annotation
+from results.history.change_points import Step
+from results.history.metrics import Metric
+from results.history.segments import Segment, changes_at, clock_ratio
+from results.records import RunInfo
+from roofline_model.case import short_hash
+
+Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "better", "withdrawn"]
+STATUSES: Mapping[Status, str] = {
+    "open": "worse, and nobody has said why",
+    "annotated": "expected: see its annotation",
+    "quarantined": "the case is on the quarantine list",
+    "fixed": "a later level is back where it was, or better",
+    "superseded": "the case is measured by another method or for another chip since",
+    "better": "no worse than before: nothing to do",
+    "withdrawn": "later nights did not show it",
+}
+
+BACK_SHARE = 0.25
+"""A level is back where it was when it is worse by no more than this share of the step (or the smallest step that counts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step between two levels, or the drift of one. Values are in the metric's unit."""
+
+    kind: Literal["step", "drift"]
+    alert_id: str
+    """Sixteen hex digits: the same on every later night, so that it is told once."""
+    status: Status
+    segment_index: int
+    """Which of the history's segments it is in."""
+    before_value: float
+    after_value: float
+    change_value: float
+    """By `Metric.change`: relative to before, for quality and error the difference."""
+    run_id: str
+    """Of the first night of the new level; of a drift the first night of the level that drifts."""
+    started_at: str
+    found_run_id: str
+    found_at: str
+    """The night on which it was found; of a drift the newest night that shows it."""
+    night_count: int
+    """Nights of the new level, or of the level that drifts."""
+    is_confirmed: bool
+    """Whether enough nights have shown it; a new step may still be withdrawn."""
+    changed: tuple[str, ...] = ()
+    """What differs in the environment from the night before, the commit among it."""
+    clock_ratio: float | None = None
+    """SM clock after over before, where it moved: slower by as much is the clock, not the kernel."""
+    reason: str = ""
+    """Of the annotation or the quarantine."""
+    fixed_at: str = ""
+    """When a later level began that is back."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is an alert."""
+        return self.status == "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What decides about a change beside its numbers."""
+
+    name: str
+    """Operator and id of the case."""
+    case_key: str
+    metric: Metric
+    runs: Mapping[str, RunInfo]
+    annotations: Sequence[Annotation] = ()
+    """Those of this case."""
+    quarantine_reason: str = ""
+
+
+def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
+    """Return the steps and drifts of all segments, oldest first."""
+    found: list[Change] = []
+    for number, segment in enumerate(segments):
+        later = segments[number + 1 :]
+        standing = 0
+        for step in segment.steps:
+            if not step.is_withdrawn:
+                standing += 1
+            found.append(_step(number, segment, step, standing, later, watch))
+        found += [
+            _drift(number, segment, place, later, watch)
+            for place, level in enumerate(segment.levels)
+            if level.drift_value is not None
+        ]
+    return tuple(sorted(found, key=lambda one: (one.started_at, one.found_at, one.kind)))
+
+
+def _step(number: int, segment: Segment, step: Step, standing: int, later: Sequence[Segment], watch: Watch) -> Change:
+    """Return one step. `standing`: how many steps of the segment stand up to this one, so which levels it lies between."""
+    used, metric = segment.used, watch.metric
+    if step.is_withdrawn:
+        before = after = segment.levels[standing]
+    else:
+        before, after = segment.levels[standing - 1], segment.levels[standing]
+    first, found = used[step.start_index], used[step.found_index]
+    last_before = used[step.start_index - 1]
+    rise = metric.badness(after.scaled_value) - metric.badness(before.scaled_value)
+    limit = metric.badness(before.scaled_value) + max(metric.least, BACK_SHARE * abs(rise))
+    fixed_at = "" if step.is_withdrawn or rise <= 0 else _back_at(segment, standing + 1, limit, later, metric)
+    days = (last_before.started_at[:10], found.started_at[:10])
+    commits = [night.git_commit for night in used[step.start_index : step.found_index + 1]]
+    reason = _annotated(watch, days, commits)
+    # Levels are known better every night: what began as a step may turn out to be less than one.
+    is_none = step.is_withdrawn or abs(after.scaled_value - before.scaled_value) < metric.least
+    status: Status
+    if is_none:
+        status = "withdrawn"
+    elif rise <= 0:
+        status = "better"
+    else:
+        status = _status(fixed_at, reason, segment, later, watch)
+    return Change(
+        kind="step",
+        alert_id=short_hash(["step", watch.case_key, metric.key, segment.history_key, first.run_id]),
+        status=status,
+        segment_index=number,
+        before_value=before.value,
+        after_value=after.value,
+        change_value=metric.change(before.value, after.value),
+        run_id=first.run_id,
+        started_at=first.started_at,
+        found_run_id=found.run_id,
+        found_at=found.started_at,
+        night_count=0 if is_none else after.night_count,
+        is_confirmed=step.is_confirmed,
+        changed=changes_at(segment, step, watch.runs),
+        clock_ratio=None if is_none else clock_ratio(before, after),
+        reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
+        fixed_at=fixed_at,
+    )
+
+
+def _drift(number: int, segment: Segment, place: int, later: Sequence[Segment], watch: Watch) -> Change:
+    """Return the drift of one level: from its first night's value on the trend to its last one's."""
+    metric, used, level = watch.metric, segment.used, segment.levels[place]
+    total = level.drift_value or 0.0
+    start, end = level.scaled_value - total / 2, level.scaled_value + total / 2
+    first, last = used[level.first_index], used[level.first_index + level.night_count - 1]
+    rise = metric.badness(end) - metric.badness(start)
+    limit = metric.badness(start) + max(metric.least, BACK_SHARE * abs(rise))
+    fixed_at = "" if rise <= 0 else _back_at(segment, place + 1, limit, later, metric)
+    nights = used[level.first_index : level.first_index + level.night_count]
+    reason = _annotated(watch, (first.started_at[:10], last.started_at[:10]), [night.git_commit for night in nights])
+    status: Status = "better" if rise <= 0 else _status(fixed_at, reason, segment, later, watch)
+    before, after = metric.unscaled(start), metric.unscaled(end)
+    return Change(
+        kind="drift",
+        alert_id=short_hash(["drift", watch.case_key, metric.key, segment.history_key, first.run_id]),
+        status=status,
+        segment_index=number,
+        before_value=before,
+        after_value=after,
+        change_value=metric.change(before, after),
+        run_id=first.run_id,
+        started_at=first.started_at,
+        found_run_id=last.run_id,
+        found_at=last.started_at,
+        night_count=level.night_count,
+        is_confirmed=True,
+        reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
+        fixed_at=fixed_at,
+    )
+
+
+def _back_at(segment: Segment, from_index: int, limit: float, later: Sequence[Segment], metric: Metric) -> str:
+    """Return when the first level began that is no worse than `limit`: from `from_index` on here, or in a segment that goes on."""
+    for level in segment.levels[from_index:]:
+        if metric.badness(level.scaled_value) <= limit:
+            return segment.used[level.first_index].started_at
+    for other in later:
+        for level in other.levels if _is_continued(segment, other) else ():
+            if metric.badness(level.scaled_value) <= limit:
+                return other.used[level.first_index].started_at
+    return ""
+
+
+def _is_continued(segment: Segment, other: Segment) -> bool:
+    """Return whether a later segment goes on with the same chip and method, after this one ended."""
+    is_same = (segment.hardware_key, segment.method_version) == (other.hardware_key, other.method_version)
+    return is_same and other.nights[0].started_at > segment.nights[-1].started_at
+
+
+def _annotated(watch: Watch, days: tuple[str, str], commits: Sequence[str | None]) -> str:
+    return next((one.reason for one in watch.annotations if one.covers(watch.metric.key, *days, commits)), "")
+
+
+def _status(fixed_at: str, reason: str, segment: Segment, later: Sequence[Segment], watch: Watch) -> Status:
+    if fixed_at:
+        return "fixed"
+    if reason:
+        return "annotated"
+    if watch.quarantine_reason:
+        return "quarantined"
+    ended = segment.nights[-1].started_at
+    after = [other for other in later if other.nights[0].started_at > ended]
+    return "superseded" if after and not any(_is_continued(segment, other) for other in after) else "open"

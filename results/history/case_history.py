@@ -1,0 +1,228 @@
+"""The history of a case: its nights in comparable segments, the steps and drifts in them, and which of those are alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from results.history.alerts import Change, Watch, changes_of
+from results.history.annotations import Annotation
+from results.history.metrics import Metric, get_metric
+from results.history.nights import ALL_BRANCHES, Night, Observation, main_branch
+from results.history.segments import Segment, segments_of
+from results.records import Record, RunInfo
+from roofline_model.case import Case
+from roofline_model.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from results.diff.quarantine import Quarantine
+    from results.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class CaseHistory:
+    """One case over all its nights."""
+
+    case: Case
+    metric: Metric
+    segments: tuple[Segment, ...]
+    """Oldest first; only nights of one segment are compared."""
+    changes: tuple[Change, ...]
+    """Steps and drifts, oldest first, those that are no alerts among them."""
+    annotations: tuple[Annotation, ...] = ()
+    """Those that are about this case, whether or not they covered a change."""
+    quarantine_reason: str = ""
+    branch: str | None = None
+    """The branch whose nights count; None: every branch."""
+
+    @property
+    def name(self) -> str:
+        """Operator and id: what tells the case from every other one."""
+        return case_name(self.case)
+
+    @property
+    def points(self) -> tuple[Night, ...]:
+        """The nights of all segments in the order of their runs."""
+        return tuple(
+            sorted((night for one in self.segments for night in one.nights), key=lambda night: night.started_at)
+        )
+
+    @property
+    def change_points(self) -> tuple[Change, ...]:
+        """The steps that stand."""
+        return tuple(one for one in self.changes if one.kind == "step" and one.status != "withdrawn")
+
+    @property
+    def drifts(self) -> tuple[Change, ...]:
+        """The slow movements."""
+        return tuple(one for one in self.changes if one.kind == "drift")
+
+    @property
+    def alerts(self) -> tuple[Change, ...]:
+        """What somebody has to look at."""
+        return tuple(one for one in self.changes if one.is_open)
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether no segment has enough nights to say anything of steps."""
+        return all(segment.is_too_short for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOptions:
+    """What is watched, and what people have said about it."""
+
+    metric: Metric
+    branch: str | None = None
+    """None: the branch with most nights; `all`: every branch."""
+    annotations: Sequence[Annotation] = ()
+    quarantine: Quarantine | None = None
+
+
+def case_name(case: Case) -> str:
+    """Return operator and id: `gemv 1x4096x4096-w16a16-BF16.BF16-matmul-cold`."""
+    return f"{case.op} {case.id}"
+
+
+def case_history(
+    source: ResultStore | Iterable[Record],
+    case: Case | str,
+    *,
+    runs: Iterable[RunInfo] = (),
+    metric: str = "time",
+    since: str | None = None,
+    branch: str | None = None,
+    annotations: Sequence[Annotation] = (),
+    quarantine: Quarantine | None = None,
+) -> CaseHistory:
+    """Return the history of one case.
+
+    `source`: an open store, or records together with the `runs` they are of. `case`: a case, or of a store what names one
+    (see `reading.find_case`); of records its `case_key`. `metric`: time, energy, memory, quality or error. `since`: ISO date
+    or time; earlier runs are left out. `branch`: whose nights count (default: the branch with most nights of this case;
+    `all`). Raises `UnknownNameError` for a case or metric nobody knows, `InvalidValueError` for a case without a night.
+    """
+    options = HistoryOptions(get_metric(metric), branch, annotations, quarantine)
+    if not isinstance(source, Iterable):
+        from results.history import reading
+
+        found = reading.find_case(source, case) if isinstance(case, str) else case
+        known = reading.read_series(source, options.metric, since=since, case_key=found.case_key)
+        observations, by_id, wanted = known.observations, known.runs, found.case_key
+    else:
+        wanted = case.case_key if isinstance(case, Case) else case
+        by_id = {run.run_id: run for run in runs if since is None or run.started_at >= since}
+        records = [record for record in source if record.case.case_key == wanted]
+        observations = observations_of(records, by_id, options.metric)
+    made = _histories(observations, by_id, options)
+    if not made:
+        raise InvalidValueError(
+            f"no night with a {options.metric.key} of case {wanted[:40]}{f' since {since}' if since else ''} is stored"
+        )
+    return made[0]
+
+
+def case_histories(store: ResultStore, *, since: str | None = None, options: HistoryOptions) -> list[CaseHistory]:
+    """Return the history of every case with at least one night of the metric, by name. Arguments as of `case_history`."""
+    from results.history import reading
+
+    known = reading.read_series(store, options.metric, since=since)
+    return _histories(known.observations, known.runs, options)
+
+
+def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metric: Metric) -> list[Observation]:
+    """Return what the records of these runs say of a metric; records without it, or of other runs, are passed over."""
+    found = []
+    for record in records:
+        run, measured = runs.get(record.run_id), record.measurement
+        if run is None or measured is None or record.status != "measured":
+            continue
+        value, predictor = record_value(record, metric)
+        if value is None:
+            continue
+        found.append(
+            Observation(
+                case=record.case,
+                run_id=record.run_id,
+                process_ordinal=record.process.ordinal,
+                history_key=record.history_key(run.environment.class_hash),
+                hardware_key=record.ideal.hardware_key if record.ideal else "",
+                method_hash=record.method.method_hash if record.method else "",
+                method_version=record.method.version if record.method else "",
+                value=value,
+                flags=measured.flags,
+                sm_clock_hz=measured.sm_clock_hz,
+                prediction_version=predictor,
+            )
+        )
+    return found
+
+
+def record_value(record: Record, metric: Metric) -> tuple[float | None, str]:
+    """Return what a record says of a metric, and what predicted (for the error; else empty)."""
+    measured = record.measurement
+    if metric.key == "time":
+        return (None if measured is None else measured.median_s), ""
+    if metric.key == "energy":
+        return (None if measured is None else measured.energy_j), ""
+    if metric.key == "error":
+        given = next(
+            (one for one in (record.expected, record.ideal) if one is not None and one.error_ratio is not None), None
+        )
+        return (
+            (None, "")
+            if given is None
+            else (given.error_ratio, predictor_name(given.model_version, given.profile_hash))
+        )
+    return model_value(record, metric), ""
+
+
+def model_value(record: Record, metric: Metric) -> float | None:
+    """Return memory or quality of a record of a whole model; None for any other record."""
+    from results.model_figures import model_figures
+
+    figures = model_figures(record)
+    if figures is None:
+        return None
+    if metric.key == "memory":
+        return figures.resident_bytes
+    return figures.kl_nats_per_token.value if figures.kl_nats_per_token is not None else None
+
+
+def predictor_name(model_version: str, profile_hash: str) -> str:
+    """Return what predicted, in words: errors of different predictors are never compared."""
+    return f"{model_version} ({profile_hash[:8]})"
+
+
+def _histories(
+    observations: Iterable[Observation], runs: Mapping[str, RunInfo], options: HistoryOptions
+) -> list[CaseHistory]:
+    # By the object first: a key is a hash of the whole case, and there are far fewer cases than observations.
+    by_object: dict[int, list[Observation]] = {}
+    for one in observations:
+        by_object.setdefault(id(one.case), []).append(one)
+    by_case: dict[str, list[Observation]] = {}
+    for members in by_object.values():
+        by_case.setdefault(members[0].case.case_key, []).extend(members)
+    made = (_history(members, runs, options) for members in by_case.values())
+    return sorted((one for one in made if one is not None), key=lambda one: (one.name, one.case.case_key))
+
+
+def _history(
+    observations: Sequence[Observation], runs: Mapping[str, RunInfo], options: HistoryOptions
+) -> CaseHistory | None:
+    case, metric = observations[0].case, options.metric
+    branch = options.branch
+    if branch is None:
+        branch = main_branch(runs[run_id] for run_id in {one.run_id for one in observations} if run_id in runs)
+    elif branch == ALL_BRANCHES:
+        branch = None
+    segments = segments_of(observations, runs, metric, branch)
+    if not segments:
+        return None
+    name, key = case_name(case), case.case_key
+    reason = options.quarantine.reason_of(name, key) if options.quarantine is not None else ""
+    about = tuple(one for one in options.annotations if one.covers_case(name, key))
+    changes = changes_of(segments, Watch(name, key, metric, runs, about, reason))
+    return CaseHistory(case, metric, segments, changes, about, reason, branch)

@@ -1,0 +1,136 @@
+"""Observations (one process, one record) into nights (one run), and which of them may be believed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from results.diff.rules import INVALIDATING_FLAGS
+from results.history.metrics import Metric
+from results.records import RunInfo
+from roofline_model.case import Case
+
+UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
+"""Flags that keep a night out of the search, the same that make a diff invalid: what others, the clock or a slow state did to
+it. Doubts that are traits of a kernel (noisy, bimodal) come back every night; to leave such nights out were to watch nothing."""
+
+ALL_BRANCHES = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One metric of one record: what a series is made of."""
+
+    case: Case
+    run_id: str
+    process_ordinal: int
+    history_key: str
+    hardware_key: str
+    method_hash: str
+    method_version: str
+    value: float
+    flags: tuple[str, ...] = ()
+    sm_clock_hz: float | None = None
+    prediction_version: str = ""
+    """What predicted, for the metric `error`: model version and profile; empty for the others."""
+
+    @property
+    def segment_key(self) -> tuple[str, str, str]:
+        """Observations with equal keys may be compared over time: same chip, environment class, method and model."""
+        return (self.history_key, self.method_hash, self.prediction_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run's value of a case: the geometric mean over its processes, each of which counts once."""
+
+    run_id: str
+    started_at: str
+    """UTC, ISO 8601."""
+    label: str
+    git_commit: str | None
+    git_is_dirty: bool | None
+    git_branch: str | None
+    value: float
+    """In the metric's unit."""
+    process_count: int
+    flags: tuple[str, ...]
+    doubt: str
+    """Why it is shown hollow and not searched for steps; empty for a night that counts."""
+    sm_clock_hz: float | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the night takes part in the search for steps."""
+        return not self.doubt
+
+
+def nights_of(
+    observations: Sequence[Observation], runs: Mapping[str, RunInfo], metric: Metric, branch: str | None
+) -> list[Night]:
+    """Return the nights of one series in the order of their runs. Runs that `runs` does not hold are left out.
+
+    A night is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where more than
+    half of its processes carry a flag of `UNUSABLE_FLAGS`; otherwise the processes without such a flag make its value.
+    """
+    by_run: dict[str, list[Observation]] = {}
+    for one in observations:
+        if one.run_id in runs and metric.scaled(one.value) is not None:
+            by_run.setdefault(one.run_id, []).append(one)
+    ordered = sorted(by_run, key=lambda run_id: (runs[run_id].started_at, run_id))
+    return [_night(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered]
+
+
+def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> Night:
+    flags: tuple[str, ...] = ()
+    clear = members
+    if any(one.flags for one in members):
+        flags = tuple(sorted({flag for one in members for flag in one.flags}))
+        clear = [one for one in members if UNUSABLE_FLAGS.isdisjoint(one.flags)]
+    doubt = ""
+    if run.status != "complete":
+        doubt = f"the run is {run.status}"
+    elif branch is not None and run.git_branch is not None and run.git_branch != branch:
+        doubt = f"branch {run.git_branch}"
+    elif 2 * len(clear) < len(members):
+        doubt = ", ".join(sorted(UNUSABLE_FLAGS.intersection(flags)))
+    by_process: dict[int, list[float]] = {}
+    for one in clear or members:
+        by_process.setdefault(one.process_ordinal, []).append(one.value)
+    clocks = [one.sm_clock_hz for one in members if one.sm_clock_hz is not None]
+    return Night(
+        run_id=run.run_id,
+        started_at=run.started_at,
+        label=run.label,
+        git_commit=run.git_commit,
+        git_is_dirty=run.git_is_dirty,
+        git_branch=run.git_branch,
+        value=_mean(by_process, metric),
+        process_count=len(by_process),
+        flags=flags,
+        doubt=doubt,
+        sm_clock_hz=median(clocks) if clocks else None,
+    )
+
+
+def _mean(by_process: Mapping[int, Sequence[float]], metric: Metric) -> float:
+    """Return the mean over processes on the metric's scale, of each process its median."""
+    values = [one[0] if len(one) == 1 else median(one) for one in by_process.values()]
+    if len(values) == 1:
+        return values[0]
+    return metric.unscaled(fmean(scaled for value in values if (scaled := metric.scaled(value)) is not None))
+
+
+def main_branch(runs: Iterable[RunInfo]) -> str | None:
+    """Return the branch that most complete runs are of, the newer one of two with equally many; None where none is known.
+
+    The nightly series is one branch's; what somebody tried on another one is no night of it.
+    """
+    counts: dict[str, int] = {}
+    newest: dict[str, str] = {}
+    for run in runs:
+        if run.git_branch is not None and run.status == "complete":
+            counts[run.git_branch] = counts.get(run.git_branch, 0) + 1
+            newest[run.git_branch] = max(newest.get(run.git_branch, ""), run.started_at)
+    return max(counts, key=lambda name: (counts[name], newest[name]), default=None)

@@ -1,0 +1,210 @@
+"""Series of cases out of the database: a few queries, however many records there are, and no samples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Select, Text, cast, func, select
+
+from results import read, rows
+from results.history.case_history import case_name, model_value, predictor_name
+from results.history.metrics import Metric
+from results.history.nights import Observation
+from results.records import Record, RunInfo
+from results.row_types import texts
+from results.write import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
+from roofline_model.case import Case
+from roofline_model.errors import InvalidValueError, UnknownNameError
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+SHORTEST_PREFIX = 4
+_LISTED = 6
+_IN_ONE_QUERY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Everything that histories are made of."""
+
+    observations: list[Observation]
+    runs: dict[str, RunInfo]
+
+
+def find_case(store: ResultStore, text: str) -> Case:
+    """Return the case that a user means: its pytest id (with or without operator), the first digits of its key, or words.
+
+    Words select the one case in whose operator and id all of them occur. Raises `UnknownNameError` naming the nearest cases,
+    `InvalidValueError` listing the candidates where several match.
+    """
+    typed = " ".join(text.split())
+    if re.fullmatch(rf"[0-9a-fA-F]{{{SHORTEST_PREFIX},16}}", typed):
+        of_key = select(CASE).where(CASE.c.case_key.startswith(typed.lower())).limit(_LISTED + 1)
+        by_key = store._read(lambda connection: _cases(connection, of_key))
+        if by_key:
+            return _only(typed, by_key)
+    return _named(typed, store._read(lambda connection: _cases(connection, select(CASE).order_by(CASE.c.id))))
+
+
+def read_series(store: ResultStore, metric: Metric, *, since: str | None = None, case_key: str | None = None) -> Series:
+    """Return what is stored of a metric: of one case, or of all; only runs started at or after `since` (ISO date or time)."""
+    return store._read(lambda connection: _read_series(connection, metric, since, case_key))
+
+
+def _named(typed: str, known: list[Case]) -> Case:
+    wanted = typed.lower()
+    named = [(one, case_name(one).lower()) for one in known]
+    exact = [one for one, name in named if wanted in (name, one.id.lower())]
+    found = exact or [one for one, name in named if wanted and all(word in name for word in wanted.split())]
+    if found:
+        return _only(typed, found)
+    raise UnknownNameError(
+        "case", typed, {case_name(one) for one in known},
+        fix="A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history --all` looks at all.",
+    )  # fmt: skip
+
+
+def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
+    """Return the cases of a query, those that differ in the order of dimensions only once."""
+    found = (rows.case_from(row) for row in connection.execute(statement).mappings())
+    return list({one.case_key: one for one in found}.values())
+
+
+def _only(typed: str, found: list[Case]) -> Case:
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(f"{case_name(one)} ({one.case_key[:8]})" for one in found[:_LISTED])
+    more = f", … ({len(found)} in all)" if len(found) > _LISTED else ""
+    raise InvalidValueError(f"{typed[:60]!r} names several cases: {shown}{more}; give more of the id, or a key")
+
+
+def _read_series(connection: Connection, metric: Metric, since: str | None, case_key: str | None) -> Series:
+    cases = _cases_by_id(connection, case_key)
+    if not cases:
+        return Series([], {})
+    methods = {row.id: (row.method_hash, row.version) for row in connection.execute(select(METHOD.c.id, METHOD.c.method_hash, METHOD.c.version))}  # fmt: skip
+    chosen = _narrowed(select(*_columns(metric)).select_from(_joined(metric)), cases, since, case_key)
+    found: Iterable[Any] = connection.execute(chosen)
+    if metric.key == "error":
+        found = _likeliest(found)
+    chips = _chips(connection, cases, case_key)
+    observations = []
+    for row in found:
+        # By position: there may be hundreds of thousands of rows.
+        run_id, case_id, method_id, history_key, ordinal, flags, clock_hz, *said = row[1:]
+        value, predictor = _value(said, row, cases[case_id], metric)
+        if value is None:
+            continue
+        method_hash, version = methods.get(method_id, ("", ""))
+        flagged = _flags(flags)
+        chip = chips.get(history_key, "")
+        observations.append(
+            Observation(
+                cases[case_id], run_id, ordinal, history_key, chip, method_hash, version, value, flagged, clock_hz, predictor
+            )
+        )  # fmt: skip
+    runs = _runs(connection, {one.run_id for one in observations}, since)
+    return Series(observations, runs)
+
+
+@lru_cache(maxsize=1024)
+def _flags(text: str) -> tuple[str, ...]:
+    """Return stored flags. The same few lists come again and again; raises `ValueError` for what is none."""
+    return texts("flags", json.loads(text))
+
+
+def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case]:
+    statement = select(CASE) if case_key is None else select(CASE).where(CASE.c.case_key == case_key)
+    first: dict[str, Case] = {}
+    found = {}
+    for row in connection.execute(statement.order_by(CASE.c.id)).mappings():
+        case = rows.case_from(row)
+        # One case, whatever the order of its dimensions: histories are by key, and the names are the first one's.
+        found[row["id"]] = first.setdefault(row["case_key"], case)
+    return found
+
+
+def _columns(metric: Metric) -> list[Any]:
+    """Return what is read of a record: `Observation`'s fields in order, then what the metric needs."""
+    columns = [
+        RECORD.c.id, RECORD.c.run_id, RECORD.c.case_id, RECORD.c.method_id, RECORD.c.history_key, PROCESS.c.ordinal,
+        cast(MEASUREMENT.c.flags, Text), MEASUREMENT.c.sm_clock_hz,
+    ]  # fmt: skip
+    if metric.key == "time":
+        return [*columns, MEASUREMENT.c.median_s]
+    if metric.key == "energy":
+        return [*columns, MEASUREMENT.c.energy_j]
+    if metric.key == "error":
+        return [
+            *columns,
+            PREDICTION.c.error_ratio,
+            PREDICTION.c.model_version,
+            PREDICTION.c.profile_hash,
+            PREDICTION.c.kind,
+        ]
+    return [*columns, RECORD.c.extra]
+
+
+def _joined(metric: Metric) -> Any:
+    joined = RECORD.join(MEASUREMENT, MEASUREMENT.c.record_pk == RECORD.c.id).join(
+        PROCESS, PROCESS.c.id == RECORD.c.process_id
+    )
+    return joined.join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id) if metric.key == "error" else joined
+
+
+def _narrowed(statement: Select[Any], cases: Iterable[int], since: str | None, case_key: str | None) -> Select[Any]:
+    statement = statement.where(RECORD.c.status == "measured").order_by(RECORD.c.id)
+    if case_key is not None:
+        statement = statement.where(RECORD.c.case_id.in_(list(cases)))
+    if since is not None:
+        statement = statement.where(RECORD.c.run_id.in_(select(RUN.c.run_id).where(RUN.c.started_at >= since)))
+    return statement
+
+
+def _likeliest(found: Iterable[Any]) -> Iterable[Any]:
+    """Return one row per record: the expected prediction's, else the ideal one's; without an error, none."""
+    chosen: dict[int, Any] = {}
+    for row in found:
+        if row.error_ratio is not None and (row.id not in chosen or row.kind == "expected"):
+            chosen[row.id] = row
+    return chosen.values()
+
+
+def _runs(connection: Connection, run_ids: set[str], since: str | None) -> dict[str, RunInfo]:
+    """Return the runs of these ids. Few: asked for by id; many: all of them are read."""
+    statement = read.select_runs()
+    if since is not None:
+        statement = statement.where(RUN.c.started_at >= since)
+    if len(run_ids) <= _IN_ONE_QUERY:
+        statement = statement.where(RUN.c.run_id.in_(sorted(run_ids)))
+    return {run.run_id: run for run in read.read_runs(connection, statement) if run.run_id in run_ids}
+
+
+def _chips(connection: Connection, cases: Iterable[int], case_key: str | None) -> dict[str, str]:
+    """Return the chip of every history key: that of the ideal prediction of its first record."""
+    firsts = select(func.min(RECORD.c.id)).group_by(RECORD.c.history_key)
+    if case_key is not None:
+        firsts = firsts.where(RECORD.c.case_id.in_(list(cases)))
+    statement = (
+        select(RECORD.c.history_key, PREDICTION.c.hardware_key)
+        .join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id)
+        .where(RECORD.c.id.in_(firsts), PREDICTION.c.kind == "ideal")
+    )
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def _value(said: list[Any], row: Any, case: Case, metric: Metric) -> tuple[float | None, str]:
+    """Return the metric of a row, and what predicted. `said`: the columns that the metric added."""
+    if metric.key in ("time", "energy"):
+        return said[0], ""
+    if metric.key == "error":
+        return said[0], predictor_name(said[1], said[2])
+    if not isinstance(said[0], Mapping) or "model" not in said[0]:
+        return None, ""
+    return model_value(Record(str(row.id), row.run_id, case, "measured", extra=said[0]), metric), ""

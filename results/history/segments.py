@@ -1,0 +1,162 @@
+"""One comparable stretch of a case's nights: its levels, its steps, its drift, and why it is a stretch of its own. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from results.diff.environments import differences
+from results.history.change_points import LEAST_NIGHTS, Step, find_steps
+from results.history.drift import find_trend
+from results.history.fences import drawn_in
+from results.history.metrics import Metric
+from results.history.nights import Night, Observation, nights_of
+from results.records import RunInfo
+
+LEAST_CLOCK_RATIO = 0.02
+"""Clocks that differ by more than this share are told beside a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Nights of one segment between two steps. Indices count the segment's used nights."""
+
+    first_index: int
+    night_count: int
+    value: float
+    """In the metric's unit."""
+    scaled_value: float
+    """On the scale on which steps are looked for."""
+    sm_clock_hz: float | None
+    drift_value: float | None
+    """Total of the slow movement over the level, on the same scale as `scaled_value`; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Nights of one chip, one environment class and one method: only these are compared over time."""
+
+    history_key: str
+    hardware_key: str
+    method_version: str
+    nights: tuple[Night, ...]
+    """All of them, doubtful ones too, oldest first."""
+    levels: tuple[Level, ...]
+    steps: tuple[Step, ...]
+    """Between the levels, and withdrawn ones. Indices count `used`."""
+    split: tuple[str, ...] = ()
+    """What differs from the segment before it, in words; empty for the first one of a machine."""
+    split_change_value: float | None = None
+    """Change from the last level of the segment before to the first one here, by `Metric.change`: told, never judged."""
+
+    @property
+    def used(self) -> tuple[Night, ...]:
+        """The nights that are searched for steps."""
+        return tuple(night for night in self.nights if night.is_used)
+
+    @property
+    def is_too_short(self) -> bool:
+        """Whether there are too few nights to say anything of steps."""
+        return len(self.used) < LEAST_NIGHTS
+
+
+def segments_of(
+    observations: Sequence[Observation], runs: Mapping[str, RunInfo], metric: Metric, branch: str | None
+) -> tuple[Segment, ...]:
+    """Return the segments of one case in the order of their first nights."""
+    by_key: dict[tuple[str, str, str], list[Observation]] = {}
+    for one in observations:
+        by_key.setdefault(one.segment_key, []).append(one)
+    found: list[tuple[Segment, Observation]] = []
+    nights_by_key = [(nights_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
+    stretches = [(nights, first) for nights, first in nights_by_key if nights]
+    for nights, first in sorted(stretches, key=lambda one: (one[0][0].started_at, one[1].segment_key)):
+        levels, steps = _levels([night for night in nights if night.is_used], metric)
+        split, change = _split(nights[0], first, levels, found, runs, metric)
+        segment = Segment(
+            first.history_key, first.hardware_key, first.method_version, tuple(nights), levels, steps, split, change
+        )
+        found.append((segment, first))
+    return tuple(segment for segment, _ in found)
+
+
+def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
+    values = [scaled for night in used if (scaled := metric.scaled(night.value)) is not None]
+    if not values:
+        return (), ()
+    steps = find_steps(values, least=metric.least)
+    starts = [0, *(step.start_index for step in steps if not step.is_withdrawn)]
+    ends = [*starts[1:], len(values)]
+    return tuple(_level(used, values, start, end, metric) for start, end in zip(starts, ends, strict=True)), steps
+
+
+def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
+    kept = drawn_in(values[start:end], metric.least)
+    trend = find_trend(kept.tolist(), least=metric.least)
+    middle = float(kept.mean())
+    clocks = [night.sm_clock_hz for night in used[start:end] if night.sm_clock_hz is not None]
+    return Level(
+        first_index=start,
+        night_count=end - start,
+        value=metric.unscaled(middle),
+        scaled_value=middle,
+        sm_clock_hz=median(clocks) if clocks else None,
+        drift_value=None if trend is None else trend.total_value,
+    )
+
+
+def _split(
+    night: Night, first: Observation, levels: Sequence[Level], earlier: Sequence[tuple[Segment, Observation]],
+    runs: Mapping[str, RunInfo], metric: Metric,
+) -> tuple[tuple[str, ...], float | None]:  # fmt: skip
+    """Return what differs from the earlier segment that is most alike, and the change of level across the split.
+
+    Most alike, because a database may hold several machines: a new driver on one of them is compared with the same machine.
+    """
+    best: tuple[tuple[str, ...], Segment] | None = None
+    for segment, its_first in earlier:
+        reasons = split_reasons(segment, its_first, night, first, runs)
+        if best is None or len(reasons) <= len(best[0]):
+            best = (reasons, segment)
+    if best is None:
+        return (), None
+    before = best[1].levels[-1].value if best[1].levels else None
+    change = metric.change(before, levels[0].value) if before is not None and levels else None
+    return best[0], change
+
+
+def split_reasons(
+    segment: Segment, its_first: Observation, night: Night, first: Observation, runs: Mapping[str, RunInfo]
+) -> tuple[str, ...]:
+    """Return in words why a night does not continue a segment: chip, method, model, facts of the environment class."""
+    found = []
+    if its_first.hardware_key != first.hardware_key:
+        found.append(f"chip {its_first.hardware_key or 'unknown'} → {first.hardware_key or 'unknown'}")
+    if its_first.method_version != first.method_version:
+        found.append(f"method {its_first.method_version or 'unknown'} → {first.method_version or 'unknown'}")
+    elif its_first.method_hash != first.method_hash:
+        found.append("settings of the measuring method")
+    if its_first.prediction_version != first.prediction_version:
+        found.append(f"prediction by {its_first.prediction_version} → {first.prediction_version}")
+    # The nights next to each other in time: facts may come and go inside a segment that went on meanwhile.
+    before = next((one for one in reversed(segment.nights) if one.started_at < night.started_at), segment.nights[0])
+    between = differences([runs[before.run_id]], [runs[night.run_id]])
+    found += [one.text for one in between if one.is_blocking and one.name != "chip"]
+    return tuple(found) or ("environment class",)
+
+
+def changes_at(segment: Segment, step: Step, runs: Mapping[str, RunInfo]) -> tuple[str, ...]:
+    """Return what differs between the last night before a step and the first one of the new level, in words."""
+    used = segment.used
+    before, after = used[step.start_index - 1], used[step.start_index]
+    return tuple(one.text for one in differences([runs[before.run_id]], [runs[after.run_id]]))
+
+
+def clock_ratio(before: Level, after: Level) -> float | None:
+    """Return the SM clock of a level over that of the one before; None where either is unknown or they are alike."""
+    if before.sm_clock_hz is None or after.sm_clock_hz is None or before.sm_clock_hz <= 0:
+        return None
+    ratio = after.sm_clock_hz / before.sm_clock_hz
+    return ratio if math.isfinite(ratio) and abs(ratio - 1) > LEAST_CLOCK_RATIO else None

@@ -1,0 +1,119 @@
+"""What `roofline diff` prints: the verdict first, then the cases that changed, then what could have been seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.numbers import paired_times
+from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
+
+if TYPE_CHECKING:
+    from results.diff.case_diff import CaseDiff, SuiteDiff
+    from results.diff.environments import Difference
+    from results.diff.gate import GateResult
+    from results.diff.rules import Verdict
+
+MOST_ROWS = 40
+"""Rows of one verdict; the rest is counted and in --all and --json."""
+_STYLES = {"SLOWER": "bold red", "FASTER": "green", "GONE": "red", "INVALID": "yellow", "AMBIGUOUS": "yellow"}
+_HEADLINE_STYLES = {0: "bold green", 1: "bold red"}
+
+
+def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) -> None:
+    """Print a diff for people."""
+    from results.diff.rules import REASONS
+    from results.diff.sentences import common_text, counts_text, headline, run_text, sensitivity_text
+
+    show_line(headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
+    if result.exit_code and result.why != headline(diff, result):
+        show_line(f"exit code {result.exit_code}: {result.why}", "bold")
+    for word, runs in (("before", diff.before), ("after ", diff.after)):
+        for run in runs:
+            show_line(f"{word} {run_text(run)}")
+    show_environment(diff.environment)
+    shown = [case for verdict in _order(show_all) for case in _limited(diff.of(verdict), show_all)]
+    if shown:
+        show_line()
+        show_cases(shown)
+        for case in shown:
+            _show_remarks(case)
+    show_line()
+    show_line(counts_text(diff))
+    for text in (sensitivity_text(diff), common_text(diff)):
+        if text:
+            show_line(text)
+    for text in diff.unused_quarantine:
+        show_line(f"quarantine list: {text}", "yellow")
+    for code in dict.fromkeys(case.reason for case in shown if case.reason in REASONS):
+        show_line(f"{code}: {REASONS[code]}", "dim")
+
+
+def show_environment(found: Sequence[Difference]) -> None:
+    """Print what differs between the sides, what makes them incomparable in red."""
+    for one in found:
+        if one.is_blocking:
+            show_line(f"differs, not comparable: {one.text} (--allow {one.name} compares all the same)", "red")
+    rest = [one.text for one in found if not one.is_blocking]
+    if rest:
+        show_line(f"differs: {'; '.join(rest)}")
+    elif not found:
+        show_line("nothing in the environment differs", "dim")
+
+
+def show_cases(cases: Sequence[CaseDiff]) -> None:
+    """Print one row per case."""
+    from results.case_names import case_title
+    from results.diff.sentences import change_text, interval_text, percent, probability, short
+
+    before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
+    regimes = {(case.case.cache, case.case.mode) for case in cases}
+    columns = (
+        Column("Verdict"), Column("Case", is_prose=True, least=14), Column("Format", is_prose=True, least=8),
+        Column("Kernel", is_prose=True, least=10), Column("Cache", drop=6 if len(regimes) < 2 else 0),
+        Column("Mode", drop=7 if len(regimes) < 2 else 0), Column("Before", "right", drop=2), Column("After", "right", drop=3),
+        Column("Change", "right"), Column("95 % interval", "right", drop=4, hide_empty=True), Column("q", "right", drop=5, hide_empty=True),
+        Column("Processes", "right", drop=9), Column("Sees", "right", drop=8, hide_empty=True), Column("Reason", drop=1),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            Styled(case.verdict, _STYLES.get(case.verdict, "")), short(case_title(case.case.op, case.case.shape), 80),
+            short(case.case.precision_label or "–", 60), short(case.case.kernel, 80), case.case.cache, short(case.case.mode, 20), first, second,
+            change_text(case) if case.change_ratio is not None else "–", interval_text(case), probability(case.adjusted_p_value),
+            f"{case.before_process_count}/{case.after_process_count}",
+            "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio), case.reason,
+        ]
+        for case, first, second in zip(cases, before, after, strict=True)
+    ]  # fmt: skip
+    show_table(columns, rows)
+
+
+def _show_remarks(case: CaseDiff) -> None:
+    """Print what the row of a case has no room for: cycles, other figures, what was not used."""
+    from results.diff.sentences import metric_text, short, signed
+    from roofline_model.units import format_quantity
+
+    texts = [case.detail] if case.detail else []
+    if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
+        clocks = [format_quantity(clock, "Hz") for clock in (case.clock_before_hz, case.clock_after_hz) if clock]
+        texts.append(f"cycles {signed(case.cycles_change_ratio)}, clock {' → '.join(clocks)}")
+    texts += case.set_aside
+    texts += [metric_text(one) for one in case.metrics if one.verdict != "SAME"]
+    texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
+    if texts:
+        show_line(f"  {short(case.name)}: {short('; '.join(texts), 1000)}", "dim")
+
+
+def _order(show_all: bool) -> tuple[Verdict, ...]:
+    from results.diff.rules import VERDICTS
+
+    return VERDICTS if show_all else tuple(verdict for verdict in VERDICTS if verdict != "SAME")
+
+
+def _limited(cases: Sequence[CaseDiff], show_all: bool) -> Sequence[CaseDiff]:
+    if show_all or len(cases) <= MOST_ROWS:
+        return cases
+    show_line(
+        f"{len(cases)} cases are {cases[0].verdict}, the {MOST_ROWS} largest changes are listed; --all lists all", "dim"
+    )
+    return cases[:MOST_ROWS]

@@ -1,0 +1,156 @@
+"""`roofline prune`: drop the raw samples of old runs, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.options import DatabaseOption, JsonOption
+from roofline_cli.screen import Column, show_json, show_line, show_table
+
+if TYPE_CHECKING:
+    from results.records import RunInfo
+    from results.retention import PruneReport
+    from results.store import ResultStore
+
+_SHOWN = 20
+
+
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Of runs older than this: 90d, 12w, 6m or 2y.")
+    ],
+    keep_latest: Annotated[
+        int, typer.Option("--keep-latest", metavar="INT", min=0, max=1_000_000, help="Newest complete runs of each machine, chip and branch that keep everything.")
+    ] = 10,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="RUN", help="A run that keeps everything; may be given several times."),
+    ] = None,
+    protect: Annotated[
+        list[Path] | None,
+        typer.Option("--protect", metavar="FILE", help="Runs named in this file (a list of baselines, say) keep everything."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    vacuum: Annotated[bool, typer.Option("--vacuum", help="Give the room back to the disk afterwards.")] = False,
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Drop raw samples of old runs, keep every statistic.
+
+    Sensor readings go with them.
+    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label, and runs named
+    with --keep or in a --protect file.
+    """
+    import datetime
+
+    from results import retention
+    from roofline_cli.database import reading, shown_target, writing
+    from roofline_cli.progress_bar import progress_bar
+
+    age = retention.parse_age(older_than)
+    shown, _ = shown_target(db)
+    opened = reading(db) if dry_run else writing(db, create=False)
+    with opened as store, progress_bar("pruning", is_quiet=as_json) as advance:
+        kept = _kept(store, keep or [], protect or [])
+        report = retention.prune(
+            store, age, now=datetime.datetime.now(datetime.UTC), kept=kept, kept_newest=keep_latest, is_dry=dry_run,
+            progress=advance,
+        )  # fmt: skip
+    file_bytes = _vacuumed(db) if vacuum and not dry_run else None
+    if as_json:
+        show_json(_document(shown, report, dry_run, file_bytes))
+    else:
+        _print(shown, report, dry_run, file_bytes)
+
+
+def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, str]:
+    """Return the runs that keep everything, with the reason."""
+    from results.retention import named_runs
+    from roofline_model.errors import InvalidValueError
+
+    kept = {store.resolve_run(name).run_id: "named by --keep" for name in names}
+    runs = store.runs() if files else []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise InvalidValueError(
+                f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
+            ) from None
+        kept.update({run.run_id: f"named in {file}" for run in named_runs(text, runs)})
+    return kept
+
+
+def _vacuumed(db: str | None) -> tuple[int, int] | None:
+    """Vacuum and return the size before and after."""
+    from results.store_stats import stats_of
+    from results.target import parse_target
+    from results.vacuum import vacuum
+    from roofline_cli.database import reading
+
+    with reading(db) as store:
+        before = stats_of(store).size_bytes
+    vacuum(parse_target(db))
+    with reading(db) as store:
+        return before, stats_of(store).size_bytes
+
+
+def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> dict[str, object]:
+    return {
+        "database": shown,
+        "dry_run": dry_run,
+        "before": report.before,
+        "measurement_count": report.measurement_count,
+        "sample_bytes": report.sample_bytes,
+        "telemetry_row_count": report.reading_count,
+        "runs": [
+            {
+                "run_id": drop.run.run_id, "started_at": drop.run.started_at, "measurement_count": drop.measurement_count,
+                "sample_bytes": drop.sample_bytes, "telemetry_row_count": drop.reading_count,
+            }
+            for drop in report.drops
+        ],
+        "kept": [{"run_id": one.run.run_id, "reason": one.reason} for one in report.protected],
+        "size_before_bytes": file_bytes[0] if file_bytes else None,
+        "size_after_bytes": file_bytes[1] if file_bytes else None,
+    }  # fmt: skip
+
+
+def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
+    from roofline_cli.numbers import decimal_bytes
+
+    columns = (
+        Column("Run"), Column("Started"), Column("Measurements", "right"), Column("Samples", "right"),
+        Column("Sensor readings", "right"), Column("Label", is_prose=True, drop=1),
+    )  # fmt: skip
+    if report.drops:
+        show_table(columns, [
+            [
+                drop.run.run_id[:8], _day(drop.run), f"{drop.measurement_count:,}", decimal_bytes(drop.sample_bytes),
+                f"{drop.reading_count:,}", drop.run.label or "–",
+            ]
+            for drop in report.drops[:_SHOWN]
+        ])  # fmt: skip
+    if len(report.drops) > _SHOWN:
+        show_line(f"… and {len(report.drops) - _SHOWN} more runs (--json lists all)")
+    for one in report.protected[:_SHOWN]:
+        show_line(f"kept whole: {one.run.run_id[:8]} of {_day(one.run)}, {one.reason}")
+    if len(report.protected) > _SHOWN:
+        show_line(f"kept whole: {len(report.protected) - _SHOWN} more (--json lists all)")
+    done = "would drop" if dry_run else "dropped"
+    show_line(
+        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {report.measurement_count:,} measurements and "
+        f"{report.reading_count:,} sensor readings, runs before {report.before[:10]}; every statistic stays"
+    )
+    if file_bytes:
+        show_line(f"vacuumed: {decimal_bytes(file_bytes[0])} before, {decimal_bytes(file_bytes[1])} now")
+    elif report.drops and not dry_run:
+        show_line("the room is used for new results; --vacuum gives it back to the disk")
+
+
+def _day(run: RunInfo) -> str:
+    return run.started_at[:10]

@@ -1,0 +1,59 @@
+"""A plan as the file that applies it: what `recommend --model … -o` writes, and `apply_plan` and `--roofline-plan` read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from roofline_model.decoder.format_plan import FormatPlan, PartFormats
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.definition_text import write_definition_text
+from roofline_model.errors import UnsupportedError
+from roofline_model.formats import get_format
+from roofline_model.ops.operand_formats import is_wide_float
+from roofline_model.user_path import user_path
+
+_GROUPS = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "o_proj": ("o_proj",),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "down_proj": ("down_proj",),
+}
+"""Key of an applied plan, beside its layer → parts of the decoder model."""
+
+
+def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
+    """Return key → `WEIGHT.ACTIVATION` for every group of Linears of a model, 16-bit ones included.
+
+    Both formats are always said where the weight is narrow, because `INT8` alone is weight-only to torchao. The cache is not
+    part of it. Raises `UnsupportedError` for experts, which transformers keeps as one tensor, and for single projections whose
+    formats differ inside a group.
+    """
+    found: dict[str, str] = {}
+    for layer in range(shape.layer_count):
+        if shape.has_experts(layer):
+            raise UnsupportedError(
+                f"{shape.name} has experts in layer {layer}: torchao quantises Linears, and transformers keeps experts as one tensor"
+            )
+        for group, parts in _GROUPS.items():
+            own = parts[1:] if group == "gate_up_proj" and shape.ffn == "plain" else parts
+            agreeing = plan.agreeing(own, layer)
+            if len(agreeing) > 1:
+                raise UnsupportedError(
+                    f"layer {layer}: the parts of {group} differ; a file gives each group one format"
+                )
+            found[f"layers.{layer}.{group}"] = _spelled(agreeing[0][1])
+    found["lm_head"] = _spelled(plan.of("lm_head"))
+    return found
+
+
+def write_plan(plan: FormatPlan, shape: ModelShape, path: str | Path) -> Path:
+    """Write a plan's file; returns the path, raises `UnsupportedError` as `applied_plan` and `DefinitionError` when it cannot."""
+    document = {"schema": 1, "model": shape.name, "label": plan.label, "kv": plan.kv, "plan": applied_plan(plan, shape)}
+    return write_definition_text(user_path(path), json.dumps(document, indent=2) + "\n", "plan file")
+
+
+def _spelled(formats: PartFormats) -> str:
+    if is_wide_float(get_format(formats.weights)):
+        return formats.weights
+    return f"{formats.weights}.{formats.activations}"

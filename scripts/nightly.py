@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Run one night of benchmarks, here or in CI: the same steps, the same commands, the same exit codes.
+
+    python scripts/nightly.py [STEP …] [--out FOLDER] [options]
+
+Without a step: all of them, in this order. With steps: those, on the plan that `plan` (or the whole night) left in FOLDER.
+
+plan      write the plan of the night: label, tests, database, baseline, limits
+install   with --venv: build the environment as `make bench` does; a vendor's torch stays as it is
+doctor    say what this machine has; what is broken ends the night
+canary    is the machine in a slow state that no sensor shows? Then nothing is measured
+bench     pytest, every case in fresh processes
+diff      the night against its baseline: text, Markdown, JSON, JUnit; and, to be read only, against the night before
+history   the change points of every case: time, energy, prediction error
+report    the HTML page and the exported run
+summary   summary.md and summary.json; exits with the verdict of the night
+
+Exit codes: 0 nothing worse; 1 something got slower, is gone, is wrong or was not measured; 2 a step could not do its work;
+3 too much is ambiguous; 4 not comparable with the baseline; 5 the machine was in a slow state. docs/nightly.md says what
+to do for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import night_summary as summary
+from child_command import EXIT_INTERRUPTED, interruptible, run_command
+from machine_lock import machine_lock
+from night_plan import ROOT, NightPlan, PlanError, add_options, plan_from, read_json, shown
+
+STATE_FILE = "night.json"
+EXIT_WORSE, EXIT_UNUSABLE, EXIT_AMBIGUOUS, EXIT_INCOMPARABLE, EXIT_SLOW_MACHINE = 1, 2, 3, 4, 5
+WORST_FIRST = (EXIT_UNUSABLE, EXIT_WORSE, EXIT_SLOW_MACHINE, EXIT_INCOMPARABLE, EXIT_AMBIGUOUS)
+LOCK_WAIT_S = 3600.0
+FORMS = {"text": "diff.txt", "md": "diff.md", "json": "diff.json", "junit": "diff.junit.xml"}
+
+
+@dataclass(slots=True)
+class Night:
+    """The folder of a night: its plan, and what its steps did."""
+
+    folder: Path
+    plan: NightPlan
+    steps: list[dict[str, Any]]
+
+    @classmethod
+    def load(cls, folder: Path) -> Night:
+        """Read the night that `plan` began; raises `PlanError`."""
+        state = read_json(folder / STATE_FILE)
+        if not isinstance(state, dict):
+            raise PlanError(f"{folder} holds no plan: begin with `nightly.py plan --out {folder} …`")
+        return cls(folder, NightPlan.from_dict(state["plan"]), state["steps"])
+
+    def save(self) -> None:
+        """Write the state, atomically: a night that is killed keeps what it had."""
+        new = self.folder / f"{STATE_FILE}.new"
+        new.write_text(
+            json.dumps({"plan": self.plan.to_dict(), "steps": self.steps}, indent=1) + "\n", encoding="utf-8"
+        )
+        new.replace(self.folder / STATE_FILE)
+
+    def code_of(self, step: str) -> int | None:
+        """Return the exit code of a step; None where it did not run or was left out."""
+        found = [one["exit_code"] for one in self.steps if one["step"] == step]
+        return found[-1] if found else None
+
+    def note(self, step: str, exit_code: int | None, began: float, note: str = "") -> int:
+        """Add what a step did; return its exit code, 0 for one that was left out."""
+        self.steps = [one for one in self.steps if one["step"] != step]
+        self.steps.append(
+            {"step": step, "exit_code": exit_code, "seconds": round(time.monotonic() - began, 1), "note": note}
+        )
+        self.save()
+        return exit_code or 0
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict of the night: the worst of its steps."""
+        codes = {one["exit_code"] for one in self.steps if one["exit_code"]}
+        return next((code for code in WORST_FIRST if code in codes), EXIT_UNUSABLE if codes else 0)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the steps and return the exit code."""
+    parser = argparse.ArgumentParser(
+        description="Run one night of benchmarks.", epilog=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "steps", metavar="STEP", nargs="*", choices=[*STEPS, []], help=f"{', '.join(STEPS)}; default: all"
+    )
+    parser.add_argument(
+        "--out", metavar="FOLDER", default=".roofline/night", help="Folder of the night (default .roofline/night)."
+    )
+    add_options(parser)
+    given = parser.parse_args(arguments)
+    interruptible()
+    folder = Path(given.out)
+    try:
+        is_begun = given.steps and "plan" not in given.steps
+        night = Night.load(folder) if is_begun else begin(folder, plan_from(given))
+        return _run(night, [one for one in given.steps or STEPS if one != "plan"])
+    except PlanError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def begin(folder: Path, plan: NightPlan) -> Night:
+    """Begin a night in a folder; what an earlier night left there is removed, if it is ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {STATE_FILE, *FORMS.values(), *summary.FILES}
+    strangers = sorted(one.name for one in folder.iterdir() if one.name not in known)
+    if strangers:
+        raise PlanError(f"{folder} holds {strangers[0]}, which no night wrote: choose a folder of its own with --out")
+    for one in folder.iterdir():
+        one.unlink()
+    night = Night(folder, plan, [])
+    night.save()
+    print(f"night {plan.label} in {folder}", flush=True)
+    return night
+
+
+def _run(night: Night, steps: list[str]) -> int:
+    code = 0
+    for step in steps:
+        print(f"── {step}", flush=True)
+        code = STEPS[step](night)
+    return code if len(steps) == 1 else night.exit_code
+
+
+def install(night: Night) -> int:
+    """Build the environment, where the plan has one."""
+    began = time.monotonic()
+    commands = night.plan.install()
+    for command in commands:
+        if _call(command) != 0:
+            return night.note("install", EXIT_UNUSABLE, began, f"failed: {shown(command)}")
+    return night.note(
+        "install", 0 if commands else None, began, "" if commands else "no --venv: the interpreter is used as it is"
+    )
+
+
+def doctor(night: Night) -> int:
+    """Look at the machine."""
+    began = time.monotonic()
+    code = _call(night.plan.doctor())
+    note = "" if code == 0 else "something is broken: its line in the log says what, and the command that mends it"
+    return night.note("doctor", EXIT_UNUSABLE if code else 0, began, note)
+
+
+def canary(night: Night) -> int:
+    """Look for the slow state before an hour is spent in it."""
+    began = time.monotonic()
+    if night.code_of("doctor"):
+        return night.note("canary", None, began, "left out: doctor found something broken")
+    code = _call(night.plan.canary())
+    if code == EXIT_SLOW_MACHINE:
+        return night.note("canary", code, began, "the machine is in a slow state: nothing was measured")
+    return night.note("canary", EXIT_UNUSABLE if code else 0, began, "" if code == 0 else "the canary could not run")
+
+
+def bench(night: Night) -> int:
+    """Measure. pytest's 1 (a wrong kernel, too few measured) is passed on; all else that is not 0 is 2."""
+    began = time.monotonic()
+    for before in ("install", "doctor", "canary"):
+        if night.code_of(before):
+            return night.note("bench", None, began, f"left out: {before} failed")
+    limit_s = night.plan.bench_minutes * 60
+    keep_spool(night.plan.spool)
+    with machine_lock(min(limit_s, LOCK_WAIT_S), lambda text: print(text, flush=True)) as is_ours:
+        if not is_ours:
+            return night.note("bench", EXIT_UNUSABLE, began, "another benchmark held the machine all the time")
+        code = _call(night.plan.bench(), limit_s=limit_s)
+    note = {
+        0: "",
+        1: "a kernel failed its check, or fewer cases were measured than required",
+        5: "no case was selected",
+    }.get(code, f"pytest stopped with {code}: the run is incomplete, and never a baseline")
+    return night.note("bench", code if code in (0, 1) else EXIT_UNUSABLE, began, note)
+
+
+def keep_spool(folder: str) -> None:
+    """Make .roofline/spool a link to a folder that outlives the workspace: pytest finds there what waits, and leaves there what has to."""
+    link = Path(".roofline") / "spool"
+    if not folder or link.is_symlink() or link.exists():
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(folder, target_is_directory=True)
+
+
+def diff(night: Night) -> int:
+    """Compare with the baseline, in every form; the exit code is that of `roofline diff`."""
+    began = time.monotonic()
+    own = _own_run(night)
+    if own is None:
+        return night.note("diff", None, began, "left out: this night stored no run")
+    if own["status"] != "complete":
+        return night.note("diff", None, began, f"left out: the run is {own['status']}")
+    code = EXIT_UNUSABLE
+    for form, name in FORMS.items():
+        output = night.folder / name
+        code = _call(night.plan.diff(form, output))
+        if code not in summary.VERDICTS or code == EXIT_UNUSABLE:
+            return night.note("diff", EXIT_UNUSABLE, began, "roofline diff failed; its message is in the log")
+    if night.plan.against != "latest":
+        _call(night.plan.diff("md", night.folder / summary.LAST_NIGHT, "latest"))
+    print((night.folder / FORMS["text"]).read_text(encoding="utf-8"), flush=True)
+    return night.note("diff", code, began, summary.VERDICTS.get(code, ""))
+
+
+def history(night: Night) -> int:
+    """List the change points of time, energy and prediction error. They are told and filed, and fail no night: the diff does that."""
+    began = time.monotonic()
+    for metric, name in summary.HISTORIES.items():
+        command = night.plan.history(metric)
+        print(f"$ {shown(command)}", flush=True)
+        with (night.folder / name).open("wb") as stream:
+            done = subprocess.run(command, stdout=stream, check=False, stdin=subprocess.DEVNULL, env=_environment())
+        if done.returncode:
+            (night.folder / name).unlink()
+            return night.note("history", EXIT_UNUSABLE, began, "roofline history failed; its message is in the log")
+    return night.note("history", 0, began)
+
+
+def report(night: Night) -> int:
+    """Write the page and the exported run."""
+    began = time.monotonic()
+    if _own_run(night) is None:
+        return night.note("report", None, began, "left out: this night stored no run")
+    codes = [
+        _call(night.plan.report(night.folder / "report.html")),
+        _call(night.plan.export(night.folder / "run.json")),
+    ]
+    return night.note("report", EXIT_UNUSABLE if any(codes) else 0, began, "could not be written" if any(codes) else "")
+
+
+def summarise(night: Night) -> int:
+    """Write the summary, also where GitHub shows it, and return the verdict of the night."""
+    text = summary.markdown(night.plan, night.steps, night.exit_code, night.folder)
+    (night.folder / "summary.md").write_text(text, encoding="utf-8")
+    document = {"label": night.plan.label, "exit_code": night.exit_code, "steps": night.steps}
+    (night.folder / "summary.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if shown_at := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(shown_at, "a", encoding="utf-8") as stream:
+            stream.write(summary.cut(text))
+    print(f"{summary.verdict(night.exit_code)} · {night.folder / 'summary.md'}", flush=True)
+    return night.exit_code
+
+
+def _own_run(night: Night) -> dict[str, Any] | None:
+    """Return what the database knows of this night's run; None where there is none."""
+    done = subprocess.run(
+        night.plan.runs(), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=_environment()
+    )
+    try:
+        listed = json.loads(done.stdout)
+    except ValueError:
+        return None
+    runs = listed["runs"] if isinstance(listed, dict) else listed
+    return next((one for one in runs if one["label"] == night.plan.label), None)
+
+
+def _call(command: list[str], limit_s: float | None = None) -> int:
+    return run_command(command, _environment(), limit_s=limit_s, limit_name="--bench-minutes")
+
+
+def _environment() -> dict[str, str]:
+    """Return ours, with the tool's own packages importable in a checkout that is not installed."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(paths)}
+
+
+STEPS: dict[str, Callable[[Night], int]] = {
+    "plan": lambda night: 0, "install": install, "doctor": doctor, "canary": canary, "bench": bench, "diff": diff,
+    "history": history, "report": report, "summary": summarise,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""docs/nightly.md names only what exists: commands, options, steps, inputs, files; its lists are readable ones."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer.main
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "nightly.md").read_text(encoding="utf-8")
+FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(language: str) -> list[str]:
+    return [
+        re.sub(f"^{indent}", "", body, flags=re.MULTILINE)
+        for indent, kind, body in FENCE.findall(TEXT)
+        if kind == language
+    ]
+
+
+def commands() -> list[list[str]]:
+    """Return every command that a reader may type: of console blocks, and of `code` that begins with a program's name."""
+    lines = [
+        line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")
+    ]
+    prose = FENCE.sub("", TEXT)
+    lines += [code for code in re.findall(r"`([^`\n]+)`", prose) if code.split()[0] in ("roofline", "python", "pytest")]
+    return [shlex.split(line) for line in lines]
+
+
+def command_of(words: list[str]) -> tuple[str, object]:
+    """Return the name and the typer command of a `roofline …` line."""
+    from roofline_cli.main import app
+
+    found = typer.main.get_command(app)
+    name = "roofline"
+    for word in words[1:]:
+        inner = getattr(found, "commands", {})
+        if word not in inner:
+            break
+        found, name = inner[word], f"{name} {word}"
+    return name, found
+
+
+def test_there_is_something_to_check():
+    programs = {words[0] for words in commands()}
+    assert {"roofline", "python"} <= programs
+    assert len(blocks("yaml")) == 2
+    assert len(blocks("toml")) == 2
+
+
+@pytest.mark.parametrize("words", [words for words in commands() if words[0] == "roofline"], ids=" ".join)
+def test_commands_and_their_options_exist(words):
+    name, command = command_of(words)
+    assert name != "roofline"
+    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+    given = [word.partition("=")[0] for word in words if word.startswith("-")]
+    assert not [option for option in given if option not in known]
+
+
+@pytest.mark.parametrize("words", [words for words in commands() if words[0] == "python"], ids=" ".join)
+def test_scripts_and_their_options_exist(words):
+    path = ROOT / words[1]
+    assert path.is_file()
+    done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=True)
+    known = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", done.stdout))
+    assert not [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+
+
+def test_options_named_in_the_text_exist():
+    prose = FENCE.sub("", TEXT)
+    named = set(re.findall(r"`(--[a-z][a-z-]+)", prose))
+    helps = "".join(
+        subprocess.run(
+            [sys.executable, str(ROOT / "scripts" / f"{name}.py"), "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        for name in ("nightly", "pull_request_bench", "night_issues")
+    )
+    _, history = command_of(["roofline", "history"])
+    known = set(re.findall(r"--[a-z][a-z-]+", helps)) | {option for one in history.params for option in one.opts}
+    of_others = {"--ephemeral"}  # of GitHub's own runner
+    assert named - known - of_others == set()
+
+
+def test_the_steps_are_those_of_the_script():
+    source = (ROOT / "scripts" / "nightly.py").read_text(encoding="utf-8")
+    listed = re.findall(r"^([a-z]+) {2,}\w", source.split('"""')[1], flags=re.MULTILINE)
+    table = re.findall(r"^\| `(\w+)` \|", TEXT, flags=re.MULTILINE)
+    assert table == listed
+
+
+@pytest.mark.parametrize("text", blocks("yaml"), ids=["nightly", "pull-request-bench"])
+def test_the_example_callers_fit_the_workflows(text):
+    caller = yaml.safe_load(text)
+    (job,) = caller["jobs"].values()
+    repository, _, name = job["uses"].partition("/.github/workflows/")
+    file, _, commit = name.partition("@")
+    called = yaml.safe_load((ROOT / ".github" / "workflows" / file).read_text(encoding="utf-8"))
+    accepted = called[True]["workflow_call"]
+    assert set(job["with"]) <= set(accepted["inputs"])
+    assert set(job.get("secrets", {})) <= set(accepted.get("secrets", {}))
+    assert (job["with"]["tool_repository"], job["with"]["tool_ref"]) == (repository, commit)
+    asked = {scope: right for one in called["jobs"].values() for scope, right in one.get("permissions", {}).items()}
+    granted = job["permissions"]
+    assert {scope for scope, right in asked.items() if right == "write"} <= {
+        scope for scope, right in granted.items() if right == "write"
+    }
+    assert set(asked) <= set(granted)
+
+
+def test_the_lists_are_readable(tmp_path):
+    from results.diff.quarantine import parse_quarantine
+    from results.history.annotations import load_annotations
+
+    kinds = {next(iter(tomllib.loads(text))): text for text in blocks("toml")}
+    assert set(kinds) == {"case", "annotation"}
+    assert len(parse_quarantine(tomllib.loads(kinds["case"]), "docs", datetime.date(2026, 11, 21)).entries) == 1
+    (tmp_path / "annotations.toml").write_text(kinds["annotation"], encoding="utf-8")
+    assert len(load_annotations(tmp_path / "annotations.toml")) == 1
+
+
+def test_the_exit_codes_are_those_of_the_summary():
+    rows = {int(code) for code in re.findall(r"^\| (\d)[,\s]", TEXT, flags=re.MULTILINE)}
+    assert rows == {0, 1, 2, 3, 4, 5}
+
+
+def test_links_inside_the_page_lead_somewhere():
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in TEXT.splitlines()
+        if line.startswith("#")
+    }
+    assert not set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) - headings
+    for file, heading in re.findall(
+        r"docs/nightly\.md#([\w-]+)()",
+        "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.py")),
+    ):
+        assert file in headings, heading

@@ -1,0 +1,301 @@
+"""Exit codes, conditions, quarantine, baselines and environments of a diff."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import replace
+
+import diff_runs as runs
+import numpy as np
+import pytest
+
+from results.diff.baseline import check_complete, choose_baseline
+from results.diff.document import diff_document
+from results.diff.gate import FailRule, gate, parse_fail_on
+from results.diff.quarantine import Quarantine, QuarantineEntry, load_quarantine
+from results.diff.rules import VERDICTS, DiffRules
+from results.diff.sentences import common_text, counts_text, headline, percent, probability, sensitivity_text, signed
+from results.diff.suites import compare_suites
+from results.records import EnvironmentInfo
+from roofline_model.errors import DefinitionError, InvalidValueError, StoreError
+
+SLOWER = (FailRule("slower"),)
+NOISE = runs.floors(np.full(8, 0.005))
+
+
+def diff(steps, *, before=None, after=None, flags=None, clocks_hz=None, **more):
+    """A diff of 8 quiet cases; `steps`: case → change, `flags`: case → flags of the newer side."""
+    rng = np.random.default_rng(11)
+    logs = [runs.noisy(rng, 8, 4, 0.002) for _ in range(2)]
+    for number, step in steps.items():
+        logs[1][number] += step
+    sides = [runs.side(logs[0], run=before or runs.run_info("a")), runs.side(logs[1], run=after or runs.run_info("b"))]
+    keyed = {runs.case(number): value for number, value in (flags or {}).items()}
+    sides[1] = replace(
+        sides[1], records=tuple(replace(one, measurement=replace(one.measurement, flags=keyed.get(one.case, ()))) for one in sides[1].records)
+    )  # fmt: skip
+    if clocks_hz is not None:
+        sides = [
+            replace(
+                side,
+                records=tuple(
+                    replace(one, measurement=replace(one.measurement, sm_clock_hz=hz)) for one in side.records
+                ),
+            )
+            for side, hz in zip(sides, clocks_hz, strict=True)
+        ]
+    return compare_suites(*sides, NOISE, DiffRules(), **more)
+
+
+def code(found, fail_on=SLOWER, most=None):
+    return gate(found, fail_on, most).exit_code
+
+
+def test_exit_codes():
+    assert code(diff({})) == 0
+    assert code(diff({1: 0.1})) == 1
+    assert code(diff({1: -0.1})) == 0
+    assert code(diff({1: 0.1}, before=replace(runs.run_info(), hardware_key="h100"))) == 4
+    assert code(diff({}, flags={0: ("quarantined",)})) == 5
+    assert code(diff({}, flags={0: ("contended",)})) == 0
+    assert code(diff({}, flags=dict.fromkeys(range(5), ("contended",)))) == 5
+    assert code(diff({1: math.log(1.1)}, clocks_hz=(2.0e9, 2.0e9 / 1.1))) == 5
+
+
+def test_a_regression_outranks_the_machines_state_and_ambiguity():
+    assert code(diff({1: 0.1}, flags={0: ("quarantined",)}), most=0) == 1
+
+
+def test_too_many_ambiguous_cases_exit_3():
+    rng = np.random.default_rng(2)
+    before, after = (runs.side(runs.noisy(rng, 8, 1)) for _ in range(2))
+    found = compare_suites(before, after, {}, DiffRules())
+    assert len(found.of("AMBIGUOUS")) == 8
+    assert [code(found, most=most) for most in (7, 8, None)] == [3, 0, 0]
+
+
+def test_fail_on_has_sizes_and_a_threshold_of_the_case_goes_first():
+    found = diff({1: math.log(1.06)})
+    assert code(found, parse_fail_on(["slower:5%"])) == 1
+    assert code(found, parse_fail_on(["slower:7%"])) == 0
+    own = replace(found, cases=tuple(replace(one, threshold_ratio=0.055) for one in found.cases))
+    assert code(own, parse_fail_on(["slower:7%"])) == 1
+
+
+def test_gone_fails_only_where_asked_and_only_for_a_complete_run():
+    found = diff({})
+    lacking = replace(
+        found, cases=(replace(found.cases[0], verdict="GONE", reason="failed", detail="wrong"), *found.cases[1:])
+    )
+    assert code(lacking) == 0
+    result = gate(lacking, parse_fail_on(["slower,gone"]))
+    assert (result.exit_code, result.failures[0].why) == (1, "failed (wrong)")
+    cut = replace(lacking, after=tuple(replace(run, status="interrupted") for run in lacking.after))
+    assert code(cut, parse_fail_on(["gone"])) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["faster", "slower:", "slower:5", "slower:-5%", "slower:5%%", "gone:5%", "", "slower,,gone", "slower:٥%"]
+)
+def test_fail_on_that_means_nothing_is_refused(text):
+    with pytest.raises(InvalidValueError, match="--fail-on takes"):
+        parse_fail_on([text])
+
+
+def test_fail_on_reads_back():
+    rules = parse_fail_on(["Slower:5%,gone", "energy:2.5 %"])
+    assert [rule.text for rule in rules] == ["slower:5%", "gone", "energy:2.5%"]
+
+
+def test_what_is_said_first():
+    found = diff({1: 0.1, 2: -0.1})
+    text = headline(found, gate(found, SLOWER))
+    assert text.startswith("1 of 8 cases is slower: gemv 1x1025x64-w16a16-BF16.BF16-matmul-cold +10.")
+    assert text.endswith("; 1 faster")
+    assert headline(diff({}), gate(diff({}), SLOWER)) == "nothing changed by more than noise in 8 cases"
+    assert counts_text(found) == "1 slower, 1 faster, 6 same"
+    assert "would have been seen four times in five" in sensitivity_text(found)
+    assert common_text(found) == ""
+    moved = diff(dict.fromkeys(range(8), 0.1))
+    assert common_text(moved).startswith("the whole suite moved together: +10.")
+
+
+def test_no_sentence_claims_what_was_not_judged():
+    invalid = diff({}, flags=dict.fromkeys(range(8), ("contended",)))
+    assert headline(invalid, gate(invalid, SLOWER)).startswith(
+        "nothing could be judged; 8 of 8 cases are invalid: e.g. gemv "
+    )
+    assert "no case was judged" in sensitivity_text(invalid)
+    rng = np.random.default_rng(2)
+    unknown = compare_suites(*(runs.side(runs.noisy(rng, 8, 1)) for _ in range(2)), {}, DiffRules())
+    assert headline(unknown, gate(unknown, SLOWER)).startswith(
+        "nothing could be judged; 8 of 8 cases are ambiguous: the most gemv "
+    )
+    partly = diff({}, flags={3: ("contended",)})
+    assert headline(partly, gate(partly, SLOWER)).startswith(
+        "nothing is slower; 1 of 8 cases is invalid: gemv 1x1027x64-"
+    )
+
+
+def test_numbers_as_text():
+    assert [signed(one) for one in (0.031, -0.5, 1.5, 99.0, -0.9999)] == [
+        "+3.1 %",
+        "-50.0 %",
+        "+150 %",
+        ">+999 %",
+        "-100 %",
+    ]
+    assert [percent(one) for one in (0.031, 0.12, 12.0)] == ["3.1 %", "12 %", ">999 %"]
+    assert [probability(one) for one in (0.0312, 1e-12, None)] == ["0.031", "<1e-9", "–"]
+
+
+def test_the_document_holds_what_the_diff_says():
+    found = diff({1: 0.1})
+    document = diff_document(found, gate(found, SLOWER), SLOWER)
+    assert document["exit_code"] == 1
+    assert document["counts"] == {**dict.fromkeys(VERDICTS, 0), "SLOWER": 1, "SAME": 7}
+    (failure,) = document["failures"]
+    slow = next(one for one in document["cases"] if one["case_key"] == failure["case_key"])
+    assert slow["verdict"] == "SLOWER"
+    assert slow["shape"] == {"M": 1, "N": 1025, "K": 64}
+    assert slow["change_ratio"] == pytest.approx(found.of("SLOWER")[0].change_ratio)
+
+
+# Environment -------------------------------------------------------------------------------------------------------
+
+
+def test_class_facts_block_and_others_are_told():
+    newer = runs.with_facts(runs.run_info(), driver="590", torch="2.14.0", python="3.12.1", load_1min=7.0)
+    older = runs.with_facts(runs.run_info(git_commit="f" * 40), driver="580")
+    found = diff({}, before=older, after=newer)
+    assert {one.text for one in found.blocking} == {"torch 2.13.0 → 2.14.0", "driver 580 → 590"}
+    assert {one.text for one in found.environment if not one.is_blocking} == {
+        "python 3.11.4 → 3.12.1",
+        "commit fffffffff → 0123abcd4",
+    }
+    assert found.cases == ()
+    assert gate(found, SLOWER).why.startswith("not comparable: torch")
+    allowed = diff({1: 0.1}, before=older, after=newer, allowed=["driver", "torch"])
+    assert code(allowed) == 1
+    assert "driver 580 → 590" in {one.text for one in allowed.environment}
+
+
+def test_a_fact_that_is_a_table_differs_by_its_entries_and_a_fact_that_is_new_is_unknown_before():
+    before = runs.with_facts(runs.run_info(), speed={"A": 1, "B": 2})
+    after = runs.with_facts(runs.run_info(), speed={"A": 1, "B": 3}, kernel="6.1")
+    assert {one.text for one in diff({}, before=before, after=after).environment} == {
+        "speed.B 2 → 3",
+        "kernel unknown → 6.1",
+    }
+
+
+def test_a_forced_run_is_not_compared_with_one_that_is_not():
+    found = diff({}, after=replace(runs.run_info(), is_forced=True))
+    assert [one.text for one in found.blocking] == ["forced false → true"]
+
+
+# Quarantine --------------------------------------------------------------------------------------------------------
+
+TODAY = datetime.date(2026, 11, 21)
+
+
+def test_a_quarantined_case_is_judged_and_fails_nothing():
+    listed = Quarantine((QuarantineEntry("gemv 1x1025x64*", "issue 41"), QuarantineEntry("gemm *", "none")))
+    found = diff({1: 0.1}, quarantine=listed)
+    (slow,) = found.of("SLOWER")
+    assert slow.quarantine_reason == "issue 41"
+    assert code(found) == 0
+    assert found.unused_quarantine == ("gemm * (matches no case)",)
+
+
+def test_a_list_is_read_and_expires(tmp_path):
+    path = tmp_path / "quarantine.toml"
+    key = runs.case(0).case_key
+    path.write_text(
+        f'[[case]]\nmatch = "{key}"\nreason = "two states"\nuntil = 2026-11-21\n\n[[case]]\nmatch = "gemv *"\nreason = "old"\nuntil = 2026-11-20\n'
+    )
+    listed = load_quarantine(path, TODAY)
+    assert listed.reason_of("anything", key) == "two states"
+    assert listed.reason_of("gemv 1x1", "other") == ""
+    assert listed.unused([("gemv 1x1", "other")]) == (f"{key} (matches no case)", "gemv * (expired 2026-11-20)")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[case]]\nmatch = 'x'", "has no reason"), ("[[case]]\nreason = 'x'", "has no match"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 'tomorrow'", "until must be a date"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nutil = 2026-01-01", "has a field 'util'"), ("[[cases]]\nmatch = 'x'", "holds [[case]] tables"),
+        ("case = 3", "holds [[case]] tables"), ("[[case", "is not TOML"), ("x" * 2**21, "longer than 1 MiB"),
+    ],
+)  # fmt: skip
+def test_a_list_that_is_wrong_is_refused(tmp_path, text, said):
+    path = tmp_path / "q.toml"
+    path.write_text(text)
+    with pytest.raises(DefinitionError, match=said.replace("[", r"\[")):
+        load_quarantine(path, TODAY)
+
+
+def test_a_list_that_is_not_there_or_not_text_is_refused(tmp_path):
+    (tmp_path / "q.toml").write_bytes(b"\xff\xfe")
+    for path, said in ((tmp_path / "none", "is no file"), (tmp_path, "is no file"), (tmp_path / "q.toml", "not UTF-8")):
+        with pytest.raises(DefinitionError, match=said):
+            load_quarantine(path, TODAY)
+
+
+# Baseline ----------------------------------------------------------------------------------------------------------
+
+
+def at(day: int, label: str = "", **changes):
+    return runs.run_info(label, started_at=f"2026-03-{day:02d}T10:00:00.000000+00:00", **changes)
+
+
+AFTER = at(20, "tonight")
+OTHER_CLASS = EnvironmentInfo({**runs.FACTS, "cpu": "old", "host": "else"}, {"cpu": "old"})
+NEWEST_FIRST = [
+    at(25, "tomorrow"), AFTER, at(19, "cut", status="interrupted"), at(18, "going", status="running"), at(17, "elsewhere", environment=OTHER_CLASS),
+    at(16, "branch", git_branch="wip"), at(15, "forced", is_forced=True), at(14, "b10"), at(13, "old"), at(12, "old"), at(11), at(10), at(9),
+]  # fmt: skip
+
+
+def chosen(against, after=AFTER, known=NEWEST_FIRST):
+    found = choose_baseline(against, after, known)
+    return found if found is None else [run.started_at[8:10] for run in found]
+
+
+@pytest.mark.parametrize(
+    ("against", "days"),
+    [
+        ("latest", ["14"]), ("latest~1", ["13"]), ("baseline", ["14", "13", "12", "11", "10"]), ("BASELINE:2", ["14", "13"]),
+        ("branch:wip", ["16"]), ("old", ["13"]), ("elsewhere", ["17"]), ("cut", None), ("nobody", None), ("branch:none", []), ("latest~9", []),
+    ],
+)  # fmt: skip
+def test_a_baseline_is_complete_older_and_alike(against, days):
+    assert chosen(against) == days
+
+
+def test_the_first_run_has_no_baseline():
+    assert chosen("latest", NEWEST_FIRST[-1]) == []
+    assert chosen("baseline", NEWEST_FIRST[-1]) == []
+
+
+def test_after_an_update_the_last_run_of_the_host_is_given_so_that_the_diff_can_say_what_changed():
+    updated = runs.with_facts(AFTER, torch="2.14.0")
+    assert chosen("latest", updated) == ["15"]  # the newest complete one of this host and branch
+    assert chosen("BASELINE", updated) == ["15"]
+    stranger = runs.with_facts(AFTER, host="new machine", torch="2.14.0")
+    assert chosen("latest", stranger) == []
+
+
+@pytest.mark.parametrize("against", ["baseline:0", "baseline:101", "branch:", "branch: "])
+def test_a_baseline_that_means_nothing_is_refused(against):
+    with pytest.raises(InvalidValueError):
+        choose_baseline(against, AFTER, NEWEST_FIRST)
+
+
+@pytest.mark.parametrize(("status", "said"), [("running", "has not ended"), ("interrupted", "was cut short")])
+def test_an_incomplete_run_is_never_a_baseline(status, said):
+    with pytest.raises(StoreError, match=said):
+        check_complete(replace(AFTER, status=status))
+    check_complete(AFTER)

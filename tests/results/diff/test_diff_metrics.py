@@ -1,0 +1,121 @@
+"""What a diff says beside the time: energy, memory, quality and the prediction's error, each in its direction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import diff_runs as runs
+import numpy as np
+import pytest
+from diff_runs import changed, of, pair
+
+from results.diff.rules import DiffRules
+from results.diff.suites import compare_suites
+from results.records import PredictionRecord
+from results.state_records import EnergyReading
+
+
+def compared(before, after):
+    return compare_suites(before, after, {}, DiffRules())
+
+
+def energy(value_j: float, scope: str = "gpu"):
+    return {"energy_j": value_j, "energy": EnergyReading(value_j, 100.0, 2.0, 3, 100, "nvml-energy-counter", scope)}
+
+
+def test_energy_is_compared_as_a_family_of_its_own():
+    rng = np.random.default_rng(9)
+    before, after = pair({})
+    jitter = {id(one): float(0.01 * rng.standard_normal()) for side in (before, after) for one in side.records}
+
+    def with_energy(side, factor):
+        def changed_one(one):
+            value = 0.5 * math.exp(jitter[id(one)]) * (factor if one.case == runs.case(1) else 1.0)
+            return replace(one, measurement=replace(one.measurement, **energy(value)))
+
+        return replace(side, records=tuple(map(changed_one, side.records)))
+
+    found = compared(with_energy(before, 1.0), with_energy(after, 1.15))
+    (one,), (other,) = of(found, 1).metrics, of(found, 0).metrics
+    assert (one.group, one.name, one.verdict) == ("energy", "energy_j", "WORSE")
+    assert one.low_ratio < 0.15 < one.high_ratio
+    assert one.change_ratio == pytest.approx(0.15, abs=0.03)
+    assert other.verdict == "SAME"
+    assert of(found, 1).verdict == "SAME"  # the time did not change
+
+
+def test_energy_of_different_sensors_is_not_compared():
+    before, after = pair({})
+    one = changed(before, [0], **energy(0.5))
+    other = changed(after, [0], **energy(0.9, "module"))
+    assert of(compared(one, other), 0).metrics == ()
+
+
+def prediction(time_s: float, version: str = "expected-3") -> PredictionRecord:
+    return PredictionRecord(
+        kind="expected", model_version=version, hardware_key="b10", profile_hash="0" * 16, time_s=time_s, memory_time_s=None,
+        compute_time_s=None, bound="memory", flops=1.0, read_bytes=1.0, write_bytes=1.0, bandwidth_bytes_per_s=None,
+        peak_flops_per_s=None, compute_format="BF16", path="native", memory_level="DRAM", provenance="fitted",
+    )  # fmt: skip
+
+
+def predicted(side, time_s, version="expected-3"):
+    return replace(
+        side, records=tuple(replace(one, predictions=(prediction(time_s, version),)) for one in side.records)
+    )
+
+
+def test_the_prediction_error_says_whether_the_time_or_the_model_moved():
+    before, after = pair({0: math.log(1.25)}, sd=0.001)
+    (time_moved,) = of(compared(predicted(before, 1e-3), predicted(after, 1e-3)), 0).metrics
+    assert (time_moved.group, time_moved.verdict, time_moved.reason) == ("error", "WORSE", "the measured time moved")
+    assert time_moved.after_value == pytest.approx(1 / 1.25 - 1, abs=0.003)
+    (better,) = of(compared(predicted(before, 1.2e-3), predicted(after, 1e-3, "expected-4")), 1).metrics
+    assert (better.verdict, better.reason) == ("BETTER", "the prediction moved (expected-3 → expected-4)")
+
+
+def model_record(one, held_bytes, kl, top1):
+    def interval(value):
+        return {"value": value[0], "low": value[1], "high": value[2]}
+
+    extra = {
+        "model": {"name": "m", "precision": "INT4", "phase": "decode"}, "memory": {"held_bytes": held_bytes},
+        "quality": {"source": "measured", "kl_nats_per_token": interval(kl), "top1_agreement_ratio": interval(top1)},
+    }  # fmt: skip
+    return replace(one, extra=extra)
+
+
+def test_memory_and_quality_are_compared_in_their_direction():
+    before, after = pair({})
+    small, large = (
+        (10_000_000, (0.02, 0.018, 0.022), (0.97, 0.96, 0.98)),
+        (12_000_000, (0.04, 0.037, 0.043), (0.80, 0.78, 0.82)),
+    )
+    sides = [
+        replace(side, records=tuple(model_record(one, *values) for one in side.records))
+        for side, values in ((before, small), (after, large))
+    ]
+    worse = {one.name: one for one in of(compared(*sides), 0).metrics}
+    assert {name: one.verdict for name, one in worse.items()} == {
+        "held_bytes": "WORSE",
+        "kl_nats_per_token": "WORSE",
+        "top1_agreement_ratio": "WORSE",
+    }
+    assert worse["held_bytes"].change_ratio == pytest.approx(0.2)
+    assert worse["top1_agreement_ratio"].change_ratio < 0  # a higher agreement is better
+    back = compared(sides[1], sides[0])
+    assert {one.verdict for one in of(back, 0).metrics} == {"BETTER"}
+
+
+def test_quality_whose_intervals_overlap_is_ambiguous():
+    before, after = pair({})
+    sides = [
+        replace(
+            side, records=tuple(model_record(one, 10, (kl, 0.01, 0.05), (0.97, 0.96, 0.98)) for one in side.records)
+        )
+        for side, kl in ((before, 0.02), (after, 0.03))
+    ]
+    found = {one.name: one.verdict for one in of(compared(*sides), 0).metrics}
+    assert found["kl_nats_per_token"] == "AMBIGUOUS"
+    assert found["top1_agreement_ratio"] == "SAME"

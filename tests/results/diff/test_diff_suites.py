@@ -1,0 +1,323 @@
+"""`compare_suites`: every verdict and every reason code, from records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import diff_runs as runs
+import numpy as np
+import pytest
+from diff_runs import changed, of, pair
+
+from results.diff.rules import REASONS, DiffRules
+from results.diff.suites import SuiteSide, compare_suites
+from results.records import Method
+from results.state_records import MachineState
+from roofline_model.errors import InvalidValueError
+
+RULES = DiffRules()
+
+
+def compared(before, after, noise=None, rules=RULES, **more):
+    found = compare_suites(before, after, noise or {}, rules, **more)
+    for one in found.cases:
+        assert one.reason in REASONS
+    return found
+
+
+def without(side: SuiteSide, number: int) -> SuiteSide:
+    return replace(side, records=tuple(one for one in side.records if one.case != runs.case(number)))
+
+
+def test_slower_faster_and_same_with_effect_interval_and_size_of_what_could_be_seen():
+    found = compared(*pair({3: math.log(1.1), 5: math.log(0.9)}))
+    slow, fast = of(found, 3), of(found, 5)
+    assert (slow.verdict, fast.verdict) == ("SLOWER", "FASTER")
+    assert {one.verdict for one in found.cases if one not in (slow, fast)} == {"SAME"}
+    assert slow.low_ratio < 0.1 < slow.high_ratio
+    assert slow.change_ratio == pytest.approx(slow.after_s / slow.before_s - 1)
+    # geometric means of six process medians each
+    logs = [math.log(one.measurement.median_s) for one in pair({3: math.log(1.1)})[1].records if one.case == slow.case]
+    assert slow.after_s == pytest.approx(math.exp(sum(logs) / 6))
+    assert slow.adjusted_p_value < 0.05 < of(found, 0).adjusted_p_value
+    assert slow.p_value <= slow.adjusted_p_value
+    # the floor is the standard deviation of the difference: 1 % · √(2/6), and 10 % more without data over several runs
+    assert slow.floor_ratio == pytest.approx(0.01 * math.sqrt(2 / 6) * 1.1, rel=0.3)
+    assert slow.min_effect_ratio == pytest.approx(math.expm1(2 * math.log1p(slow.floor_ratio)))
+    assert slow.min_effect_ratio < slow.smallest_step_ratio < 0.06
+    assert found.smallest_step_ratio <= found.largest_smallest_step_ratio
+
+
+def test_two_equal_sides_change_their_words_when_they_change_places():
+    before, after = pair({3: math.log(1.1), 5: math.log(0.9)})
+    forth, back = compared(before, after), compared(after, before)
+    words = {"SLOWER": "FASTER", "FASTER": "SLOWER"}
+    for one in forth.cases:
+        other = next(found for found in back.cases if found.case == one.case)
+        assert other.verdict == words.get(one.verdict, one.verdict)
+        assert math.log1p(other.change_ratio) == pytest.approx(-math.log1p(one.change_ratio))
+        assert other.floor_ratio == pytest.approx(one.floor_ratio)
+
+
+def test_samples_of_one_process_are_one_observation():
+    # 10,000 samples inside each process with a tiny interval: one process a side still knows no noise.
+    before, after = pair({0: 0.3}, processes=1)
+    found = compared(before, after)
+    assert {one.verdict for one in found.cases} == {"AMBIGUOUS"}
+    assert of(found, 0).reason == "noise-unknown"
+    assert of(found, 0).change_ratio is not None
+    assert of(found, 0).low_ratio is None
+    assert found.smallest_step_ratio is None
+
+
+def test_a_stored_floor_lets_one_process_a_side_be_judged():
+    found = compared(*pair({0: math.log(1.3)}, processes=1), noise=runs.floors(np.full(12, 0.01)))
+    assert of(found, 0).verdict == "SLOWER"
+    assert of(found, 1).verdict == "SAME"
+    assert of(found, 1).floor_ratio == pytest.approx(0.01 * math.sqrt(2), rel=0.05)  # several runs: nothing on top
+
+
+def test_a_floor_is_raised_to_todays_noise_and_never_lowered():
+    before, after = pair({}, sd=0.04, cases=40)
+    raised = compared(before, after, noise=runs.floors(np.full(40, 0.01)))
+    plain = compared(before, after)
+    assert of(raised, 0).floor_ratio > 0.8 * of(plain, 0).floor_ratio
+    before, after = pair({}, sd=0.001, cases=40)
+    kept = compared(before, after, noise=runs.floors(np.full(40, 0.01)))
+    assert of(kept, 0).floor_ratio > 0.6 * 0.01 * math.sqrt(2 / 6)
+
+
+def test_a_small_certain_change_is_below_the_minimum_and_says_so():
+    before, after = pair({2: 0.006}, sd=0.0005)
+    found = of(compared(before, after), 2)
+    assert (found.verdict, found.reason) == ("SAME", "below-minimum")
+    assert found.min_effect_ratio == pytest.approx(0.01)
+    assert of(compared(before, after, rules=DiffRules(min_effect_ratio=0.004)), 2).verdict == "SLOWER"
+
+
+def test_a_large_uncertain_change_is_ambiguous():
+    rng = np.random.default_rng(1)
+    logs = [runs.noisy(rng, 60, 6) for _ in range(2)]
+    pattern = 0.01 * np.array([1, -1, 1, -1, 1, -1])
+    logs[0][2], logs[1][2] = pattern, pattern + 0.016  # about 2.4 floors: p = 1 % alone, nothing among sixty
+    found = of(compared(runs.side(logs[0]), runs.side(logs[1])), 2)
+    assert found.p_value < 0.02
+    assert found.adjusted_p_value > 0.05
+    assert (found.verdict, found.reason) == ("AMBIGUOUS", "not-significant")
+
+
+def test_noise_that_can_hide_more_than_the_limit_is_ambiguous():
+    before, after = pair({}, sd=0.1, cases=30)
+    quiet = [
+        one
+        for one in compared(before, after).cases
+        if abs(math.log1p(one.change_ratio)) < math.log1p(one.min_effect_ratio)
+    ]
+    assert quiet
+    assert {(one.verdict, one.reason) for one in quiet} == {("AMBIGUOUS", "too-noisy")}
+    relaxed = compared(before, after, rules=DiffRules(limit_ratio=0.6))
+    assert {of(relaxed, number).verdict for number in range(30)} <= {"SAME", "AMBIGUOUS"}
+    assert any(one.verdict == "SAME" for one in relaxed.cases)
+
+
+def test_one_wild_process_does_not_make_a_case_slower():
+    before, after = pair({}, cases=30, processes=8, sd=0.002)
+    wild = changed(
+        after, [4], median_s=lambda record: record.measurement.median_s * (1.6 if record.process.ordinal == 0 else 1.0)
+    )
+    found = of(compared(before, wild, noise=runs.floors(np.full(30, 0.002))), 4)
+    assert found.change_ratio > 0.05
+    assert found.verdict == "AMBIGUOUS"
+
+
+def test_a_very_noisy_case_is_not_talked_down_by_a_quiet_suite():
+    rng = np.random.default_rng(7)
+    before, after = (runs.noisy(rng, 100, 8, 0.003) for _ in range(2))
+    for side in (before, after):
+        side[0] = 0.05 * rng.standard_normal(8)
+    found = of(compared(runs.side(before), runs.side(after)), 0)
+    assert found.floor_ratio > 0.5 * 0.05 * math.sqrt(2 / 8)
+
+
+def test_cases_that_move_together_do_not_vouch_for_each_other():
+    rng = np.random.default_rng(3)
+    own, common = 0.002 * rng.standard_normal((2, 40, 4)), 0.02 * rng.standard_normal((2, 1, 4))
+    together = compared(*(runs.side(side) for side in own + common))
+    alone = compared(*(runs.side(0.02 * rng.standard_normal((40, 4))) for _ in range(2)))
+    # half the interval over the floor is the t quantile: that of the 6 degrees of freedom of one case, or of very many
+    assert quantile(of(together, 0)) == pytest.approx(2.45, abs=0.15)
+    assert quantile(of(alone, 0)) == pytest.approx(1.98, abs=0.05)
+
+
+def quantile(one) -> float:
+    return (math.log1p(one.high_ratio) - math.log1p(one.low_ratio)) / 2 / math.log1p(one.floor_ratio)
+
+
+def test_new_and_gone_say_why():
+    before, after = pair({})
+    lost = [
+        runs.lost(after.runs[0], 0, "failed", "wrong result: error 0.3"),
+        runs.lost(after.runs[0], 1, "skipped", "no such kernel"),
+    ]
+    after = replace(
+        after, records=(*(one for one in after.records if one.case not in map(runs.case, (0, 1, 2))), *lost)
+    )
+    before = without(before, 3)
+    found = compared(before, after)
+    told = {
+        number: (of(found, number).verdict, of(found, number).reason, of(found, number).detail) for number in range(4)
+    }
+    assert told == {
+        0: ("GONE", "failed", "wrong result: error 0.3"), 1: ("GONE", "skipped", "no such kernel"), 2: ("GONE", "absent", ""),
+        3: ("NEW", "absent", ""),
+    }  # fmt: skip
+    assert of(found, 0).before_s is not None
+    assert of(found, 0).after_s is None
+    assert found.cases[-1].case == runs.case(2)  # what the newer run does not have at all comes last
+
+
+def test_what_neither_side_measured_is_counted():
+    before, after = pair({})
+    both = [
+        replace(side, records=(*side.records, runs.lost(side.runs[0], 90, "skipped", "no"))) for side in (before, after)
+    ]
+    found = compared(*both)
+    assert found.unmeasured_count == 1
+    assert len(found.cases) == 12
+
+
+@pytest.mark.parametrize("flag", ["contended", "stolen", "shared-device", "capped", "quarantined", "above-roof"])
+def test_a_flag_of_the_machine_makes_a_case_invalid(flag):
+    before, after = pair({0: 0.3})
+    found = of(compared(before, changed(after, [0], flags=(flag,))), 0)
+    assert (found.verdict, found.reason) == ("INVALID", flag)
+    assert found.set_aside == (f"after: 6 of 6 processes {flag}",)
+    assert found.after_s is not None
+    assert found.change_ratio is None
+
+
+def test_a_minority_of_flagged_processes_is_set_aside_and_told():
+    before, after = pair({0: math.log(1.1)})
+    flagged = changed(
+        after, [0, 1], flags=lambda record: ("contended", "quarantined") if record.process.ordinal < 2 else (),
+        median_s=lambda record: record.measurement.median_s * (3 if record.process.ordinal < 2 else 1),
+    )  # fmt: skip
+    found = compared(before, flagged)
+    assert of(found, 0).verdict == "SLOWER"
+    assert of(found, 1).verdict == "SAME"
+    assert of(found, 1).after_process_count == 4
+    assert of(found, 1).set_aside == ("after: 2 of 6 processes quarantined",)  # the graver of the two
+
+
+def test_flags_of_the_samples_do_not_invalidate():
+    before, after = pair({})
+    found = of(compared(before, changed(after, [0], flags=("noisy", "bimodal", "drift"))), 0)
+    assert found.verdict == "SAME"
+    assert found.flags == ("bimodal", "drift", "noisy")
+
+
+def test_methods_that_differ_are_never_compared():
+    before, after = pair({})
+    other = Method("cuda-event", "2", {"target_ci_ratio": 0.02})
+    mixed = replace(
+        after, records=tuple(replace(one, method=other) if one.case == runs.case(0) else one for one in after.records)
+    )
+    found = compared(before, mixed)
+    assert (of(found, 0).verdict, of(found, 0).reason) == ("INVALID", "method-differs")
+    assert of(found, 0).detail == "timer monotonic → cuda-event; target_ci_ratio 0.01 → 0.02"
+    assert found.is_comparable
+    wholly = replace(after, records=tuple(replace(one, method=other) for one in after.records))
+    assert not compared(before, wholly).is_comparable
+
+
+@pytest.mark.parametrize(
+    ("step", "clocks_hz", "verdict", "reason", "cycles"),
+    [
+        (math.log(1.1), (2.0e9, 2.0e9 / 1.1), "SLOWER", "clock-lower", 0.0),
+        (math.log(1.1), (2.0e9, 2.0e9), "SLOWER", "more-cycles", 0.1),
+        (math.log(1.2), (2.0e9, 1.9e9), "SLOWER", "more-cycles", 0.14),
+        (math.log(1.1), (2.0e9, 2.1e9), "SLOWER", "more-cycles", 0.155),
+        (math.log(0.9), (2.0e9, 2.0e9 / 0.9), "FASTER", "clock-higher", 0.0),
+        (math.log(0.9), (2.0e9, 2.0e9), "FASTER", "fewer-cycles", -0.1),
+    ],
+)
+def test_slower_at_equal_cycles_is_told_from_a_lower_clock(step, clocks_hz, verdict, reason, cycles):
+    before, after = pair({0: step}, sd=0.001)
+    before, after = (changed(side, [0], sm_clock_hz=hz) for side, hz in zip((before, after), clocks_hz, strict=True))
+    found = of(compared(before, after), 0)
+    assert (found.verdict, found.reason) == (verdict, reason)
+    assert found.cycles_change_ratio == pytest.approx(cycles, abs=0.005)
+
+
+def test_without_a_clock_no_cause_is_claimed_and_the_cpus_clock_serves_on_a_cpu():
+    before, after = pair({0: math.log(1.1)}, sd=0.001)
+    assert of(compared(before, after), 0).reason == "significant"
+    before, after = (
+        changed(side, [0], state=MachineState(cpu_clock_hz=hz)) for side, hz in ((before, 3.3e9), (after, 3.0e9))
+    )
+    assert of(compared(before, after), 0).reason == "clock-lower"
+
+
+def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
+    before, after = pair({0: math.log(1.1), 1: math.log(1.1)}, sd=0.002)
+    own = replace(
+        after,
+        records=tuple(
+            replace(one, extra={"threshold_ratio": 0.2}) if one.case == runs.case(0) else one for one in after.records
+        ),
+    )
+    found = compared(before, own)
+    assert (of(found, 0).verdict, of(found, 0).reason) == ("SAME", "below-minimum")
+    assert of(found, 0).threshold_ratio == pytest.approx(0.2)
+    assert of(found, 1).verdict == "SLOWER"
+
+
+@pytest.mark.parametrize("junk", ["5%", -0.1, True, math.inf, 3, None, [0.1]])
+def test_a_threshold_that_is_none_is_not_used(junk):
+    before, after = pair({})
+    odd = replace(after, records=tuple(replace(one, extra={"threshold_ratio": junk}) for one in after.records))
+    assert of(compared(before, odd), 0).threshold_ratio is None
+
+
+def test_several_runs_a_side_are_pooled_by_process():
+    rng = np.random.default_rng(5)
+    nights = [runs.side(runs.noisy(rng, 12, 3), f"n{number}") for number in range(5)]
+    logs = runs.noisy(rng, 12, 3)
+    logs[2] += math.log(1.06)
+    rolling = SuiteSide(tuple(one.runs[0] for one in nights), tuple(record for one in nights for record in one.records))
+    after = runs.side(logs)
+    found, alone = compared(rolling, after), compared(nights[-1], after)
+    assert of(found, 2).before_process_count == 15
+    assert of(found, 2).verdict == "SLOWER"
+    assert of(found, 2).smallest_step_ratio < 0.8 * of(alone, 2).smallest_step_ratio
+
+
+def test_an_empty_side_and_a_run_on_both_sides_are_refused():
+    before, after = pair({})
+    with pytest.raises(InvalidValueError, match="measured nothing"):
+        compared(replace(before, records=(runs.lost(before.runs[0], 0, "skipped", "no"),)), after)
+    with pytest.raises(InvalidValueError, match="on both sides"):
+        compared(before, before)
+
+
+def test_different_suites_are_not_comparable():
+    before, after = runs.side(np.zeros((2, 3))), runs.side(np.zeros((4, 3)))
+    after = replace(after, records=tuple(one for one in after.records if one.case not in map(runs.case, (0, 1))))
+    found = compared(before, after)
+    assert {one.verdict for one in found.cases} == {"NEW", "GONE"}
+    assert not found.is_comparable
+
+
+def test_exact_times_of_a_simulated_device_are_certain():
+    before, after = runs.side(np.zeros((4, 3))), runs.side(np.array([[0.0] * 3, [0.0] * 3, [0.1] * 3, [0.002] * 3]))
+    exact = [changed(side, range(4), ci_low_s=None, ci_high_s=None) for side in (before, after)]
+    found = compared(*exact)
+    assert [of(found, number).verdict for number in range(4)] == ["SAME", "SAME", "SLOWER", "SAME"]
+
+
+@pytest.mark.parametrize("field", ["min_effect_ratio", "false_discovery_ratio", "limit_ratio"])
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, math.nan])
+def test_rules_out_of_range_are_refused(field, value):
+    with pytest.raises(InvalidValueError, match="above 0 and below 1"):
+        DiffRules(**{field: value})

@@ -1,0 +1,37 @@
+"""docs/exchange.md: its Python runs, and what it says of the command line is true."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.exchange.files import MAX_FOREIGN_JSON_BYTES, MAX_JSON_BYTES, MAX_TABLE_BYTES
+from results.records import Record, RunInfo
+from results.store import open_store
+
+PAGE = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text(encoding="utf-8")
+
+
+def test_the_frame_of_the_page(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make_run: Callable[..., RunInfo],
+    make_record: Callable[..., Record],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = make_run(status="complete")
+    with open_store("results.db") as store:
+        store.add_run(run, [], [make_record(run.run_id), make_record(run.run_id, status="failed", measurement=None)])
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert len(names["frame"]) == 2  # type: ignore[arg-type]
+    assert list(names["best"]) == [4.4e-5]  # type: ignore[call-overload]
+
+
+def test_the_limits_of_the_page() -> None:
+    sizes = f"{MAX_JSON_BYTES // 2**30} GiB, other JSON {MAX_FOREIGN_JSON_BYTES // 2**20} MiB, a table {MAX_TABLE_BYTES // 2**20} MiB"
+    assert f"may take {sizes}" in " ".join(PAGE.split())

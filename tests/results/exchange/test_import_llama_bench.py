@@ -1,0 +1,274 @@
+"""llama-bench: four forms of the same tests, steps and prompts, what is matched and what is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_files import LLAMA, MARKDOWN, PP, TG, as_csv, llama_test
+
+from results.exchange.foreign import Stated
+from results.exchange.importing import import_any, read_any
+from results.exchange.model_names import model_of_gguf, quantization_of
+from results.records import Record
+from results.store import ResultStore
+from roofline_model.decoder.llm import predict_model
+from roofline_model.errors import StoreError
+from roofline_model.hardware import get_hardware
+
+Write = Callable[[str, Any], Path]
+
+
+def records(path: Path, **said: Any) -> tuple[Record, ...]:
+    read = read_any(path, Stated(**said))
+    assert read.foreign is not None
+    return read.foreign.records
+
+
+def test_a_prompt_is_one_call_and_a_decode_step_is_one(write: Write) -> None:
+    prompt, steps = records(write("l.json", [PP, TG]))
+    assert prompt.case.op == "prefill:llama-3.1-8b"
+    assert prompt.case.shape == (("B", 1), ("Sq", 512), ("Skv", 512))
+    assert prompt.measurement is not None
+    assert prompt.measurement.samples_s == pytest.approx((0.0501, 0.0499, 0.05))
+    assert prompt.measurement.median_s == pytest.approx(0.05)
+    assert prompt.extra["tokens_per_call"] == 512  # 512 tokens in 50 ms: 10,240 tokens/s, as avg_ts says
+    assert steps.case.op == "decode:llama-3.1-8b"
+    assert steps.case.shape == (("B", 1), ("Sq", 1), ("Skv", 64))  # 128 steps from nothing: 64 tokens in the middle
+    assert steps.measurement is not None
+    assert steps.measurement.median_s == pytest.approx(0.8 / 128)
+    assert steps.measurement.calls_per_sample == 128
+    assert dict(steps.case.formats) == {"a": "BF16", "b": "INT4", "kv": "FP16"}
+
+
+def test_the_method_is_its_own_and_says_where_it_came_from(write: Write) -> None:
+    read = read_any(write("l.json", [PP]))
+    assert read.foreign is not None
+    (record,) = read.foreign.records
+    assert record.method is not None
+    assert record.method.timer == "imported:llama-bench"
+    assert record.method.settings["n_gpu_layers"] == 99
+    assert record.extra["imported"]["file"] == "l.json"
+    assert read.foreign.run.environment.class_facts["imported_from"] == "llama-bench"
+    assert read.foreign.run.label == "llama-bench: l.json"
+    assert read.foreign.run.started_at == "2026-03-02T10:00:00.000000+00:00"
+
+
+def test_the_chip_in_the_file_is_predicted_and_no_other(write: Write) -> None:
+    path = write("l.json", [TG])
+    (record,) = records(path)
+    ideal, expected = record.ideal, record.expected
+    assert ideal is not None
+    assert expected is not None
+    assert ideal.hardware_key == "h100-sxm"
+    assert ideal.time_s < expected.time_s < record.measurement.median_s  # type: ignore[union-attr]
+    assert expected.low_s is not None
+    assert expected.high_s is not None
+    assert expected.low_s < expected.time_s < expected.high_s
+    assert ideal.error_ratio == pytest.approx(ideal.time_s / (0.8 / 128) - 1)
+    (other,) = records(path, hardware=get_hardware("gb10"))
+    assert other.predictions == ()
+    assert other.extra["unpredicted"] == "the file names NVIDIA H100 80GB HBM3, which is not gb10"
+
+
+def test_the_prediction_is_that_of_predict_model_where_the_size_is_the_formats(write: Write) -> None:
+    chip = get_hardware("h100")
+    ours = predict_model(chip, "llama-3.1-8b", "decode", context=64, formats="FP16", kv="FP16")
+    wide = {"model_type": "llama 8B F16", "model_filename": "llama-3.1-8b-F16.gguf"}
+    same = llama_test(new=128, samples_ns=(10**9,), **wide, model_size=round(ours.memory.weights_bytes))
+    more = {**same, "model_size": round(2 * ours.memory.weights_bytes)}
+    exact, larger = records(write("l.json", [same, more]))
+    assert exact.ideal is not None
+    assert larger.ideal is not None
+    assert exact.ideal.time_s == pytest.approx(ours.time_s, rel=1e-6)
+    assert exact.ideal.read_bytes + exact.ideal.write_bytes == pytest.approx(ours.moved_bytes, rel=1e-6)
+    assert exact.ideal.flops == pytest.approx(ours.flops)
+    # Twice the bytes per weight: a decode step reads all weights but the embedding once more.
+    added = larger.ideal.read_bytes - exact.ideal.read_bytes
+    assert 0.9 * ours.memory.weights_bytes < added < ours.memory.weights_bytes
+    assert larger.ideal.time_s - exact.ideal.time_s == pytest.approx(added / chip.bandwidth.value)
+
+
+def test_json_lines_and_csv_are_the_same_records_as_json(write: Write, empty_store: ResultStore) -> None:
+    tests = [PP, TG]
+    assert import_any(empty_store, write("l.json", tests)).added == 2
+    lines = "".join(json.dumps(one) + "\n" for one in tests)
+    for path in (write("l.jsonl", lines), write("l.csv", as_csv(tests)), write("l2.json", tests)):
+        report = import_any(empty_store, path)
+        assert (report.added, report.duplicates) == (0, 2)
+    assert len(empty_store.runs()) == 1
+
+
+def test_a_file_that_grew_adds_what_is_new_to_the_same_run(write: Write, empty_store: ResultStore) -> None:
+    import_any(empty_store, write("l.jsonl", json.dumps(PP) + "\n" + json.dumps(TG) + "\n"))
+    later = llama_test(new=128, samples_ns=(790_000_000,), test_time="2026-03-03T10:00:00Z")
+    report = import_any(
+        empty_store, write("l.jsonl", "".join(json.dumps(one) + "\n" for one in (PP, TG, later, later)))
+    )
+    assert (report.added, report.duplicates) == (1, 3)
+    (run,) = empty_store.runs()
+    assert len(empty_store.records(run.run_id)) == 3
+    report = import_any(empty_store, write("rest.json", [TG, later]))  # other first record: another run, nothing new
+    assert (report.added, report.duplicates, report.run_ids) == (0, 2, (run.run_id,))
+
+
+def test_the_markdown_table_that_people_paste(write: Write) -> None:
+    prompt, deep, both = records(write("l.md", MARKDOWN), hardware=get_hardware("h100"))
+    assert prompt.measurement is not None
+    assert deep.measurement is not None
+    assert both.measurement is not None
+    assert prompt.measurement.samples_s == pytest.approx((0.05,))
+    assert prompt.measurement.std_s is None  # one figure says nothing about the spread
+    assert prompt.extra["imported"]["rate_std_tokens_per_s"] == 20.0
+    assert dict(deep.case.shape)["Skv"] == 4096 + 64
+    assert deep.measurement.median_s == pytest.approx(1 / 150)
+    assert both.case.op == "generate:llama-3-8b"  # 8.03 billion parameters: Llama 3 and 3.1 are one shape
+    assert both.measurement.median_s == pytest.approx(640 / 700)
+    assert both.ideal is not None
+    assert prompt.ideal is not None
+    step = predict_model("h100", "llama-3-8b", "decode", context=512 + 64, formats="INT4.BF16")
+    assert both.ideal.time_s > prompt.ideal.time_s + 128 * step.time_s  # the file is larger than INT4 with its scales
+
+
+def test_settings_make_cases_of_their_own(write: Write) -> None:
+    ways = [{}, {"n_ubatch": 1024}, {"flash_attn": 0}, {"type_k": "q8_0", "type_v": "q8_0"}, {"n_gpu_layers": 20}]
+    found = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **one) for one in ways]))
+    assert len({one.case.case_key for one in found}) == len(ways)
+    assert dict(found[3].case.formats)["kv"] == "INT8"
+    assert found[4].extra["unpredicted"] == "only 20 of 32 layers were on the GPU"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "reason"),
+    [
+        (
+            {"model_n_params": 9_000_000_000, "model_filename": "my.gguf"},
+            {},
+            "no known model has 9.00 billion parameters",
+        ),
+        ({"model_type": "llama 8B", "model_filename": "Meta-Llama-3.1-8B.gguf"}, {}, "give --formats"),
+        ({"gpu_info": "NVIDIA Something 9"}, {}, "which is no known chip: give --hw"),
+        ({"gpu_info": "", "backends": "CPU"}, {}, "the file does not name the chip: give --hw"),
+        ({"gpu_info": "", "backends": "CPU"}, {"hardware": "h100"}, "it ran on a CPU, h100-sxm is a GPU"),
+        ({"n_cpu_moe": 3}, {}, "experts were computed on the CPU"),
+        ({"no_kv_offload": True}, {}, "the KV cache was not on the GPU"),
+    ],
+)
+def test_what_cannot_be_matched_is_said_and_stored_all_the_same(
+    write: Write, changes: dict[str, Any], said: dict[str, Any], reason: str
+) -> None:
+    stated = {"hardware": get_hardware(said["hardware"])} if said else {}
+    (record,) = records(write("l.json", [{**TG, **changes}]), **stated)
+    assert record.status == "measured"
+    assert record.predictions == ()
+    assert reason in record.extra["unpredicted"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("avg_ns", -5, "[0].avg_ns is -5e-09 s, not a time above 0"),
+        ("avg_ns", float("nan"), "[0].avg_ns is nan"),
+        ("avg_ns", "fast", "[0].avg_ns is 'fast', not a number"),
+        ("samples_ns", [1, -2], "[0].samples_ns[1]"),
+        ("samples_ns", [0], "[0].samples_ns holds 0"),
+        ("samples_ns", 7, "[0].samples_ns is a number, not a list"),
+        ("samples_ns", [None], "[0].samples_ns[0] is missing or null"),
+        ("n_gen", -1, "[0].n_gen is -1"),
+        ("n_gen", 2.5, "[0].n_gen is 2.5, not a whole number"),
+        ("n_gen", 0, "n_prompt and n_gen are both 0"),
+        ("n_gen", 2**70, "[0].n_gen"),
+        ("n_depth", True, "[0].n_depth is true or false"),
+        ("model_type", None, "[0].model_type is missing or null"),
+        ("model_type", "x" * 5000, "[0].model_type is 5,000 characters long"),
+        ("model_size", 0, "[0].model_size is 0"),
+        ("test_time", "yesterday", "[0].test_time is 'yesterday', not a date"),
+        ("test_time", 7, "[0].test_time is 7"),
+    ],
+)
+def test_a_bad_field_is_named_and_nothing_is_imported(
+    write: Write, empty_store: ResultStore, field: str, value: Any, words: str
+) -> None:
+    bad = {**TG, field: value}
+    if field == "avg_ns":
+        del bad["samples_ns"]
+    path = write("l.json", json.dumps([bad, PP]))
+    with pytest.raises(StoreError) as caught:
+        import_any(empty_store, path)
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert empty_store.runs() == []
+
+
+def test_rows_of_two_machines_are_refused(write: Write) -> None:
+    with pytest.raises(StoreError, match=r"\[1\].gpu_info differs"):
+        read_any(write("l.json", [PP, {**TG, "gpu_info": "NVIDIA L4"}]))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (as_csv([PP]).replace('"50000000"', '"quick"'), "line 2.avg_ns is 'quick', not a number"),
+        (as_csv([PP]) + '"only","three","cells"\n', "line 3 has 3 cells"),
+        (MARKDOWN.replace("150.00 ± 0.20", "fast"), "line 5.t/s is 'fast'"),
+        (MARKDOWN.replace("tg128 @ d4096", "embeddings"), "line 5.test is 'embeddings'"),
+        (MARKDOWN.replace("150.00 ± 0.20", "0.00"), "line 5.avg_ts is 0 tokens/s"),
+        (as_csv([PP]).splitlines()[0] + "\n", "it holds no test"),
+    ],
+)
+def test_a_bad_line_is_named(write: Write, text: str, words: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        read_any(write("l.csv", text))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "description", "count", "name"),
+    [
+        ("Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "llama 8B Q4_K - Medium", 8.03e9, "llama-3.1-8b"),
+        ("C:\\models\\Qwen2.5-7B-Instruct-q8_0.gguf", "qwen2 7B Q8_0", 7.616e9, "qwen2.5-7b"),
+        ("ggml-model-q4_0.gguf", "llama 7B mostly Q4_0", 6.74e9, "llama-2-7b"),
+        ("gpt-oss-20b-MXFP4-00001-of-00002.gguf", "gpt-oss 20B MXFP4 MoE", 20.91e9, "gpt-oss-20b"),
+        ("Llama-3.1-8B-Q4_0.gguf", "llama 70B Q4_0", 70.55e9, "llama-3-70b"),  # renamed: the parameters count
+    ],
+)
+def test_models_are_recognised_by_name_or_by_parameters(file: str, description: str, count: float, name: str) -> None:
+    known, why = model_of_gguf(file, description, count)
+    assert why == ""
+    assert known is not None
+    assert known.shape.name == name
+
+
+@pytest.mark.parametrize(
+    ("description", "file", "name", "formats"),
+    [
+        ("llama 8B Q4_K - Medium", "", "Q4_K - Medium", "INT4.BF16"),
+        ("llama 7B mostly Q4_0", "", "Q4_0", "INT4.BF16"),
+        ("qwen3 8B Q8_0", "", "Q8_0", "INT8.BF16"),
+        ("llama 8B IQ4_XS - 4.25 bpw", "", "IQ4_XS", "INT4.BF16"),
+        ("llama 1B F16", "", "F16", "FP16"),
+        ("llama 1B all F32", "", "F32", "FP32"),
+        ("gpt-oss 20B MXFP4 MoE", "", "MXFP4 MoE", "MXFP4.BF16"),
+        ("llama 8B", "Llama-3-8B-Q5_K_S.gguf", "Q5_K_S", "INT4.BF16"),
+    ],
+)
+def test_quantisations_by_llama_cpps_names(description: str, file: str, name: str, formats: str) -> None:
+    found = quantization_of(description, file)
+    assert found is not None
+    assert (found.name, found.formats) == (name, formats)
+    assert quantization_of("llama 8B", "model.gguf") is None
+
+
+def test_builds_of_2023_had_a_flag_for_each_backend(write: Write) -> None:
+    old = {key: value for key, value in TG.items() if key in (
+        "build_commit", "build_number", "cpu_info", "model_filename", "model_type", "model_size", "model_n_params",
+        "n_batch", "n_threads", "n_gpu_layers", "main_gpu", "tensor_split", "n_prompt", "n_gen", "test_time", "avg_ns",
+        "stddev_ns", "avg_ts", "stddev_ts", "samples_ns", "samples_ts",
+    )} | {"cuda": True, "opencl": False, "metal": False, "gpu_blas": True, "blas": True, "f16_kv": True, "mul_mat_q": True}  # fmt: skip
+    (record,) = records(write("l.json", [{**old, "gpu_info": LLAMA["gpu_info"]}]))
+    assert record.case.kernel.startswith("llama-bench.CUDA.")
+    assert record.expected is not None

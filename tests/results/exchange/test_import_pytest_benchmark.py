@@ -1,0 +1,108 @@
+"""pytest-benchmark's JSON: each benchmark a case of its own, with its samples where they were kept."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_files import PYTEST_BENCHMARK
+
+from results.exchange.importing import import_any, read_any
+from results.export import export_documents
+from results.load import parse_export
+from results.store import ResultStore
+from roofline_model.errors import StoreError
+
+Write = Callable[[str, Any], Path]
+
+
+def test_samples_statistics_and_iterations_arrive(write: Write, empty_store: ResultStore) -> None:
+    report = import_any(empty_store, write("b.json", PYTEST_BENCHMARK))
+    assert (report.added, report.duplicates) == (2, 0)
+    (run,) = empty_store.runs()
+    assert run.git_commit == "c0ffee" + "0" * 34
+    assert (run.git_branch, run.git_is_dirty) == ("main", True)
+    assert run.started_at == "2026-03-01T10:00:00.123456+00:00"
+    assert run.environment.facts["cpu"] == "A CPU"
+    sort, copied = empty_store.records(run.run_id)
+    assert (sort.case.op, sort.case.kernel) == ("pytest-benchmark", "tests/test_sort.py::test_sort[1000]")
+    assert sort.measurement is not None
+    assert copied.measurement is not None
+    assert sort.measurement.samples_s == (1e-5, 3e-5, 2e-5)
+    assert sort.measurement.calls_per_sample == 7
+    assert (sort.measurement.median_s, sort.measurement.q1_s, sort.measurement.q3_s) == pytest.approx(
+        (2e-5, 1.5e-5, 2.5e-5)
+    )
+    assert copied.measurement.samples_s == ()  # --benchmark-autosave keeps statistics only
+    assert (copied.measurement.median_s, copied.measurement.sample_count) == (2e-4, 50)
+    assert copied.measurement.std_s == 1e-4
+    assert sort.method is not None
+    assert (sort.method.timer, sort.method.settings) == ("imported:pytest-benchmark", {"timer": "perf_counter"})
+    assert sort.process.host == "box"
+    assert import_any(empty_store, write("again.json", PYTEST_BENCHMARK)).duplicates == 2
+
+
+def test_what_was_imported_can_be_exported_and_imported_again(write: Write) -> None:
+    foreign = read_any(write("b.json", PYTEST_BENCHMARK)).foreign
+    assert foreign is not None
+    document = json.loads(json.dumps(export_documents(foreign.run, foreign.profiles, foreign.records)))
+    assert parse_export(document).records == foreign.records
+
+
+def test_a_file_that_pytest_benchmark_really_wrote(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_benchmark")
+    (tmp_path / "test_it.py").write_text("def test_sum(benchmark):\n    benchmark(sum, range(100))\n")
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:roofline_pytest", "test_it.py",
+        "--benchmark-json=out.json", "--benchmark-max-time=0.02", "--benchmark-min-rounds=3", "--benchmark-disable-gc",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    foreign = read_any(tmp_path / "out.json").foreign
+    assert foreign is not None
+    (record,) = foreign.records
+    stats = json.loads((tmp_path / "out.json").read_text())["benchmarks"][0]["stats"]
+    assert record.measurement is not None
+    assert record.measurement.samples_s == tuple(stats["data"])
+    assert record.measurement.median_s == pytest.approx(stats["median"])
+    assert record.measurement.std_s == pytest.approx(stats["stddev"], rel=1e-6)
+    assert record.measurement.calls_per_sample == stats["iterations"]
+
+
+def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    document = copy.deepcopy(PYTEST_BENCHMARK)
+    change(document)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (broken(lambda one: one["benchmarks"][0]["stats"]["data"].append(-1.0)), "benchmarks[0].stats.data[3] is -1 s"),
+        (broken(lambda one: one["benchmarks"][0]["stats"]["data"].append(0)), "benchmarks[0].stats.data holds 0 s"),
+        (broken(lambda one: one["benchmarks"][0]["stats"]["data"].append("x")), "benchmarks[0].stats.data[3] is 'x'"),
+        (broken(lambda one: one["benchmarks"][1]["stats"].update(median=1e-9)), "benchmarks[1].stats: min, q1, median"),
+        (broken(lambda one: one["benchmarks"][1]["stats"].update(max=float("inf"))), "benchmarks[1].stats.max is inf"),
+        (broken(lambda one: one["benchmarks"][1].pop("stats")), "benchmarks[1].stats is missing or null"),
+        (broken(lambda one: one["benchmarks"].append(7)), "benchmarks[2] is a number, not an object"),
+        (broken(lambda one: one["benchmarks"][0].update(fullname=None, name=None)), "benchmarks[0].name is missing"),
+        (broken(lambda one: one["benchmarks"][0]["stats"].update(iterations=0)), "benchmarks[0].stats.iterations is 0"),
+        (broken(lambda one: one.update(machine_info=[])), "machine_info is a list, not an object"),
+        (broken(lambda one: one.update(datetime="soon")), "datetime is 'soon', not a date"),
+        (broken(lambda one: one.update(benchmarks=[])), "benchmarks is empty"),
+    ],
+)
+def test_a_bad_field_is_named_and_nothing_is_imported(
+    write: Write, empty_store: ResultStore, document: Any, words: str
+) -> None:
+    with pytest.raises(StoreError) as caught:
+        import_any(empty_store, write("b.json", document))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert empty_store.runs() == []

@@ -1,0 +1,64 @@
+"""`roofline show` on a run of whole models: tables per model, a case in full, JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from model_records import RUN_ID, model_profile, model_run, model_run_records
+from typer.testing import CliRunner
+
+from results import open_store
+from roofline_cli.main import app
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "r.db"
+    with open_store(path) as store:
+        store.begin_run(model_run())
+        store.add_profile(model_profile())
+        for record in model_run_records():
+            store.add_record(record)
+    return str(path)
+
+
+def show(target, *arguments, columns="100"):
+    found = runner.invoke(app, ["show", RUN_ID[:8], *arguments, "--db", target], env={"COLUMNS": columns})
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_a_run_shows_each_model_once_with_its_verdicts(target):
+    output = show(target)
+    assert output.count("seeded-llama-156m, batch 1, 128 tokens") == 1
+    assert "→ decode: take INT4 W4A16: expected" in output
+    assert "→ prefill: nothing helps, keep BF16" in output
+    assert "nothing about language" in output
+    assert "decode:seeded" not in output
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_tables_fit_the_screen(target, columns):
+    assert max(map(len, show(target, columns=columns).splitlines())) <= int(columns)
+
+
+def test_a_case_says_tokens_memory_quality_layers_and_where_the_expected_time_goes(target):
+    output = " ".join(show(target, "INT8.BF16", columns="120").split())
+    assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT8 W8A16 (torchao)" in output
+    assert "27.6 tokens/s" in output
+    assert "180 MiB of 297 MiB before (61 %), 180 MiB stated by the formats" in output
+    assert "peak of a call 63.6 MiB, in which the largest weight is decoded" in output
+    assert "KL 2.8e-4 [2.7e-4, 2.9e-4] nats/token" in output
+    assert "57 INT8; a kernel (emulated" in output
+    assert "expected in dequantize_weights" in output
+
+
+def test_json_has_the_models_beside_the_cases(target):
+    data = json.loads(show(target, "--json"))
+    assert len(data["cases"]) == 7
+    (model,) = data["models"]
+    assert [one["phase"] for one in model["phases"]] == ["decode", "prefill"]
+    assert model["phases"][0]["passes"][1]["held_bytes"] == 189_045_248

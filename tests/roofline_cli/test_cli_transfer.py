@@ -1,0 +1,190 @@
+"""`roofline export` of questions and `roofline import` of other programs' files, as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from foreign_files import LATENCY, MARKDOWN, PP, PYTEST_BENCHMARK, SERVE, TABLE, TG
+from typer.testing import CliRunner
+
+from results import load_frame, open_store
+from roofline_cli.main import app
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transfer")
+    for name, content in (
+        ("llama.json", [PP, TG]),
+        ("serve.json", SERVE),
+        ("latency.json", LATENCY),
+        ("bench.json", PYTEST_BENCHMARK),
+    ):
+        (folder / name).write_text(json.dumps(content))
+    (folder / "pasted.md").write_text(MARKDOWN)
+    (folder / "kernels.csv").write_text(TABLE)
+    open_store(folder / "none.db").close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def filled(folder):
+    """A database with a file of each program."""
+    target = str(folder / "filled.db")
+    files = [str(folder / name) for name in ("llama.json", "serve.json", "bench.json", "kernels.csv")]
+    result = runner.invoke(app, ["import", *files, "--hw", "h100", "--db", target, "--json"])
+    assert result.exit_code == 0, result.output
+    return target, json.loads(result.stdout)
+
+
+@pytest.fixture(autouse=True)
+def plain_screen(monkeypatch, folder):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("ROOFLINE_DB", raising=False)
+    monkeypatch.chdir(folder)
+
+
+def invoke(*arguments: str) -> str:
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: str) -> str:
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_tokens_per_second_stand_beside_the_prediction(tmp_path):
+    lines = invoke("import", "llama.json", "--db", str(tmp_path / "r.db")).splitlines()
+    assert lines[0].startswith("llama.json (llama-bench): run ")
+    assert lines[0].endswith(": 2 records added, 0 already there")
+    assert any("on h100-sxm: NVIDIA H100" in line for line in lines)
+    step = next(line.split() for line in lines if " tg128 " in line)
+    # 128 steps in 0.8 s; 64 tokens in the cache on average
+    assert step[:7] == ["llama-3.1-8b", "tg128", "1", "64", "INT4", "W4A16", "160"]
+    ideal, expected, error = float(step[7]), float(step[8]), step[9]
+    assert ideal > expected > 160
+    assert error == f"{(160 / expected - 1) * 100:+.1f}"
+    again = invoke("import", "llama.json", "--db", str(tmp_path / "r.db"))
+    assert "0 records added, 2 already there" in again
+    assert "nothing was added: the same measurements are stored already" in again
+
+
+def test_the_example_of_the_page_is_what_is_printed(tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    page = (Path(__file__).parents[2] / "docs" / "exchange.md").read_text(encoding="utf-8")
+    printed = invoke("import", "llama.json", "--db", str(tmp_path / "r.db")).splitlines()
+    assert len(printed) > 5
+    assert [line for line in printed if line and not line.startswith("Error =") and f"    {line}\n" not in page] == []
+
+
+def test_json_holds_every_comparison(filled):
+    _, document = filled
+    llama, serve, bench, table = document["imported"]
+    assert [one["kind"] for one in document["imported"]] == [
+        "llama-bench",
+        "vllm-serve",
+        "pytest-benchmark",
+        "kernel-table",
+    ]
+    assert [one["added_count"] for one in document["imported"]] == [2, 2, 2, 4]
+    step = llama["records"][1]
+    assert step["measured_tokens_per_s"] == pytest.approx(160)
+    assert step["expected_tokens_per_s"] * step["expected_s"] == pytest.approx(1)
+    assert step["error_expected_ratio"] == pytest.approx(step["expected_s"] / step["measured_s"] - 1)
+    assert serve["records"][0]["measured_tokens_per_s"] == pytest.approx(16 / 0.0089)
+    assert serve["hardware"] == "h100-sxm"
+    assert bench["records"][0]["ideal_s"] is None
+    assert "your own" in bench["records"][0]["reason"]
+    assert all(one["expected_s"] for one in table["records"])
+
+
+def test_what_is_not_matched_is_said(tmp_path):
+    text = invoke("import", "latency.json", "pasted.md", "bench.json", "--db", str(tmp_path / "r.db"))
+    assert "not predicted (1): the file does not say how many tokens: give --batch, --input-len, --output-len" in text
+    assert "not predicted (3): the file does not name the chip: give --hw" in text
+    assert "2 measurements (pytest-benchmark)" in text
+    said = ["--model", "llama-3.1-8b", "--batch", "8", "--input-len", "1024", "--output-len", "128", "--hw", "h100"]
+    row = next(
+        line
+        for line in invoke("import", "latency.json", *said, "--db", str(tmp_path / "r.db")).splitlines()
+        if "generate" in line
+    )
+    assert row.split()[:6] == ["llama-3.1-8b", "generate", "8", "1152", "BF16", "853.3"]  # 8 × 128 tokens in 1.2 s
+
+
+def test_imported_runs_are_shown_like_our_own(filled):
+    target, document = filled
+    run = document["imported"][0]["run_ids"][0]
+    text = invoke("show", run, "--db", target)
+    assert "llama-3.1-8b" in text
+    assert "160" in text
+    detail = invoke("show", run, "tg128", "--db", target)
+    assert "imported" in detail
+    for one in document["imported"][1:]:
+        invoke("show", one["run_ids"][0], "--db", target)
+    assert "llama-bench: llama.json" in invoke("runs", "--db", target)
+
+
+def test_one_bad_file_among_good_ones_stores_nothing(tmp_path, folder):
+    (folder / "bad.json").write_text(json.dumps([{**TG, "avg_ns": -1, "samples_ns": None}]))
+    target = tmp_path / "r.db"
+    message = refused("import", "llama.json", "bad.json", "--db", str(target))
+    assert "bad.json: [0].avg_ns is -1e-09 s" in message
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["import", "llama.json", "--hw", "h20"], "unknown hardware 'h20'"),
+        (["import", "latency.json", "--model", "llama-9"], "unknown model 'llama-9'"),
+        (["import", "latency.json", "--batch", "few"], "--batch must be a whole number"),
+        (["import", "latency.json", "--tensor-parallel", "2"], "--link-gb-s"),
+        (["import", "latency.json", "--link-gb-s", "-3"], "--link-gb-s must be a positive number"),
+        (["import", "latency.json", "--kv", "FP5"], "unknown format 'FP5'"),
+        (["export"], "name a run"),
+        (["export", "--case", " "], "--case is empty"),
+        (["export", "--case", "no such words", "--db", "filled.db"], "no record in"),
+        (["export", "--since", "someday"], "--since is 'someday'"),
+        (["export", "latest", "--format", "parquet", "--db", "filled.db"], "give -o FILE.parquet"),
+    ],
+)
+def test_bad_input_is_one_line(filled, arguments, words):
+    assert words in refused(*arguments)
+
+
+def test_a_question_over_all_runs_in_every_format(filled, tmp_path):
+    target, _ = filled
+    rows = list(
+        csv.DictReader(io.StringIO(invoke("export", "--case", "decode llama", "--format", "csv", "--db", target)))
+    )
+    assert {row["timer"] for row in rows} == {"imported:llama-bench", "imported:vllm-serve", "imported:kernel-table"}
+    assert all(float(row["expected_time_s"]) > 0 for row in rows)
+    places = {ending: tmp_path / f"x.{ending}" for ending in ("csv", "json", "parquet")}
+    for place in places.values():
+        text = invoke("export", "--case", "DECODE LLAMA", "--since", "2020-01-01", "-o", str(place), "--db", target)
+        assert text.startswith("3 records of 3 runs written to ")
+    assert len(list(csv.DictReader(places["csv"].open()))) == 3
+    assert json.loads(places["json"].read_text())["format"] == "roofline-bench runs"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(places["parquet"]).num_rows == 3
+    report = json.loads(invoke("import", str(places["json"]), "--db", str(tmp_path / "there.db"), "--json"))
+    assert report["imported"][0]["added_count"] == 3
+    frame = load_frame(tmp_path / "there.db", run=None)
+    assert sorted(frame["median_s"]) == sorted(float(row["median_s"]) for row in rows)
+
+
+def test_a_database_is_never_the_output(filled):
+    target, _ = filled
+    assert "is the results database" in refused("export", "--case", "gemv", "--db", target, "-o", target)

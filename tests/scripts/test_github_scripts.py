@@ -1,0 +1,219 @@
+"""One comment per pull request and one issue per change point, against a stand-in for GitHub."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import urllib.error
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from loaded_scripts import load_script
+
+comments = load_script("pull_request_comment")
+issues = load_script("night_issues")
+api = sys.modules["github_api"]
+
+
+class FakeGitHub:
+    """Issues and comments of one repository, behind the function that opens URLs."""
+
+    def __init__(self) -> None:
+        self.issues: dict[int, dict] = {}
+        self.comments: dict[int, dict] = {}
+        self.sent: list[tuple[str, str]] = []
+        self.refuses: int | None = None
+
+    def client(self, **changes):
+        return api.GitHub(**{"repository": "me/kernels", "token": "token-of-the-job", "opened": self.open, **changes})
+
+    def open(self, request, timeout):
+        assert timeout
+        assert request.get_header("Authorization") == "Bearer token-of-the-job"
+        if self.refuses:
+            raise urllib.error.HTTPError(request.full_url, self.refuses, "no", {}, io.BytesIO(b"token-of-the-job"))
+        url = urlsplit(request.full_url)
+        path = url.path.removeprefix("/repos/me/kernels")
+        values = json.loads(request.data) if request.data else None
+        if request.method != "GET":
+            self.sent.append((request.method, path))
+        found = self.answer(request.method, path, values)
+        if isinstance(found, list):
+            asked = parse_qs(url.query)
+            size, page = int(asked["per_page"][0]), int(asked["page"][0])
+            found = found[size * (page - 1) : size * page]
+        return io.BytesIO(json.dumps(found).encode())
+
+    def answer(self, method, path, values):
+        parts = path.strip("/").split("/")
+        match (method, parts):
+            case ("GET", ["issues"]):
+                return list(self.issues.values())
+            case ("GET", ["issues", _, "comments"]):
+                return list(self.comments.values())
+            case ("POST", ["issues"]):
+                number = len(self.issues) + 1
+                self.issues[number] = {"number": number, "state": "open", **values}
+                return self.issues[number]
+            case ("POST", ["issues", _, "comments"]):
+                number = len(self.comments) + 1
+                self.comments[number] = {"id": number, "user": {"login": "github-actions[bot]"}, **values}
+                return self.comments[number]
+            case ("PATCH", ["issues", "comments", number]):
+                self.comments[int(number)].update(values)
+                return self.comments[int(number)]
+            case ("PATCH", ["issues", number]):
+                self.issues[int(number)].update(values)
+                return self.issues[int(number)]
+        raise AssertionError((method, path))
+
+
+@pytest.fixture
+def github():
+    return FakeGitHub()
+
+
+def test_the_comment_is_updated_in_place(github):
+    for ordinal in range(120):  # more than one page of others' comments, one with our mark in it
+        github.comments[ordinal] = {"id": ordinal, "user": {"login": "somebody"}, "body": f"me too {comments.MARKER}"}
+    client = github.client()
+    assert "made" in comments.write_comment(client, 12, comments.body("first", "a" * 40))
+    assert "updated" in comments.write_comment(client, 12, comments.body("second", "b" * 40))
+    ours = [one for one in github.comments.values() if one["user"]["login"] != "somebody"]
+    assert len(ours) == 1
+    assert "second" in ours[0]["body"]
+    assert "bbbbbbbbbbbb" in ours[0]["body"]
+    assert all("me too" in github.comments[ordinal]["body"] for ordinal in range(120))
+
+
+def test_text_of_strangers_is_text():
+    body = comments.body("@everyone look <!-- hidden --> \x1b[31m" + "x" * 100_000, "c" * 40)
+    assert "@everyone" not in body
+    assert body.count("<!--") == 1  # ours
+    assert "\x1b" not in body
+    assert len(body) < 65_536
+    assert "cut here" in body
+    assert api.harmless("median @ 2 GHz\n| a | b |") == "median @ 2 GHz\n| a | b |"
+
+
+def change(alert_id="0123456789abcdef", status="open", **values):
+    return {
+        "kind": "step", "alert_id": alert_id, "status": status, "before_value": 1e-3, "after_value": 1.1e-3, "change_value": 0.1,
+        "run_id": "ab" * 16, "started_at": "2026-11-20T01:17:00+00:00", "found_run_id": "cd" * 16,
+        "found_at": "2026-11-21T01:17:00+00:00", "night_count": 2, "is_confirmed": False, "changed": ["driver 580 → 590"],
+        "clock_ratio": None, "reason": "", "fixed_at": "", "is_open": status == "open", **values,
+    }  # fmt: skip
+
+
+def history(*changes, name="gemv 1x4096x4096-matmul", metric="time"):
+    return {"metric": {"key": metric, "unit": "s", "meaning": ""}, "cases": [{"name": name, "changes": list(changes)}]}
+
+
+def brought(github, document):
+    return list(issues.bring_up_to_date(github.client(), list(issues.alerts_of(document))))
+
+
+def test_one_issue_from_the_first_night_to_the_fix(github):
+    assert brought(github, history(change()))[0].startswith("made: [roofline] time +10.0 %: gemv 1x4096x4096")
+    assert "driver 580 → 590" in github.issues[1]["body"]
+    assert github.issues[1]["labels"] == [issues.LABEL]
+    assert brought(github, history(change())) == []  # the next night, unchanged
+    assert brought(github, history(change(is_confirmed=True, night_count=6)))[0].startswith("updated #1")
+    closed = brought(github, history(change(status="fixed", fixed_at="2026-11-28T01:17:00+00:00")))
+    assert closed == ["closed #1: A later level is back where it was."]
+    assert github.issues[1]["state"] == "closed"
+    assert brought(github, history(change())) == []  # whoever closed it: it stays closed
+    assert len(github.issues) == 1
+
+
+def test_an_annotation_ends_it_with_its_reason(github):
+    brought(github, history(change()))
+    closed = brought(github, history(change(status="annotated", reason="expected: driver 590")))
+    assert closed == ["closed #1: Annotated as expected. expected: driver 590"]
+
+
+@pytest.mark.parametrize("status", ["better", "fixed", "annotated", "quarantined", "superseded", "withdrawn"])
+def test_what_is_over_or_better_gets_no_issue(github, status):
+    assert brought(github, history(change(status=status))) == []
+    assert github.sent == []
+
+
+def test_many_at_once_do_not_flood_the_repository(github):
+    document = history(*(change(alert_id=f"{number:016x}") for number in range(40)))
+    said = brought(github, document)
+    assert len(github.issues) == issues.MOST_NEW
+    assert "30 more change points" in said[-1]
+
+
+def test_issues_of_people_and_of_other_databases_are_left_alone(github):
+    github.issues[1] = {"number": 1, "state": "open", "title": "slow?", "body": "I think gemv is slow"}
+    github.issues[2] = {"number": 2, "state": "open", "title": "other", "body": issues.MARK.format("f" * 16)}
+    brought(github, history(change()))
+    assert github.sent == [("POST", "/issues")]
+
+
+def test_case_names_cannot_leave_their_backticks(github):
+    brought(github, history(change(), name="gemv `</details>` @team <!--"))
+    body = github.issues[1]["body"]
+    assert "of `gemv '</details>' @\u200bteam &lt;!--` changed" in body
+    assert body.count("<!--") == 1
+
+
+def night(tmp_path, *documents):
+    for name, document in zip(issues.HISTORIES.values(), documents, strict=False):
+        (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
+    return ["--night", str(tmp_path), "--repository", "me/kernels"]
+
+
+def test_a_dry_run_needs_no_token_and_sends_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    words = night(tmp_path, history(change()), history(change("f" * 16), metric="energy"))
+    assert issues.main([*words, "--dry-run"]) == 0
+    assert capsys.readouterr().out.count("dry run: POST me/kernels/issues") == 2
+    assert issues.main(words) == 2
+    assert "GITHUB_TOKEN is not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "if_permitted", "exit_code"), [(403, True, 0), (410, True, 0), (403, False, 2), (500, True, 2)]
+)
+def test_a_refusal_is_one_line_without_the_token(tmp_path, monkeypatch, capsys, github, code, if_permitted, exit_code):
+    monkeypatch.setenv("GITHUB_TOKEN", "token-of-the-job")
+    github.refuses = code
+    monkeypatch.setattr(issues.GitHub, "from_environment", lambda repository, dry_run: github.client())
+    assert (
+        issues.main([*night(tmp_path, history(change())), *(["--if-permitted"] if if_permitted else [])]) == exit_code
+    )
+    said = capsys.readouterr().err
+    assert str(code) in said
+    assert "token-of-the-job" not in said
+    assert len(said.splitlines()) == 1
+
+
+def test_the_address_is_the_servers_own(monkeypatch):
+    monkeypatch.delenv("GITHUB_API_URL", raising=False)
+    assert api.GitHub.from_environment("me/kernels", dry_run=True).url == "https://api.github.com"
+    monkeypatch.setenv("GITHUB_API_URL", "https://github.example.com/api/v3")
+    assert api.GitHub.from_environment("me/kernels", dry_run=True).url == "https://github.example.com/api/v3"
+    with pytest.raises(api.GitHubError, match="no owner/name"):
+        api.GitHub.from_environment("../../me", dry_run=True)
+
+
+def test_a_night_without_history_changes_nothing(tmp_path):
+    assert issues.main(["--night", str(tmp_path), "--repository", "me/kernels"]) == 0
+
+
+def test_unreachable(github):
+    def away(request, timeout):
+        raise TimeoutError("timed out")
+
+    with pytest.raises(api.GitHubError, match="could not be asked"):
+        github.client(opened=away).send("POST", "/issues", {})
+
+
+def test_the_summary_lists_what_is_open(tmp_path):
+    night(tmp_path, history(change(), change("f" * 16, "fixed")), history(change("e" * 16), metric="energy"))
+    lines = sys.modules["night_summary"].open_changes(tmp_path)
+    assert lines[1] == "**Open change points** (2)"
+    assert lines[3:] == [f"- `gemv 1x4096x4096-matmul` {name} +10.0 % since 2026-11-20" for name in ("time", "energy")]

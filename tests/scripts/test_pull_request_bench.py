@@ -1,0 +1,141 @@
+"""Base against head: who is measured when, what the code under test never sees, and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from loaded_scripts import load_script
+
+ROOT = Path(__file__).resolve().parents[2]
+bench = load_script("pull_request_bench")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROOFLINE_MACHINE_LOCK", str(tmp_path / "lock"))
+    for side in bench.SIDES:
+        (tmp_path / side).mkdir()
+
+
+WORDS = ["--base", "base", "--head", "head", "--out", "out"]
+
+
+def answering(monkeypatch, answer):
+    asked = []
+
+    def call(command, contest, side, *, limit_s=None, is_tool=False):
+        asked.append((side, command))
+        if "diff" in command:
+            Path(command[command.index("-o") + 1]).write_text("the diff\n", encoding="utf-8")
+        if "export" in command:
+            Path(command[command.index("-o") + 1]).write_text("{}", encoding="utf-8")
+        return answer(side, command)
+
+    monkeypatch.setattr(bench, "_call", call)
+    return asked
+
+
+def rounds_of(asked):
+    return "".join(side[0].upper() for side, command in asked if "pytest" in command)
+
+
+@pytest.mark.parametrize("rounds", [2, 4, 8, 9])
+def test_the_order_is_fair_to_both(monkeypatch, rounds):
+    asked = answering(monkeypatch, lambda side, command: 0)
+    assert bench.main([*WORDS, "--rounds", str(rounds)]) == 0
+    order = rounds_of(asked)
+    assert order.startswith("BHHBHBBH"[: 2 * rounds])
+    assert order.count("B") == order.count("H") == rounds
+    if rounds % 4 == 0:  # a steady drift cancels: both sides have the same mean position
+        places = {side: [i for i, one in enumerate(order) if one == side] for side in "BH"}
+        assert sum(places["B"]) == sum(places["H"])
+
+
+def test_each_side_has_its_database_and_the_diff_pools_the_rounds(monkeypatch):
+    asked = answering(monkeypatch, lambda side, command: 0)
+    assert bench.main([*WORDS, "--rounds", "2", "--fail-on", "slower:3%"]) == 0
+    used = {
+        side: {
+            command[command.index("--roofline-db") + 1] for one, command in asked if one == side and "pytest" in command
+        }
+        for side in bench.SIDES
+    }
+    assert {side: {Path(path).name for path in paths} for side, paths in used.items()} == {
+        "base": {"base.db"},
+        "head": {"head.db"},
+    }
+    compared = next(command for _, command in asked if "diff" in command)
+    assert compared[5:7] == ["base-0,base-1", "head-0,head-1"]
+    assert compared[7:9] == ["--fail-on", "slower:3%"]
+    assert [command[4] for _, command in asked if "export" in command or "import" in command] == [
+        "export",
+        "import",
+    ] * 2
+
+
+def test_no_secret_reaches_the_code_under_test(monkeypatch, tmp_path):
+    for name in bench.PRIVATE:
+        monkeypatch.setenv(name, "secret")
+    (tmp_path / "head" / "src").mkdir()
+    contest = bench._contest(parsed())
+    for side in bench.SIDES:
+        assert "secret" not in contest.environment(side).values()
+    assert contest.environment("head")["PYTHONPATH"].split(":")[:2] == [
+        str(tmp_path / "head"),
+        str(tmp_path / "head" / "src"),
+    ]
+
+
+def test_the_tool_is_not_taken_from_a_repository_that_has_none(tmp_path):
+    contest = bench._contest(parsed())
+    assert contest.environment("base", is_tool=True)["PYTHONPATH"].split(":")[0] == str(ROOT)
+    (tmp_path / "head" / "roofline_cli").mkdir()
+    assert contest.environment("head", is_tool=True)["PYTHONPATH"].split(":")[0] == str(tmp_path / "head")
+
+
+def parsed():
+    import argparse
+
+    return argparse.Namespace(
+        base=Path("base"), head=Path("head"), out=Path("out"), rounds=2, tests="perf", keyword="", hw="", shapes="", formats="",
+        pytest_options="", prepare="", python=sys.executable, round_minutes=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (lambda side, command: 1 if "diff" in command else 0, 1),
+        (lambda side, command: 4 if "diff" in command else 0, 4),
+        (lambda side, command: 1 if "pytest" in command and side == "head" else 0, 1),
+        (lambda side, command: 1 if "pytest" in command else 0, 0),  # it failed before, too: the diff decides
+        (lambda side, command: 2 if "pytest" in command and side == "base" else 0, 2),
+        (lambda side, command: 2 if "diff" in command else 0, 2),
+        (lambda side, command: 5 if "night_canary" in " ".join(command) else 0, 5),
+        (lambda side, command: 1 if command[0] == "prepare-it" else 0, 2),
+    ],
+)
+def test_exit_codes(monkeypatch, answer, code, capsys):
+    asked = answering(monkeypatch, answer)
+    assert bench.main([*WORDS, "--rounds", "2", "--prepare", "prepare-it --all"]) == code
+    if code == 5:
+        assert rounds_of(asked) == ""
+    if code == 2:
+        assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rounds", "1"], "2 or more"),
+        (["--base", "nowhere"], "is no folder"),
+        (["--out", "head"], "is not empty"),
+    ],
+)
+def test_what_cannot_be_meant(words, said, capsys, tmp_path):
+    (tmp_path / "head" / "file").write_text("", encoding="utf-8")
+    assert bench.main([*WORDS, *words]) == 2
+    assert said in capsys.readouterr().err
