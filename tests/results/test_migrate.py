@@ -128,7 +128,7 @@ def test_the_trap_is_real_with_foreign_keys_on_the_same_script_empties_the_child
     target = parse_target(path)
     engine = make_engine(target, foreign_keys=True)
     with engine.execution_options(**{WRITING: True}).begin() as connection:
-        migrate._run_scripts(connection, NEXT, scripts(REBUILD_RUN))
+        migrate._run_scripts(connection, SCHEMA_VERSION, NEXT, scripts(REBUILD_RUN), lambda *steps: None)
     engine.dispose()
     counts = contents(target)[1]
     assert (counts["run"], counts["record"], counts["measurement"], counts["prediction"]) == (1, 0, 0, 0)
