@@ -6,7 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import torch
@@ -16,7 +16,8 @@ from bench_cases.model_runs.model_reference import REPORT_FILE
 from bench_cases.quantization.save_load import load_quantized
 from bench_cases.quantization.torchao_library import quiet_imports
 from bench_cases.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS, SeededLlama
-from roofline_model.errors import MissingDependencyError, UnsupportedError, nearest_names
+from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError, nearest_names
+from roofline_model.user_path import shortened
 
 HUB_TIMEOUT_S = 3.0
 
@@ -73,7 +74,9 @@ def load_model(
 ) -> LoadedModel:
     """Load a model by a seeded name, a local folder, or a Hugging Face id, with its tokenizer if it has one.
 
-    A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from the local cache only. Raises `UnsupportedError` in one line when it cannot be loaded.
+    A folder that `save_quantized` wrote gives the quantised model, whose dtype is its own. is_offline: take an id from the
+    local cache only. Raises `UnsupportedError` in one line when it cannot be loaded, and when the checkpoint has not all of
+    the weights: no weight is ever drawn at random.
     """
     if name in SEEDED_LLAMAS:
         model = seeded_llama(name, seed=seed, dtype=dtype, device=device)
@@ -91,19 +94,15 @@ def load_model(
     source = str(folder) if is_local else name
     transformers = _transformers("loading a model")
     local_only = is_local or is_offline or not _hub_answers()
-    if is_local and (folder / REPORT_FILE).is_file():
-        model = load_quantized(folder, device=device)
-        return LoadedModel(
-            name, "folder", model, _tokenizer(transformers, source, local_only), _parameters_count(model)
-        )
     try:
-        config = transformers.AutoConfig.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
-        model = _class_for(transformers, config).from_pretrained(
-            source, dtype=dtype, local_files_only=local_only, trust_remote_code=False
-        )
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        if is_local and (folder / REPORT_FILE).is_file():
+            model = load_quantized(folder, device=device)
+        else:
+            model = _from_checkpoint(transformers, name, source, dtype, local_only).to(device).eval()
+    except RooflineError:
+        raise
+    except Exception as error:  # damaged files raise whatever their readers and config classes stumble over
         raise UnsupportedError(_unloadable(name, is_local, error)) from None
-    model = model.to(device).eval()
     return LoadedModel(
         name,
         "folder" if is_local else "hub",
@@ -111,6 +110,29 @@ def load_model(
         _tokenizer(transformers, source, local_only),
         _parameters_count(model),
     )
+
+
+def _from_checkpoint(transformers: Any, name: str, source: str, dtype: torch.dtype, local_only: bool) -> nn.Module:
+    """Load a 16-bit checkpoint whole; raises `UnsupportedError` naming a weight that it lacks or has in another shape."""
+    config = transformers.AutoConfig.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
+    # Weights of another shape are let through, to be named below: transformers' own error names none of them.
+    model, report = _class_for(transformers, config).from_pretrained(
+        source, dtype=dtype, local_files_only=local_only, trust_remote_code=False, ignore_mismatched_sizes=True, output_loading_info=True,
+    )  # fmt: skip
+    mismatched = sorted(report["mismatched_keys"])
+    missing = sorted(report["missing_keys"])
+    if missing and all(key.startswith("pooler.") for key in missing) and not mismatched:
+        model.pooler = None  # an encoder's head for another task, which nothing here reads
+        return cast(nn.Module, model)
+    if missing or mismatched:
+        first = missing[0] if missing else str(mismatched[0][0])
+        count = len(missing) or len(mismatched)
+        counted = "1 weight is" if count == 1 else f"{count} weights are"
+        raise UnsupportedError(
+            f"the checkpoint of {shortened(name)} does not fit its config.json: {counted} "
+            f"{'missing' if missing else 'of another shape'}, such as {first}; they would be drawn at random"
+        )
+    return cast(nn.Module, model)
 
 
 def _hub_answers() -> bool:
@@ -135,12 +157,15 @@ def _class_for(transformers: Any, config: Any) -> Any:
 def _tokenizer(transformers: Any, source: str, local_only: bool) -> Any | None:
     try:
         return transformers.AutoTokenizer.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError):  # a checkpoint without one still computes
+    except Exception:  # a checkpoint without one, or with a damaged one, still computes
         return None
 
 
 def _unloadable(name: str, is_local: bool, error: Exception) -> str:
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if not isinstance(error, OSError | ValueError | ImportError):  # the text alone ('zzz', 'by zero') says little
+        said = f"{type(error).__name__}: {said}".removesuffix(": ")
+    said = "".join(ch if ch.isprintable() else "?" for ch in said) or type(error).__name__
     near = nearest_names(name, SEEDED_LLAMAS)
     hint = f"Did you mean {near[0]}? " if near else ""
     where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"

@@ -39,7 +39,9 @@ class BenchOptions:
     run_label: str = ""
     predict_only: bool = False
     formats: tuple[str, ...] | None = None
-    """Format keys to keep, or None for all."""
+    """Weight format keys to keep, or None for all."""
+    model_formats: tuple[str, ...] | None = None
+    """The same as they were given, for the model_quant cases: a weight's key, or `WEIGHT.ACTIVATION`."""
     shapes: str = "quick"
     model: str | None = None
     """Model of the model_quant cases; None: the workloads' own default."""
@@ -90,11 +92,12 @@ class BenchOptions:
             run_label=_label(given.roofline_run),
             predict_only=bool(given.roofline_predict_only),
             formats=_format_keys("--roofline-formats", given.roofline_formats),
+            model_formats=_format_pairs("--roofline-formats", given.roofline_formats),
             shapes=_text("--roofline-shapes", given.roofline_shapes, "quick", MAX_SHAPES_CHARS),
             model=_name("--roofline-model", given.roofline_model),
             batches=_counts("--roofline-batch", given.roofline_batch, "sequences"),
             contexts=_counts("--roofline-context", given.roofline_context, "tokens"),
-            kv_formats=_format_keys("--roofline-kv", given.roofline_kv) or (),
+            kv_formats=_format_pairs("--roofline-kv", given.roofline_kv) or (),
             plan_paths=_inputs("--roofline-plan", given.roofline_plan, invocation),
             method=_name("--roofline-method", given.roofline_method),
             compile=bool(given.roofline_compile),
@@ -205,7 +208,7 @@ def _positive(option: str, value: str | None, default: float, unit: str, most: f
 def _count(option: str, value: str | None, what: str, most: int = 10**9) -> int | None:
     if value is None:
         return None
-    if not (value.isascii() and value.isdecimal() and len(value) < 10) or not 1 <= int(value) <= most:
+    if not (value.isascii() and value.isdecimal() and len(value) <= len(str(most))) or not 1 <= int(value) <= most:
         raise InvalidValueError(
             f"{option} takes a whole number of {what} from 1 to {most}, got {_shown(value)}; write {option}=N"
         )
@@ -280,11 +283,25 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
 
 
 def _format_keys(option: str, value: str | None) -> tuple[str, ...] | None:
+    """Return the keys of a list of formats, each once; of `WEIGHT.ACTIVATION` the weight's."""
+    pairs = _pairs(option, value)
+    return None if pairs is None else tuple(dict.fromkeys(weight for weight, _ in pairs))
+
+
+def _format_pairs(option: str, value: str | None) -> tuple[str, ...] | None:
+    """Return the formats of a list in canonical spelling, each once: `INT4`, `INT4.INT8`."""
+    pairs = _pairs(option, value)
+    return None if pairs is None else tuple(dict.fromkeys(".".join(filter(None, pair)) for pair in pairs))
+
+
+def _pairs(option: str, value: str | None) -> list[tuple[str, str]] | None:
+    """Return (weight, activation) of a list of formats; the second is empty where one alone is named."""
     if value is None:
         return None
-    from roofline_model.formats import get_format
+    from roofline_model.mixed_precision.precision_text import split_precision
 
     names = [name for name in value.split(",") if name.strip()]
     if not names:
         raise InvalidValueError(f"{option} is empty; give keys such as BF16,INT4 or leave it out")
-    return tuple(dict.fromkeys(get_format(name).key for name in names))
+    found = [split_precision(name.strip()) for name in names]
+    return [(weight.key, "" if activation is None else activation.key) for weight, activation in found]

@@ -77,9 +77,12 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
     from bench_cases.model_runs.model_step import vocabulary_size
     from bench_cases.model_runs.step_quality import quality_text
     from bench_cases.models import load_model
+    from bench_cases.quality.layer_formats import narrow_layer_formats
     from bench_cases.quality.part_losses import measured_losses
     from bench_cases.quantization.target import read_target
 
+    narrow_layer_formats(formats)
+    _check_caches(kv)
     device, reference = read_target("auto").device, find_model(model)
     with progress_bar("losses", is_quiet=is_quiet) as advance:
         advance("loading", 0, len(formats) + 1)
@@ -99,6 +102,17 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
         tokens_count=said.windows.scored_count,
         note=note,
     )
+
+
+def _check_caches(formats: list[str]) -> None:
+    """Raise a `RooflineError` for a cache format that nobody knows, or that no cache here has."""
+    from bench_cases.model_runs.model_cases import KV_FORMATS
+    from roofline_model.errors import InvalidValueError
+    from roofline_model.formats import get_format
+
+    wrong = [one for one in formats if get_format(one).key not in KV_FORMATS]
+    if wrong:
+        raise InvalidValueError(f"--kv takes {', '.join(KV_FORMATS)}; got {wrong[0]}")
 
 
 def _summary(found: MeasuredLosses) -> dict[str, dict[str, Any]]:

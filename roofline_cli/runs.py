@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
 CasesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="CASE...", help="Part of a case's id: show everything about it.")
+    list[str] | None,
+    typer.Argument(metavar="CASE...", help="Part of a case's id or operator: show everything about it."),
 ]
 
 _STATUS_STYLES = {"measured": "green", "predicted": "yellow", "skipped": "yellow", "failed": "bold red"}
@@ -68,7 +69,7 @@ def show_run(
 ) -> None:
     """Show one run: measured, predicted, error, bound, rate.
 
-    With CASE, any part of a case's id: everything about the cases that match.
+    With CASE, any part of a case's id or operator (gemv, decode): everything about the cases that match.
     """
     from reports.run_state import run_state
     from results.case_names import is_model_case
@@ -132,13 +133,18 @@ def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -
     from roofline_model.errors import InvalidValueError
 
     for part in wanted:
-        if not any(part.lower() in case.lead.case_id.lower() for case in found):
+        if not any(_is_meant(case, part) for case in found):
             examples = ", ".join(case.lead.case_id for case in found[:2])
             known = f"it has {len(found)} cases, such as {examples}" if found else "it has no cases"
             raise InvalidValueError(
-                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its id; {known}; `roofline show {run.run_id[:8]}` lists them"
+                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its id or operator; {known}; `roofline show {run.run_id[:8]}` lists them"
             )
-    return [case for case in found if any(part.lower() in case.lead.case_id.lower() for part in wanted)]
+    return [case for case in found if any(_is_meant(case, part) for part in wanted)]
+
+
+def _is_meant(case: CaseSummary, part: str) -> bool:
+    """Return whether a word of the command line is in a case's id, or in its operator: of a model's case the phase."""
+    return any(part.lower() in text.lower() for text in (case.lead.case_id, case.lead.op))
 
 
 def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_json: bool) -> None:

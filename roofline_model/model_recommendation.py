@@ -65,8 +65,9 @@ def recommend_model(
         max_latency_s=max_latency_s, max_loss_pct=max_loss_pct,
     )  # fmt: skip
     wide = wide_format(shape, device)
-    named = list_strategies(num_layers=shape.layer_count) if strategies is None else strategies
-    field = plan_field(shape, device, wide, formats=formats, extra_formats=extra_formats, strategies=named)
+    six = list_strategies(num_layers=shape.layer_count)
+    taken = six if strategies is None else strategies
+    field = plan_field(shape, device, wide, formats=formats, extra_formats=extra_formats, strategies=taken, lenders=six)
     book = None if losses is None else LossBook(losses, shape, wide)
     weigher = Weigher(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
     baseline = weigher.weigh(field.candidates[0], book)
@@ -170,6 +171,6 @@ def _notes(
         notes.append("claimed losses are those of document 004, without a source; losses of this model replace them")
     if losses is not None:
         notes.append(f"losses: {losses.source} (confidence {losses.confidence}); added up over layers")
-        if losses.model != shape.name:
+        if not losses.is_of(shape.name):
             notes.append(f"the losses were measured on {losses.model}, the recommendation is for {shape.name}")
     return notes

@@ -19,6 +19,7 @@ from bench_cases.quality.token_windows import TextWindows
 from bench_cases.quantization.apply import apply_plan, apply_quantization
 from bench_cases.quantization.held_bytes import model_bytes
 from bench_cases.quantization.layer_report import QuantizationResult
+from bench_cases.quantization.precisions import parse_precision
 from roofline_model.errors import UnsupportedError
 
 _DTYPES = {"BF16": torch.bfloat16, "FP16": torch.float16, "FP32": torch.float32}
@@ -109,5 +110,11 @@ def _quantized_copy(case: ModelCase, device: str, calibration: TextWindows | Non
         raise UnsupportedError(f"no layer of {case.model.name} became {case.precision}: {'; '.join(reasons)[:300]}")
     wrong = [layer for layer in result.quantized if layer.reason]
     if wrong and not case.plan and len(wrong) == len(result.quantized):
-        raise UnsupportedError(f"every layer fell back from {case.precision} to {wrong[0].became}: {wrong[0].reason}")
+        asked = parse_precision(case.precision).name
+        what = (
+            f"from {case.precision} to {wrong[0].became}"
+            if wrong[0].became != asked
+            else f"from {case.method} to {wrong[0].method}"
+        )
+        raise UnsupportedError(f"every layer fell back {what}: {wrong[0].reason}")
     return HeldModel(loaded, result)

@@ -14,9 +14,11 @@ from bench_cases.model_runs.model_cases import ModelCase
 from bench_cases.quantization.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
 from bench_cases.quantization.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
-from roofline_model.decoder.decoder_step import check_context
+from roofline_model.decoder.decoder_step import check_context, step_kernels
+from roofline_model.decoder.format_plan import FormatPlan, PartFormats
+from roofline_model.decoder.model_memory import plan_kv_bytes
 from roofline_model.decoder.model_parameters import parameter_counts
-from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError
+from roofline_model.errors import RooflineError, UnsupportedError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 HEADROOM_RATIO = 0.9
 """Share of the free memory that the models of a case may take."""
+TOKEN_ID_BYTES = 8
+"""Token ids are 64-bit integers."""
 QUANTIZING_RATIO = 1.6
 """Bytes at the peak of quantising over the 16-bit bytes: weights of 16 bits and of 8 with their scales, and one layer's work."""
 
@@ -35,17 +39,21 @@ QUANTIZING_RATIO = 1.6
 def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = None) -> None:
     """Declare, then skip with a reason or measure a case with the `roofline` fixture; torch is imported after `declare`."""
     target = _target(roofline.hardware)
-    work = None if target is None else case.work(target)
-    described = {"name": case.model.name, "precision": case.precision, "phase": case.phase, "method": _method(case)}
+    reason = _shape_reason(case)
+    work = None if target is None or reason else case.work(target)
+    described = {
+        "name": case.model.name, "precision": case.precision, "phase": case.phase, "method": _method(case),
+        "is_emulated": _is_emulated(case, target),
+    }  # fmt: skip
     roofline.declare(
         case.case,
         work,
-        unavailable=_chip_reason(case, roofline.hardware) or _shape_reason(case),
+        unavailable=_chip_reason(case, roofline.hardware) or reason,
         extra={"model": described, "tokens_per_call": case.workload.row_count},
     )
     try:
         _measure(roofline, case, text_path)
-    except (UnsupportedError, MissingDependencyError) as error:
+    except RooflineError as error:  # nothing was measured, and the line says why; a wrong result is no such error
         pytest.skip(str(error))
 
 
@@ -58,7 +66,8 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     from bench_cases.quantization.target import read_target
 
     device = roofline.torch_device
-    has_original = _has_room_for_both(case, roofline.free_bytes, MODELS.held_bytes)
+    pass_bytes = pass_bytes_of(case)
+    has_original = _has_room_for_both(case, roofline.free_bytes, MODELS.held_bytes, pass_bytes)
     calibration = None
     if case.method == "AWQ" and not case.is_plain:
         reference = MODELS.reference(case.model, device).loaded
@@ -168,6 +177,14 @@ def _chip_reason(case: ModelCase, chip: Device) -> str | None:
     return "; ".join(reason for reason in reasons if reason) or f"torchao has no {target.device} kernel for {name}"
 
 
+def _is_emulated(case: ModelCase, target: Target | None) -> bool:
+    """Return whether the first recipe that the chip can run decodes its weights apart; a measurement knows it of each layer."""
+    if case.is_plain or case.plan or case.is_compiled or target is None:
+        return False
+    recipes = recipes_of(parse_precision(case.precision).name, target.device)
+    return next((one.is_emulated for one in recipes if one.reason_against_target(target) is None), False)
+
+
 def _target(chip: Device) -> Target | None:
     """Return the chip of --hw as the choice of a recipe sees it, without kernel packages; None where torchao runs nothing."""
     if chip.kind == "cpu":
@@ -186,19 +203,46 @@ def _shape_reason(case: ModelCase) -> str | None:
         return None
     try:
         check_context(case.model.shape, case.workload)
+        step_kernels(case.model.shape, case.workload, _wide_plan(case))  # a batch × context beyond every kernel's sizes
     except RooflineError as error:
         return str(error)
     return None
 
 
-def _has_room_for_both(case: ModelCase, free: float | None, held: float) -> bool:
+def pass_bytes_of(case: ModelCase) -> float:
+    """Return what a case takes beside its weights, at the least: token ids, the cache, and the logits of every token.
+
+    The check of a step reads the logits of its whole sequences once; where the shape is not known, the ids alone count.
+    """
+    tokens, shape = case.batch_count * case.context_count, case.model.shape
+    if shape is None:
+        return float(tokens * TOKEN_ID_BYTES)
+    logit_bytes = shape.vocab_size * get_format(case.model.wide).traffic_bytes_per_element
+    cache_bytes = plan_kv_bytes(shape, _wide_plan(case), case.context_count, case.batch_count)
+    return float(tokens * (TOKEN_ID_BYTES + logit_bytes) + cache_bytes)
+
+
+def _wide_plan(case: ModelCase) -> FormatPlan:
+    """Return the plan of the 16-bit model with the case's cache."""
+    wide = case.model.wide
+    return FormatPlan(PartFormats(wide, wide), case.kv, wide)
+
+
+def _has_room_for_both(case: ModelCase, free: float | None, held: float, pass_bytes: float = 0.0) -> bool:
     """Return whether the 16-bit model fits beside its quantised copy; `held` bytes of models will be given back or used again.
 
-    Raises `UnsupportedError` where not even the model alone can be quantised: until the hand-over, its 16-bit weights and
-    the quantised ones exist side by side.
+    `pass_bytes`: what the pass takes beside the weights. Raises `UnsupportedError` where not even the model alone can be
+    quantised (until the hand-over, its 16-bit weights and the quantised ones exist side by side), or the pass has no room.
     """
     shape = case.model.shape
-    if shape is None or free is None:
+    if free is None:
+        return True
+    if pass_bytes > HEADROOM_RATIO * free:
+        raise UnsupportedError(
+            f"{case.batch_count:,} × {case.context_count:,} tokens need about {pass_bytes / 1e9:.3g} GB for cache and logits, "
+            f"{HEADROOM_RATIO * free / 1e9:.3g} GB are there; take a smaller batch or context"
+        )
+    if shape is None:
         return True
     size = parameter_counts(shape).total_count * get_format(case.model.wide).traffic_bytes_per_element
     room = HEADROOM_RATIO * free + held

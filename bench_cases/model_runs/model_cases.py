@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from bench_cases.model_runs.model_reference import ModelReference
+from bench_cases.model_runs.plan_file import plan_name, read_plan
 from bench_cases.quantization.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.precisions import PRECISIONS, parse_precision, precision_formats
 from bench_cases.quantization.recipes import Recipe, recipes_of
@@ -17,8 +17,8 @@ from roofline_model.case import Case
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import FormatException, FormatPlan, PartFormats
 from roofline_model.decoder.model_pass import LinearPath, ModelPass
-from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.formats import get_format
+from roofline_model.errors import InvalidValueError, RooflineError
+from roofline_model.formats import known_format
 from roofline_model.mixed_precision.modules_plan import modules_plan
 
 Device = Literal["cpu", "cuda"]
@@ -144,7 +144,8 @@ def model_cases(
     """Return the cases of one model, its own format first.
 
     `shapes`: quick, standard or full decide what is not given; any other text (sizes of products) selects no model case
-    unless batches or contexts are. `formats` keeps the weight formats that are listed. `kv_formats` are measured with
+    unless batches or contexts are. `formats` keeps what is listed: by its weight's format alone, or as `WEIGHT.ACTIVATION`;
+    a format that the set has not is added. `kv_formats` are measured with
     16-bit weights in decode. Raises `InvalidValueError` (a method nobody knows, a plan that cannot be read).
     """
     if shapes not in ("quick", "standard", "full") and batches is None and contexts is None:
@@ -158,17 +159,17 @@ def model_cases(
     sizes = [(b, c) for c in contexts or _contexts(shapes, device) for b in batches or _batches(shapes)]
     wide = model.wide
     precisions = (
-        (model.saved_precision,) if model.saved_precision else (wide, *_precisions(shapes, device, formats, wide))
+        tuple(one for one in (model.saved_precision,) if _is_listed(one, formats, wide))
+        if model.saved_precision
+        else _precisions(shapes, device, formats, wide)
     )
     for precision in precisions:
-        if formats is not None and get_format(precision_formats(precision, wide)[0]).key not in formats:
-            continue
         for phase in PHASES:
             found += [ModelCase(model, precision, phase, batch, context, wide, wanted) for batch, context in sizes]
     for path in plan_paths:
-        plan = _read_plan(path)
+        plan = read_plan(path, model)
         for phase in PHASES:
-            found += [ModelCase(model, "plan", phase, b, c, wide, wanted, plan, _plan_name(path)) for b, c in sizes]
+            found += [ModelCase(model, "plan", phase, b, c, wide, wanted, plan, plan_name(path)) for b, c in sizes]
     narrow = tuple(kv_formats) or (KV_FORMATS if shapes == "full" and not model.saved_precision else ())
     for kv in narrow:
         _check_kv(kv)
@@ -206,13 +207,41 @@ def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Targe
     return LinearPath(weight, activation, wide, not recipe.is_scaled_apart, source=source)
 
 
-def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide: str) -> Iterator[str]:
-    """Yield the precisions beside the model's own; formats asked for by name bring those no set has."""
-    known = PRECISIONS if shapes == "full" else STANDARD[device] if shapes == "standard" else QUICK[device]
-    named = [one for one in PRECISIONS if precision_formats(one, wide)[0] in (formats or ())]
-    for one in dict.fromkeys((*known, *named)):
-        if recipes_of(one, device):
-            yield one
+def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide: str) -> tuple[str, ...]:
+    """Return the model's own format and the set's precisions that are listed; a listed one that the set has not is added."""
+    names = PRECISIONS if shapes == "full" else STANDARD[device] if shapes == "standard" else QUICK[device]
+    known = (wide, *(one for one in names if recipes_of(one, device)))
+    if formats is None:
+        return known
+    kept = [one for one in known if _is_listed(one, formats, wide)]
+    for text in formats:
+        if _is_pair(text):
+            named = parse_precision(text)
+            kept += [] if named.reason or named.is_plain else [named.name]
+        elif not any(_is_listed(one, (text,), wide) for one in known):
+            kept += _alone(text, device, wide)
+    return tuple(dict.fromkeys(kept))
+
+
+def _is_listed(precision: str, formats: Sequence[str] | None, wide: str) -> bool:
+    """Return whether a precision is one of `formats`: by its weight's format, or by both."""
+    if formats is None:
+        return True
+    weight, activation = precision_formats(precision, wide)
+    pairs = [precision_formats(one, wide) for one in formats if _is_pair(one)]
+    return weight in formats or (weight, activation) in pairs
+
+
+def _is_pair(text: str) -> bool:
+    """Return whether a text is `WEIGHT.ACTIVATION`; a user's format may have a dot in its name."""
+    return "." in text and known_format(text) is None
+
+
+def _alone(weight: str, device: Device, wide: str) -> list[str]:
+    """Return the one precision that a weight format alone stands for on a device; empty where torchao has none."""
+    found = [one for one in PRECISIONS if precision_formats(one, wide)[0] == weight and recipes_of(one, device)]
+    usual = parse_precision(weight).name
+    return [usual] if usual in found else found[:1]
 
 
 def _batches(shapes: str) -> tuple[int, ...]:
@@ -236,25 +265,6 @@ def _method(text: str | None) -> str:
 def _check_kv(kv: str) -> None:
     if kv not in KV_FORMATS:
         raise InvalidValueError(f"--roofline-kv takes {', '.join(KV_FORMATS)}; got {kv}")
-
-
-def _read_plan(path: Path) -> tuple[tuple[str, str], ...]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DefinitionError(f"--roofline-plan {path.name} cannot be read as JSON: {str(error)[:120]}") from None
-    plan = data.get("plan", data) if isinstance(data, Mapping) else None
-    if not isinstance(plan, Mapping) or not plan or not all(isinstance(value, str) for value in plan.values()):
-        raise DefinitionError(
-            f'--roofline-plan {path.name} must be a JSON object of layer, pattern or role to precision, e.g. {{"ffn": "INT4", "lm_head": "INT8"}}'
-        )
-    for precision in plan.values():
-        parse_precision(precision)
-    return tuple((str(key), str(value)) for key, value in plan.items())
-
-
-def _plan_name(path: Path) -> str:
-    return "".join(ch if ch.isalnum() and ch.isascii() else "_" for ch in path.stem)[:40] or "plan"
 
 
 def _commonest(plan: tuple[tuple[str, str], ...]) -> str:

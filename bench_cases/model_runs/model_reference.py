@@ -13,8 +13,8 @@ from bench_cases.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS
 from roofline_model.decoder.hf_config import cached_config, read_config
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.errors import RooflineError
-from roofline_model.user_path import user_path
+from roofline_model.errors import RooflineError, UnsupportedError
+from roofline_model.user_path import shortened, user_path
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._/+-]")
 MAX_NAME_CHARS = 80
@@ -43,10 +43,16 @@ class ModelReference:
 
 
 def find_model(text: str | None) -> ModelReference:
-    """Return the reference of a model; None is the default. Raises nothing: what cannot be loaded is said when it is."""
+    """Return the reference of a model; None is the default.
+
+    A path that does not exist is an `UnsupportedError`, before anything is collected; what else cannot be loaded (an id nobody
+    has) is said when it is.
+    """
     asked = (text or DEFAULT_MODEL).strip()
     if asked in SEEDED_LLAMAS:
         return ModelReference(asked, asked, SEEDED_LLAMAS[asked].shape())
+    if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
+        _require_folder(asked)
     try:
         path = user_path(asked)
         config = path / "config.json" if path.is_dir() else None
@@ -64,6 +70,14 @@ def find_model(text: str | None) -> ModelReference:
         name = _clean(asked) if config is None else _folder_name(path, config)
         saved = "" if config is None else _saved_precision(path)
         return ModelReference(asked if config is None else str(path), name, None, str(error), saved)
+
+
+def _require_folder(text: str) -> None:
+    path = user_path(text)
+    if not path.exists():
+        raise UnsupportedError(
+            f"no such folder: {shortened(text)}. Give a folder with config.json, a hub id, or {', '.join(SEEDED_LLAMAS)}"
+        )
 
 
 def _saved_precision(folder: Path) -> str:

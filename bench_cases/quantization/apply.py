@@ -29,7 +29,7 @@ from bench_cases.quantization.layer_plan import (
     with_reason,
 )
 from bench_cases.quantization.layer_report import ROUND_TO_NEAREST, LayerOutcome, QuantizationResult
-from bench_cases.quantization.plans import ALL_OTHERS, resolve_plan
+from bench_cases.quantization.plans import ALL_OTHERS, check_model_and_plan, resolve_plan
 from bench_cases.quantization.precisions import parse_precision
 from bench_cases.quantization.staging import hand_over, quantized_weight
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
@@ -56,7 +56,8 @@ def apply_quantization(
     """Quantise every Linear of a model in place; return what each became, or False when torchao is not installed.
 
     precision: see `precisions` (`INT4`, `INT8`, `INT8.INT8`, `FP8`, `NVFP4`, …). What a device or a shape cannot take falls
-    back, with the reason in the layer's outcome; with `strict` it is an `UnsupportedError` instead. exclude: layer names,
+    back, with the reason in the layer's outcome; with `strict` it is an `UnsupportedError` instead. So does a layer that torchao
+    fails on, whose product then fails or is not finite, or whose decoded weight is another one (see `trial`). exclude: layer names,
     `re:` patterns or roles to leave alone. untie: quantise a copy of a weight that the embedding shares. method:
     `round-to-nearest`, `HQQ`, or `AWQ` with `calibration` batches. compile: `model.compile()` afterwards. targets: device
     descriptions by device type, where this machine's must not be read.
@@ -85,6 +86,7 @@ def apply_plan(
 ) -> QuantizationResult | bool:
     """Quantise the layers that a plan names (see `plans`), each to its own precision; otherwise as `apply_quantization`."""
     wanted_method = parse_method(method)
+    check_model_and_plan(model, plan)
     for text in plan.values():
         parse_precision(text)  # a wrong name is an error with or without torchao
     rules = PlanRules(group_size, strict, untie)
@@ -143,12 +145,15 @@ def _quantize(
         checked.append(with_reason(decision, note))
     if rules.is_strict:
         refuse_fallbacks(checked)
-    root = quantize_stand_ins(checked, methods, inputs, lambda name: BuildOptions(compiled, use_hqq=name == "HQQ"))
+    root, failures = quantize_stand_ins(
+        checked, methods, inputs, lambda name: BuildOptions(compiled, use_hqq=name == "HQQ")
+    )
     weights = {}
     for index, decision in enumerate(checked):
         if decision.recipe is None:
             continue
-        weight, why = quantized_weight(root, decision)
+        failure = failures.get(decision.site.name)
+        weight, why = (None, failure) if failure else quantized_weight(root, decision)
         if weight is None:
             checked[index] = with_reason(decision, f"kept: {why}")
         else:

@@ -16,13 +16,14 @@ from torch import nn
 
 from bench_cases.quantization.calibration_data import Batch, LayerInputs, collect_inputs
 from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.failures import cause_of, is_memory_short
 from bench_cases.quantization.layer_plan import LayerDecision
 from bench_cases.quantization.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans import fqn_config
-from bench_cases.quantization.staging import quantize_tree, stand_in_name, stand_in_tree
+from bench_cases.quantization.staging import place_stand_in, quantize_tree, stand_in_name, stand_in_tree
 from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
 
 METHODS = (ROUND_TO_NEAREST, "AWQ", "HQQ")
 _METHOD_PRECISIONS = {"AWQ": ("INT4", "INT8"), "HQQ": ("INT4",)}
@@ -32,7 +33,7 @@ AWQ_SCALES_SEARCHED = 20
 
 def parse_method(text: str) -> str:
     """Return the method's name; `rtn` and the recommendations' `PTQ` and `none` mean round-to-nearest."""
-    wanted = text.strip().lower()
+    wanted = text.strip().lower() if isinstance(text, str) else ""
     if wanted in ("rtn", "ptq", "none", "weight_only", ROUND_TO_NEAREST):
         return ROUND_TO_NEAREST
     if wanted == "gptq":
@@ -83,25 +84,60 @@ def quantize_stand_ins(
     methods: Sequence[str],
     inputs: LayerInputs | None,
     options: Callable[[str], BuildOptions],
-) -> nn.Module:
-    """Return the tree of stand-ins, each quantised with its method. The model's own layers are not touched.
+) -> tuple[nn.Module, dict[str, str]]:
+    """Return the tree of stand-ins, each quantised with its method, and site name → why for those torchao fails on.
 
-    methods: one per decision; options: method → what its configs carry.
+    methods: one per decision; options: method → what its configs carry. The model's own layers are not touched. A failed
+    stand-in holds the original weight.
     """
     chosen = [
         (decision, method) for decision, method in zip(decisions, methods, strict=True) if decision.recipe is not None
     ]
     root = stand_in_tree([decision for decision, _ in chosen])
+    failures: dict[str, str] = {}
     for method in METHODS:
         part = [decision for decision, its in chosen if its == method]
-        if not part:
-            continue
-        if method == "AWQ":
-            assert inputs is not None
-            _quantize_awq(root, part, inputs, options(method))
-        else:
-            quantize_tree(root, fqn_config(part, options(method)))
-    return root
+        if part:
+            failures |= _quantize_part(root, part, method, inputs, options(method))
+    return root, failures
+
+
+def _quantize_part(
+    root: nn.Module, part: Sequence[LayerDecision], method: str, inputs: LayerInputs | None, options: BuildOptions
+) -> dict[str, str]:
+    """Quantise stand-ins of one method together; where that fails, each on its own, and return which fail and why."""
+    try:
+        _quantize_together(root, part, method, inputs, options)
+        return {}
+    except Exception as error:
+        if _is_no_layers_fault(error):
+            raise
+    failures = {}
+    for decision in part:
+        place_stand_in(root, decision)
+    for decision in part:
+        try:
+            _quantize_together(root, [decision], method, inputs, options)
+        except Exception as error:
+            if _is_no_layers_fault(error):
+                raise
+            failures[decision.site.name] = f"torchao cannot quantise it: {cause_of(error)}"
+            place_stand_in(root, decision)
+    return failures
+
+
+def _quantize_together(
+    root: nn.Module, part: Sequence[LayerDecision], method: str, inputs: LayerInputs | None, options: BuildOptions
+) -> None:
+    if method == "AWQ":
+        assert inputs is not None
+        _quantize_awq(root, part, inputs, options)
+    else:
+        quantize_tree(root, fqn_config(part, options))
+
+
+def _is_no_layers_fault(error: Exception) -> bool:
+    return isinstance(error, RooflineError) or is_memory_short(error)
 
 
 def _quantize_awq(

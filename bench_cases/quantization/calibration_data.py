@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from bench_cases.quantization.failures import cause_of, is_memory_short
 from bench_cases.quantization.layer_plan import LayerDecision
-from roofline_model.errors import InvalidValueError
+from roofline_model.errors import InvalidValueError, RooflineError
 
 Batch = Tensor | Mapping[str, Tensor]
 """Token ids (batch, tokens), or the model's keyword arguments."""
@@ -48,7 +49,8 @@ def collect_inputs(model: nn.Module, decisions: Sequence[LayerDecision], batches
     """Run the batches through the model and return what every chosen layer received. The model is left as it was.
 
     Layers that read the same tensor (query, key and value) share one copy. Memory: tokens × K per distinct input, in the
-    model's dtype. Raises `InvalidValueError` when there is no batch.
+    model's dtype. Raises `InvalidValueError` when there is no batch, when the model cannot run one, and when a layer receives
+    NaN or infinity: scales searched on those would mean nothing.
     """
     collector = _Collector()
     handles = [
@@ -61,9 +63,9 @@ def collect_inputs(model: nn.Module, decisions: Sequence[LayerDecision], batches
     try:
         model.eval()
         with torch.no_grad():
-            for batch in batches:
-                tokens_count += _run(model, batch)
+            for batch in _each(batches):
                 batches_count += 1
+                tokens_count += _run(model, batch, batches_count)
                 collector.forget_originals()
     finally:
         for handle in handles:
@@ -88,6 +90,10 @@ class _Collector:
             if not isinstance(activation, Tensor) or activation.numel() == 0:
                 return
             if id(activation) not in self._copies:
+                if not bool(torch.isfinite(activation).all()):
+                    raise InvalidValueError(
+                        f"the calibration data gives NaN or infinity at the input of {name or 'the layer'}: look at the data, the model is unchanged"
+                    )
                 copy = activation.detach().reshape(-1, activation.shape[-1]).clone()
                 self._copies[id(activation)] = (activation, copy)
             self.by_site.setdefault(name, []).append(self._copies[id(activation)][1])
@@ -98,14 +104,31 @@ class _Collector:
         self._copies.clear()
 
 
-def _run(model: nn.Module, batch: Batch) -> int:
+def _each(batches: Iterable[Batch]) -> Iterator[Batch]:
+    if isinstance(batches, str | Mapping) or not isinstance(batches, Iterable):
+        raise InvalidValueError(f"calibration must be a list of token batches, got {type(batches).__name__}")
+    yield from batches
+
+
+def _run(model: nn.Module, batch: Batch, number: int) -> int:
     """Call the model with one batch on its own device; return its tokens (rows of the first argument's last axis)."""
     device = next(model.parameters()).device
-    if isinstance(batch, Tensor):
-        model(batch.to(device))
-        return _tokens(batch)
-    model(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()})
-    return _tokens(next(_tensors(batch)))
+    if not isinstance(batch, Tensor | Mapping):
+        raise InvalidValueError(f"calibration batch {number} must hold token ids, got {type(batch).__name__}")
+    try:
+        if isinstance(batch, Tensor):
+            model(batch.to(device))
+            return _tokens(batch)
+        model(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()})
+        return _tokens(next(_tensors(batch)))
+    except RooflineError:
+        raise
+    except Exception as error:
+        if is_memory_short(error):
+            raise
+        raise InvalidValueError(
+            f"the model cannot run calibration batch {number}: {cause_of(error)}; it is unchanged"
+        ) from None
 
 
 def _tensors(batch: Mapping[str, Tensor]) -> Iterator[Tensor]:

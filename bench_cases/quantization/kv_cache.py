@@ -17,7 +17,7 @@ from torch import Tensor
 from bench_cases.quantization.held_bytes import held_bytes
 from bench_cases.quantization.kv_codecs import KVCodec, Parts, kv_codec
 from bench_cases.quantization.torchao_library import quiet_imports
-from roofline_model.errors import MissingDependencyError
+from roofline_model.errors import MissingDependencyError, UnsupportedError
 from roofline_model.formats import get_format
 
 try:
@@ -183,6 +183,7 @@ def make_kv_cache(model: Any, precision: str) -> Cache:
     A narrow cache is a `NarrowCache` with a `report()`; `cache_bytes` measures any cache.
     """
     config = getattr(model, "config", model)
+    _head_dim(config)
     if get_format(precision).element_bits >= 16:
         return DynamicCache(config=config)
     return NarrowCache(config, precision)
@@ -217,4 +218,9 @@ def _states_shape(parts: Parts, codec: KVCodec) -> Sequence[int]:
 
 def _head_dim(config: Any) -> int:
     decoder = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
-    return int(getattr(decoder, "head_dim", None) or decoder.hidden_size // decoder.num_attention_heads)
+    try:
+        return int(getattr(decoder, "head_dim", None) or decoder.hidden_size // decoder.num_attention_heads)
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):
+        raise UnsupportedError(
+            f"{type(config).__name__} has no attention heads to make a KV cache for: give a transformers language model"
+        ) from None

@@ -16,7 +16,7 @@ from bench_cases.kernels.packing import pack_nibbles_low_first
 from bench_cases.quantizers import absmax, element_values, nvfp4_within, scaled_rows
 from roofline_model.codecs.layout import float_limits, layout_of
 from roofline_model.codecs.nvfp4 import tensor_scale_for, wanted_scales
-from roofline_model.errors import UnknownNameError, UnsupportedError
+from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats import NumberFormat, get_format
 
 NVFP4_BLOCK_ELEMS = 16
@@ -73,14 +73,14 @@ class Fp8KV:
 
 
 class Nvfp4KV:
-    """NVFP4 along D: E2M1 pairs, one E4M3 scale per 16, one FP32 scale for the tensor, set by the first states.
+    """NVFP4 along D: E2M1 pairs, one E4M3 scale per 16, one FP32 scale for the tensor, set by the first states that are not all zero.
 
     A real cache fixes its tensor scale in calibration; here it is the first call's maximum (the prompt) times
     `NVFP4_HEADROOM`. Blocks that outgrow it saturate and are counted in `saturated_count`.
     """
 
     def __init__(self, head_dim: int) -> None:
-        if head_dim % NVFP4_BLOCK_ELEMS:
+        if head_dim < NVFP4_BLOCK_ELEMS or head_dim % NVFP4_BLOCK_ELEMS:
             raise UnsupportedError(f"an NVFP4 cache needs a head dimension that is a multiple of 16, got {head_dim}")
         self.stored = get_format("NVFP4")
         self.tensor_scale: Tensor | None = None
@@ -90,26 +90,32 @@ class Nvfp4KV:
 
     def encode(self, states: Tensor) -> Parts:
         """Return packed codes (…, D/2) and block scales (…, D/16), both as bytes."""
+        _need_tokens(states)
         layout, rows = layout_of(self.stored), states.float().flatten(0, -2)
         largest = absmax(rows.unflatten(1, (-1, NVFP4_BLOCK_ELEMS)))
-        if self.tensor_scale is None:
-            self.tensor_scale = tensor_scale_for(largest.max() * NVFP4_HEADROOM, layout)
+        tensor_scale = self.tensor_scale
+        if tensor_scale is None:
+            tensor_scale = tensor_scale_for(largest.max() * NVFP4_HEADROOM, layout)
+            if not bool(
+                largest.max() == 0
+            ):  # zeros say nothing of what comes, and their codes are right under any scale
+                self.tensor_scale = tensor_scale
         _, largest_scale = float_limits(layout.scale_dtype)
-        self.saturated_count += int((wanted_scales(largest, self.tensor_scale, layout) > largest_scale).sum())
-        codes, scales = nvfp4_within(rows, largest, self.tensor_scale)
+        self.saturated_count += int((wanted_scales(largest, tensor_scale, layout) > largest_scale).sum())
+        codes, scales = nvfp4_within(rows, largest, tensor_scale)
         leading = states.shape[:-1]
         return pack_nibbles_low_first(codes).unflatten(0, leading), scales.view(torch.uint8).unflatten(0, leading)
 
     def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
         """Return E2M1 value × block scale × tensor scale."""
-        assert self.tensor_scale is not None, "nothing was encoded yet"
         packed, scales = parts
+        tensor_scale = 0.0 if self.tensor_scale is None else self.tensor_scale  # None: only zeros were encoded
         table = element_values(self.stored)
         assert table is not None
         table = table.to(packed.device, torch.float32)
         pairs = torch.stack((packed & 0x0F, packed >> 4), dim=-1).flatten(-2)
         values = table[pairs.long()].unflatten(-1, (-1, NVFP4_BLOCK_ELEMS))
-        scale = scales.view(torch.float8_e4m3fn).float().unsqueeze(-1) * self.tensor_scale
+        scale = scales.view(torch.float8_e4m3fn).float().unsqueeze(-1) * tensor_scale
         return (values * scale).flatten(-2).to(dtype)
 
 
@@ -119,6 +125,8 @@ KV_FORMATS: dict[str, Callable[[int], KVCodec]] = {"INT8": Int8KV, "FP8_E4M3": F
 
 def kv_codec(name: str, head_dim: int) -> KVCodec:
     """Return a new codec of a cache format by key or alias (`FP8`, `NVFP4_KV`)."""
+    if isinstance(head_dim, bool) or not isinstance(head_dim, int) or head_dim < 1:
+        raise InvalidValueError(f"a head dimension must be a whole number of at least 1, got {str(head_dim)[:40]!r}")
     key = get_format(name).key
     if key not in KV_FORMATS:
         raise UnknownNameError(
@@ -129,6 +137,14 @@ def kv_codec(name: str, head_dim: int) -> KVCodec:
 
 def _scaled(states: Tensor, format_key: str) -> tuple[Tensor, Tensor]:
     """Return codes (…, D) and BF16 scales (…, 1)."""
+    _need_tokens(states)
     held = scaled_rows(states.float().flatten(0, -2), format_key, "bfloat16")
     assert held.scales is not None
     return held.codes.view(states.shape), held.scales.unflatten(0, states.shape[:-1])
+
+
+def _need_tokens(states: Tensor) -> None:
+    if states.ndim < 2 or states.numel() == 0:
+        raise InvalidValueError(
+            f"keys and values must hold at least one token, (batch, heads, tokens, D), got {tuple(states.shape)}"
+        )

@@ -76,6 +76,16 @@ def resolve_with(
     return resolved
 
 
+def check_model_and_plan(model: object, plan: object) -> None:
+    """Raise `InvalidValueError` unless these are a torch module and a mapping from text to text."""
+    if not isinstance(model, nn.Module):
+        raise InvalidValueError(f"model must be a torch module, got {type(model).__name__}")
+    if not isinstance(plan, Mapping) or not all(isinstance(part, str) for pair in plan.items() for part in pair):
+        raise InvalidValueError(
+            f"a plan must be a mapping from layer names to precisions, both text, got {str(plan)[:60]!r}"
+        )
+
+
 def fqn_config(decisions: Sequence[LayerDecision], options: BuildOptions = BuildOptions()) -> Any:  # noqa: B008 (frozen)
     """Return torchao's `FqnToConfig` of the layers that will change, by their full names, for `quantize_(…, filter_fn=None)`."""
     cls: Any = load_name("torchao.quantization:FqnToConfig")

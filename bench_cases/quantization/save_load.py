@@ -7,9 +7,7 @@ Loading never runs code from the file: only torch's tensors and torchao's regist
 
 from __future__ import annotations
 
-import importlib
 import json
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,15 +16,24 @@ import torch
 from torch import Tensor, nn
 
 from bench_cases.model_runs.model_reference import REPORT_FILE
+from bench_cases.quantization.failures import cause_of, one_line
+from bench_cases.quantization.held_bytes import inner_tensors
 from bench_cases.quantization.layer_report import QuantizationResult
-from bench_cases.quantization.torchao_library import load_torchao, quiet_imports
-from roofline_model.errors import DefinitionError, InvalidValueError, UnsupportedError
+from bench_cases.quantization.saved_packing import packed_for, refuse_other_packing, refuse_untold_packing
+from bench_cases.quantization.saved_weights import (
+    CHECKSUM_KEY,
+    WEIGHTS_FILE,
+    check_fit,
+    check_layers,
+    file_checksum,
+    non_finite_name,
+    read_weights,
+    unsaved_buffers,
+)
+from bench_cases.quantization.whole_folder import refuse_filled_folder, whole_folder
+from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError, UnsupportedError
 
-WEIGHTS_FILE = "weights.pt"
 FOLDER_VERSION = 1
-
-_REGISTERING_MODULES = ("torchao.prototype.quantization.int4", "torchao.prototype.mx_formats", "torchao.quantization")
-"""Importing these puts torchao's tensor classes on torch's list of what a weights file may hold."""
 
 
 def save_quantized(
@@ -34,36 +41,36 @@ def save_quantized(
 ) -> Path:
     """Write a quantised model to a new or empty folder and return it; a folder that holds something is refused.
 
-    result: what `apply_quantization` returned for this model.
+    result: what `apply_quantization` returned for this model. The folder appears when it is complete: after an error (disk full,
+    a tokenizer that cannot be saved) nothing is left. Raises `InvalidValueError` in one line.
     """
+    if not isinstance(result, QuantizationResult):
+        raise InvalidValueError(
+            f"result must be what apply_quantization returned for this model, got {str(result)[:60]!r}: nothing was written"
+        )
     target = refuse_filled_folder(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    torch.save({"state": model.state_dict(), "buffers": _unsaved_buffers(model)}, target / WEIGHTS_FILE)
+    state, buffers = model.state_dict(), unsaved_buffers(model)
+    broken = non_finite_name(model, {**state, **buffers})
+    if broken is not None:
+        raise InvalidValueError(f"{broken} holds NaN or infinity: load the model again, nothing was written")
     config = getattr(model, "config", None)
     is_transformers = hasattr(config, "save_pretrained")
-    if is_transformers:
-        assert config is not None
-        config.save_pretrained(target)
-    if tokenizer is not None:
-        tokenizer.save_pretrained(target)
-    described = {
-        "folder_version": FOLDER_VERSION,
-        "model_class": type(model).__name__,
-        "is_transformers": is_transformers,
-        "packed_for": packed_for(model),
-        "result": result.as_dict(),
-    }
-    (target / REPORT_FILE).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-    return target
-
-
-def refuse_filled_folder(folder: str | Path) -> Path:
-    """Return the path of a folder that is new or empty; anything else is an `InvalidValueError`."""
-    target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InvalidValueError(
-            f"{target} exists and is not an empty folder: choose another place, nothing was written"
-        )
+    with whole_folder(target, last=REPORT_FILE) as partial:
+        torch.save({"state": state, "buffers": buffers}, partial / WEIGHTS_FILE)
+        if is_transformers:
+            assert config is not None
+            config.save_pretrained(partial)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(partial)
+        described = {
+            "folder_version": FOLDER_VERSION,
+            "model_class": type(model).__name__,
+            "is_transformers": is_transformers,
+            "packed_for": packed_for(model),
+            CHECKSUM_KEY: file_checksum(partial / WEIGHTS_FILE),
+            "result": result.as_dict(),
+        }
+        (partial / REPORT_FILE).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     return target
 
 
@@ -71,24 +78,26 @@ def load_quantized(folder: str | Path, *, model: nn.Module | None = None, device
     """Return the model that `save_quantized` wrote, in evaluation mode.
 
     model: an unquantised module of the same architecture to fill; needed for models that transformers does not know, and
-    changed only when every name and shape fits. Raises `DefinitionError` for a damaged folder, `UnsupportedError` when the
-    weights are packed for another kind of processor.
+    changed only when everything fits: every name, shape, dtype and layer, finite numbers, and the checksum where the folder has
+    one. Weights are shared exactly where they were when the model was saved, whatever the model given shares. Raises
+    `DefinitionError` for a damaged folder, `UnsupportedError` when the weights are packed for another kind of processor or the
+    device is not here.
     """
-    source = Path(folder)
+    source = _folder(folder)
+    refuse_device(device)
+    if model is not None and not isinstance(model, nn.Module):
+        raise InvalidValueError(f"model must be a torch module to fill, got {type(model).__name__}")
     described = read_report(source)
     refuse_other_packing(described, source)
-    state, buffers = _read_weights(source, device)
+    state, buffers = read_weights(source, described, str(device))
+    refuse_untold_packing(described, state.values(), source)
+    check_layers(state, described, source)
     filled = _empty_model(source, described) if model is None else model
-    _check_fit(filled, state, buffers, source)
-    filled.load_state_dict(dict(state), assign=True)
-    for name, value in buffers.items():
-        owner, _, last = name.rpartition(".")
-        filled.get_submodule(owner)._buffers[last] = value
-    tie: Any = getattr(filled, "tie_weights", None)
-    if tie is not None and getattr(getattr(filled, "config", None), "tie_word_embeddings", False):
-        tie()  # loading assigns embedding and head one by one
-    for parameter in filled.parameters():
-        parameter.requires_grad_(False)
+    check_fit(filled, state, buffers, source)
+    broken = non_finite_name(filled, {**state, **buffers})
+    if broken is not None:
+        raise DefinitionError(f"{source}: {broken} holds NaN or infinity; save the model again")
+    _fill(filled, {**state, **buffers}, source)
     return filled.to(device).eval()
 
 
@@ -101,71 +110,34 @@ def read_report(folder: str | Path) -> dict[str, Any]:
         raise DefinitionError(
             f"{folder} is no saved quantised model: it has no {REPORT_FILE} (see save_quantized)"
         ) from None
-    except ValueError as error:
-        raise DefinitionError(f"{path} is damaged: {error}; save the model again") from None
+    except (ValueError, RecursionError) as error:
+        raise DefinitionError(f"{path} is damaged: {one_line(error)}; save the model again") from None
     version = described.get("folder_version") if isinstance(described, dict) else None
-    if version != FOLDER_VERSION:
+    if type(version) is not int or version != FOLDER_VERSION:
         raise DefinitionError(
-            f"{path} has folder_version {version!r}, this version reads {FOLDER_VERSION}: quantise again"
+            f"{path} has folder_version {str(version)[:60]}, this version reads {FOLDER_VERSION}: quantise again"
         )
     return described
 
 
-def packed_for(model: nn.Module) -> str:
-    """Return the processor that opaque weights are packed for (`cpu AVX512`, `cuda`), or `any` when none is packed.
-
-    torch packs CPU INT4 in blocks whose size depends on the vector unit, so the same bytes mean other weights elsewhere. Tried
-    with torch 2.13: one weight packed under ATEN_CPU_CAPABILITY default, avx2 and avx512 gives three different results.
-    """
-    kinds = {type(parameter).__name__ for parameter in model.parameters()}
-    if "Int4OpaqueTensor" in kinds:
-        return f"cpu {torch.backends.cpu.get_cpu_capability()}"
-    return "cuda" if "Int4TilePackedTo4dTensor" in kinds else "any"
-
-
-def refuse_other_packing(described: Mapping[str, Any], folder: Path) -> None:
-    """Raise `UnsupportedError` when a folder's weights are packed for a processor this machine does not have."""
-    wanted = str(described.get("packed_for", "any"))
-    if wanted.startswith("cpu "):
-        here = f"cpu {torch.backends.cpu.get_cpu_capability()}"
-        if here != wanted:
-            raise UnsupportedError(
-                f"{folder} is packed for {wanted}, this machine is {here}: the packed bytes would mean other weights; quantise the 16-bit model here"
-            )
-    elif wanted == "cuda" and not torch.cuda.is_available():
+def refuse_device(device: str) -> None:
+    """Raise `UnsupportedError` for a device that torch does not know or does not have here."""
+    try:
+        is_there = not torch.zeros(1, device=device).is_meta
+        cause = "it holds no values"
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        is_there, cause = False, one_line(error)
+    if not is_there:
         raise UnsupportedError(
-            f"{folder} is packed for CUDA tensor cores, and torch sees no CUDA device here: quantise the 16-bit model here"
+            f"device {str(device)[:40]!r} cannot be used here: {cause}; give 'cpu' or a device that torch sees (`roofline doctor`)"
         )
 
 
-def _unsaved_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """Return the buffers that a state dict leaves out (rotary frequencies): recomputed ones may differ in dtype."""
-    kept = model.state_dict().keys()
-    return {name: value for name, value in model.named_buffers() if name not in kept}
-
-
-def _read_weights(source: Path, device: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the state dict and the buffers beside it."""
-    load_torchao("loading a quantised model")
-    with quiet_imports():
-        for name in _REGISTERING_MODULES:
-            importlib.import_module(name)
-    path = source / WEIGHTS_FILE
+def _folder(folder: str | Path) -> Path:
     try:
-        held = torch.load(path, map_location=device, weights_only=True)
-    except OSError as error:
-        raise DefinitionError(f"{path} cannot be read or is damaged: {error.strerror or error}") from None
-    except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DefinitionError(
-            f"{path} is damaged or holds more than tensors: {said[:200]}; save the model again"
-        ) from None
-    if not isinstance(held, dict) or not all(isinstance(held.get(name), dict) for name in ("state", "buffers")):
-        raise DefinitionError(f"{path} holds no saved model: save the model again")
-    state, buffers = held["state"], held["buffers"]
-    if any(not isinstance(value, Tensor) for value in (*state.values(), *buffers.values())):
-        raise DefinitionError(f"{path} holds something that is no tensor: save the model again")
-    return state, buffers
+        return Path(folder)
+    except TypeError:
+        raise InvalidValueError(f"the folder of a saved model must be a path, got {type(folder).__name__}") from None
 
 
 def _empty_model(source: Path, described: Mapping[str, Any]) -> nn.Module:
@@ -182,25 +154,49 @@ def _empty_model(source: Path, described: Mapping[str, Any]) -> nn.Module:
         )
     try:
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise DefinitionError(f"{source}: config.json cannot be used: {str(error).splitlines()[0][:200]}") from None
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced
-        empty: nn.Module = cls(config)
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced
+            empty: nn.Module = cls(config)
+    except (RooflineError, MemoryError):
+        raise
+    except Exception as error:  # a damaged configuration fails wherever transformers reads it first
+        raise DefinitionError(f"{source}: config.json cannot be used for a {cls.__name__}: {cause_of(error)}") from None
     return empty
 
 
-def _check_fit(model: nn.Module, state: Mapping[str, Tensor], buffers: Mapping[str, Tensor], source: Path) -> None:
-    own = {**model.state_dict(), **_unsaved_buffers(model)}
-    state = {**state, **buffers}
-    missing = sorted(set(own) - set(state))
-    extra = sorted(set(state) - set(own))
-    if missing or extra:
-        raise InvalidValueError(
-            f"{source} does not fit the model: {len(missing)} tensors missing {missing[:3]}, {len(extra)} unknown {extra[:3]}; the model is unchanged"
-        )
-    wrong = [name for name, value in state.items() if value.shape != own[name].shape]
-    if wrong:
-        name = wrong[0]
-        raise InvalidValueError(
-            f"{source} does not fit the model: {name} is {tuple(state[name].shape)}, the model has {tuple(own[name].shape)}; the model is unchanged"
-        )
+def _fill(model: nn.Module, values: Mapping[str, Tensor], source: Path) -> None:
+    """Give a model its tensors, those that share memory as one parameter; nothing is assigned before all have a place."""
+    places: list[tuple[dict[str, Any], str, Tensor]] = []
+    made: dict[object, nn.Parameter] = {}
+    for name, value in values.items():
+        path, _, last = name.rpartition(".")
+        owner = model.get_submodule(path)
+        if last in owner._parameters:
+            key = _memory_key(value)
+            if key not in made:
+                made[key] = nn.Parameter(value, requires_grad=False)
+            places.append((owner._parameters, last, made[key]))
+        elif last in owner._buffers:
+            places.append((owner._buffers, last, value))
+        else:
+            raise InvalidValueError(f"{source} does not fit the model: {name} is no tensor of its; it is unchanged")
+    for held, last, value in places:
+        held[last] = value
+    _remember_ties(model)
+
+
+def _memory_key(value: Tensor) -> object:
+    """Return what two tensors share when they are one weight under two names."""
+    if value.numel() == 0:
+        return id(value)
+    parts = tuple((part.data_ptr(), part.dtype, part.shape, part.stride()) for part in inner_tensors(value))
+    return type(value), value.device, parts
+
+
+def _remember_ties(model: nn.Module) -> None:
+    """Tell a transformers model whose saved head is its own, or the next `tie_weights` would replace that head."""
+    config: Any = getattr(model, "config", None)
+    if not getattr(config, "tie_word_embeddings", False) or not hasattr(model, "get_output_embeddings"):
+        return
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()  # type: ignore[operator]
+    if head is not None and embedding is not None and head.weight is not embedding.weight:
+        config.tie_word_embeddings = False

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from bench_cases.quantization.held_bytes import inner_tensors
 from bench_cases.quantization.layer_plan import LayerDecision
 from bench_cases.quantization.torchao_library import load_torchao
+from bench_cases.quantization.trial import reason_against_layer
 
 ROOT_NAME = "linear"
 """Name of the stand-in of a model that is itself one Linear."""
@@ -26,14 +27,19 @@ def stand_in_tree(decisions: Iterable[LayerDecision]) -> nn.Module:
     """Return a tree with one Linear per decision, under the same full name, sharing weight and bias with the model."""
     root = nn.Module()
     for decision in decisions:
-        *parents, last = stand_in_name(decision).split(".")
-        owner = root
-        for parent in parents:
-            if parent not in owner._modules:
-                owner.add_module(parent, nn.Module())
-            owner = owner.get_submodule(parent)
-        owner.add_module(last, _stand_in(decision.site.modules[0]))
+        place_stand_in(root, decision)
     return root
+
+
+def place_stand_in(root: nn.Module, decision: LayerDecision) -> None:
+    """Put a fresh stand-in of one layer into a tree, in place of the one that is there."""
+    *parents, last = stand_in_name(decision).split(".")
+    owner = root
+    for parent in parents:
+        if parent not in owner._modules:
+            owner.add_module(parent, nn.Module())
+        owner = owner.get_submodule(parent)
+    owner._modules[last] = _stand_in(decision.site.modules[0])
 
 
 def stand_in_name(decision: LayerDecision) -> str:
@@ -53,16 +59,22 @@ def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor |
     """Return the quantised weight of a layer in the tree, or None and why there is none.
 
     torchao leaves a weight alone, with a log line only, where its own shape rules say so; and it divides a row (FP8) or a
-    tensor (NVFP4) of zeros by its own maximum, whose codes or scales are then NaN and would spread to every product.
+    tensor (NVFP4) of zeros by its own maximum, whose codes or scales are then NaN and would spread to every product. The
+    layer is tried as well (`trial`), unless it was made for a device other than the one it is on.
     """
-    weight = root.get_submodule(stand_in_name(decision)).weight
+    layer = root.get_submodule(stand_in_name(decision))
+    weight = layer.weight
     assert isinstance(weight, Tensor)
     if not hasattr(weight, "__tensor_flatten__"):
         return None, "torchao left it as it is (its own rule for this shape)"
     for part in inner_tensors(weight):
         if part.is_floating_point() and not bool(torch.isfinite(part.float()).all()):
             return None, "its codes or scales are not finite (a row or tensor of zeros, or too large for the format)"
-    return weight, ""
+    if decision.target.device != weight.device.type:
+        return weight, ""
+    assert isinstance(layer, nn.Linear)
+    why = reason_against_layer(layer, decision.site.weight)
+    return (None, why) if why else (weight, "")
 
 
 def hand_over(weights: Mapping[str, Tensor], decisions: Sequence[LayerDecision]) -> None:
@@ -85,6 +97,9 @@ def hand_over(weights: Mapping[str, Tensor], decisions: Sequence[LayerDecision])
 
 def _stand_in(linear: nn.Linear) -> nn.Linear:
     stand_in = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
-    stand_in.weight = linear.weight
+    weight = linear.weight
+    # Some of torchao's formats take rows that lie one after another only; a copy of a transposed weight is as good.
+    is_plain = hasattr(weight, "__tensor_flatten__") or weight.is_contiguous()
+    stand_in.weight = weight if is_plain else nn.Parameter(weight.detach().contiguous(), requires_grad=False)
     stand_in.bias = linear.bias
     return stand_in

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from roofline_model.errors import InvalidValueError, UnsupportedError
 
+WIDE_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+"""What a weight is quantised from; narrower floats are quantised already, without scales."""
+
 
 @dataclass(frozen=True, slots=True)
 class LinearSite:
@@ -44,9 +47,13 @@ class LinearSite:
 def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
     """Return the model's Linear weights in order, each once. Reads the model, changes nothing.
 
-    Raises `UnsupportedError` for a model without a Linear or on the meta device, `InvalidValueError` for a weight that
-    holds NaN or infinity: quantising it would hide the fault.
+    Raises `UnsupportedError` for a model without a Linear, with a lazy layer that was never called, or on the meta device.
     """
+    lazy = next((name for name, value in model.named_parameters() if nn.parameter.is_lazy(value)), None)
+    if lazy is not None:
+        raise UnsupportedError(
+            f"{lazy} of the model has no shape yet (a lazy layer): call the model once, then quantise it; nothing was quantised"
+        )
     named = [
         (name, module)
         for name, module in model.named_modules(remove_duplicate=False)
@@ -64,15 +71,17 @@ def survey_linears(model: nn.Module) -> tuple[LinearSite, ...]:
 
 
 def find_non_finite(sites: tuple[LinearSite, ...]) -> None:
-    """Raise `InvalidValueError` naming the first weight with NaN or infinity; values of subclasses are not read."""
+    """Raise `InvalidValueError` naming the first weight or bias with NaN or infinity; values of subclasses are not read."""
     for site in sites:
-        weight = site.weight
-        if site.obstacle or not weight.is_floating_point():
+        if site.obstacle:
             continue
-        if not bool(torch.isfinite(weight.detach()).all()):
-            raise InvalidValueError(
-                f"the weight of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing was quantised"
-            )
+        for what, values in (("weight", site.weight), *(("bias", module.bias) for module in site.modules)):
+            if values is None or values.dtype not in WIDE_DTYPES or hasattr(values, "__tensor_flatten__"):
+                continue
+            if not bool(torch.isfinite(values.detach()).all()):
+                raise InvalidValueError(
+                    f"the {what} of {site.name or 'the layer'} holds NaN or infinity: load the model again, nothing was quantised"
+                )
 
 
 def _site(users: list[tuple[str, nn.Linear]], elsewhere: dict[object, str]) -> LinearSite:
@@ -99,6 +108,8 @@ def _obstacle(module: nn.Linear) -> str:
         return "its owner (nn.MultiheadAttention) reads the weight without calling the layer"
     if not weight.is_floating_point():
         return f"its weight is {str(weight.dtype).removeprefix('torch.')}, not a floating-point number"
+    if weight.dtype not in WIDE_DTYPES:
+        return f"its weight is {str(weight.dtype).removeprefix('torch.')} already, without scales to decode it by"
     if weight.numel() == 0:
         return "its weight is empty"
     return ""

@@ -15,10 +15,10 @@ from torch import nn
 from bench_cases.quantization.config_builders import BuildOptions
 from bench_cases.quantization.layer_report import LayerOutcome, QuantizationResult
 from bench_cases.quantization.recipes import recipes_of
-from bench_cases.quantization.save_load import refuse_filled_folder
 from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
+from bench_cases.quantization.whole_folder import refuse_filled_folder
 from roofline_model.errors import MissingDependencyError, UnsupportedError
 
 SAFETENSORS_CLASSES = (

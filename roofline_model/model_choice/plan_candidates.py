@@ -7,6 +7,7 @@ in published checkpoints and in the strategies of document 004, so that all plan
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from roofline_model.decoder.format_plan import (
@@ -51,6 +52,8 @@ class PlanCandidate:
     """What a document claims of it, or of one that differs in a narrower cache alone."""
     claimed_of: str = ""
     """The strategy that the claims are of, where it is not the candidate itself."""
+    is_claimed_alike: bool = False
+    """Whether that strategy is the very same plan, which nobody asked for by its name."""
     aliases: tuple[str, ...] = ()
     """Other names of the same plan."""
 
@@ -83,9 +86,10 @@ def wide_format(shape: ModelShape, device: Device) -> str:
 def plan_field(
     shape: ModelShape, device: Device, wide: str, *, formats: Iterable[str] | None = None,
     extra_formats: Iterable[str] = (), strategies: Sequence[MixedPrecisionConfig] = (),
+    lenders: Sequence[MixedPrecisionConfig] = (),
 ) -> PlanField:  # fmt: skip
     """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
-    `extra_formats` beside them.
+    `extra_formats` beside them. `lenders`: strategies whose claims may be borrowed though they take no part themselves.
 
     Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the caller
     names and nobody knows, and for an empty list.
@@ -106,13 +110,20 @@ def plan_field(
             _add(found, PlanCandidate(plan.label, "uniform", plan, plan_formats(plan, shape)))
     for config in strategies:
         try:
-            validate_strategy(config, device)
-            plan = rewidened(strategy_plan(config, shape), wide)
+            _add(found, _strategy_candidate(config, shape, device, wide))
         except RooflineError as error:
             left_out.append((config.name, str(error)))
-            continue
-        _add(found, PlanCandidate(config.name, "strategy", plan, plan_formats(plan, shape), config.claims))
-    return PlanField(tuple(_with_claims_of_neighbours(found)), tuple(left_out))
+    lent: list[PlanCandidate] = []
+    for config in lenders:
+        with suppress(RooflineError):  # what the chip cannot run lends nothing, asked for or not
+            lent.append(_strategy_candidate(config, shape, device, wide))
+    return PlanField(tuple(_with_claims_of_neighbours(found, lent)), tuple(left_out))
+
+
+def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> PlanCandidate:
+    validate_strategy(config, device)
+    plan = rewidened(strategy_plan(config, shape), wide)
+    return PlanCandidate(config.name, "strategy", plan, plan_formats(plan, shape), config.claims)
 
 
 def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
@@ -195,14 +206,17 @@ def _add(found: list[PlanCandidate], one: PlanCandidate) -> None:
     found.append(one)
 
 
-def _with_claims_of_neighbours(found: list[PlanCandidate]) -> list[PlanCandidate]:
-    """Give a plan without claims those of a strategy that differs in a narrower cache alone: it can only lose less."""
-    claimed = [one for one in found if one.kind == "strategy" and one.claims is not None]
+def _with_claims_of_neighbours(found: list[PlanCandidate], lent: Sequence[PlanCandidate]) -> list[PlanCandidate]:
+    """Give a plan without claims those of a strategy that is the same, or differs in a narrower cache alone: it can only lose less."""
+    claimed = [one for one in (*found, *lent) if one.kind == "strategy" and one.claims is not None]
     ready = []
     for one in found:
-        near = next((other for other in claimed if _differs_in_cache_alone(one, other)), None)
-        is_asked = one.kind != "baseline" and one.claims is None and near is not None
-        ready.append(replace(one, claims=near.claims, claimed_of=near.label) if is_asked and near else one)
+        alike = next((other for other in claimed if other.formats == one.formats), None)
+        near = alike or next((other for other in claimed if _differs_in_cache_alone(one, other)), None)
+        if near is None or one.kind == "baseline" or one.claims is not None:
+            ready.append(one)
+            continue
+        ready.append(replace(one, claims=near.claims, claimed_of=near.label, is_claimed_alike=near is alike))
     return ready
 
 

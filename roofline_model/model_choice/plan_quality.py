@@ -13,7 +13,7 @@ from roofline_model.errors import InvalidValueError
 from roofline_model.mixed_precision.claimed_loss import claimed_loss
 from roofline_model.model_choice.plan_candidates import PlanCandidate
 from roofline_model.model_choice.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
-from roofline_model.pareto.losses import LossTable, parse_formats
+from roofline_model.pareto.losses import LossTable, names_a_part, parse_formats
 from roofline_model.pareto.losses_file import MeasuredLosses, loss_pct
 
 _SOURCE_OF = {"kl": "measured", "fisher": "estimated"}
@@ -118,7 +118,8 @@ def plan_quality(candidate: PlanCandidate, book: LossBook | None) -> PlanQuality
             score = value
     claimed_pct, text = claimed_loss(candidate.claims)
     if candidate.claimed_of and candidate.claimed_of not in candidate.aliases:
-        note = "; ".join(filter(None, (f"claimed of {candidate.claimed_of}, the same with a narrower cache", note)))
+        said = "the same plan" if candidate.is_claimed_alike else "the same with a narrower cache"
+        note = "; ".join(filter(None, (f"claimed of {candidate.claimed_of}, {said}", note)))
     return PlanQuality(
         "unknown" if claimed_pct is None else "claimed",
         (UNKNOWN_TEXT if claimed_pct is None else text)
@@ -155,10 +156,14 @@ def _groups_by_layer(known: Mapping[tuple[str, str], float]) -> dict[int, list[s
 
 
 def _rewidened(table: LossTable, wide: str) -> LossTable:
-    """Return the table with its 16-bit activations called by the baseline's format: a loss is hardly of FP16 or BF16."""
+    """Return the table with its 16-bit activations called by the baseline's format: a loss is hardly of FP16 or BF16.
+
+    Names that no decoder has are left out, unless there are no others: what follows looks at every loss several times.
+    """
     values: dict[tuple[str, str], float] = {}
-    exact = {(name, parse_formats(label).label) for name, label in table.values}
-    for (name, text), value in table.values.items():
+    known = {key: value for key, value in table.values.items() if names_a_part(key[0])} or table.values
+    exact = {(name, parse_formats(label).label) for name, label in known}
+    for (name, text), value in known.items():
         pair = parse_formats(text)
         label = pair.label
         if pair.activations in SIXTEEN_BIT and pair.activations != wide:

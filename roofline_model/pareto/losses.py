@@ -6,13 +6,14 @@ small; a chosen plan is measured as a whole before it is believed.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from roofline_model.decoder.format_plan import PartFormats, check_pair
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.definition_text import shown
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 from roofline_model.mixed_precision.module_names import operators_of_module
@@ -20,6 +21,8 @@ from roofline_model.mixed_precision.operator_type import ATTENTION_PROJECTIONS, 
 from roofline_model.mixed_precision.precision_text import split_precision
 from roofline_model.pareto.problem import CONFIDENCES
 
+MOST_VALUE = 1e100
+"""Losses of a million layers below it add up to a number."""
 _QKV = tuple(one for one in ATTENTION_PROJECTIONS if one is not OperatorType.O_PROJ)
 
 
@@ -31,7 +34,7 @@ class LossTable:
     Hugging Face model (`model.layers.3.self_attn.q_proj`), whose losses are added up to the part's. `layers.3.ffn` is the loss
     of a whole feed-forward block, which then has one format; `gate_up_proj` and `down_proj` are those of its parts. A format
     is written as everywhere, `INT4.BF16`; one name alone is for both operands.
-    Raises `InvalidValueError` for a loss that is not finite, for a block given both as a whole and in parts, and for a
+    Raises `InvalidValueError` for a loss that is not finite (or beyond 1e100), for a block given both as a whole and in parts, and for a
     confidence nobody knows.
     """
 
@@ -51,9 +54,9 @@ class LossTable:
             raise InvalidValueError("losses need a source: what was measured, and on how much data")
         found: dict[tuple[str, str], float] = {}
         for (name, label), value in self.values.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            if not is_loss(value):
                 raise InvalidValueError(
-                    f"the loss of {name} in {label} must be a finite number, got {str(value)[:40]!r}"
+                    f"the loss of {named(name)} in {named(label)} must be a finite number, got {shown(value)}"
                 )
             key = (name, parse_formats(label).label)
             if key in found:
@@ -117,10 +120,26 @@ _PART_NAME = re.compile(rf"lm_head|layers\.\d+\.({'|'.join(set(_PART_OPERATORS) 
 """What a loss can name itself. `layers.3.up_proj` is taken as a module: of a gated block it is half a part."""
 
 
+@lru_cache(maxsize=1024)
 def parse_formats(label: str) -> PartFormats:
     """Return weight and activation format of `INT4.BF16`, or of one name for both; raises as `get_format` does."""
     weight, activation = split_precision(label)
     return PartFormats(weight.key, (activation or weight).key)
+
+
+def names_a_part(name: str) -> bool:
+    """Whether a name can be a part's or a module's of some decoder; losses of anything else are of no use to any."""
+    return _PART_NAME.fullmatch(name) is not None or bool(operators_of_module(name)[0])
+
+
+def is_loss(value: object) -> bool:
+    """Whether a value is a number that many of which can be added up: finite and below 1e100."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MOST_VALUE < value < MOST_VALUE
+
+
+def named(name: str) -> str:
+    """Print a name of a file for an error: as it is where that is one short line."""
+    return name if name.isprintable() and len(name) <= 120 else shown(name)
 
 
 def why_no_pair(formats: PartFormats) -> str:

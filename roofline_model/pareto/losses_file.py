@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ from roofline_model.definition_text import (
     write_definition_text,
 )
 from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.pareto.losses import LossTable
+from roofline_model.pareto.losses import LossTable, is_loss, named
 from roofline_model.pareto.problem import CONFIDENCES
 from roofline_model.user_path import user_path
 
@@ -53,6 +54,12 @@ METHODS: Mapping[str, str] = {
 """How losses come about, best first."""
 CONFIDENCE_OF: Mapping[str, str] = dict(zip(METHODS, CONFIDENCES, strict=True))
 """The most that a method's losses can be trusted."""
+LEAST_NATS = -1e-3
+"""A KL below this is no noise of its sum, but a mistake."""
+MOST_NATS = 1e6
+_UNSAFE = re.compile(r"[^A-Za-z0-9._/+-]")
+_DIGITS = re.compile(r"-(?:[0-9a-f]{6}|unread)$")
+"""What `roofline losses` puts behind a folder's name, after the characters that no name of a result has became `_`."""
 _FIELDS = ("schema", "model", "method", "unit", "text", "tokens_count", "confidence", "note", "losses")
 
 
@@ -61,7 +68,7 @@ class MeasuredLosses:
     """A table of losses and where it comes from. Raises `InvalidValueError` naming the field."""
 
     values: Mapping[tuple[str, str], float]
-    """(layer, format) → loss, as in `LossTable`."""
+    """(layer, format) → loss, as in `LossTable`. In nats from `LEAST_NATS` to below `MOST_NATS`; noise below 0 becomes 0."""
     model: str
     method: str
     """kl, fisher or prior."""
@@ -101,6 +108,8 @@ class MeasuredLosses:
             raise InvalidValueError(
                 f"confidence {self.confidence} is more than method {self.method} gives; at most {best}"
             )
+        if self.is_in_nats:
+            object.__setattr__(self, "values", _kl_values(self.values))
         _ = self.table  # a loss or a format that cannot be is refused here, not at the first use
 
     @classmethod
@@ -115,6 +124,11 @@ class MeasuredLosses:
         """Whether a loss is a KL in nats per token, so that it says something about perplexity."""
         return self.unit == NATS
 
+    def is_of(self, model: str) -> bool:
+        """Whether these are losses of a model of that name; a folder may be called with or without the digits of its config."""
+        mine, asked = (_UNSAFE.sub("_", one) for one in (self.model, model))
+        return mine == asked or asked == _DIGITS.sub("", mine) or mine == _DIGITS.sub("", asked)
+
     @property
     def source(self) -> str:
         """In one line: what was measured, on what, on how many tokens."""
@@ -127,6 +141,17 @@ class MeasuredLosses:
     def table(self) -> LossTable:
         """The losses as the search takes them."""
         return LossTable(self.values, self.source, self.confidence)
+
+
+def _kl_values(values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Return losses in nats with the noise below zero taken off; raises `InvalidValueError` for one that no KL can be."""
+    for (name, label), value in values.items():
+        if not is_loss(value) or not LEAST_NATS <= value < MOST_NATS:
+            raise InvalidValueError(
+                f"the loss of {named(name)} in {named(label)} must be a number of nats from 0 to below {MOST_NATS:,.0f} "
+                f"(a KL is not negative; {LEAST_NATS:g} passes for noise), got {shown(value)}"
+            )
+    return {key: max(0.0, float(value)) for key, value in values.items()}
 
 
 def loss_pct(loss_value: float) -> float:

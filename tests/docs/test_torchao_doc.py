@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,22 @@ def test_the_names_in_the_examples_exist():
 def test_nothing_is_left_to_fill_in():
     assert "FIGURES" not in TEXT
     assert "unproven on hardware" in TEXT
+
+
+def blocks_that_stand_alone():
+    """Code blocks that load a model of their own."""
+    blocks = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", TEXT, re.MULTILINE)
+    return [textwrap.dedent(block) for block in blocks if "load_model(" in block]
+
+
+def test_the_examples_run_with_a_small_model(tmp_path, monkeypatch, capfd):
+    for needed in ("torchao", "transformers"):
+        pytest.importorskip(needed)
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_that_stand_alone()
+    assert len(blocks) == 4
+    for block in blocks:
+        small = block.replace("seeded-llama-156m", "seeded-llama-1m").replace("max_new_tokens=64", "max_new_tokens=4")
+        exec(small, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model-int8", "model-int8-hf"]
+    assert "KVCacheReport(precision='INT8'" in capfd.readouterr().out

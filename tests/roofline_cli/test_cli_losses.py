@@ -56,6 +56,17 @@ def test_the_file_starts_the_search(measured):
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [(["--formats", "INT8,INT5"], "INT5"), (["--formats", "INT8,BF16"], "BF16"), (["--kv", "INT8,MXFP4"], "--kv takes"), (["--kv", "INT5"], "INT5")],
+)  # fmt: skip
+def test_formats_are_read_before_anything_is_loaded(tmp_path, monkeypatch, given, said):
+    monkeypatch.setattr("bench_cases.models.load_model", lambda *a, **k: pytest.fail("loaded"))
+    done = runner.invoke(app, ["losses", "--model", "seeded-llama-1m", "-o", str(tmp_path / "x.json"), *given])
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--model", "nobody/none", "-o", "x.json"], "cannot load model 'nobody/none'"),

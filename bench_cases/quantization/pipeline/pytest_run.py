@@ -26,11 +26,11 @@ _SAID_CHARS = 400
 def case_arguments(*cases: ModelCase) -> list[str]:
     """Return the arguments that select exactly these cases of one model, phase, batch and context."""
     first = cases[0]
-    weights = dict.fromkeys(one.formats[0] for one in cases)
+    precisions = dict.fromkeys(one.precision for one in cases)
     methods = [one.method for one in cases if not one.is_plain]
     return [
         *(f"{_PACKAGE_ROOT / _TEST}[{one.id}]" for one in cases),
-        "--roofline-model", first.model.text, "--roofline-formats", ",".join(weights),
+        "--roofline-model", first.model.text, "--roofline-formats", ",".join(precisions),
         "--roofline-batch", str(first.batch_count), "--roofline-context", str(first.context_count),
         *(("--roofline-method", methods[0]) if methods else ()),
     ]  # fmt: skip

@@ -28,7 +28,7 @@ def save_winner(case: ModelCase, measured: MeasuredCase, folder: Path, device: s
     """Write the quantised model to `folder`/model, whole or not at all, and return what was checked.
 
     Raises `InvalidValueError` when the disk has no room, `UnsupportedError` when the reloaded model computes something
-    else. `OSError` is left to the caller.
+    else. Other `OSError`s are left to the caller.
     """
     models = HeldModels()
     calibration = None
@@ -78,12 +78,9 @@ def _write(held: HeldModel, partial: Path) -> None:
     assert held.result is not None, "a winner is a quantised model"
     try:
         save_quantized(held.loaded.model, partial, held.result, tokenizer=held.loaded.tokenizer)
-    except RuntimeError as error:  # torch's own writer says so of a disk that fills up
-        if isinstance(error, NotImplementedError):
-            raise
-        said = str(error).strip().splitlines()
+    except InvalidValueError as error:
         raise InvalidValueError(
-            f"the model cannot be written to {partial.parent}: {(said or ['unknown'])[0][:160]}; free space, then give the same command again"
+            f"the model cannot be written to {partial.parent}: {error} (free space if the disk is full, then give the same command again)"
         ) from None
 
 

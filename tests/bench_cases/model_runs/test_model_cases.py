@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -38,9 +39,34 @@ def test_ids_and_keys_are_unique_in_the_largest_set(seeded, device):
 
 
 def test_formats_keep_and_add_precisions(seeded):
-    assert [one.precision for one in model_cases(seeded, "cpu", "quick", formats=("INT4",))] == ["INT4", "INT4", "INT4.INT8", "INT4.INT8"]  # fmt: skip
+    assert [one.precision for one in model_cases(seeded, "cpu", "quick", formats=("INT4",))] == ["INT4", "INT4"]
+    assert {one.precision for one in model_cases(seeded, "cpu", "standard", formats=("INT4",))} == {"INT4", "INT4.INT8"}
     found = {one.precision for one in model_cases(seeded, "cuda", "quick", formats=("MXFP4", "BF16"))}
     assert found == {"BF16", "MXFP4"}
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "expected"),
+    [
+        ("cpu", ("INT4.INT8",), ["INT4.INT8"]),
+        ("cpu", ("INT4.FP16",), ["INT4"]),  # any 16-bit activations are the model's own
+        ("cpu", ("INT4.INT8", "BF16", "INT4"), ["BF16", "INT4", "INT4.INT8"]),
+        ("cpu", ("BF16.BF16",), ["BF16"]),
+        ("cpu", ("NF4",), []),
+        ("cuda", ("FP8_E4M3",), ["FP8"]),
+        ("cuda", ("FP8_E4M3.BF16",), ["FP8.BF16"]),
+        ("cuda", ("MXFP8_E4M3",), ["MXFP8"]),
+    ],
+)
+def test_a_weight_alone_is_the_sets_and_a_pair_is_itself(seeded, device, asked, expected):
+    found = model_cases(seeded, device, "quick", formats=asked)
+    assert list(dict.fromkeys(one.precision for one in found)) == expected
+
+
+def test_a_saved_model_is_kept_by_its_weights_or_its_pair(seeded):
+    saved = replace(seeded, saved_precision="INT4")
+    assert {len(model_cases(saved, "cpu", "quick", formats=one)) for one in (("INT4",), ("INT4.BF16",))} == {2}
+    assert model_cases(saved, "cpu", "quick", formats=("INT8", "INT4.INT8")) == []
 
 
 def test_sizes_of_products_select_no_model_unless_its_own_sizes_are_given(seeded):

@@ -10,7 +10,7 @@ pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization, staging
 from bench_cases.quantization.calibration_data import collect_inputs
-from roofline_model.errors import InvalidValueError
+from roofline_model.errors import InvalidValueError, UnsupportedError
 
 
 class Snapshot:
@@ -39,8 +39,8 @@ class InjectedError(RuntimeError):
     pass
 
 
-@pytest.mark.parametrize("failing_call", [1, 7, 15])
-def test_torchao_fails_at_a_layer(small_llama, monkeypatch, failing_call):
+def failing_handler(monkeypatch, error, is_meant):
+    """Make torchao's INT8 handler raise `error` for the layers that `is_meant(call number, module)` names."""
     from torchao.quantization import quant_api
     from torchao.quantization.quant_api import Int8WeightOnlyConfig
 
@@ -49,18 +49,42 @@ def test_torchao_fails_at_a_layer(small_llama, monkeypatch, failing_call):
 
     def failing(module, config, **options):
         calls.append(module)
-        if len(calls) == failing_call:
-            raise InjectedError("the kernel of layer seven")
+        if is_meant(len(calls), module):
+            raise error
         return handler(module, config, **options)
 
     monkeypatch.setitem(quant_api._QUANTIZE_CONFIG_HANDLER, Int8WeightOnlyConfig, failing)
+    return calls
+
+
+@pytest.mark.parametrize("failing_call", [1, 7, 15])
+def test_memory_runs_out_at_a_layer(small_llama, monkeypatch, failing_call):
+    calls = failing_handler(monkeypatch, MemoryError("layer seven"), lambda number, module: number == failing_call)
     before = Snapshot(small_llama)
-    with pytest.raises(InjectedError):
+    with pytest.raises(MemoryError):
         apply_quantization(small_llama, "INT8")
     assert len(calls) == failing_call
     before.assert_unchanged()
     monkeypatch.undo()
     assert len(apply_quantization(small_llama, "INT8").quantized) == 15
+
+
+def test_a_layer_torchao_fails_on_is_kept_with_its_error(small_llama, monkeypatch):
+    broken = small_llama.model.layers[1].mlp.up_proj.weight
+    failing_handler(
+        monkeypatch,
+        InjectedError("the kernel\nof layer seven"),
+        lambda number, module: module.weight.data_ptr() == broken.data_ptr(),
+    )
+    before = Snapshot(small_llama)
+    with pytest.raises(UnsupportedError, match=r"1 of 15 layers .*InjectedError: the kernel$"):
+        apply_quantization(small_llama, "INT8", strict=True)
+    before.assert_unchanged()
+    result = apply_quantization(small_llama, "INT8")
+    assert len(result.quantized) == 14
+    kept = result.layer("model.layers.1.mlp.up_proj")
+    assert (kept.became, kept.reason) == ("BF16", "kept: torchao cannot quantise it: InjectedError: the kernel")
+    assert small_llama.model.layers[1].mlp.up_proj.weight is broken
 
 
 class StubbornLinear(nn.Linear):
@@ -111,18 +135,20 @@ def test_a_bad_plan_key_touches_nothing(small_llama):
 
 
 def test_a_failing_awq_search_touches_nothing(small_llama, token_ids, monkeypatch):
+    """The search of all layers together fails, then that of every layer alone."""
     real = staging.quantize_tree
     steps = []
 
     def failing(root, configs):
         steps.append(configs)
-        if len(steps) == 2:
+        if len(steps) % 2 == 0:
             raise InjectedError("convert")
         real(root, configs)
 
     monkeypatch.setattr("bench_cases.quantization.calibrated.quantize_tree", failing)
     before = Snapshot(small_llama)
-    with pytest.raises(InjectedError):
-        apply_quantization(small_llama, "INT4", method="AWQ", calibration=[token_ids])
-    assert len(steps) == 2
+    result = apply_quantization(small_llama, "INT4", method="AWQ", calibration=[token_ids])
+    assert len(steps) == 2 + 2 * 15
+    assert not result
+    assert {layer.reason for layer in result.layers} == {"kept: torchao cannot quantise it: InjectedError: convert"}
     before.assert_unchanged()

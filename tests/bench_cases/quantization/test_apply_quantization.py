@@ -339,8 +339,9 @@ def test_compile_is_declared_and_needs_a_compiler(monkeypatch):
 
 
 def test_a_recipe_chosen_for_another_device_fails_as_a_whole(small_llama):
-    """Tinygemm on a CPU: torchao raises half-way, and the model is as it was."""
+    """Tinygemm on a CPU: torchao raises for every layer, and the model is as it was."""
     weights = dict(small_llama.named_parameters())
-    with pytest.raises(Exception, match=r"."):
-        apply_quantization(small_llama, "INT4", targets={"cpu": Target("cuda", (9, 0))})
+    with pytest.raises(UnsupportedError, match=r"15 of 15 layers .*torchao cannot quantise it"):
+        apply_quantization(small_llama, "INT4", targets={"cpu": Target("cuda", (9, 0))}, strict=True)
+    assert not apply_quantization(small_llama, "INT4", targets={"cpu": Target("cuda", (9, 0))})
     assert all(value is weights[name] for name, value in small_llama.named_parameters())

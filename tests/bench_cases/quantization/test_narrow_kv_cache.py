@@ -12,7 +12,7 @@ from bench_cases.quantization import cache_bytes, make_kv_cache
 from bench_cases.quantization.kv_codecs import NVFP4_HEADROOM, Nvfp4KV, kv_codec
 from bench_cases.quantizers import nvfp4_blocks
 from roofline_model.codecs import round_trip
-from roofline_model.errors import UnknownNameError, UnsupportedError
+from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats import get_format
 
 LAYERS, KV_HEADS, HEAD_DIM = 2, 2, 32
@@ -175,3 +175,25 @@ def test_sliding_layers_keep_their_own_cache():
     assert len(report.kept) == 2
     assert "SlidingWindow" in report.kept[0]
     assert report.held_bytes == 0
+
+
+def test_an_nvfp4_cache_that_begins_with_zeros(states):
+    codec = Nvfp4KV(64)
+    first = codec.encode(torch.zeros(2, 3, 4, 64))
+    assert not codec.decode(first, torch.float32).any()
+    decoded = codec.decode(codec.encode(states), torch.float32)
+    assert float((decoded - states.float()).norm() / states.float().norm()) < ERROR["NVFP4"]
+    assert not codec.decode(first, torch.float32).any()
+    assert codec.saturated_count == 0
+
+
+@pytest.mark.parametrize("precision", ["INT8", "FP8", "NVFP4"])
+def test_caches_that_cannot_be(precision):
+    with pytest.raises(InvalidValueError, match="at least one token"):
+        kv_codec(precision, 64).encode(torch.zeros(1, 1, 0, 64))
+    for head_dim in (0, -16, None, "x"):
+        with pytest.raises(InvalidValueError, match="head dimension must be a whole number"):
+            kv_codec(precision, head_dim)
+    for model in (None, torch.nn.Linear(2, 2)):
+        with pytest.raises(UnsupportedError, match="has no attention heads"):
+            make_kv_cache(model, precision)

@@ -14,6 +14,7 @@ pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization
 from bench_cases.quantization.target import Target
+from roofline_model.errors import UnsupportedError
 
 GB10 = {"cpu": Target("cuda", (12, 1))}
 
@@ -69,10 +70,13 @@ def test_shapes_the_block_scaled_units_do_not_take():
 
 
 def test_the_guards_are_torchaos_own(monkeypatch):
-    """Without the fixture the same call fails inside torchao, and nothing changes."""
+    """Without the fixture the same call fails inside torchao: the layer is kept with torchao's words."""
     model = nn.Sequential(nn.Linear(256, 128)).bfloat16()
     weight = model[0].weight
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(AssertionError, match="sm100"):
-        apply_quantization(model, "NVFP4", targets=GB10)
+    with pytest.raises(UnsupportedError, match="sm100"):
+        apply_quantization(model, "NVFP4", targets=GB10, strict=True)
+    result = apply_quantization(model, "NVFP4", targets=GB10)
+    assert not result
+    assert "sm100" in result.layers[0].reason
     assert model[0].weight is weight

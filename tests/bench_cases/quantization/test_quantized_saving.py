@@ -146,6 +146,11 @@ def test_damaged_folders(tmp_path, capsys):
     (folder / WEIGHTS_FILE).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DefinitionError, match="cannot be read or is damaged"):
         load_quantized(folder, model=model)
+    described = json.loads((folder / REPORT_FILE).read_text())
+    del described["weights_sha256"]  # as an old folder, or one whose checksum was written for the damaged file
+    (folder / REPORT_FILE).write_text(json.dumps(described))
+    with pytest.raises(DefinitionError, match="is damaged"):
+        load_quantized(folder, model=model)
     torch.save({"state": {"0.weight": 3}, "buffers": {}}, folder / WEIGHTS_FILE)
     with pytest.raises(DefinitionError, match="is no tensor"):
         load_quantized(folder, model=model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.errors import DefinitionError, InvalidValueError
+from roofline_model.model_recommendation import recommend_model
 from roofline_model.pareto.losses import LossTable
 from roofline_model.pareto.losses_file import (
     CONFIDENCE_OF,
@@ -42,7 +44,7 @@ layer_names = st.integers(0, 40).flatmap(
 @given(
     values=st.dictionaries(
         st.tuples(layer_names, st.sampled_from(["INT4.BF16", "FP8_E4M3", "NVFP4"])),
-        st.floats(-1, 1e6, allow_nan=False), min_size=1, max_size=12,
+        st.floats(-1e-3, 1e6, exclude_max=True), min_size=1, max_size=12,
     ),
     method=st.sampled_from(list(METHODS)), tokens=st.integers(1, 10**9), note=st.sampled_from(["", 'weights "only" \\ µ']),
 )  # fmt: skip
@@ -94,7 +96,14 @@ def test_a_table_of_this_process_becomes_losses():
         (text_of(losses={}), "table of losses is empty"),
         (text_of(losses=[1]), "losses must be an object of layer"),
         (text_of(losses={"lm_head": 0.1}), "losses of 'lm_head' must be {format: loss}"),
-        (text_of(losses={"lm_head": {"INT4.BF16": "much"}}), "the loss of lm_head in INT4.BF16 must be a finite number"),
+        (text_of(losses={"lm_head": {"INT4.BF16": "much"}}), "the loss of lm_head in INT4.BF16 must be a number of nats"),
+        (text_of(losses={"lm_head": {"INT4.BF16": -0.5}}), "a KL is not negative"),
+        (text_of(losses={"lm_head": {"INT4.BF16": 10**400}}), "the loss of lm_head in INT4.BF16 must be a number of nats"),
+        (text_of(losses={"lm_head": {"INT4.BF16": 1e308}}), "below 1,000,000"),
+        (text_of(losses={"lm_head": {"INT4.BF16": True}}), "got True"),
+        (text_of(losses={"lm\nhead": {"INT4.BF16": "x"}}), "the loss of 'lm\\nhead' in INT4.BF16"),
+        (text_of(method="prior", unit="score", losses={"lm_head": {"INT4.BF16": 1e308}}), "must be a finite number"),
+        (text_of(method="prior", unit="score", losses={"lm_head": {"INT4.BF16": 10**400}}), "must be a finite number"),
         (text_of(losses={"lm_head": {"INT5": 1}}), "unknown format 'INT5'"),
         ('{"schema": 1, "schema": 1}', "'schema' is given twice"),
         (text_of().replace("0.01", "NaN"), "NaN is not a number of a losses file"),
@@ -106,6 +115,42 @@ def test_a_mistake_is_told_with_file_field_and_reason(text, words):
     assert str(error.value).startswith("mine.json: ")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_noise_below_zero_is_read_as_zero():
+    found = read_losses_text(text_of(losses={"lm_head": {"INT4.BF16": -9e-4, "INT8": 0.5}}))
+    assert dict(found.values) == {("lm_head", "INT4.BF16"): 0.0, ("lm_head", "INT8"): 0.5}
+    score = {"lm_head": {"INT4.BF16": -2.0}}
+    prior = read_losses_text(text_of(method="prior", unit="score", tokens_count=0, losses=score))
+    assert prior.values["lm_head", "INT4.BF16"] == -2.0
+
+
+def test_many_unknown_modules_are_read_in_one_pass():
+    many = {f"model.layers.0.foo{index}": {"INT4.BF16": 0.1} for index in range(20_000)}
+    losses = read_losses_text(text_of(losses=many))
+    started = time.process_time()
+    with pytest.raises(InvalidValueError, match="none of the losses is of a part of llama-3-8b"):
+        recommend_model("gb10", "llama-3-8b", losses=losses)
+    assert time.process_time() - started < 5
+
+
+def test_the_largest_losses_add_up():
+    values = {(f"layers.{layer}.o_proj", "INT4.BF16"): 9e99 for layer in range(32)}
+    prior = MeasuredLosses(values, "llama-3-8b", "prior", "score")
+    assert recommend_model("gb10", "llama-3-8b", losses=prior).front
+
+
+@pytest.mark.parametrize(
+    ("measured", "asked", "is_one"),
+    [
+        ("mymodel-877f89", "mymodel", True), ("mymodel", "mymodel-877f89", True), ("my_model-877f89", "my model", True),
+        ("mymodel-877f89", "mymodel-877f88", False), ("mymodel-877f89", "mymodels", False), ("tiny", "tiny", True),
+        ("llama-3-8b", "llama-3", False),
+    ],
+)  # fmt: skip
+def test_a_folder_is_known_with_and_without_its_digits(measured, asked, is_one):
+    losses = MeasuredLosses({("lm_head", "INT4.BF16"): 1.0}, measured, "kl", tokens_count=1)
+    assert losses.is_of(asked) is is_one
 
 
 def test_losses_mean_perplexity():

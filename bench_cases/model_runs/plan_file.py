@@ -1,0 +1,88 @@
+"""Plans of `--roofline-plan`: read strictly, and their keys held against what the model is known to have. No torch here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench_cases.model_runs.model_reference import ModelReference
+from bench_cases.quantization.precisions import parse_precision
+from bench_cases.seeded_llamas import SEEDED_LLAMAS
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.definition_text import parse_json_definition, read_definition_text, shown
+from roofline_model.errors import DefinitionError, RooflineError
+from roofline_model.mixed_precision.module_names import ROLES, layer_group, layer_role, operators_of_module
+
+REGEX_PREFIX = "re:"
+_PLAN = '{"ffn": "INT4", "lm_head": "INT8"}'
+_LLAMA_MODULES = (
+    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+)  # fmt: skip
+
+
+def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:
+    """Return key → precision of a plan file, for one model.
+
+    Raises `DefinitionError` naming the file and the key: no JSON object, a key given twice, a precision nobody knows, and,
+    where the model's shape is known, a key that none of its layers can have. What only its modules tell is told when they
+    are there.
+    """
+    where = f"--roofline-plan {path.name}"
+    text = read_definition_text(path, where, f"give a JSON file such as {_PLAN}")
+    try:
+        data = parse_json_definition(text, "a plan")
+    except ValueError as error:
+        raise DefinitionError(f"{where} cannot be read as JSON: {str(error)[:120]}") from None
+    plan = data.get("plan", data) if isinstance(data, Mapping) else None
+    if not isinstance(plan, Mapping) or not plan or not all(isinstance(value, str) for value in plan.values()):
+        raise DefinitionError(f"{where} must be a JSON object of layer, pattern or role to precision, e.g. {_PLAN}")
+    for key, precision in plan.items():
+        try:
+            parse_precision(precision)
+        except RooflineError as error:
+            raise DefinitionError(f"{where}, {shown(key)}: {error}") from None
+        reason = _why_unmatched(key, model)
+        if reason:
+            raise DefinitionError(
+                f"{where}: {shown(key)} matches no layer of {model.name}: {reason}. Keys are full names, groups (layers.3.qkv_proj), "
+                f"re:PATTERN, {', '.join(ROLES)} or *"
+            )
+    return tuple(plan.items())
+
+
+def plan_name(path: Path) -> str:
+    """Return what results call a plan: the file's name in plain letters."""
+    return "".join(ch if ch.isalnum() and ch.isascii() else "_" for ch in path.stem)[:40] or "plan"
+
+
+def _why_unmatched(key: str, model: ModelReference) -> str:
+    """Return why no Linear of the model can match a key; empty where one may."""
+    shape = model.shape
+    if key.startswith(REGEX_PREFIX):
+        try:
+            pattern = re.compile(key[len(REGEX_PREFIX) :])
+        except (re.error, RecursionError, OverflowError) as error:
+            return f"not a regular expression ({error})"
+        if model.text in SEEDED_LLAMAS and shape is not None and not any(map(pattern.fullmatch, _llama_names(shape))):
+            return "the pattern must match a whole name, such as model.layers.0.mlp.up_proj"
+        return ""
+    if shape is None or key == "*":
+        return ""
+    if model.text in SEEDED_LLAMAS:
+        names = _llama_names(shape)
+        known = {*names, *(layer_role(one) for one in names), *(layer_group(one) for one in names)}
+        return "" if key in known else "it has no such name, group or role"
+    if key in ROLES:
+        return "it has no router" if key == "router" and shape.experts is None else ""
+    operators, layer = operators_of_module(key)
+    if layer is not None and layer >= shape.layer_count:
+        return f"it has layers 0 to {shape.layer_count - 1}"
+    # A name without a dot that is no role is hardly a module of a decoder; others may be called as nobody here knows.
+    return "" if operators or "." in key else "it has no such name, group or role"
+
+
+def _llama_names(shape: ModelShape) -> list[str]:
+    """Return the full names of the Linears of transformers' Llama."""
+    layers = [f"model.layers.{layer}.{module}" for layer in range(shape.layer_count) for module in _LLAMA_MODULES]
+    return [*layers, "lm_head"]
