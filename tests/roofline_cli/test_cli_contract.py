@@ -23,7 +23,25 @@ COMMANDS = {
     "hardware check", "runs", "show", "diff", "history", "export", "import", "report", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune", "tiling", "sweep", "fit", "validate", "pipeline", "losses",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
-READING = {"pipeline", "runs", "show", "diff", "history", "export", "report", "compare gemv", "compare gemm", "import", "doctor", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune"}
+READING = {
+    "pipeline",
+    "runs",
+    "show",
+    "diff",
+    "history",
+    "export",
+    "report",
+    "compare gemv",
+    "compare gemm",
+    "import",
+    "doctor",
+    "db upgrade",
+    "db check",
+    "db stats",
+    "db copy",
+    "db deliver",
+    "prune",
+}
 WRITING = {"recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
 
 
