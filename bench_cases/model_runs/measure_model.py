@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,7 +19,7 @@ from roofline_model.decoder.decoder_step import check_context, step_kernels
 from roofline_model.decoder.format_plan import FormatPlan, PartFormats
 from roofline_model.decoder.model_memory import plan_kv_bytes
 from roofline_model.decoder.model_parameters import parameter_counts
-from roofline_model.errors import RooflineError, UnsupportedError
+from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 
@@ -58,6 +59,8 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
 
 
 def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
+    if importlib.util.find_spec("transformers") is None:
+        raise MissingDependencyError("transformers", "quant", "measuring a whole model")
     from bench_cases.model_runs.held_models import MODELS
     from bench_cases.model_runs.host_time import host_time, loaded_reference
     from bench_cases.model_runs.model_step import compiled, make_step, step_ids, vocabulary_size
