@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from bench_cases.quantization.pipeline.result import PipelineResult
 
 MAX_COUNT = 99
+PrecisionsOption = Annotated[
+    list[str] | None, typer.Option("--formats", metavar="LIST", help="Precisions to weigh (default: all this machine really runs), e.g. INT4,INT8.INT8.")
+]  # fmt: skip
+TextOption = Annotated[
+    Path | None, typer.Option("--text", metavar="FILE.txt", help="Text to measure quality on (default: help texts that ship with Python).")
+]  # fmt: skip
 
 
 def pipeline(
@@ -35,15 +41,11 @@ def pipeline(
         str | None, typer.Option("--max-quality-loss", metavar="PERCENT", help="Most that perplexity may rise (default: no limit; the loss is told).")
     ] = None,
     candidates: Annotated[str, typer.Option("--candidates", metavar="N", help="How many precisions are measured, the best by prediction.")] = "3",
-    formats: Annotated[
-        list[str] | None, typer.Option("--formats", metavar="LIST", help="Precisions to weigh (default: all this machine really runs), e.g. INT4,INT8.INT8.")
-    ] = None,
+    formats: PrecisionsOption = None,
     method: Annotated[
         str, typer.Option("--method", metavar="METHOD", help="How codes are chosen: round-to-nearest, HQQ, or AWQ (INT4 and INT8).")
     ] = "round-to-nearest",
-    text: Annotated[
-        Path | None, typer.Option("--text", metavar="FILE.txt", help="Text to measure quality on (default: help texts that ship with Python).")
-    ] = None,
+    text: TextOption = None,
     processes: Annotated[str, typer.Option("--processes", metavar="N", help="Fresh processes per candidate; one says little about the next.")] = "3",
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what the folder holds of an earlier pipeline.")] = False,
     db: DatabaseOption = None,

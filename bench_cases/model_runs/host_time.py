@@ -23,7 +23,7 @@ from torch import nn
 from bench_cases.model_runs.model_cases import ModelCase
 from bench_cases.model_runs.model_reference import ModelReference
 from bench_cases.model_runs.model_step import make_step, step_ids
-from bench_cases.quantization.apply import apply_plan, apply_quantization
+from bench_cases.quantization.apply import apply_quantization
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.hf_config import shape_from_config
@@ -141,10 +141,8 @@ def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device, devi
     layers = int(twin.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]
     workload = Workload.of(case.phase, case.batch_count, TWIN_TOKENS)
     shape = shape_from_config(_described(twin, case.model.wide), name="twin")
-    if case.plan:
-        apply_plan(twin, {"*": case.plan[0][1]})
-    elif not case.is_plain:
-        apply_quantization(twin, case.precision)
+    if not case.is_plain:  # of a plan what most of it is: which layer has which precision costs the framework nothing
+        apply_quantization(twin, case.main_precision)
     step = make_step(twin, step_ids(case.batch_count, TWIN_TOKENS, _NARROW["vocab_size"], device), workload, case.kv)
     plan = _within(work.plan, layers)
     own = ModelPass(shape, workload, plan, work.paths).expected(chip) if chip.kind == "cpu" else None

@@ -73,7 +73,12 @@ class ModelCase:
     @property
     def formats(self) -> tuple[str, str]:
         """Weight and activation format of the Linears; of a plan, those of most of its keys."""
-        return precision_formats(_commonest(self.plan) if self.plan else self.precision, self.model.wide)
+        return precision_formats(self.main_precision, self.model.wide)
+
+    @property
+    def main_precision(self) -> str:
+        """The precision; of a plan that of most of its keys."""
+        return _commonest(self.plan) if self.plan else self.precision
 
     @property
     def kernel(self) -> str:

@@ -16,20 +16,9 @@ from bench_cases.quality.whole_plan import WholePlan, layers_of, whole_variant
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.errors import UnsupportedError
 from roofline_model.formats import get_format
-from roofline_model.mixed_precision.module_names import operators_of_module
+from roofline_model.mixed_precision.module_names import layer_group, operators_of_module
 from roofline_model.mixed_precision.operator_type import OperatorType
 from roofline_model.pareto.losses import LossTable
-
-_GROUPS = {
-    OperatorType.Q_PROJ: "qkv_proj",
-    OperatorType.K_PROJ: "qkv_proj",
-    OperatorType.V_PROJ: "qkv_proj",
-    OperatorType.O_PROJ: "o_proj",
-    OperatorType.FFN_GATE: "gate_up_proj",
-    OperatorType.FFN_UP: "gate_up_proj",
-    OperatorType.FFN_DOWN: "down_proj",
-}
-"""Operator → the group of the search whose format it shares."""
 
 
 def measured_losses(
@@ -73,21 +62,20 @@ def grouped_sites(model: nn.Module) -> dict[str, tuple[LinearSite, ...]]:
 
     Raises `UnsupportedError` for a model with experts, or without a Linear that is a decoder's.
     """
-    sites = [(site, *operators_of_module(site.name)) for site in quantizable_sites(model)]
-    has_gate = any(OperatorType.FFN_GATE in operators for _, operators, _ in sites)
+    sites = quantizable_sites(model)
+    has_gate = any(OperatorType.FFN_GATE in operators_of_module(site.name)[0] for site in sites)
     found: dict[str, list[LinearSite]] = {}
-    for site, operators, layer in sites:
+    for site in sites:
         if ".experts." in site.name or "shared_expert" in site.name:
             raise UnsupportedError(
                 f"{site.name}: losses of experts are measured with `kl_sensitivity`, module by module"
             )
-        if operators == (OperatorType.EMBEDDINGS,):
-            found.setdefault("lm_head", []).append(site)
-        elif operators and layer is not None:
-            group = _GROUPS[operators[0]]
-            # A feed-forward block without a gate has its up projection alone.
-            group = "up_proj" if group == "gate_up_proj" and not has_gate else group
-            found.setdefault(f"layers.{layer}.{group}", []).append(site)
+        group = layer_group(site.name)
+        if group is None:
+            continue
+        # A feed-forward block without a gate has its up projection alone.
+        name = group if has_gate else group.replace(".gate_up_proj", ".up_proj")
+        found.setdefault(name, []).append(site)
     if not found:
         raise UnsupportedError(
             f"no Linear of {type(model).__name__} is a decoder's: the search has nothing to choose for"

@@ -20,14 +20,14 @@ from bench_cases.quantization.failures import cause_of, is_memory_short
 from bench_cases.quantization.layer_plan import LayerDecision
 from bench_cases.quantization.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans import fqn_config
+from bench_cases.quantization.recipes import METHOD_PRECISIONS
 from bench_cases.quantization.staging import place_stand_in, quantize_tree, stand_in_name, stand_in_tree
 from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
 
-METHODS = (ROUND_TO_NEAREST, "AWQ", "HQQ")
-_METHOD_PRECISIONS = {"AWQ": ("INT4", "INT8"), "HQQ": ("INT4",)}
-"""Method → weight-only precisions it exists for; other layers of the plan are rounded to nearest, and say so."""
+METHODS = (ROUND_TO_NEAREST, *METHOD_PRECISIONS)
+"""Layers whose precision a method does not exist for (`METHOD_PRECISIONS`) are rounded to nearest, and say so."""
 AWQ_SCALES_SEARCHED = 20
 
 
@@ -50,8 +50,8 @@ def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) 
     """Return the method one layer gets and why it is not the one asked for."""
     if decision.recipe is None or method == ROUND_TO_NEAREST:
         return ROUND_TO_NEAREST, ""
-    if decision.recipe.precision not in _METHOD_PRECISIONS[method]:
-        known = " and ".join(_METHOD_PRECISIONS[method])
+    if decision.recipe.precision not in METHOD_PRECISIONS[method]:
+        known = " and ".join(METHOD_PRECISIONS[method])
         return ROUND_TO_NEAREST, f"{method} exists for {known} weights: rounded to nearest"
     if method == "AWQ" and inputs is not None and decision.site.name not in inputs.by_site:
         return ROUND_TO_NEAREST, "the calibration data never reached this layer: rounded to nearest"

@@ -168,6 +168,9 @@ RECIPES: tuple[Recipe, ...] = (
 )  # fmt: skip
 """In order of preference: the first row of a precision and device that fits is used."""
 
+METHOD_PRECISIONS = {"AWQ": ("INT4", "INT8"), "HQQ": ("INT4",)}
+"""Method beyond rounding to nearest → the precisions that it exists for."""
+
 FALLBACKS = {
     "INT8.INT8": "INT8",
     "INT4.INT8": "INT4",

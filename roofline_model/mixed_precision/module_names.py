@@ -127,10 +127,11 @@ def strategy_layer_plan(config: MixedPrecisionConfig, names: Iterable[str]) -> d
     read `INT8` alone as weight-only.
     """
     found = {name: module_formats(config, name) for name in names}
-    return {name: _spelled(formats) for name, formats in found.items() if formats is not None}
+    return {name: spelled_formats(formats) for name, formats in found.items() if formats is not None}
 
 
-def _spelled(formats: PartFormats) -> str:
+def spelled_formats(formats: PartFormats) -> str:
+    """Return formats as torchao's plans read them: one for a wide layer, always both for a narrow one."""
     if is_wide_float(get_format(formats.weights)):
         return formats.label
     return f"{formats.weights}.{formats.activations}"

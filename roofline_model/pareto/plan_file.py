@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from roofline_model.decoder.format_plan import FormatPlan, PartFormats
+from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.plan_parts import ffn_parts_of, parts_of
 from roofline_model.definition_text import write_definition_text
 from roofline_model.errors import UnsupportedError
-from roofline_model.formats import get_format
-from roofline_model.ops.operand_formats import is_wide_float
+from roofline_model.mixed_precision.module_names import spelled_formats
 from roofline_model.user_path import user_path
 
-_GROUPS = {
-    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
-    "o_proj": ("o_proj",),
-    "gate_up_proj": ("gate_proj", "up_proj"),
-    "down_proj": ("down_proj",),
-}
-"""Key of an applied plan, beside its layer → parts of the decoder model."""
+_GROUPS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
+"""Keys of an applied plan, beside their layer: what engines run as one product."""
 
 
 def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
@@ -35,15 +30,16 @@ def applied_plan(plan: FormatPlan, shape: ModelShape) -> dict[str, str]:
             raise UnsupportedError(
                 f"{shape.name} has experts in layer {layer}: torchao quantises Linears, and transformers keeps experts as one tensor"
             )
-        for group, parts in _GROUPS.items():
-            own = parts[1:] if group == "gate_up_proj" and shape.ffn == "plain" else parts
-            agreeing = plan.agreeing(own, layer)
+        for group in _GROUPS:
+            is_input = group == "gate_up_proj"
+            parts = ffn_parts_of("", is_gated=shape.ffn == "gated") if is_input else parts_of(group)
+            agreeing = plan.agreeing(parts, layer)
             if len(agreeing) > 1:
                 raise UnsupportedError(
                     f"layer {layer}: the parts of {group} differ; a file gives each group one format"
                 )
-            found[f"layers.{layer}.{group}"] = _spelled(agreeing[0][1])
-    found["lm_head"] = _spelled(plan.of("lm_head"))
+            found[f"layers.{layer}.{group}"] = spelled_formats(agreeing[0][1])
+    found["lm_head"] = spelled_formats(plan.of("lm_head"))
     return found
 
 
@@ -51,9 +47,3 @@ def write_plan(plan: FormatPlan, shape: ModelShape, path: str | Path) -> Path:
     """Write a plan's file; returns the path, raises `UnsupportedError` as `applied_plan` and `DefinitionError` when it cannot."""
     document = {"schema": 1, "model": shape.name, "label": plan.label, "kv": plan.kv, "plan": applied_plan(plan, shape)}
     return write_definition_text(user_path(path), json.dumps(document, indent=2) + "\n", "plan file")
-
-
-def _spelled(formats: PartFormats) -> str:
-    if is_wide_float(get_format(formats.weights)):
-        return formats.weights
-    return f"{formats.weights}.{formats.activations}"

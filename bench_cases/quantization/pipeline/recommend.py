@@ -16,7 +16,7 @@ from bench_cases.model_runs.model_reference import ModelReference
 from bench_cases.quantization.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.pipeline.settings import PipelineSettings
 from bench_cases.quantization.precisions import PRECISIONS
-from bench_cases.quantization.recipes import recipes_of
+from bench_cases.quantization.recipes import METHOD_PRECISIONS, recipes_of
 from bench_cases.quantization.target import Target
 from roofline_model.decoder.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.decoder.model_pass import HostTime, ModelPass
@@ -30,8 +30,6 @@ MEMORY_SLACK = 1.02
 """A definition leaves out padding, and knows no buffers: within 2 % the measurement decides."""
 DISTURBED_RATIO = 1.5
 """On an idle machine the lower quartile of a twin's calls is a few percent above the fastest one."""
-METHOD_PRECISIONS = {"AWQ": ("INT4", "INT8"), "HQQ": ("INT4",)}
-"""What a method exists for in torchao (docs/torchao.md, Methods); other candidates are rounded to nearest."""
 
 
 @dataclass(frozen=True, slots=True)
