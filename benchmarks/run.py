@@ -39,8 +39,9 @@ BENCHMARKS = (
     "pareto_rate",
     "model_choice_rate",
 )
-ON_REQUEST = ("change_points", "cpu_expected", "diff_power", "interval_agreement", "time_to_precision", "store_scale")
-"""Only when named: they measure kernels for many minutes; diff_power and change_points simulate for one or two. store_scale fills half a
+ON_REQUEST = ("change_points", "cpu_expected", "diff_power", "interval_agreement", "rolling_baseline", "time_to_precision", "store_scale")
+"""Only when named: they measure kernels for many minutes; diff_power, change_points and
+rolling_baseline simulate for one or two. store_scale fills half a
 gigabyte of disk."""
 JSON_VERSION = 1
 

@@ -66,7 +66,9 @@ class BaselineCheck:
         return result.exit_code == 1
 
     def _compared(self, records: Sequence[Record]) -> tuple[SuiteDiff, GateResult]:
+        from results.diff.baseline import is_rolling
         from results.diff.gate import gate, parse_fail_on
+        from results.diff.rolling import settled
         from results.diff.rules import DiffRules
         from results.diff.suites import SuiteSide, compare_suites
         from results.store import open_store
@@ -75,9 +77,11 @@ class BaselineCheck:
             run = store.resolve_run(self.run.run_id)
             noise = store.noise_floors(run.environment.class_hash)
             before = [record for one in self.baseline for record in store.records(one.run_id, with_samples=False)]
-        sides = SuiteSide(self.baseline, tuple(before)), SuiteSide((run,), tuple(records))
+        older, newer = SuiteSide(self.baseline, tuple(before)), SuiteSide((run,), tuple(records))
         rules = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
-        diff = compare_suites(*sides, noise, DiffRules())
+        if is_rolling(self.options.baseline or ""):
+            older = settled(older, newer, noise, DiffRules())
+        diff = compare_suites(older, newer, noise, DiffRules())
         return diff, gate(diff, rules)
 
 

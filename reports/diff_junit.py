@@ -55,6 +55,8 @@ def _add(suite: xml.Element, case: CaseDiff, whys: list[str], differing: str) ->
         failure.text = f"{text}; environment differs in: {_text(differing, 2000)}"
     elif case.quarantine_reason:
         xml.SubElement(test, "skipped", message=_text(f"on the quarantine list: {case.quarantine_reason}; {said}"))
+    elif case.expected_reason:
+        xml.SubElement(test, "skipped", message=_text(f"expected: {case.expected_reason}; {said}"))
     elif case.verdict in ("AMBIGUOUS", "INVALID", "GONE"):
         xml.SubElement(test, "skipped", message=text)
     elif case.verdict != "SAME":

@@ -81,6 +81,7 @@ def _why(case: CaseDiff) -> str:
     parts += [case.detail] if case.detail else list(case.set_aside)
     parts += [metric_text(one) for one in case.metrics if one.verdict != "SAME"]
     parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
+    parts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
     return escaped("; ".join(parts))
 
 

@@ -35,6 +35,7 @@ def diff_runs(
     fdr: Annotated[str, typer.Option("--fdr", metavar="SHARE", help="Share of the cases called SLOWER that may be wrong.")] = "0.05",
     max_ambiguous: Annotated[int | None, typer.Option("--max-ambiguous", metavar="N", min=0, help="Exit 3 with more ambiguous cases.")] = None,
     quarantine: Annotated[Path | None, typer.Option("--quarantine", metavar="FILE.toml", help="Cases that are shown and fail nothing.")] = None,
+    annotations: Annotated[Path | None, typer.Option("--annotations", metavar="FILE.toml", help="What is expected: such a slow-down fails nothing.")] = None,
     allow: Annotated[list[str] | None, typer.Option("--allow", metavar="FACT", help="Compare although this fact of the environment differs, e.g. driver; repeat it.")] = None,
     show_all: Annotated[bool, typer.Option("--all", help="List the cases that are the same, too.")] = False,
     file_format: Annotated[str, typer.Option("--format", metavar="text|md|json|junit", help="md: for a pull request; junit: for CI.")] = "text",
@@ -46,9 +47,12 @@ def diff_runs(
 
     Exit codes: 0 nothing worse, 1 regression, 2 bad input, 3 too much is ambiguous, 4 not comparable, 5 machine state.
     """
+    from results.diff.baseline import is_rolling
     from results.diff.gate import gate, parse_fail_on
     from results.diff.quarantine import load_quarantine
+    from results.diff.rolling import settled
     from results.diff.suites import compare_suites
+    from results.history.annotations import load_annotations
     from roofline_cli.database import reading, shown_target
     from roofline_cli.output_file import check_is_not_input, check_output
 
@@ -56,9 +60,11 @@ def diff_runs(
     fails = parse_fail_on(fail_on or ["slower"])
     rules = _rules(min_effect, fdr, fails)
     listed = load_quarantine(quarantine, datetime.datetime.now(datetime.UTC).date()) if quarantine is not None else None
+    expected = load_annotations(annotations) if annotations is not None else ()
     if output is not None:
         check_output(output, shown_target(db)[1])
-        check_is_not_input(output, {"the quarantine list": quarantine} if quarantine is not None else {})
+        inputs = {"the quarantine list": quarantine, "the list of annotations": annotations}
+        check_is_not_input(output, {name: path for name, path in inputs.items() if path is not None})
     names = _two_sides(runs, against)
     with reading(db) as store:
         after_runs = _named_runs(store, names[1])
@@ -67,8 +73,10 @@ def diff_runs(
             _first(after_runs[0], output, form)
             return
         noise = store.noise_floors(after_runs[0].environment.class_hash)
-        sides = _side(store, before_runs), _side(store, after_runs)
-    found = compare_suites(*sides, noise, rules, quarantine=listed, allowed=allow or ())
+        before, after = _side(store, before_runs), _side(store, after_runs)
+    if names[0] is None and is_rolling(against or ""):
+        before = settled(before, after, noise, rules, expected)
+    found = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
     result = gate(found, fails, max_ambiguous)
     _deliver(_rendered(found, result, fails, form, show_all, is_file=output is not None), output)
     if result.exit_code:

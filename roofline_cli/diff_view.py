@@ -100,6 +100,7 @@ def _show_remarks(case: CaseDiff) -> None:
     texts += case.set_aside
     texts += [metric_text(one) for one in case.metrics if one.verdict != "SAME"]
     texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
+    texts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
     if texts:
         show_line(f"  {short(case.name)}: {short('; '.join(texts), 1000)}", "dim")
 

@@ -130,7 +130,10 @@ class NightPlan:
 
     def diff(self, form: str, output: Path, against: str = "") -> list[str]:
         """Compare the night with its baseline, or with `against`; exit codes of `roofline diff`."""
-        options = {"--fail-on": self.fail_on, "--max-ambiguous": self.max_ambiguous, "--quarantine": self.quarantine}
+        options = {
+            "--fail-on": self.fail_on, "--max-ambiguous": self.max_ambiguous, "--quarantine": self.quarantine,
+            "--annotations": self.annotations,
+        }  # fmt: skip
         given = [word for name, value in options.items() if value for word in (name, value)]
         return self._roofline(
             "diff", self.label, "--against", against or self.against, *given, "--format", form, "-o", str(output)
@@ -175,7 +178,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--pytest-options": ("'…'", "Further options for pytest."),
         "--max-ambiguous": ("N", "As of `roofline diff`."),
         "--quarantine": ("FILE.toml", "Cases that are shown but fail nothing."),
-        "--annotations": ("FILE.toml", "Changes that are expected: they raise no alert."),
+        "--annotations": ("FILE.toml", "Changes that are expected: they fail nothing and raise no alert."),
         "--venv": ("FOLDER", "Build this environment first, as `make bench` does; never replaces a working vendor torch."),
         "--packages": ("'…'", "With --venv: arguments of pip install for the repository under test, e.g. '-e .'."),
         "--python": ("PATH", "Interpreter that has roofline-bench (default: the one of --venv, else this one)."),

@@ -19,6 +19,8 @@ MOST_ROLLING_COUNT = 100
 RECENT_COUNT = 200
 """Runs looked through first; all of them only where none of these qualifies."""
 
+_ROLLING = re.compile(r"baseline(?::([0-9]{1,9}))?", re.IGNORECASE)
+
 
 def find_baseline(
     against: str, after: RunInfo, newest: Callable[[int | None], Sequence[RunInfo]], resolve: Callable[[str], RunInfo]
@@ -61,7 +63,7 @@ def choose_baseline(against: str, after: RunInfo, runs: Sequence[RunInfo]) -> tu
 
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", against):
         return of_branch(after.git_branch, 1, int(match[1] or 0))
-    if match := re.fullmatch(r"baseline(?::([0-9]{1,9}))?", against, re.IGNORECASE):
+    if match := _ROLLING.fullmatch(against):
         count = int(match[1] or ROLLING_COUNT)
         if not 1 <= count <= MOST_ROLLING_COUNT:
             raise InvalidValueError(f"baseline:N takes 1 to {MOST_ROLLING_COUNT} runs, got {count}")
@@ -73,6 +75,11 @@ def choose_baseline(against: str, after: RunInfo, runs: Sequence[RunInfo]) -> tu
         return of_branch(name, 1)
     labelled = [run for run in alike if run.label == against] or [run for run in complete if run.label == against]
     return tuple(labelled[:1]) if against and labelled else None
+
+
+def is_rolling(against: str) -> bool:
+    """Return whether `against` pools several nights, so that `rolling.settled` has to look at them."""
+    return _ROLLING.fullmatch(against.strip()) is not None
 
 
 def is_alike(one: RunInfo, other: RunInfo) -> bool:

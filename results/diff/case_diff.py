@@ -53,6 +53,8 @@ class CaseDiff:
     metrics: tuple[MetricChange, ...] = ()
     quarantine_reason: str = ""
     """Why the case is on the quarantine list: it is judged and shown, and never fails a gate."""
+    expected_reason: str = ""
+    """Why the change of the time, or the loss of the case, was expected (an annotation): it is shown, and fails no gate."""
 
     @property
     def name(self) -> str:

@@ -136,6 +136,21 @@ def case_sides(*sides: Iterable[Record]) -> tuple[dict[str, CaseSide], ...]:
     )
 
 
+def joined(sides: Sequence[CaseSide]) -> CaseSide:
+    """Return one case over several runs that are each judgeable, as `case_sides` would of all their records."""
+    aside: Counter[str] = Counter()
+    for side in sides:
+        aside.update(dict(side.set_aside))
+    return CaseSide(
+        case=sides[0].case,
+        records=tuple(record for side in sides for record in side.records),
+        logs={key: log for side in sides for key, log in side.logs.items()},
+        process_count=sum(side.process_count for side in sides),
+        set_aside=tuple(sorted(aside.items(), key=lambda one: _ORDER[one[0]])),
+        method_hashes=frozenset().union(*(side.method_hashes for side in sides)),
+    )
+
+
 def _by_case(records: Iterable[Record], keys: dict[Case, str]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:

@@ -52,8 +52,13 @@ def differences(
     facts = dict.fromkeys(name for run in (*before, *after) for name in run.environment.facts)
     for name in facts:
         if name not in classes and name not in _MOVING_FACTS:
-            sides = [_values(side, lambda run, name=name: run.environment.facts.get(name)) for side in (before, after)]
-            found += _parts(name, sides[0], sides[1], False)
+            # Some facts are known only to a process that had loaded torch: stored as None they are no difference.
+            sides = [
+                _values([run for run in side if run.environment.facts.get(name, "") is not None], lambda run, name=name: run.environment.facts.get(name))
+                for side in (before, after)
+            ]  # fmt: skip
+            if all(sides):
+                found += _parts(name, sides[0], sides[1], False)
     found.append(_difference("commit", _values(before, _commit), _values(after, _commit), False))
     found.append(_difference("branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False))  # fmt: skip
     known = [one for one in found if one is not None]

@@ -134,11 +134,17 @@ def pooled_spread(
 
 
 def evidence(
-    samples: Samples, spread: Spread, *, min_effect_ratio: Floats | float, false_discovery_ratio: float
+    samples: Samples,
+    spread: Spread,
+    *,
+    min_effect_ratio: Floats | float,
+    false_discovery_ratio: float,
+    shared_variance: Floats | float = 0.0,
 ) -> Evidence:
     """Return what the changes of a suite's cases are worth; NaN for cases of whose spread nothing is known (df 0).
 
-    A spread of 0 (a simulated device) makes every change certain.
+    A spread of 0 (a simulated device) makes every change certain. `shared_variance`: of the change, by what moves all cases of a
+    run together (`run_movement`).
     """
     from scipy.special import ndtri, stdtr, stdtrit
 
@@ -146,7 +152,7 @@ def evidence(
     df = np.where(known, np.minimum(spread.df, 1e9), np.nan)  # infinite: normal
     later = np.where(spread.spans_runs, 1.0, LATER)
     share = 1 / samples.before_count + 1 / samples.after_count
-    floor = np.where(known, np.sqrt(spread.variance * share) * later, np.nan)
+    floor = np.where(known, np.sqrt(spread.variance * share * later**2 + shared_variance), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(known & (change_log == 0), 0.0, change_log / floor)
     slower_p, faster_p = stdtr(df, -t), stdtr(df, t)

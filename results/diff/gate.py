@@ -74,7 +74,7 @@ def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
 def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int | None = None) -> GateResult:
     """Return the exit code: 4 not comparable, 1 regression, 5 machine state invalid, 3 too ambiguous, 0 otherwise, the first that holds.
 
-    Quarantined cases fail nothing. A slow-down at equal cycles is the machine's (5), not the code's (1). What a run that was
+    Quarantined cases fail nothing, an expected slow-down or loss neither. A slow-down at equal cycles is the machine's (5), not the code's (1). What a run that was
     interrupted lacks is not gone.
     """
     if not diff.is_comparable:
@@ -95,7 +95,7 @@ def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int 
 
 def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
     if rule.kind == "slower":
-        is_codes = case.verdict == "SLOWER" and case.reason != "clock-lower"
+        is_codes = case.verdict == "SLOWER" and case.reason != "clock-lower" and not case.expected_reason
         least = rule.least_ratio if case.threshold_ratio is None else case.threshold_ratio
         if is_codes and (case.change_ratio or 0.0) >= least:
             return Failure(case, rule, f"{(case.change_ratio or 0.0) * 100:+.1f} % slower")
@@ -104,7 +104,7 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
         is_whole = all(run.status == "complete" for run in diff.after)
         return (
             Failure(case, rule, f"{case.reason}{f' ({case.detail[:200]})' if case.detail else ''}")
-            if case.verdict == "GONE" and is_whole
+            if case.verdict == "GONE" and is_whole and not case.expected_reason
             else None
         )
     worse = [one for one in case.metrics if one.group == rule.kind and one.verdict == "WORSE"]

@@ -24,7 +24,8 @@ from results.diff.evidence import (
 )
 from results.diff.judgement import judge
 from results.diff.metrics import other_changes
-from results.diff.rules import DiffRules
+from results.diff.rules import DiffRules, Verdict
+from results.diff.run_movement import change_variance, run_movement_variance
 from results.replication import FloorKey
 from results.state_records import NoiseFloor
 
@@ -35,20 +36,28 @@ SidePair = tuple[CaseSide, CaseSide]
 """(before, after)"""
 
 
-def judge_pairs(
+def judge_times(
     pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
-) -> dict[str, CaseDiff]:
-    """Return the verdict of every case by key; every side has processes that are used, of one method."""
-    if not pairs:
-        return {}
+) -> tuple[Evidence, list[tuple[Verdict, str]]]:
+    """Return what the times of one or more pairs say, and verdict and reason of each, in their order; clocks not looked at."""
     sides = list(pairs.values())
-    thresholds = [other.threshold_ratio or one.threshold_ratio for one, other in sides]
+    thresholds = [_threshold_ratio(pair) for pair in sides]
     least = np.array([rules.min_effect_ratio if one is None else one for one in thresholds])
     limit = np.array([rules.limit_ratio if one is None else one for one in thresholds])
     found = _evidence(pairs, noise, least, rules.false_discovery_ratio)
     verdicts = judge(
         found, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=limit, ranks=partial(_rank_p_value, sides)
     )
+    return found, verdicts
+
+
+def judge_pairs(
+    pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
+) -> dict[str, CaseDiff]:
+    """Return the verdict of every case by key; every side has processes that are used, of one method."""
+    if not pairs:
+        return {}
+    found, verdicts = judge_times(pairs, noise, rules)
     energies = energy_changes(pairs, rules)
     cases = {}
     for index, (key, (one, other)) in enumerate(pairs.items()):
@@ -62,7 +71,7 @@ def judge_pairs(
         energy = (energies[key],) if key in energies else ()
         cases[key] = CaseDiff(
             other.case, key, verdict, reason, "", clock_before_hz=before_hz, clock_after_hz=after_hz,
-            cycles_change_ratio=ratio_of(cycles_log), threshold_ratio=thresholds[index],
+            cycles_change_ratio=ratio_of(cycles_log), threshold_ratio=_threshold_ratio((one, other)),
             metrics=(*energy, *other_changes(one, other)),
             **_numbers(found, index), **sizes(one, other),  # type: ignore[arg-type]
         )  # fmt: skip
@@ -74,6 +83,11 @@ def clock_reason(is_slower: bool, cycles_log: float, clock_ratio: float, least_l
     if is_slower:
         return "clock-lower" if clock_ratio < 1 - SAME_CLOCK_RATIO and cycles_log < least_log else "more-cycles"
     return "clock-higher" if clock_ratio > 1 + SAME_CLOCK_RATIO and cycles_log > -least_log else "fewer-cycles"
+
+
+def _threshold_ratio(pair: SidePair) -> float | None:
+    """Return the case's own smallest change that counts: the newer side's."""
+    return pair[1].threshold_ratio or pair[0].threshold_ratio
 
 
 def sizes(before: CaseSide | None, after: CaseSide | None) -> dict[str, object]:
@@ -115,7 +129,12 @@ def _evidence(
         sampling_variance=np.array([(one.sampling_variance + other.sampling_variance) / 2 for one, other in sides]),
         effective_count=effective_cases(len(sides), _shared(sides)),
     )  # fmt: skip
-    return evidence(samples, spread, min_effect_ratio=least, false_discovery_ratio=false_discovery_ratio)
+    olds, news = [one for one, _ in sides], [other for _, other in sides]
+    moved = max(run_movement_variance(olds), run_movement_variance(news))
+    return evidence(
+        samples, spread, min_effect_ratio=least, false_discovery_ratio=false_discovery_ratio,
+        shared_variance=np.array(change_variance(moved, olds, news)),
+    )  # fmt: skip
 
 
 def _shared(sides: Sequence[SidePair]) -> float:

@@ -94,10 +94,15 @@ def metric_text(change: MetricChange) -> str:
 
 def run_text(run: RunInfo) -> str:
     """Return a run as it is told: `3f2a91c0 nightly, 2026-03-01 10:00 UTC, commit 0123abcd4`."""
-    parts = [f"{run.run_id[:8]} {run.label[:60]}".rstrip(), f"{run.started_at[:16].replace('T', ' ')} UTC"]
+    parts = [run_name(run), f"{run.started_at[:16].replace('T', ' ')} UTC"]
     parts += [f"commit {run.git_commit[:9]}{'+' if run.git_is_dirty else ''}"] if run.git_commit else []
     parts += [] if run.status == "complete" else [run.status]
     return ", ".join(parts)
+
+
+def run_name(run: RunInfo) -> str:
+    """Return a run's short id and label: `3f2a91c0 nightly`."""
+    return f"{run.run_id[:8]} {run.label[:60]}".rstrip()
 
 
 def signed(ratio: float) -> str:

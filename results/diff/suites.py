@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.case_sides import CaseSide, case_sides
 from results.diff.environments import differences
+from results.diff.expected_changes import marked_expected
 from results.diff.pair_tests import SidePair, judge_pairs, sizes
 from results.diff.quarantine import Quarantine
 from results.diff.rules import INVALIDATING_FLAGS, DiffRules
+from results.history.annotations import Annotation
 from results.records import Record, RunInfo
 from results.replication import FloorKey
 from results.state_records import NoiseFloor
@@ -24,15 +26,18 @@ class SuiteSide:
 
     runs: tuple[RunInfo, ...]
     records: tuple[Record, ...]
+    set_aside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What was left out of a case, in words, by case key (`rolling.settled`)."""
 
 
 def compare_suites(
     before: SuiteSide, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules, *,
-    quarantine: Quarantine | None = None, allowed: Iterable[str] = (),
+    quarantine: Quarantine | None = None, allowed: Iterable[str] = (), annotations: Sequence[Annotation] = (),
 ) -> SuiteDiff:  # fmt: skip
     """Return the verdict of every case of two suites.
 
     `noise`: stored A/A floors of the machine by (case key, method hash). `allowed`: environment facts that may differ.
+    `annotations`: changes that were expected. A rolling baseline goes through `rolling.settled` first.
     Raises `InvalidValueError` for a side that measured nothing and a run that is on both.
     """
     for side in (before, after):
@@ -63,6 +68,12 @@ def compare_suites(
             unmeasured_count += 1
     cases |= judge_pairs(pairs, noise, rules)
     marked = [cases[key] for key in keys if key in cases]
+    marked = [_with_set_aside(one, before) for one in marked]
+    if annotations:
+        used = {key: {run_id for run_id, _ in side.logs} for key, side in sides[0].items()}
+        marked = [
+            marked_expected(one, annotations, used.get(one.case_key, set()), before.runs, after.runs) for one in marked
+        ]
     if quarantine is not None:
         marked = [replace(one, quarantine_reason=quarantine.reason_of(one.name, one.case_key)) for one in marked]
     steps = [one.smallest_step_ratio for one in marked if one.smallest_step_ratio is not None]
@@ -74,6 +85,11 @@ def compare_suites(
         largest_smallest_step_ratio=max(steps, default=None),
         unused_quarantine=quarantine.unused([(one.name, one.case_key) for one in marked]) if quarantine else (),
     )  # fmt: skip
+
+
+def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
+    texts = before.set_aside.get(case.case_key, ())
+    return replace(case, set_aside=(*(f"before: {text}" for text in texts), *case.set_aside)) if texts else case
 
 
 def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> CaseDiff | None:

@@ -181,6 +181,14 @@ def test_class_facts_block_and_others_are_told():
     assert "driver 580 → 590" in {one.text for one in allowed.environment}
 
 
+def test_a_fact_that_a_process_could_not_know_is_no_difference():
+    # The CPU libraries of torch are None where nothing had loaded it yet.
+    before = runs.with_facts(runs.run_info(), blas=None, host="a")
+    after = runs.with_facts(runs.run_info(), blas="BLAS mkl", host="b")
+    for one, other in ((before, after), (after, before)):
+        assert [found.name for found in diff({}, before=one, after=other).environment] == ["host"]
+
+
 def test_a_fact_that_is_a_table_differs_by_its_entries_and_a_fact_that_is_new_is_unknown_before():
     before = runs.with_facts(runs.run_info(), speed={"A": 1, "B": 2})
     after = runs.with_facts(runs.run_info(), speed={"A": 1, "B": 3}, kernel="6.1")
@@ -225,8 +233,9 @@ def test_a_list_is_read_and_expires(tmp_path):
     ("text", "said"),
     [
         ("[[case]]\nmatch = 'x'", "has no reason"), ("[[case]]\nreason = 'x'", "has no match"),
-        ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 'tomorrow'", "until must be a date"),
-        ("[[case]]\nmatch = 'x'\nreason = 'y'\nutil = 2026-01-01", "has a field 'util'"), ("[[cases]]\nmatch = 'x'", "holds [[case]] tables"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 'tomorrow'", "until must be a date"), ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 2026-01-01T10:00:00", "until must be a date"),
+        ("[[case]]\nmatch = 'x'\nreason = '  '", "case 1 has no reason"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nutil = 2026-01-01", "has a field 'util'"), ("[[cases]]\nmatch = 'x'", "a quarantine list holds [[case]] tables"),
         ("case = 3", "holds [[case]] tables"), ("[[case", "is not TOML"), ("x" * 2**21, "longer than 1 MiB"),
     ],
 )  # fmt: skip

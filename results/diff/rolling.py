@@ -1,0 +1,158 @@
+"""What of a rolling baseline is still true of a case: its present level, without the nights that already called for attention. Pure.
+
+A pool that takes in the night in which a kernel got slower sees the next slow night as noise: the step counts as spread, and the
+gate that was red turns green though nothing was mended (three real nights here: SLOWER, exit 1; then +0.5 %, exit 0). So each
+night of the pool is first judged against the nights before it, oldest first, by the rules of the diff:
+
+* SLOWER: set aside, until the whole pool is that slow or an annotation says that it was expected;
+* FASTER, and the next night again: the new level; the older nights are no longer used. FASTER once: set aside until the next
+  night tells whether it was luck (it then belongs to the noise and is used);
+* not judgeable (contended, a slow machine), or measured by another method than the newer side: not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from results.diff.case_sides import CaseSide, case_sides, joined
+from results.diff.evidence import ratio_of
+from results.diff.expected_changes import reason_of_change
+from results.diff.pair_tests import SidePair, judge_times
+from results.diff.rules import DiffRules, Verdict
+from results.diff.sentences import run_name, signed
+from results.diff.suites import SuiteSide
+from results.history.annotations import Annotation
+from results.records import Record, RunInfo
+from results.replication import FloorKey
+from results.state_records import NoiseFloor
+
+
+@dataclass(slots=True)
+class _Level:
+    """The nights that make up the present level of a case, oldest first."""
+
+    nights: list[_Night]
+    waiting: _Night | None = None
+    """A night that was FASTER, until the next one confirms it."""
+    set_aside: list[str] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for night in self.nights for record in night.side.records]
+
+
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """One case in one run."""
+
+    run: RunInfo
+    side: CaseSide
+    change_ratio: float | None = None
+    """Against the level it was judged by."""
+
+
+def settled(
+    before: SuiteSide, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules,
+    annotations: Sequence[Annotation] = (),
+) -> SuiteSide:  # fmt: skip
+    """Return a pool of runs with, for every case, only the nights of its present level; what is left out is told per case.
+
+    `before`: runs of one machine class in any order; with fewer than two it comes back as it is. A case never loses all its
+    records: where no night is judgeable or of the newer side's method, all are kept and the diff says why it cannot judge.
+    """
+    if len(before.runs) < 2:
+        return before
+    runs = sorted(before.runs, key=lambda one: (one.started_at, one.run_id))
+    by_run: dict[str, list[Record]] = {run.run_id: [] for run in runs}
+    for record in before.records:
+        by_run[record.run_id].append(record)
+    newer, *sides = case_sides(after.records, *by_run.values())
+    methods = {key: side.method_hashes for key, side in newer.items()}
+    levels: dict[str, _Level] = {}
+    kept: dict[str, list[Record]] = {}
+    for run, own in zip(runs, sides, strict=True):
+        for key, side in own.items():
+            kept.setdefault(key, []).extend(side.records)
+        usable = {key: side for key, side in own.items() if _is_usable(side, methods.get(key))}
+        _add_unusable(levels, own, usable, run)
+        _add(levels, usable, run, noise, rules, annotations)
+    records, set_aside = [], {}
+    for key, everything in kept.items():
+        level = levels.get(key)
+        if level is None or not level.nights:
+            records += everything
+            continue
+        records += level.records
+        texts = list(level.set_aside)
+        if level.waiting is not None:
+            texts.append(f"{_said(level.waiting, 'faster than before, not yet confirmed')}")
+        if texts:
+            set_aside[key] = tuple(texts)
+    return replace(before, records=tuple(records), set_aside=set_aside)
+
+
+def _is_usable(side: CaseSide, methods: frozenset[str] | None) -> bool:
+    return side.is_judgeable and (methods is None or not methods or side.method_hashes == methods)
+
+
+def _add_unusable(
+    levels: dict[str, _Level], own: Mapping[str, CaseSide], usable: Mapping[str, CaseSide], run: RunInfo
+) -> None:
+    """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
+    for key, side in own.items():
+        if key not in usable and side.was_measured:
+            why = side.set_aside[0][0] if side.set_aside else "measured by another method"
+            levels.setdefault(key, _Level([])).set_aside.append(f"{run_name(run)} not used: {why}")
+
+
+def _add(
+    levels: dict[str, _Level], usable: Mapping[str, CaseSide], run: RunInfo, noise: Mapping[FloorKey, NoiseFloor],
+    rules: DiffRules, annotations: Sequence[Annotation],
+) -> None:  # fmt: skip
+    """Judge a night against the levels before it and let it join them, replace them or be set aside."""
+    known = [key for key in usable if key in levels and levels[key].nights]
+    pairs: dict[str, SidePair] = {
+        key: (joined([night.side for night in levels[key].nights]), usable[key]) for key in known
+    }
+    verdicts: dict[str, Verdict] = {}
+    changes: dict[str, float | None] = {}
+    if pairs:
+        found, judged = judge_times(pairs, noise, rules)
+        verdicts = {key: verdict for key, (verdict, _) in zip(pairs, judged, strict=True)}
+        changes = {key: ratio_of(float(change)) for key, change in zip(pairs, found.change_log, strict=True)}
+    for key, side in usable.items():
+        level = levels.setdefault(key, _Level([]))
+        night = _Night(run, side, changes.get(key))
+        expected = partial(reason_of_change, annotations, side.case, key)
+        _join(level, night, verdicts.get(key, "SAME"), expected([one.run for one in level.nights], [run]))
+
+
+def _join(level: _Level, night: _Night, verdict: Verdict, expected: str) -> None:
+    waiting, level.waiting = level.waiting, None
+    if verdict == "SLOWER" and not expected:
+        level.set_aside.append(_said(night, "slower than the nights before it"))
+    elif verdict == "SLOWER":
+        _restart(level, [night], expected)
+        return
+    elif verdict == "FASTER" and waiting is None:
+        level.waiting = night
+        return
+    elif verdict == "FASTER" and waiting is not None:
+        _restart(level, [waiting, night], "slower than the nights since")
+        return
+    if waiting is not None:
+        level.nights.append(waiting)
+    if verdict != "SLOWER":
+        level.nights.append(night)
+
+
+def _restart(level: _Level, nights: list[_Night], why: str) -> None:
+    level.set_aside += [f"{run_name(one.run)} not used: {why}" for one in level.nights]
+    level.nights = nights
+
+
+def _said(night: _Night, why: str) -> str:
+    change = "" if night.change_ratio is None else f" ({signed(night.change_ratio)})"
+    return f"{run_name(night.run)} not used: {why}{change}"

@@ -1,0 +1,54 @@
+"""How far a machine moves all cases together from run to run, seen where one side holds several runs. Pure.
+
+Processes of one run share what the machine did that night, so their spread cannot show it, and a suite of 300 cases has 300
+chances to be caught by it: in simulation with a common movement of 0.25 % (a quarter of the spread between processes) three
+processes a night against a pool of five raised 0.3 false SLOWER a night without this term (`python -m benchmarks
+rolling_baseline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, median, variance
+
+from results.diff.case_sides import CaseSide
+
+LEAST_RUNS = 3
+"""Runs of a side from which a movement is estimated: two would give one degree of freedom."""
+
+
+def run_movement_variance(sides: Sequence[CaseSide]) -> float:
+    """Return the variance of the logarithm of what all cases of a run have in common; 0 where too few runs were pooled.
+
+    `sides`: one side of every case. Per run the median over the cases of (run mean − mean of the case's run means), over the
+    cases that the most common set of runs measured; variance over the runs, less what the cases' own spread puts into it.
+    """
+    groups: dict[tuple[str, ...], list[dict[str, float]]] = {}
+    for side in sides:
+        means = _run_means(side)
+        if len(means) >= LEAST_RUNS:
+            groups.setdefault(tuple(sorted(means)), []).append(means)
+    cases = max(groups.values(), key=len, default=[])
+    if not cases:
+        return 0.0
+    centred = [{run: value - fmean(means.values()) for run, value in means.items()} for means in cases]
+    moved = [median(one[run] for one in centred) for run in centred[0]]
+    own = fmean(variance(one.values()) for one in centred)
+    # The median of n normal numbers varies by π/2 of the mean's variance, of one number by all of it.
+    own_share = own / len(centred) * (1.5707963 if len(centred) > 2 else 1.0)
+    return max(0.0, variance(moved) - own_share)
+
+
+def change_variance(run_variance: float, before: Iterable[CaseSide], after: Iterable[CaseSide]) -> list[float]:
+    """Return per case the variance that the movement puts into the change: that of the two means over their runs."""
+    return [
+        run_variance * (1 / max(one.run_count, 1) + 1 / max(other.run_count, 1))
+        for one, other in zip(before, after, strict=True)
+    ]
+
+
+def _run_means(side: CaseSide) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for (run_id, _), log in side.logs.items():
+        values.setdefault(run_id, []).append(log)
+    return {run_id: fmean(found) for run_id, found in values.items()}
