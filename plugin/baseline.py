@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from plugin.outcome import clean
 from plugin.terminal_notes import Line
-from roofline_model.errors import RooflineError
+from roofline_model.errors import RooflineError, StoreError
 
 if TYPE_CHECKING:
     from plugin.options import BenchOptions
@@ -29,7 +29,6 @@ class BaselineCheck:
 
     options: BenchOptions
     run: RunInfo
-    baseline: tuple[RunInfo, ...]
     lines: list[Line] = field(default_factory=list)
     """What the summary shows; empty before `finish`."""
 
@@ -45,13 +44,13 @@ class BaselineCheck:
         from results.store import open_store
 
         with open_store(options.db, create=False, read_only=True) as store:
-            found = find_baseline(options.baseline, run, store.runs, store.resolve_run)
-        if not found:
+            found = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
+        if not found.chosen:
             report(
                 f"--roofline-baseline {options.baseline}: nothing to compare with yet; this run can be the first baseline"
             )
             return None
-        return cls(options, run, found)
+        return cls(options, run)
 
     def finish(self, records: Sequence[Record]) -> bool:
         """Compare the finished run, keep the lines for the summary, and return whether `--roofline-fail-on` fails it."""
@@ -66,21 +65,20 @@ class BaselineCheck:
         return result.exit_code == 1
 
     def _compared(self, records: Sequence[Record]) -> tuple[SuiteDiff, GateResult]:
-        from results.diff.baseline import is_rolling
         from results.diff.gate import gate, parse_fail_on
-        from results.diff.rolling import settled
         from results.diff.rules import DiffRules
+        from results.diff.stored_sides import baseline_side
         from results.diff.suites import SuiteSide, compare_suites
         from results.store import open_store
 
         with open_store(self.options.db, create=False, read_only=True) as store:
             run = store.resolve_run(self.run.run_id)
             noise = store.noise_floors(run.environment.class_hash)
-            before = [record for one in self.baseline for record in store.records(one.run_id, with_samples=False)]
-        older, newer = SuiteSide(self.baseline, tuple(before)), SuiteSide((run,), tuple(records))
+            newer = SuiteSide((run,), tuple(records))
+            older = baseline_side(store, self.options.baseline or "latest", newer, noise, DiffRules())
+        if older is None:
+            raise StoreError(f"the runs of --roofline-baseline {self.options.baseline} are no longer there")
         rules = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
-        if is_rolling(self.options.baseline or ""):
-            older = settled(older, newer, noise, DiffRules())
         diff = compare_suites(older, newer, noise, DiffRules())
         return diff, gate(diff, rules)
 

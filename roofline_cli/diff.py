@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from results.diff.case_diff import SuiteDiff
     from results.diff.gate import FailRule, GateResult
     from results.diff.rules import DiffRules
-    from results.diff.suites import SuiteSide
     from results.records import RunInfo
     from results.store import ResultStore
 
@@ -47,10 +46,9 @@ def diff_runs(
 
     Exit codes: 0 nothing worse, 1 regression, 2 bad input, 3 too much is ambiguous, 4 not comparable, 5 machine state.
     """
-    from results.diff.baseline import is_rolling
     from results.diff.gate import gate, parse_fail_on
     from results.diff.quarantine import load_quarantine
-    from results.diff.rolling import settled
+    from results.diff.stored_sides import baseline_side, named_side, side_of
     from results.diff.suites import compare_suites
     from results.history.annotations import load_annotations
     from roofline_cli.database import reading, shown_target
@@ -68,14 +66,16 @@ def diff_runs(
     names = _two_sides(runs, against)
     with reading(db) as store:
         after_runs = _named_runs(store, names[1])
-        before_runs = _before(store, names[0], against, after_runs)
-        if not before_runs:
-            _first(after_runs[0], output, form)
-            return
         noise = store.noise_floors(after_runs[0].environment.class_hash)
-        before, after = _side(store, before_runs), _side(store, after_runs)
-    if names[0] is None and is_rolling(against or ""):
-        before = settled(before, after, noise, rules, expected)
+        after = side_of(store, after_runs)
+        before = (
+            baseline_side(store, against or "latest", after, noise, rules, expected)
+            if names[0] is None
+            else named_side(store, _named_runs(store, names[0]))
+        )
+    if before is None:
+        _first(after_runs[0], output, form)
+        return
     found = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
     result = gate(found, fails, max_ambiguous)
     _deliver(_rendered(found, result, fails, form, show_all, is_file=output is not None), output)
@@ -107,27 +107,6 @@ def _named_runs(store: ResultStore, text: str) -> tuple[RunInfo, ...]:
             raise
     found = {run.run_id: run for run in map(store.resolve_run, parts)}
     return tuple(found.values())
-
-
-def _before(
-    store: ResultStore, named: str | None, against: str | None, after: Sequence[RunInfo]
-) -> tuple[RunInfo, ...]:
-    """Return the older side: by name, or what `--against` means for the newer one; empty where there is none yet."""
-    from results.diff.baseline import check_complete, find_baseline
-
-    if named is None:
-        return find_baseline(against or "latest", after[0], store.runs, store.resolve_run)
-    found = _named_runs(store, named)
-    for run in found:
-        check_complete(run)
-    return found
-
-
-def _side(store: ResultStore, runs: Sequence[RunInfo]) -> SuiteSide:
-    from results.diff.suites import SuiteSide
-
-    records = [record for run in runs for record in store.records(run.run_id, with_samples=False)]
-    return SuiteSide(tuple(runs), tuple(records))
 
 
 def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:

@@ -31,6 +31,8 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     for word, runs in (("before", diff.before), ("after ", diff.after)):
         for run in runs:
             show_line(f"{word} {run_text(run)}")
+    if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
+        show_line("the first side is the newer one: SLOWER here means that it was slower earlier", "yellow")
     show_environment(diff.environment)
     shown = [case for verdict in _order(show_all) for case in _limited(diff.of(verdict), show_all)]
     if shown:
@@ -71,9 +73,9 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
     columns = (
         Column("Verdict"), Column("Case", is_prose=True, least=14), Column("Format", is_prose=True, least=8),
         Column("Kernel", is_prose=True, least=10), Column("Cache", drop=6 if len(regimes) < 2 else 0),
-        Column("Mode", drop=7 if len(regimes) < 2 else 0), Column("Before", "right", drop=2), Column("After", "right", drop=3),
-        Column("Change", "right"), Column("95 % interval", "right", drop=4, hide_empty=True), Column("q", "right", drop=5, hide_empty=True),
-        Column("Processes", "right", drop=9), Column("Sees", "right", drop=8, hide_empty=True), Column("Reason", drop=1),
+        Column("Mode", drop=7 if len(regimes) < 2 else 0), Column("Before", "right", drop=1), Column("After", "right", drop=2),
+        Column("Change", "right"), Column("95 % interval", "right", drop=3, hide_empty=True), Column("q", "right", drop=5, hide_empty=True),
+        Column("Processes", "right", drop=9), Column("Sees", "right", drop=8, hide_empty=True), Column("Reason", drop=4),
     )  # fmt: skip
     rows: list[list[Cell]] = [
         [

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from results.records import RunInfo
-from roofline_model.errors import InvalidValueError, StoreError
+from roofline_model.errors import InvalidValueError, StoreError, UnknownNameError
 
 ROLLING_COUNT = 5
 """Runs of a rolling baseline: with three processes each, fifteen, which span five nights' movement of the machine."""
@@ -22,59 +23,100 @@ RECENT_COUNT = 200
 _ROLLING = re.compile(r"baseline(?::([0-9]{1,9}))?", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a word of `--against` asks for: runs in order, newest first, and how many of them."""
+
+    runs: tuple[RunInfo, ...]
+    """All that qualify. Where none does: the newest of this host that is not alike, so that the diff says what changed."""
+    count: int = 1
+    back: int = 0
+    """Runs skipped before the first: `latest~2`."""
+
+    @property
+    def chosen(self) -> tuple[RunInfo, ...]:
+        """The runs meant, whatever they measured."""
+        return self.runs[self.back : self.back + self.count]
+
+
 def find_baseline(
-    against: str, after: RunInfo, newest: Callable[[int | None], Sequence[RunInfo]], resolve: Callable[[str], RunInfo]
-) -> tuple[RunInfo, ...]:
-    """Return the runs that `against` means for a run, words of ours first, then names; empty where there is none yet.
+    against: str, after: Sequence[RunInfo], newest: Callable[[int | None], Sequence[RunInfo]], resolve: Callable[[str], RunInfo]
+) -> Wanted:  # fmt: skip
+    """Return the runs that `against` means for one or more newer runs; none where there is none yet.
 
     `newest(limit)` gives the stored runs, newest first, and `resolve(name)` the run of an id or label (`ResultStore.runs`,
-    `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError` for an incomplete run.
+    `.resolve_run`); what the latter raises for an unknown name is passed on. Raises `StoreError` for an incomplete run,
+    `UnknownNameError` for a branch of which no run is stored although others are.
     """
-    chosen: tuple[RunInfo, ...] | None = ()
+    wanted: Wanted | None = None
+    runs: Sequence[RunInfo] = ()
     for limit in (RECENT_COUNT, None):
-        chosen = choose_baseline(against, after, newest(limit))
-        if chosen:
-            return chosen
-    if chosen is not None:
-        return ()
+        runs = newest(limit)
+        wanted = choose_baseline(against, after, runs)
+        if wanted is not None and wanted.chosen:
+            return wanted
+    if wanted is not None:
+        _check_branch(against.strip(), after, runs)
+        return Wanted(())
     found = resolve(against)
     check_complete(found)
-    return (found,)
+    return Wanted((found,))
 
 
-def choose_baseline(against: str, after: RunInfo, runs: Sequence[RunInfo]) -> tuple[RunInfo, ...] | None:
-    """Return the runs that `against` means for a run; empty where there is none yet, None where it is no word of ours.
+def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> Wanted | None:
+    """Return the runs that `against` means; None where it is no word of ours.
 
     latest, latest~1: the newest of the same branch; baseline, baseline:N: the newest N of the same branch (default 5), pooled;
     branch:NAME: the newest of that branch; anything else: the newest complete run of that label, comparable ones first.
     """
-    against = against.strip()
-    older = [run for run in runs if run.run_id != after.run_id and run.started_at < after.started_at]
-    complete = [run for run in older if run.status == "complete"]
-    alike = [run for run in complete if is_alike(run, after)]
-    host = after.environment.facts.get("host")
+    against, first = against.strip(), after[0]
+    complete = [run for run in _older(after, runs) if run.status == "complete"]
+    alike = [run for run in complete if is_alike(run, first)]
+    host = first.environment.facts.get("host")
     of_host = [run for run in complete if host is not None and run.environment.facts.get("host") == host]
 
-    def of_branch(name: str | None, count: int, back: int = 0) -> tuple[RunInfo, ...]:
-        found = [run for run in alike if run.git_branch == name][back : back + count]
-        return tuple(
-            found or [run for run in of_host if run.git_branch == name and not is_alike(run, after)][: 1 - min(back, 1)]
-        )
+    def of_branch(name: str | None, count: int, back: int = 0) -> Wanted:
+        found = [run for run in alike if run.git_branch == name]
+        if len(found) > back:
+            return Wanted(tuple(found), count, back)
+        others = [run for run in of_host if run.git_branch == name and not is_alike(run, first)]
+        return Wanted(tuple(others[: 1 - min(back, 1)]))
 
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", against):
-        return of_branch(after.git_branch, 1, int(match[1] or 0))
+        return of_branch(first.git_branch, 1, int(match[1] or 0))
     if match := _ROLLING.fullmatch(against):
         count = int(match[1] or ROLLING_COUNT)
         if not 1 <= count <= MOST_ROLLING_COUNT:
             raise InvalidValueError(f"baseline:N takes 1 to {MOST_ROLLING_COUNT} runs, got {count}")
-        return of_branch(after.git_branch, count)
+        return of_branch(first.git_branch, count)
     if against.startswith("branch:"):
         name = against.removeprefix("branch:").strip()
         if not name:
             raise InvalidValueError("branch: needs the name of a branch, such as branch:main")
         return of_branch(name, 1)
     labelled = [run for run in alike if run.label == against] or [run for run in complete if run.label == against]
-    return tuple(labelled[:1]) if against and labelled else None
+    return Wanted(tuple(labelled[:1])) if against and labelled else None
+
+
+def _older(after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> list[RunInfo]:
+    """Return the runs before all of the newer side."""
+    ids, start = {run.run_id for run in after}, min(run.started_at for run in after)
+    return [run for run in runs if run.run_id not in ids and run.started_at < start]
+
+
+def _check_branch(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> None:
+    """Raise for a branch nobody knows: a gate against a typing mistake would be green for ever."""
+    if not against.startswith("branch:"):
+        return
+    complete = [run for run in _older(after, runs) if run.status == "complete"]
+    known = {run.git_branch for run in complete if run.git_branch}
+    name = against.removeprefix("branch:").strip()
+    if complete and not known:
+        raise StoreError(f"no run of branch {name[:40]!r} is stored: the older runs were taken outside a git checkout")
+    if known and name not in known:
+        raise UnknownNameError(
+            "branch", name, known, fix="A complete run of it must be stored; `roofline runs` lists the runs."
+        )
 
 
 def is_rolling(against: str) -> bool:

@@ -16,8 +16,13 @@ from roofline_model.case import Case
 ProcessKey = tuple[str, int]
 """(run_id, ordinal)"""
 
+WILD = "wild"
+"""Set aside as: a process whose median is more than twice or less than half the others'."""
+WILD_RATIO = 2.0
+LEAST_FOR_WILD = 5
+"""Processes from which one may be called wild; one in five at most, so that two states are never cut down to one."""
 _NORMAL_QUANTILE = 1.959964
-_ORDER = {flag: number for number, flag in enumerate(INVALIDATING_FLAGS)}
+_ORDER = {flag: number for number, flag in enumerate((*INVALIDATING_FLAGS, WILD))}
 _INVALIDATING = frozenset(INVALIDATING_FLAGS)
 
 
@@ -179,14 +184,29 @@ def _side(records: Sequence[Record], known_methods: dict[int, str]) -> CaseSide:
     clean = [key for key in medians if not flagged[key]]
     aside = Counter(min(flagged[key], key=_ORDER.__getitem__) for key in medians if flagged[key])
     is_enough = 2 * len(clean) >= len(medians)
+    logs = {key: math.log(median(medians[key])) for key in clean} if is_enough else {}
+    wild = _wild(logs)
+    aside.update({WILD: len(wild)} if wild else {})
     return CaseSide(
         case=records[0].case,
         records=tuple(records),
-        logs={key: math.log(median(medians[key])) for key in clean} if is_enough else {},
+        logs={key: log for key, log in logs.items() if key not in wild},
         process_count=len(medians),
         set_aside=tuple(sorted(aside.items(), key=lambda one: _ORDER[one[0]])),
         method_hashes=frozenset(methods),
     )
+
+
+def _wild(logs: Mapping[ProcessKey, float]) -> set[ProcessKey]:
+    """Return the processes that are no measurement of the same thing: ×2 away from the others, and few of many.
+
+    One such process hides a real +20 % of all others: the mean and the spread both follow it.
+    """
+    if len(logs) < LEAST_FOR_WILD:
+        return set()
+    middle = median(logs.values())
+    found = {key for key, log in logs.items() if abs(log - middle) > math.log(WILD_RATIO)}
+    return found if len(found) <= len(logs) // LEAST_FOR_WILD else set()
 
 
 def _clock(measured: Measurement, name: str) -> float | None:

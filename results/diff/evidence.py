@@ -35,6 +35,8 @@ FLOOR_MULTIPLE = 2.0
 """The minimum effect is at least this many noise floors."""
 RANK_LEVEL = 0.05
 """One-sided level of the rank test that cross-checks a significant change; applied where this p can be reached at all."""
+LEAST_PROCESSES = 2
+"""A side with fewer is one observation: whether the kernel or the process was slow, it cannot tell."""
 HYPERVARIABLE_LEVEL = 0.05
 """A variance in this upper tail of the prior begins to free itself from it."""
 
@@ -195,6 +197,16 @@ def rank_p_value(lower: Sequence[float], higher: Sequence[float]) -> float | Non
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(higher, lower, alternative="greater", method="auto").pvalue)
+
+
+def is_replicated(before_count: int, after_count: int) -> bool:
+    """Return whether the order of the processes can show a change: three against three, two against five, never one alone.
+
+    Without that, heavy tails decide: in 200 unchanged cases with Student-t(3) noise five processes against one called a case
+    SLOWER in 41 % of suites (2026-11-22), three against three in none.
+    """
+    can_rank = 1 / math.comb(before_count + after_count, before_count) <= RANK_LEVEL
+    return can_rank and min(before_count, after_count) >= LEAST_PROCESSES
 
 
 def shared_ratio(deviations: Floats) -> float:

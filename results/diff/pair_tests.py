@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from results.diff.case_diff import CaseDiff
-from results.diff.case_sides import CaseSide
+from results.diff.case_sides import WILD, CaseSide
 from results.diff.energy_tests import energy_changes
 from results.diff.evidence import (
     Evidence,
@@ -17,6 +18,7 @@ from results.diff.evidence import (
     Samples,
     effective_cases,
     evidence,
+    is_replicated,
     pooled_spread,
     rank_p_value,
     ratio_of,
@@ -32,6 +34,9 @@ from results.state_records import NoiseFloor
 SAME_CLOCK_RATIO = 0.005
 """Clocks nearer than this are one clock (the sensors' own steps are 15 MHz of some 2 GHz)."""
 
+_ASIDE_WORDS = {WILD: "more than a factor of two from the others"}
+"""What a process is set aside for, where that is no flag."""
+
 SidePair = tuple[CaseSide, CaseSide]
 """(before, after)"""
 
@@ -45,10 +50,16 @@ def judge_times(
     least = np.array([rules.min_effect_ratio if one is None else one for one in thresholds])
     limit = np.array([rules.limit_ratio if one is None else one for one in thresholds])
     found = _evidence(pairs, noise, least, rules.false_discovery_ratio)
+    replicated = np.array([
+        is_replicated(len(one.logs), len(other.logs)) or _floor(noise, key, other) is not None
+        for key, (one, other) in pairs.items()
+    ])  # fmt: skip
     verdicts = judge(
-        found, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=limit, ranks=partial(_rank_p_value, sides)
-    )
-    return found, verdicts
+        found, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=limit, ranks=partial(_rank_p_value, sides),
+        is_replicated=replicated,
+    )  # fmt: skip
+    # What can never be called is no step that this diff sees.
+    return replace(found, smallest_step_log=np.where(replicated, found.smallest_step_log, np.nan)), verdicts
 
 
 def judge_pairs(
@@ -105,7 +116,7 @@ def sizes(before: CaseSide | None, after: CaseSide | None) -> dict[str, object]:
 def set_aside_texts(before: CaseSide | None, after: CaseSide | None) -> list[str]:
     """Return what is not used, in words: `after: 1 of 3 processes contended`."""
     return [
-        f"{word}: {count} of {side.process_count} process{'' if side.process_count == 1 else 'es'} {flag}"
+        f"{word}: {count} of {side.process_count} process{'' if side.process_count == 1 else 'es'} {_ASIDE_WORDS.get(flag, flag)}"
         for word, side in (("before", before), ("after", after))
         if side is not None
         for flag, count in side.set_aside

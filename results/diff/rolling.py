@@ -103,7 +103,7 @@ def _add_unusable(
     """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
     for key, side in own.items():
         if key not in usable and side.was_measured:
-            why = side.set_aside[0][0] if side.set_aside else "measured by another method"
+            why = "measured by another method" if side.is_judgeable else side.set_aside[0][0]
             levels.setdefault(key, _Level([])).set_aside.append(f"{run_name(run)} not used: {why}")
 
 

@@ -21,6 +21,7 @@ REASONS: dict[str, str] = {
     "below-minimum": "a change is there, but smaller than the minimum effect",
     "not-significant": "a change as large as the minimum effect was seen, which noise makes as often in a suite of this size",
     "ranks-disagree": "the means differ, the order of the processes does not: one or two processes carry the change",
+    "few-processes": "so few processes cannot tell a slow process from a slow kernel; three a side can (--roofline-processes 3), or a stored noise floor (`roofline doctor --noise`)",
     "too-noisy": "a change beyond the limit can be hidden in the noise",
     "noise-unknown": "one process a side and no stored noise floor: nothing says how far fresh processes differ",
     "method-differs": "the two sides were measured by different methods",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
+from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
 from results.diff.metrics import MetricChange
 from results.diff.rules import VERDICTS, Verdict
 from results.records import RunInfo
 
 _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""
+LEAST_FOR_COMMON = 8
+COMMON_SHARE = 0.9
+"""A suite moved together when so many of its cases went one way: of eight cases all do so by chance in 0.8 % of the suites."""
 
 
 def headline(diff: SuiteDiff, result: GateResult) -> str:
@@ -26,7 +29,8 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     rest = [f"{len(found[verdict])} {verdict.lower()}" for verdict in told[1:]]
     is_known = bool(found["SAME"] or found["FASTER"])
     lead = "" if told[0] == "SLOWER" else "nothing is slower; " if is_known else "nothing could be judged; "
-    return lead + "; ".join([first, *rest])
+    excuse = _excuse(found["SLOWER"]) if result.exit_code == EXIT_SAME and found["SLOWER"] else ""
+    return lead + "; ".join([first, *rest, *([excuse] if excuse else [])])
 
 
 def sensitivity_text(diff: SuiteDiff) -> str:
@@ -38,7 +42,7 @@ def sensitivity_text(diff: SuiteDiff) -> str:
             else "how small a step could have been seen is unknown: no case was judged against a known noise"
         )
     text = f"a slow-down of {percent(diff.smallest_step_ratio)} of one case would have been seen four times in five (median case"
-    return f"{text}; {percent(diff.largest_smallest_step_ratio)} in the noisiest)"
+    return f"{text}; {percent(diff.largest_smallest_step_ratio)} in the one that sees least)"
 
 
 def counts_text(diff: SuiteDiff) -> str:
@@ -50,10 +54,12 @@ def counts_text(diff: SuiteDiff) -> str:
 
 
 def common_text(diff: SuiteDiff) -> str:
-    """Return what all cases did together, where that is more than the minimum effect; empty otherwise."""
+    """Return what nearly all cases did together, where that is more than the minimum effect; empty otherwise."""
     common = diff.common_change_ratio
-    judged = sum(case.change_ratio is not None for case in diff.cases)
-    if common is None or judged < 5 or abs(common) < diff.rules.min_effect_ratio:
+    changes = [case.change_ratio for case in diff.cases if case.change_ratio is not None]
+    if common is None or len(changes) < LEAST_FOR_COMMON or abs(common) < diff.rules.min_effect_ratio:
+        return ""
+    if sum(change * common > 0 for change in changes) < COMMON_SHARE * len(changes):
         return ""
     return f"the whole suite moved together: {signed(common)} in the median case, so look at the machine and the libraries before a kernel"
 
@@ -120,6 +126,17 @@ def percent(ratio: float) -> str:
 def probability(value: float | None) -> str:
     """Print a p with two digits; `<1e-9` below, `–` where it is not known."""
     return "–" if value is None else "<1e-9" if value < 1e-9 else f"{value:.2g}"
+
+
+def _excuse(slower: Sequence[CaseDiff]) -> str:
+    """Return why cases that are slower fail nothing."""
+    listed = sum(bool(case.quarantine_reason) for case in slower)
+    expected = sum(bool(case.expected_reason) and not case.quarantine_reason for case in slower)
+    rest = len(slower) - listed - expected
+    parts = [f"{listed} on the quarantine list"] if listed else []
+    parts += [f"{expected} expected"] if expected else []
+    parts += [f"{rest} within --fail-on"] if rest else []
+    return f"fails nothing: {', '.join(parts)}"
 
 
 def _named(found: Sequence[CaseDiff], word: str, case_count: int) -> str:

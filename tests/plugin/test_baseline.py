@@ -21,7 +21,7 @@ SUITE = """
 """
 OPTIONS = (
     "--hw", "b10", "--roofline-timer", "simulated:noise=0.01,efficiency=0.5", "--roofline-db", "r.db", "-p", "no:cacheprovider",
-    "--roofline-processes", "2",
+    "--roofline-processes", "3",
 )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def test_a_run_is_compared_with_its_baseline_and_fails_by_what_was_asked(pyteste
     # a and b take a tenth longer; b's own threshold is a fifth
     second = run(pytester, "--roofline-baseline", "latest", "--roofline-fail-on", "slower:5%", a=1.1, b=1.1)
     assert second.ret == 1
-    second.assert_outcomes(passed=4)
+    second.assert_outcomes(passed=6)
     second.stdout.fnmatch_lines(
         [
             "against *: 1 of 2 cases is slower: custom a-warm +10.0 %*",

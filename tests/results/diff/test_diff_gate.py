@@ -269,8 +269,8 @@ NEWEST_FIRST = [
 
 
 def chosen(against, after=AFTER, known=NEWEST_FIRST):
-    found = choose_baseline(against, after, known)
-    return found if found is None else [run.started_at[8:10] for run in found]
+    found = choose_baseline(against, (after,), known)
+    return found if found is None else [run.started_at[8:10] for run in found.chosen]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_after_an_update_the_last_run_of_the_host_is_given_so_that_the_diff_can_
 @pytest.mark.parametrize("against", ["baseline:0", "baseline:101", "branch:", "branch: "])
 def test_a_baseline_that_means_nothing_is_refused(against):
     with pytest.raises(InvalidValueError):
-        choose_baseline(against, AFTER, NEWEST_FIRST)
+        choose_baseline(against, (AFTER,), NEWEST_FIRST)
 
 
 @pytest.mark.parametrize(("status", "said"), [("running", "has not ended"), ("interrupted", "was cut short")])

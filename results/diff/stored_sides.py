@@ -1,0 +1,131 @@
+"""Both sides of a diff out of the database: which runs a word of `--against` brings in, and of which cases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, select
+
+from results.diff.baseline import Wanted, check_complete, find_baseline, is_rolling
+from results.diff.rolling import settled
+from results.diff.rules import DiffRules
+from results.diff.suites import SuiteSide
+from results.history.annotations import Annotation
+from results.records import Record, RunInfo
+from results.replication import FloorKey
+from results.state_records import NoiseFloor
+from results.write import CASE, METHOD, RECORD
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+MOST_LOOKED_AT = 20
+"""Runs read in search of one that measured something of the newer side in the same way."""
+MOST_FILLING = 200
+"""Older runs asked for the cases that the newest ones left out (`pytest -k …`)."""
+_IN_ONE_QUERY = 500
+
+CaseMethod = tuple[str, str]
+"""(case_key, method_hash)"""
+
+
+def side_of(store: ResultStore, runs: Sequence[RunInfo]) -> SuiteSide:
+    """Return everything that these runs hold, as one side; without samples."""
+    records = [record for run in runs for record in store.records(run.run_id, with_samples=False)]
+    return SuiteSide(tuple(runs), tuple(records))
+
+
+def named_side(store: ResultStore, runs: Sequence[RunInfo]) -> SuiteSide:
+    """Return the older side that somebody named; raises `StoreError` where one of its runs is incomplete."""
+    for run in runs:
+        check_complete(run)
+    return side_of(store, runs)
+
+
+def baseline_side(
+    store: ResultStore, against: str, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules,
+    annotations: Sequence[Annotation] = (),
+) -> SuiteSide | None:  # fmt: skip
+    """Return what `against` means for a newer side (`baseline.find_baseline`); None where there is none yet.
+
+    Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline every
+    case gets the newest runs that hold it, also older ones where a night measured only a part, and is then `settled`.
+    """
+    wanted = find_baseline(against, after.runs, store.runs, store.resolve_run)
+    if not wanted.chosen:
+        return None
+    measured = _case_methods(after.records)
+    found = _sharing(store, wanted, measured) or [side_of(store, wanted.chosen)]
+    if not is_rolling(against):
+        return found[0]
+    pool = [*found, *_filling(store, wanted, found, measured)]
+    side = SuiteSide(
+        tuple(run for one in pool for run in one.runs), tuple(record for one in pool for record in one.records)
+    )
+    return settled(side, after, noise, rules, annotations)
+
+
+def _sharing(store: ResultStore, wanted: Wanted, measured: set[CaseMethod]) -> list[SuiteSide]:
+    """Return the newest runs, each a side, that measured something of the newer side by the same method."""
+    found, skipped = [], wanted.back
+    for run in wanted.runs[: wanted.back + wanted.count + MOST_LOOKED_AT]:
+        side = side_of(store, (run,))
+        if _case_methods(side.records) & measured:
+            skipped -= 1
+            if skipped < 0:
+                found.append(side)
+        if len(found) == wanted.count:
+            break
+    return found
+
+
+def _filling(
+    store: ResultStore, wanted: Wanted, found: Sequence[SuiteSide], measured: set[CaseMethod]
+) -> list[SuiteSide]:
+    """Return older runs with those cases only of which the newest ones hold too few."""
+    held = Counter(one for side in found for one in _case_methods(side.records) & measured)
+    lacking = {one: wanted.count - held[one] for one in measured if held[one] < wanted.count}
+    known = {run.run_id for side in found for run in side.runs}
+    older = [run for run in wanted.runs if run.run_id not in known][:MOST_FILLING]
+    if not lacking or not older:
+        return []
+    holders = store.query(lambda connection: _holders(connection, {key for key, _ in lacking}, older))
+    filling = []
+    for run in older:
+        keys = {one[0] for one in holders.get(run.run_id, set()) if lacking.get(one, 0) > 0}
+        if keys:
+            for one in holders[run.run_id]:
+                lacking[one] = lacking.get(one, 0) - 1
+            records = store.records(run.run_id, with_samples=False)
+            filling.append(SuiteSide((run,), tuple(one for one in records if one.case.case_key in keys)))
+    return filling
+
+
+def _case_methods(records: Iterable[Record]) -> set[CaseMethod]:
+    # Records share few cases and methods, and hashing their canonical JSON is most of the work.
+    pairs = {
+        (id(one.case), id(one.method)): (one.case, one.method)
+        for one in records
+        if one.status == "measured" and one.method is not None
+    }
+    return {(case.case_key, method.method_hash) for case, method in pairs.values() if method is not None}
+
+
+def _holders(connection: Connection, keys: Iterable[str], runs: Sequence[RunInfo]) -> dict[str, set[CaseMethod]]:
+    """Return run id → which of these cases it measured, by which method."""
+    wanted, ids = sorted(keys), [run.run_id for run in runs]
+    joined = RECORD.join(CASE, CASE.c.id == RECORD.c.case_id).join(METHOD, METHOD.c.id == RECORD.c.method_id)
+    found: dict[str, set[CaseMethod]] = {}
+    for start in range(0, len(wanted), _IN_ONE_QUERY):
+        statement = (
+            select(RECORD.c.run_id, CASE.c.case_key, METHOD.c.method_hash)
+            .select_from(joined)
+            .where(CASE.c.case_key.in_(wanted[start : start + _IN_ONE_QUERY]))
+            .where(RECORD.c.run_id.in_(ids), RECORD.c.status == "measured")
+            .distinct()
+        )
+        for run_id, case_key, method_hash in connection.execute(statement):
+            found.setdefault(run_id, set()).add((case_key, method_hash))
+    return found
