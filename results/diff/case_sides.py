@@ -182,11 +182,16 @@ def _side(records: Sequence[Record], known_methods: dict[int, str]) -> CaseSide:
                     known_methods[identity] = record.method.method_hash
                 methods.add(known_methods[identity])
     clean = [key for key in medians if not flagged[key]]
-    aside = Counter(min(flagged[key], key=_ORDER.__getitem__) for key in medians if flagged[key])
+    aside: dict[str, int] = {}
+    for flags in flagged.values():
+        if flags:
+            gravest = min(flags, key=_ORDER.__getitem__)
+            aside[gravest] = aside.get(gravest, 0) + 1
     is_enough = 2 * len(clean) >= len(medians)
     logs = {key: math.log(median(medians[key])) for key in clean} if is_enough else {}
     wild = _wild(logs)
-    aside.update({WILD: len(wild)} if wild else {})
+    if wild:
+        aside[WILD] = len(wild)
     return CaseSide(
         case=records[0].case,
         records=tuple(records),
