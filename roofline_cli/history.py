@@ -33,7 +33,7 @@ def history(
         typer.Option(
             "--since",
             metavar="DATE|DAYSd",
-            help="Only nights from this day on: 2026-09-01, or 90d for the last 90 days.",
+            help="Show nights from this day on: 2026-09-01, or 90d for the last 90 days; all are searched.",
         ),
     ] = None,
     branch: Annotated[
@@ -58,33 +58,34 @@ def history(
     from roofline_cli.database import reading
     from roofline_cli.history_view import show_all, show_case
 
-    options = _options(metric, branch, annotations, quarantine)
     words = " ".join(case or [])
     _check_choice(words, every)
-    first = _first_day(since, datetime.now(UTC).date())
+    options = _options(metric, branch, _first_day(since, datetime.now(UTC).date()), annotations, quarantine)
     with reading(db) as store:
         if every:
             from results.history.case_history import case_histories
 
-            found = case_histories(store, since=first, options=options)
+            found = case_histories(store, options=options)
         else:
             from results.history.case_history import case_history
 
             found = [
                 case_history(
-                    store, words, metric=metric, since=first, branch=branch, annotations=options.annotations,
+                    store, words, metric=metric, since=options.since, branch=branch, annotations=options.annotations,
                     quarantine=options.quarantine,
                 )
             ]  # fmt: skip
     if every:
-        show_all(found, options.metric, as_json=as_json)
+        show_all(found, options, as_json=as_json)
     else:
         show_case(found[0], as_json=as_json)
     if fail_on_alert and any(one.alerts for one in found):
         raise typer.Exit(EXIT_FOUND)
 
 
-def _options(metric: str, branch: str | None, annotations: Path | None, quarantine: Path | None) -> HistoryOptions:
+def _options(
+    metric: str, branch: str | None, since: str | None, annotations: Path | None, quarantine: Path | None
+) -> HistoryOptions:
     from results.diff.quarantine import load_quarantine
     from results.history.annotations import load_annotations
     from results.history.case_history import HistoryOptions
@@ -93,6 +94,7 @@ def _options(metric: str, branch: str | None, annotations: Path | None, quaranti
     return HistoryOptions(
         metric=get_metric(metric),
         branch=branch,
+        since=since,
         annotations=() if annotations is None else load_annotations(annotations),
         quarantine=None if quarantine is None else load_quarantine(quarantine, datetime.now(UTC).date()),
     )

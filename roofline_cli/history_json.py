@@ -19,7 +19,8 @@ def history_json(history: CaseHistory) -> dict[str, Any]:
         **_head(history),
         "metric": _metric_json(history.metric),
         "branch": history.branch,
-        "segments": [_segment_json(segment) for segment in history.segments],
+        "since": history.since,
+        "segments": [_segment_json(history, segment) for segment in history.segments],
         "changes": [change_json(change) for change in history.changes],
         "annotations": [
             {"match": one.match, "reason": one.reason, "on": one.on.isoformat() if one.on else None, "commit": one.commit or None}
@@ -28,7 +29,7 @@ def history_json(history: CaseHistory) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def all_json(histories: Sequence[CaseHistory], metric: Metric) -> dict[str, Any]:
+def all_json(histories: Sequence[CaseHistory], metric: Metric, unused: Sequence[str] = ()) -> dict[str, Any]:
     """Return the changes of every case that has one, without its nights, and the counts."""
     changed = [one for one in histories if one.changes]
     return {
@@ -36,13 +37,29 @@ def all_json(histories: Sequence[CaseHistory], metric: Metric) -> dict[str, Any]
         "case_count": len(histories),
         "too_short_count": sum(one.is_too_short for one in histories),
         "alert_count": sum(len(one.alerts) for one in histories),
-        "cases": [{**_head(one), "changes": [change_json(change) for change in one.changes]} for one in changed],
+        "unused_entries": list(unused),
+        "cases": [
+            {**_head(one), "changes": [{**change_json(change), **_place(one, change)} for change in one.changes]}
+            for one in changed
+        ],
     }
 
 
 def change_json(change: Change) -> dict[str, Any]:
     """Return one step or drift."""
     return {**asdict(change), "changed": list(change.changed), "is_open": change.is_open}
+
+
+def _place(history: CaseHistory, change: Change) -> dict[str, Any]:
+    """Return on which chip a change was seen, and between which two commits it began: null where none is known."""
+    segment = history.segments[change.segment_index]
+    nights = segment.used
+    first = next((index for index, night in enumerate(nights) if night.run_id == change.run_id), None)
+    return {
+        "hardware_key": segment.hardware_key,
+        "commit_before": nights[first - 1].git_commit if first else None,
+        "commit_after": nights[first].git_commit if first is not None else None,
+    }
 
 
 def _head(history: CaseHistory) -> dict[str, Any]:
@@ -61,7 +78,7 @@ def _metric_json(metric: Metric) -> dict[str, Any]:
     return {"key": metric.key, "unit": metric.unit, "meaning": metric.meaning}
 
 
-def _segment_json(segment: Segment) -> dict[str, Any]:
+def _segment_json(history: CaseHistory, segment: Segment) -> dict[str, Any]:
     return {
         "history_key": segment.history_key,
         "hardware_key": segment.hardware_key,
@@ -69,7 +86,10 @@ def _segment_json(segment: Segment) -> dict[str, Any]:
         "split": list(segment.split),
         "split_change_value": segment.split_change_value,
         "is_too_short": segment.is_too_short,
-        "nights": [{**asdict(night), "flags": list(night.flags), "is_used": night.is_used} for night in segment.nights],
+        "nights": [
+            {**asdict(night), "flags": list(night.flags), "is_used": night.is_used}
+            for night in history.shown_nights(segment)
+        ],
         "levels": [
             {
                 "run_id": segment.used[level.first_index].run_id,

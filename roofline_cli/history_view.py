@@ -10,15 +10,17 @@ from roofline_cli.screen import Cell, Column, Styled, screen_width, show_json, s
 
 if TYPE_CHECKING:
     from results.history.alerts import Change
-    from results.history.case_history import CaseHistory
+    from results.history.case_history import CaseHistory, HistoryOptions
     from results.history.metrics import Metric
+    from results.history.nights import Night
     from results.history.segments import Segment
 
 _PIPED_WIDTH = 100
 _WIDEST = 140
 _SPARK = 30
-_STYLES = {"open": "bold red", "better": "green", "fixed": "green"}
+_STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
 _MOST_CHANGED = 8
+_KEY_DIGITS = 8
 
 
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
@@ -33,12 +35,17 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
     if history.quarantine_reason:
         show_line(f"quarantined, raises no alert: {history.quarantine_reason}", "yellow")
     number = 0
+    if history.since is not None:
+        show_line(f"nights from {history.since[:10]} on; all are searched", "dim")
     for place, segment in enumerate(history.segments):
         standing = (change for change in history.changes if change.status != "withdrawn")
         changes = [change for change in standing if change.segment_index == place]
+        nights = history.shown_nights(segment)
+        if not nights and not changes:
+            continue
         show_line()
-        _show_segment(segment, history.metric)
-        _show_chart(segment, changes, history.metric, number)
+        _show_segment(segment, nights, history.metric)
+        _show_chart(nights, changes, history.metric, number)
         for change in changes:
             number += 1
             _show_change(number, change, history.metric)
@@ -48,19 +55,23 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
     _show_summary(history)
 
 
-def show_all(histories: Sequence[CaseHistory], metric: Metric, *, as_json: bool) -> None:
+def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_json: bool) -> None:
     """Print every case that has a change standing, those with open alerts first, and how many there are in all."""
+    from results.history.unused import unused_entries
+
+    metric, unused = options.metric, unused_entries(histories, options)
     if as_json:
         from roofline_cli.history_json import all_json
 
-        show_json(all_json(histories, metric))
+        show_json(all_json(histories, metric, unused))
         return
     changed = [one for one in histories if any(change.status != "withdrawn" for change in one.changes)]
     changed.sort(key=lambda one: (not one.alerts, one.name))
     if changed:
         columns = (
-            Column("Case", is_prose=True, least=30), Column("Nights", "right", drop=2), Column("Trend", drop=3),
-            Column("Change", "right"), Column("Since", drop=1), Column("Status"),
+            Column("Key"), Column("Case", is_prose=True, least=14), Column("Format", is_prose=True, least=8, drop=1),
+            Column("Kernel", is_prose=True, least=10, drop=2), Column("Nights", "right", drop=5), Column("Trend", drop=6),
+            Column("Change", "right"), Column("Since", drop=3), Column("Status"),
         )  # fmt: skip
         show_table(columns, [_line(one) for one in changed])
         show_line()
@@ -72,17 +83,25 @@ def show_all(histories: Sequence[CaseHistory], metric: Metric, *, as_json: bool)
         "bold red" if alerts else "",
     )
     if changed:
-        show_line("`roofline history CASE` shows one with what changed in its environment", "dim")
+        show_line("`roofline history KEY` shows one with what changed in its environment", "dim")
+    for text in unused:
+        show_line(text, "yellow")
 
 
 def _line(history: CaseHistory) -> list[Cell]:
     """Return the row of a case: its newest open alert, else its newest change."""
+    from results.case_names import case_title
+
     standing = [one for one in history.changes if one.status != "withdrawn"]
     told = next((one for one in reversed(standing) if one.is_open), standing[-1])
     values = [night.value for night in history.points if night.is_used]
     more = f" (+{len(standing) - 1})" if len(standing) > 1 else ""
+    case = history.case
     return [
-        history.name,
+        case.case_key[:_KEY_DIGITS],
+        case_title(case.op, case.shape)[:80],
+        (case.precision_label or "–")[:60],
+        f"{case.kernel[:60]} {case.cache}",
         str(len(history.points)),
         sparkline(values, _SPARK),
         f"{change_text(told.change_value, history.metric)}{' drift' if told.kind == 'drift' else ''}",
@@ -91,13 +110,15 @@ def _line(history: CaseHistory) -> list[Cell]:
     ]
 
 
-def _show_segment(segment: Segment, metric: Metric) -> None:
-    first, last = segment.nights[0].started_at[:10], segment.nights[-1].started_at[:10]
-    hollow = len(segment.nights) - len(segment.used)
+def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> None:
+    shown = nights or segment.nights
+    first, last = shown[0].started_at[:10], shown[-1].started_at[:10]
+    hollow = sum(not night.is_used for night in shown)
+    of = f" (of {len(segment.nights)})" if len(shown) < len(segment.nights) else ""
     chip = segment.hardware_key or "unknown chip"
     method = f", method {segment.method_version}" if segment.method_version else ""
     doubtful = f", {hollow} of them doubtful (hollow)" if hollow else ""
-    show_line(f"{chip}{method}: {_counted(len(segment.nights), 'night')} from {first} to {last}{doubtful}")
+    show_line(f"{chip}{method}: {_counted(len(shown), 'night')} from {first} to {last}{of}{doubtful}")
     if segment.split:
         change = (
             ""
@@ -105,7 +126,7 @@ def _show_segment(segment: Segment, metric: Metric) -> None:
             else f"; level {change_text(segment.split_change_value, metric)}, not judged"
         )
         show_line(f"not compared with the nights before: {'; '.join(segment.split)}{change}", "yellow")
-    reasons = sorted({night.doubt for night in segment.nights if night.doubt})
+    reasons = sorted({night.doubt for night in shown if night.doubt})
     if reasons:
         show_line(f"hollow: {'; '.join(reasons)}", "dim")
     if segment.is_too_short:
@@ -116,12 +137,14 @@ def _show_segment(segment: Segment, metric: Metric) -> None:
         )
 
 
-def _show_chart(segment: Segment, changes: Sequence[Change], metric: Metric, number: int) -> None:
+def _show_chart(nights: Sequence[Night], changes: Sequence[Change], metric: Metric, number: int) -> None:
+    if not nights:
+        return
     marks: dict[str, str] = {}
     for place, change in enumerate(changes, number + 1):
         marks.setdefault(change.run_id, str(place) if place < 10 else "*")
-    points = [Point(night.value, night.is_used, marks.get(night.run_id, "")) for night in segment.nights]
-    values = [night.value for night in segment.nights]
+    points = [Point(night.value, night.is_used, marks.get(night.run_id, "")) for night in nights]
+    values = [night.value for night in nights]
     labels = (value_text(min(values), metric), value_text(max(values), metric))
     for line in chart(points, labels, min(screen_width() or _PIPED_WIDTH, _WIDEST)):
         show_line(line)
@@ -137,7 +160,7 @@ def _show_change(number: int, change: Change, metric: Metric) -> None:
     found = f"; found {change.found_at[:10]}{sure}" if change.kind == "step" else ""
     show_line(f"{what}  {arrow}  {status}{found}", _STYLES.get(change.status, "yellow"))
     if change.reason:
-        show_line(f"    {change.reason}")
+        show_line(f"    {'on the quarantine list' if change.status == 'quarantined' else 'annotated'}: {change.reason}")
     if change.kind == "step":
         shown = list(change.changed[:_MOST_CHANGED])
         more = len(change.changed) - len(shown)
@@ -166,12 +189,12 @@ def _show_summary(history: CaseHistory) -> None:
 def value_text(value: float, metric: Metric) -> str:
     """Print a value in the unit of its metric."""
     from reports.display_text import prefixed
-    from roofline_model.units import format_bytes, format_percent, format_time
+    from roofline_model.units import format_memory, format_percent, format_time
 
     if metric.key == "time":
         return format_time(value)
     if metric.key == "memory":
-        return format_bytes(value)
+        return format_memory(value)
     if metric.key == "error":
         return format_percent(value, signed=True)
     return prefixed(value, "J") if metric.key == "energy" else f"{value:.4g} {metric.unit}"

@@ -9,18 +9,15 @@ until = 2026-12-31                # optional: not applied after that day
 from __future__ import annotations
 
 import datetime
-import fnmatch
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofline_model.errors import DefinitionError
+from results.watch_lists import name_matches, read_tables, table_day, table_text
 
-MOST_ENTRIES = 10_000
-MOST_BYTES = 2**20
-_KEYS = ("match", "reason", "until")
+SEE = "docs/diff.md#quarantine"
+_FIELDS = ("match", "reason", "until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class QuarantineEntry:
 
     def covers(self, name: str, case_key: str) -> bool:
         """Return whether the entry applies to a case, by its name or by its key."""
-        return not self.has_expired and (self.match == case_key or fnmatch.fnmatchcase(name, self.match))
+        return not self.has_expired and (self.match == case_key or name_matches(self.match, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +58,14 @@ class Quarantine:
 
 def load_quarantine(path: str | Path, today: datetime.date) -> Quarantine:
     """Read the list. Raises `DefinitionError` naming the file, the entry and what is wrong with it."""
-    place = Path(path)
-    try:
-        if not place.is_file():
-            raise DefinitionError(f"{place} is no file: give a quarantine list, see docs/diff.md#quarantine")
-        if place.stat().st_size > MOST_BYTES:
-            raise DefinitionError(f"{place} is longer than 1 MiB: no list of cases is")
-        text = place.read_text(encoding="utf-8")
-        return parse_quarantine(tomllib.loads(text), str(place), today)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise DefinitionError(f"{place} cannot be read ({why}): give a quarantine list in TOML") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DefinitionError(f"{place} is not TOML ({str(error)[:120]}); see docs/diff.md#quarantine") from None
+    tables = read_tables(path, "case", _FIELDS, "a quarantine list", SEE)
+    return Quarantine(tuple(_entry(one, f"{path}: case {number}", today) for number, one in enumerate(tables, 1)))
 
 
-def parse_quarantine(document: dict[str, Any], where: str, today: datetime.date) -> Quarantine:
-    """Return the list of a parsed file; raises `DefinitionError` as `load_quarantine` does."""
-    entries = document.get("case", [])
-    if set(document) - {"case"} or not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-        raise DefinitionError(f"{where}: a quarantine list holds [[case]] tables with match, reason and until only")
-    if len(entries) > MOST_ENTRIES:
-        raise DefinitionError(f"{where}: {len(entries):,} entries, more than {MOST_ENTRIES:,}; use patterns with *")
-    return Quarantine(tuple(_entry(one, f"{where}: case {number}", today) for number, one in enumerate(entries, 1)))
-
-
-def _entry(table: dict[str, Any], where: str, today: datetime.date) -> QuarantineEntry:
-    if unknown := sorted(set(table) - set(_KEYS)):
-        raise DefinitionError(f"{where} has a field {unknown[0][:40]!r}; known: {', '.join(_KEYS)}")
-    for name in ("match", "reason"):
-        value = table.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise DefinitionError(f"{where} has no {name}: write {name} as text, so that the next reader knows")
-    until = table.get("until")
-    if until is not None and (not isinstance(until, datetime.date) or isinstance(until, datetime.datetime)):
-        raise DefinitionError(
-            f"{where}: until must be a date such as 2026-12-31 (without quotes), got {str(until)[:40]!r}"
-        )
-    return QuarantineEntry(table["match"].strip(), table["reason"].strip(), until, until is not None and until < today)
+def _entry(table: Mapping[str, Any], where: str, today: datetime.date) -> QuarantineEntry:
+    match, reason, until = (
+        table_text(table, "match", where),
+        table_text(table, "reason", where),
+        table_day(table, "until", where),
+    )
+    return QuarantineEntry(match, reason, until, until is not None and until < today)

@@ -12,6 +12,7 @@ from results.records import RunInfo
 
 _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""
+_ERROR_WORDS = {"error_expected": "error of the expected time", "error_ideal": "error of the ideal time"}
 LEAST_FOR_COMMON = 8
 COMMON_SHARE = 0.9
 """A suite moved together when so many of its cases went one way: of eight cases all do so by chance in 0.8 % of the suites."""
@@ -89,11 +90,12 @@ def interval_text(case: CaseDiff) -> str:
 
 
 def metric_text(change: MetricChange) -> str:
-    """Return a figure beside the time: `energy_j +12.0 % (worse)`, `error_expected -3 % → -12 % (the measured time moved)`."""
+    """Return a figure beside the time: `energy_j +12.0 % (worse)`, `error of the expected time -3 % → -12 % (the measured time moved)`."""
     word = change.verdict.lower()
     if change.group == "error":
-        why = f", {change.reason}" if change.reason else ""
-        return f"{change.name} {signed(change.before_value)} → {signed(change.after_value)} ({word}{why})"
+        # Where the measured time moved, the verdict on the time says which way is better.
+        why = change.reason or word
+        return f"{_ERROR_WORDS.get(change.name, change.name)} {signed(change.before_value)} → {signed(change.after_value)} ({why})"
     why = f", {change.reason}" if change.reason and change.verdict == "AMBIGUOUS" else ""
     return f"{change.name} {signed(change.change_ratio)} ({word}{why})"
 

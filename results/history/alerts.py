@@ -13,17 +13,20 @@ from results.history.segments import Segment, changes_at, clock_ratio
 from results.records import RunInfo
 from roofline_model.case import short_hash
 
-Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "better", "withdrawn"]
+Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "drifting", "better", "withdrawn"]
 STATUSES: Mapping[Status, str] = {
     "open": "worse, and nobody has said why",
     "annotated": "expected: see its annotation",
     "quarantined": "the case is on the quarantine list",
     "fixed": "a later level is back where it was, or better",
     "superseded": "the case is measured by another method or for another chip since",
+    "drifting": "part of a slow movement, which is told as a drift",
     "better": "no worse than before: nothing to do",
     "withdrawn": "later nights did not show it",
 }
 
+DRIFT_SHARE = 0.5
+"""A step is part of the drift of its new level when that moves the same way by at least this share of the step."""
 BACK_SHARE = 0.25
 """A level is back where it was when it is worse by no more than this share of the step (or the smallest step that counts)."""
 
@@ -108,7 +111,7 @@ def _step(number: int, segment: Segment, step: Step, standing: int, later: Seque
         before, after = segment.levels[standing - 1], segment.levels[standing]
     first, found = used[step.start_index], used[step.found_index]
     last_before = used[step.start_index - 1]
-    rise = metric.badness(after.scaled_value) - metric.badness(before.scaled_value)
+    rise = metric.badness(after.scaled_value) - _worst_before(segment, standing, metric)
     limit = metric.badness(before.scaled_value) + max(metric.least, BACK_SHARE * abs(rise))
     fixed_at = "" if step.is_withdrawn or rise <= 0 else _back_at(segment, standing + 1, limit, later, metric)
     days = (last_before.started_at[:10], found.started_at[:10])
@@ -123,6 +126,9 @@ def _step(number: int, segment: Segment, step: Step, standing: int, later: Seque
         status = "better"
     else:
         status = _status(fixed_at, reason, segment, later, watch)
+        moved, drift = after.scaled_value - before.scaled_value, after.drift_value or 0.0
+        if status == "open" and moved * drift > 0 and abs(drift) >= DRIFT_SHARE * abs(moved):
+            status = "drifting"
     return Change(
         kind="step",
         alert_id=short_hash(["step", watch.case_key, metric.key, segment.history_key, first.run_id]),
@@ -174,6 +180,19 @@ def _drift(number: int, segment: Segment, place: int, later: Sequence[Segment], 
         reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
         fixed_at=fixed_at,
     )
+
+
+def _worst_before(segment: Segment, standing: int, metric: Metric) -> float:
+    """Return the badness that a level is held against: the one before it; of the error the worst one so far.
+
+    Inside a segment the prediction does not change, so an error moves because the time did, and the time has its own alert. When
+    a slow kernel is mended its error is as large again as it was: nobody has to look at the model for that.
+    """
+    before = metric.badness(segment.levels[max(standing - 1, 0)].scaled_value)
+    if metric.key == "error":
+        earlier = (metric.badness(level.scaled_value) for level in segment.levels[: max(standing - 1, 0)])
+        return max([before, *(one + metric.least for one in earlier)])
+    return before
 
 
 def _back_at(segment: Segment, from_index: int, limit: float, later: Sequence[Segment], metric: Metric) -> str:

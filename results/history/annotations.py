@@ -11,7 +11,6 @@ metric = "time"                       # optional: only this one
 from __future__ import annotations
 
 import datetime
-import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from results.history.metrics import METRICS
-from results.watch_lists import read_tables
+from results.watch_lists import name_matches, read_tables, table_day, table_text
 from roofline_model.errors import DefinitionError
 
 SEE = "docs/history.md#annotations"
@@ -39,7 +38,7 @@ class Annotation:
 
     def covers_case(self, name: str, case_key: str) -> bool:
         """Return whether it is about this case: `name` is operator and id."""
-        return self.match == case_key or fnmatch.fnmatchcase(name, self.match)
+        return self.match == case_key or name_matches(self.match, name)
 
     def covers(self, metric: str, first_day: str, last_day: str, commits: Sequence[str | None]) -> bool:
         """Return whether it is about a change between two days (ISO dates, both included) that these commits brought."""
@@ -57,13 +56,12 @@ def load_annotations(path: str | Path) -> tuple[Annotation, ...]:
 
 
 def _annotation(table: Mapping[str, Any], where: str) -> Annotation:
-    for name in ("match", "reason"):
-        value = table.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise DefinitionError(f"{where} has no {name}: write {name} as text, so that the next reader knows")
-    on, commit, metric = table.get("on"), table.get("commit", ""), table.get("metric", "")
-    if on is not None and (not isinstance(on, datetime.date) or isinstance(on, datetime.datetime)):
-        raise DefinitionError(f"{where}: on must be a date such as 2026-11-20 (without quotes), got {str(on)[:40]!r}")
+    match, reason, on = (
+        table_text(table, "match", where),
+        table_text(table, "reason", where),
+        table_day(table, "on", where),
+    )
+    commit, metric = table.get("commit", ""), table.get("metric", "")
     if not isinstance(commit, str) or (commit and re.fullmatch(r"[0-9a-fA-F]{4,40}", commit) is None):
         raise DefinitionError(f"{where}: commit must be 4 to 40 hex digits in quotes, got {str(commit)[:40]!r}")
     if on is None and not commit:
@@ -72,4 +70,4 @@ def _annotation(table: Mapping[str, Any], where: str) -> Annotation:
         )
     if metric not in ("", *METRICS):
         raise DefinitionError(f"{where}: metric must be one of {', '.join(METRICS)}, got {str(metric)[:40]!r}")
-    return Annotation(table["match"].strip(), table["reason"].strip(), on, commit.lower(), metric)
+    return Annotation(match, reason, on, commit.lower(), metric)

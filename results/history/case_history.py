@@ -13,11 +13,18 @@ from results.history.nights import ALL_BRANCHES, Night, Observation, main_branch
 from results.history.segments import Segment, segments_of
 from results.records import Record, RunInfo
 from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError
+from roofline_model.errors import InvalidValueError, UnknownNameError
 
 if TYPE_CHECKING:
     from results.diff.quarantine import Quarantine
     from results.store import ResultStore
+
+
+_WITH = {
+    "time": "a time", "energy": "energy (--roofline-power measures it)", "memory": "the memory of a whole model",
+    "quality": "the quality of a whole model", "error": "a prediction",
+}  # fmt: skip
+"""Metric → what a night needs for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +36,14 @@ class CaseHistory:
     segments: tuple[Segment, ...]
     """Oldest first; only nights of one segment are compared."""
     changes: tuple[Change, ...]
-    """Steps and drifts, oldest first, those that are no alerts among them."""
+    """Steps and drifts, oldest first, those that are no alerts among them. An open alert stays, however long ago it began."""
     annotations: tuple[Annotation, ...] = ()
     """Those that are about this case, whether or not they covered a change."""
     quarantine_reason: str = ""
     branch: str | None = None
     """The branch whose nights count; None: every branch."""
+    since: str | None = None
+    """Nights and ended changes before this day are searched and not shown."""
 
     @property
     def name(self) -> str:
@@ -43,10 +52,13 @@ class CaseHistory:
 
     @property
     def points(self) -> tuple[Night, ...]:
-        """The nights of all segments in the order of their runs."""
-        return tuple(
-            sorted((night for one in self.segments for night in one.nights), key=lambda night: night.started_at)
-        )
+        """The nights of all segments in the order of their runs, from `since` on."""
+        nights = (night for one in self.segments for night in self.shown_nights(one))
+        return tuple(sorted(nights, key=lambda night: night.started_at))
+
+    def shown_nights(self, segment: Segment) -> tuple[Night, ...]:
+        """Return the nights of one of the segments, from `since` on."""
+        return tuple(night for night in segment.nights if self.since is None or night.started_at >= self.since)
 
     @property
     def change_points(self) -> tuple[Change, ...]:
@@ -76,6 +88,8 @@ class HistoryOptions:
     metric: Metric
     branch: str | None = None
     """None: the branch with most nights; `all`: every branch."""
+    since: str | None = None
+    """Day from which nights are shown (ISO date or time); earlier ones are searched all the same."""
     annotations: Sequence[Annotation] = ()
     quarantine: Quarantine | None = None
 
@@ -100,35 +114,38 @@ def case_history(
 
     `source`: an open store, or records together with the `runs` they are of. `case`: a case, or of a store what names one
     (see `reading.find_case`); of records its `case_key`. `metric`: time, energy, memory, quality or error. `since`: ISO date
-    or time; earlier runs are left out. `branch`: whose nights count (default: the branch with most nights of this case;
-    `all`). Raises `UnknownNameError` for a case or metric nobody knows, `InvalidValueError` for a case without a night.
+    or time; earlier nights are searched and not shown. `branch`: whose nights count (default: the branch with most nights of
+    this case; `all`). Raises `UnknownNameError` for a case, metric or branch nobody knows, `InvalidValueError` for a case
+    without a night.
     """
-    options = HistoryOptions(get_metric(metric), branch, annotations, quarantine)
+    options = HistoryOptions(get_metric(metric), branch, since, annotations, quarantine)
     if not isinstance(source, Iterable):
         from results.history import reading
 
         found = reading.find_case(source, case) if isinstance(case, str) else case
-        known = reading.read_series(source, options.metric, since=since, case_key=found.case_key)
+        known = reading.read_series(source, options.metric, case_key=found.case_key)
         observations, by_id, wanted = known.observations, known.runs, found.case_key
+        called = case_name(found)
     else:
         wanted = case.case_key if isinstance(case, Case) else case
-        by_id = {run.run_id: run for run in runs if since is None or run.started_at >= since}
+        by_id, called = {run.run_id: run for run in runs}, f"case {wanted}"
         records = [record for record in source if record.case.case_key == wanted]
         observations = observations_of(records, by_id, options.metric)
     made = _histories(observations, by_id, options)
-    if not made:
+    if not made or not made[0].points:
         raise InvalidValueError(
-            f"no night with a {options.metric.key} of case {wanted[:40]}{f' since {since}' if since else ''} is stored"
+            f"no night with {_WITH[options.metric.key]} of {called[:120]}{f' since {since}' if since else ''} is stored"
         )
     return made[0]
 
 
-def case_histories(store: ResultStore, *, since: str | None = None, options: HistoryOptions) -> list[CaseHistory]:
-    """Return the history of every case with at least one night of the metric, by name. Arguments as of `case_history`."""
+def case_histories(store: ResultStore, *, options: HistoryOptions) -> list[CaseHistory]:
+    """Return the history of every case with at least one night of the metric to show, by name; raises as `case_history`."""
     from results.history import reading
 
-    known = reading.read_series(store, options.metric, since=since)
-    return _histories(known.observations, known.runs, options)
+    known = reading.read_series(store, options.metric)
+    made = _histories(known.observations, known.runs, options)
+    return [one for one in made if one.points or one.alerts]
 
 
 def observations_of(records: Iterable[Record], runs: Mapping[str, RunInfo], metric: Metric) -> list[Observation]:
@@ -198,6 +215,7 @@ def predictor_name(model_version: str, profile_hash: str) -> str:
 def _histories(
     observations: Iterable[Observation], runs: Mapping[str, RunInfo], options: HistoryOptions
 ) -> list[CaseHistory]:
+    _check_branch(options.branch, runs.values())
     # By the object first: a key is a hash of the whole case, and there are far fewer cases than observations.
     by_object: dict[int, list[Observation]] = {}
     for one in observations:
@@ -207,6 +225,13 @@ def _histories(
         by_case.setdefault(members[0].case.case_key, []).extend(members)
     made = (_history(members, runs, options) for members in by_case.values())
     return sorted((one for one in made if one is not None), key=lambda one: (one.name, one.case.case_key))
+
+
+def _check_branch(branch: str | None, runs: Iterable[RunInfo]) -> None:
+    """Raise `UnknownNameError` for a branch that no run is of: its history would have no alert for ever."""
+    known = {run.git_branch for run in runs if run.git_branch}
+    if branch not in (None, ALL_BRANCHES) and known and branch not in known:
+        raise UnknownNameError("branch", branch or "", known, fix="Or `all`, or none for the branch with most nights.")
 
 
 def _history(
@@ -225,4 +250,6 @@ def _history(
     reason = options.quarantine.reason_of(name, key) if options.quarantine is not None else ""
     about = tuple(one for one in options.annotations if one.covers_case(name, key))
     changes = changes_of(segments, Watch(name, key, metric, runs, about, reason))
-    return CaseHistory(case, metric, segments, changes, about, reason, branch)
+    if options.since is not None:
+        changes = tuple(one for one in changes if one.is_open or max(one.found_at, one.fixed_at) >= options.since)
+    return CaseHistory(case, metric, segments, changes, about, reason, branch, options.since)

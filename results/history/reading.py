@@ -46,15 +46,15 @@ def find_case(store: ResultStore, text: str) -> Case:
     typed = " ".join(text.split())
     if re.fullmatch(rf"[0-9a-fA-F]{{{SHORTEST_PREFIX},16}}", typed):
         of_key = select(CASE).where(CASE.c.case_key.startswith(typed.lower())).limit(_LISTED + 1)
-        by_key = store._read(lambda connection: _cases(connection, of_key))
+        by_key = store.query(lambda connection: _cases(connection, of_key))
         if by_key:
             return _only(typed, by_key)
-    return _named(typed, store._read(lambda connection: _cases(connection, select(CASE).order_by(CASE.c.id))))
+    return _named(typed, store.query(lambda connection: _cases(connection, select(CASE).order_by(CASE.c.id))))
 
 
-def read_series(store: ResultStore, metric: Metric, *, since: str | None = None, case_key: str | None = None) -> Series:
-    """Return what is stored of a metric: of one case, or of all; only runs started at or after `since` (ISO date or time)."""
-    return store._read(lambda connection: _read_series(connection, metric, since, case_key))
+def read_series(store: ResultStore, metric: Metric, *, case_key: str | None = None) -> Series:
+    """Return what is stored of a metric: of one case, or of all."""
+    return store.query(lambda connection: _read_series(connection, metric, case_key))
 
 
 def _named(typed: str, known: list[Case]) -> Case:
@@ -84,12 +84,12 @@ def _only(typed: str, found: list[Case]) -> Case:
     raise InvalidValueError(f"{typed[:60]!r} names several cases: {shown}{more}; give more of the id, or a key")
 
 
-def _read_series(connection: Connection, metric: Metric, since: str | None, case_key: str | None) -> Series:
+def _read_series(connection: Connection, metric: Metric, case_key: str | None) -> Series:
     cases = _cases_by_id(connection, case_key)
     if not cases:
         return Series([], {})
     methods = {row.id: (row.method_hash, row.version) for row in connection.execute(select(METHOD.c.id, METHOD.c.method_hash, METHOD.c.version))}  # fmt: skip
-    chosen = _narrowed(select(*_columns(metric)).select_from(_joined(metric)), cases, since, case_key)
+    chosen = _narrowed(select(*_columns(metric)).select_from(_joined(metric)), cases, case_key)
     found: Iterable[Any] = connection.execute(chosen)
     if metric.key == "error":
         found = _likeliest(found)
@@ -109,7 +109,7 @@ def _read_series(connection: Connection, metric: Metric, since: str | None, case
                 cases[case_id], run_id, ordinal, history_key, chip, method_hash, version, value, flagged, clock_hz, predictor
             )
         )  # fmt: skip
-    runs = _runs(connection, {one.run_id for one in observations}, since)
+    runs = _runs(connection, {one.run_id for one in observations})
     return Series(observations, runs)
 
 
@@ -158,12 +158,10 @@ def _joined(metric: Metric) -> Any:
     return joined.join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id) if metric.key == "error" else joined
 
 
-def _narrowed(statement: Select[Any], cases: Iterable[int], since: str | None, case_key: str | None) -> Select[Any]:
+def _narrowed(statement: Select[Any], cases: Iterable[int], case_key: str | None) -> Select[Any]:
     statement = statement.where(RECORD.c.status == "measured").order_by(RECORD.c.id)
     if case_key is not None:
         statement = statement.where(RECORD.c.case_id.in_(list(cases)))
-    if since is not None:
-        statement = statement.where(RECORD.c.run_id.in_(select(RUN.c.run_id).where(RUN.c.started_at >= since)))
     return statement
 
 
@@ -176,11 +174,9 @@ def _likeliest(found: Iterable[Any]) -> Iterable[Any]:
     return chosen.values()
 
 
-def _runs(connection: Connection, run_ids: set[str], since: str | None) -> dict[str, RunInfo]:
+def _runs(connection: Connection, run_ids: set[str]) -> dict[str, RunInfo]:
     """Return the runs of these ids. Few: asked for by id; many: all of them are read."""
     statement = read.select_runs()
-    if since is not None:
-        statement = statement.where(RUN.c.started_at >= since)
     if len(run_ids) <= _IN_ONE_QUERY:
         statement = statement.where(RUN.c.run_id.in_(sorted(run_ids)))
     return {run.run_id: run for run in read.read_runs(connection, statement) if run.run_id in run_ids}

@@ -119,9 +119,12 @@ def test_exit_code_for_a_gate(database, tmp_path):
 def test_short_and_since(database):
     assert "too short: 3 of the 6 nights" in call(database, "gemm").stdout
     text = call(database, "gemv", "1x8192", "--since", "2026-04-20").stdout
-    assert "11 nights from 2026-04-20" in text
-    assert "no step and no drift" in text
-    assert "0 cases with time" in call(database, "--all", "--since", "0d").stdout
+    assert "11 nights from 2026-04-20 to 2026-04-30 (of 60)" in text
+    # The alert of April 16th is open: it stays, however few nights are shown.
+    assert "[1] 2026-04-16" in text
+    assert "1 alert open" in text
+    call(database, "gemv", "1x8192", "--since", "2026-04-20", "--fail-on-alert", code=1)
+    assert "1 case with time: 1 case changed, 1 alert open" in call(database, "--all", "--since", "0d").stdout
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,10 @@ def test_short_and_since(database):
         (["--all", "--since", "99999d"], "--since must be a date"),
         (["--all", "--metric", "speed"], "unknown metric 'speed'"),
         (["--all", "--annotations", "absent.toml"], "is no file"),
-        (["gemv", "1x8192", "--metric", "energy"], "no night with a energy"),
+        (
+            ["gemv", "1x8192", "--metric", "energy"],
+            "no night with energy (--roofline-power measures it) of gemv 1x8192",
+        ),
         (["\x1b[2J"], "unknown case"),
     ],
 )

@@ -10,6 +10,9 @@ import pytest
 from results.diff.quarantine import Quarantine, QuarantineEntry
 from results.history import case_history
 from results.history.annotations import Annotation
+from results.history.case_history import HistoryOptions
+from results.history.metrics import METRICS
+from results.history.unused import unused_entries
 from results.records import Method
 from roofline_model.case import Case
 from roofline_model.errors import InvalidValueError, UnknownNameError
@@ -210,7 +213,76 @@ def test_energy_memory_and_quality_have_series_of_their_own(make_nights):
     assert grown.change_value == pytest.approx(0.4)
     (worse,) = history_of(nights, metric="quality").alerts
     assert worse.change_value == pytest.approx(0.06)
-    with pytest.raises(InvalidValueError, match="no night with a quality"):
+    with pytest.raises(InvalidValueError, match="no night with the quality of a whole model of case"):
         history_of(make_nights([1e-4] * 8), metric="quality")
     with pytest.raises(UnknownNameError, match="Did you mean"):
         history_of(make_nights([1e-4] * 8), metric="tim")
+
+
+def test_an_open_alert_is_there_whatever_is_shown(make_nights):
+    nights = make_nights(times((40, 1e-4), (20, 1.06e-4)))
+    since = nights[0][50].started_at[:10]
+    history = history_of(nights, since=since)
+    assert len(history.points) == 10
+    assert [one.alert_id for one in history.alerts] == [one.alert_id for one in history_of(nights).alerts]
+    fixed = make_nights(times((40, 1e-4), (15, 1.1e-4), (25, 1e-4)))
+    assert len(history_of(fixed).changes) == 2
+    assert history_of(fixed, since=fixed[0][70].started_at[:10]).changes == ()
+
+
+def test_a_branch_nobody_knows_is_no_quiet_history(make_nights):
+    with pytest.raises(UnknownNameError, match=r"unknown branch 'typo'\. .*Known: main"):
+        history_of(make_nights([1e-4] * 8), branch="typo")
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(1, []), (2, []), (12, ["drifting"]), (57, ["drifting"]), (106, ["drifting"])]
+)
+def test_a_slow_drift_is_told_once(make_nights, seed, steps):
+    # With some of these seeds the search takes the rise for a step at first: it is shown, and no second alert.
+    source = np.random.default_rng(seed)
+    history = history_of(
+        make_nights([1e-4 * 1.0015**night * float(np.exp(0.008 * source.normal())) for night in range(60)])
+    )
+    (alert,) = history.alerts
+    assert alert.kind == "drift"
+    assert [one.status for one in history.change_points] == steps
+
+
+def test_a_mended_kernel_leaves_no_alert_of_its_prediction(make_nights):
+    measured = times((40, 1e-4), (10, 1.08e-4), (15, 1e-4))
+    errors = [1.11e-4 / one - 1 for one in measured]  # the prediction stands still
+    history = history_of(make_nights(measured, errors=errors), metric="error")
+    assert history.change_points  # it moved …
+    assert history.alerts == ()  # … and is no worse than it was
+    grown = [1.11e-4 / one - 1 for one in times((40, 1e-4), (20, 0.9e-4))]
+    assert len(history_of(make_nights([1e-4] * 60, errors=grown), metric="error").alerts) == 1
+
+
+def test_entries_about_nothing_are_named(make_nights):
+    history = history_of(make_nights([1e-4] * 8))
+    today = datetime.date(2026, 3, 1)
+    options = HistoryOptions(
+        METRICS["time"],
+        annotations=(
+            Annotation("gemm 192*", "typo", today),
+            Annotation("*", "mistyped", commit="deadbee"),
+            Annotation("*", "right", commit="000000003"),
+        ),
+        quarantine=Quarantine((QuarantineEntry("nothing*", "x"), QuarantineEntry("*", "x", today, has_expired=True))),
+    )
+    assert unused_entries([history], options) == (
+        "annotation gemm 192* (matches no case)",
+        "annotation * (no night is of commit deadbee)",
+        "quarantine entry nothing* (matches no case)",
+        "quarantine entry * (expired 2026-03-01)",
+    )
+
+
+def test_brackets_in_a_pattern_stand_for_themselves():
+    entry = QuarantineEntry("pytest-benchmark t.py::t[1-2]*", "two paths")
+    assert entry.covers("pytest-benchmark t.py::t[1-2]-warm", "")
+    assert not entry.covers("pytest-benchmark t.py::t1-warm", "")
+    note = Annotation("t[a]?", "x", datetime.date(2026, 3, 1))
+    assert note.covers_case("t[a]b", "")
+    assert not note.covers_case("tab", "")
