@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from plugin.outcome import clean
-from plugin.terminal_notes import Line
+from plugin.terminal_notes import MOST_WIDTH, Line, wrapped
 from roofline_model.errors import RooflineError, StoreError
 
 if TYPE_CHECKING:
@@ -59,8 +60,13 @@ class BaselineCheck:
         except RooflineError as error:
             self.lines = [Line(f"no comparison with the baseline: {error}", "yellow")]
             return bool(self.options.fail_on)
+        width = min(max(shutil.get_terminal_size((80, 24)).columns, 80), MOST_WIDTH)
         self.lines = [
-            Line(f"{'  ' * line.text.startswith('  ')}{clean(line.text)}", line.colour) for line in _lines(diff, result)
+            part
+            for line in _lines(diff, result)
+            for part in wrapped(
+                f"{'  ' * line.text.startswith('  ')}{clean(line.text)}", line.colour, width, indent="    "
+            )
         ]
         return result.exit_code == 1
 
@@ -85,14 +91,16 @@ class BaselineCheck:
 
 def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
     from results.diff.rules import REASONS
-    from results.diff.sentences import case_sentence, counts_text, headline, run_text, sensitivity_text
+    from results.diff.sentences import case_sentence, counts_text, headline, runs_text, sensitivity_text
 
     colour = "red" if result.exit_code == 1 else "yellow" if result.exit_code else "green"
-    lines = [Line(f"against {'; '.join(run_text(run) for run in diff.before)}: {headline(diff, result)}", colour)]
+    lines = [Line(f"against {runs_text(diff.before)}: {headline(diff, result)}", colour)]
     cases = [case for verdict in _LISTED for case in diff.of(verdict)]
     for case in cases[:MOST_LINES]:
-        remarks = "; ".join([REASONS.get(case.reason, case.reason), *case.set_aside])
+        remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *case.set_aside])
         lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
+    codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
+    lines += [Line(f"  {code}: {REASONS[code]}", "light") for code in codes]
     if len(cases) > MOST_LINES:
         lines.append(
             Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")

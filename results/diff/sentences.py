@@ -108,6 +108,12 @@ def run_text(run: RunInfo) -> str:
     return ", ".join(parts)
 
 
+def runs_text(runs: Sequence[RunInfo]) -> str:
+    """Return one side's runs as they are told in a sentence: `5 runs, the newest 3f2a91c0 nightly, 2026-03-01 10:00 UTC`."""
+    newest = max(runs, key=lambda run: run.started_at)
+    return run_text(newest) if len(runs) == 1 else f"{len(runs)} runs, the newest {run_text(newest)}"
+
+
 def run_name(run: RunInfo) -> str:
     """Return a run's short id and label: `3f2a91c0 nightly`."""
     return f"{run.run_id[:8]} {run.label[:60]}".rstrip()

@@ -41,7 +41,8 @@ def test_a_run_is_compared_with_its_baseline_and_fails_by_what_was_asked(pyteste
     second.assert_outcomes(passed=6)
     second.stdout.fnmatch_lines(
         [
-            "against *: 1 of 2 cases is slower: custom a-warm +10.0 %*",
+            "against *: 1 of 2 cases is slower: custom a-warm",
+            "    +10.0 % (95 %: *)",
             "  SLOWER custom a-warm +10.0 %*",
             "1 slower, 1 same",
         ]
