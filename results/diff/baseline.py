@@ -30,13 +30,13 @@ class Wanted:
     runs: tuple[RunInfo, ...]
     """All that qualify. Where none does: the newest of this host that is not alike, so that the diff says what changed."""
     count: int = 1
-    back: int = 0
-    """Runs skipped before the first: `latest~2`."""
+    skipped_count: int = 0
+    """Runs passed over before the first: `latest~2`."""
 
     @property
     def chosen(self) -> tuple[RunInfo, ...]:
         """The runs meant, whatever they measured."""
-        return self.runs[self.back : self.back + self.count]
+        return self.runs[self.skipped_count : self.skipped_count + self.count]
 
 
 def find_baseline(

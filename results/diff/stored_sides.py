@@ -69,8 +69,8 @@ def baseline_side(
 
 def _sharing(store: ResultStore, wanted: Wanted, measured: set[CaseMethod]) -> list[SuiteSide]:
     """Return the newest runs, each a side, that measured something of the newer side by the same method."""
-    found, skipped = [], wanted.back
-    for run in wanted.runs[: wanted.back + wanted.count + MOST_LOOKED_AT]:
+    found, skipped = [], wanted.skipped_count
+    for run in wanted.runs[: wanted.skipped_count + wanted.count + MOST_LOOKED_AT]:
         side = side_of(store, (run,))
         if _case_methods(side.records) & measured:
             skipped -= 1
