@@ -40,7 +40,7 @@ def run_seconds(arguments: Sequence[str], folder: Path, *, allowed: Sequence[int
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=_environment(),
+        env=child_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -62,7 +62,7 @@ def batch_seconds(work: Callable[[], object], calls: int) -> float:
     return (time.perf_counter_ns() - begin) * 1e-9 / calls
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Return our environment with this checkout importable, and without what would change how Python or pytest run."""
     kept = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -39,10 +39,11 @@ BENCHMARKS = (
     "pareto_rate",
     "model_choice_rate",
 )
-ON_REQUEST = ("change_points", "cpu_expected", "diff_power", "interval_agreement", "rolling_baseline", "time_to_precision", "store_scale")
-"""Only when named: they measure kernels for many minutes; diff_power, change_points and
-rolling_baseline simulate for one or two. store_scale fills half a
-gigabyte of disk."""
+ON_REQUEST = (
+    "change_points", "cpu_expected", "diff_power", "interval_agreement", "report_page", "rolling_baseline", "serving", "store_scale", "time_to_precision",
+)  # fmt: skip
+"""Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two; store_scale
+fills half a gigabyte of disk."""
 JSON_VERSION = 1
 
 

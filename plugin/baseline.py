@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20
 """Cases listed; `roofline diff` lists all."""
+_FAILING = (1, 4, 5)
+"""Exit codes of `roofline diff` that fail a session with --roofline-fail-on: a gate that could not judge is not green."""
 _COLOURS = {"SLOWER": "red", "GONE": "red", "FASTER": "green"}
 _LISTED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 
@@ -68,7 +70,7 @@ class BaselineCheck:
                 f"{'  ' * line.text.startswith('  ')}{clean(line.text)}", line.colour, width, indent="    "
             )
         ]
-        return result.exit_code == 1
+        return bool(self.options.fail_on) and result.exit_code in _FAILING
 
     def _compared(self, records: Sequence[Record]) -> tuple[SuiteDiff, GateResult]:
         from results.diff.gate import gate, parse_fail_on

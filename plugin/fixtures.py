@@ -323,8 +323,9 @@ class RooflineFixture:
 
     def _timer(self, pending: Pending) -> Timer:
         with _skipping(pending):
-            timer = self._instruments.make_timer(pending.case.mode)
-            timer.begin_case(pending.case.case_key, pending.prediction.time_s if pending.prediction else None)
+            case = pending.case
+            timer = self._instruments.make_timer(case.mode, f"{case.op} {case.id}")
+            timer.begin_case(case.case_key, pending.prediction.time_s if pending.prediction else None)
         return timer
 
     def _tolerance(self, given: float | None) -> float | None:

@@ -49,6 +49,8 @@ class Instruments:
         self._target = target
         self._replay: ReplayTimer | None = None
         self._flush: Callable[[], None] | None = None
+        self.pass_number = 1
+        """Which of a case's fresh processes this is (`--roofline-processes`): a simulated device is a little different in each."""
         kind, _, rest = options.timer.partition(":")
         if kind not in _TIMERS:
             raise InvalidValueError(
@@ -109,10 +111,15 @@ class Instruments:
         """The power of the idle device, read once, at the first use: ask for it before the device has worked."""
         return None if self.sensors is None else measure_idle_power(self.sensors)
 
-    def make_timer(self, mode: str = "eager") -> Timer:
-        """Return a fresh timer for a mode; raises `UnsupportedError` where this machine has none."""
+    def make_timer(self, mode: str = "eager", case_name: str = "") -> Timer:
+        """Return a fresh timer for a mode; raises `UnsupportedError` where this machine has none.
+
+        `case_name`, operator and id, is what `slow=` of a simulated device goes by.
+        """
         if self._simulated is not None:
-            return SimulatedTimer(self._simulated.settings, self._simulated)
+            return SimulatedTimer(
+                self._simulated.settings, self._simulated, pass_number=self.pass_number, case_name=case_name
+            )
         if self._replay is not None:
             return replace(self._replay)
         if self._target.device == "cuda":
@@ -162,7 +169,8 @@ class Instruments:
             "min_sample_s": timer.min_sample_s,
             "cache": {"cold": "rotation", "flushed": "flush"}.get(plan.cache, "none"),
             "mode": plan.mode,
-            "timer": self._options.timer if self.is_simulated else timer.name,
+            # What is replayed is the method; what a simulated device is like is not: it is what one wants to find out.
+            "timer": timer.name if self._replay is None else self._options.timer,
         }
         return Method(timer.name, plugin.METHOD_VERSION, settings)
 
@@ -183,7 +191,7 @@ class Instruments:
         sensors = self.sensors
         clock: dict[str, Any] = {}
         if self._simulated is not None:
-            timer = SimulatedTimer(self._simulated.settings, self._simulated)
+            timer = SimulatedTimer(self._simulated.settings, self._simulated, pass_number=self.pass_number)
             timer.begin_case("canary", _SIMULATED_CANARY_S)
             name, sensors = "simulated", timer.sensors
             clock = {"now": timer.now, "rest": timer.idle}

@@ -258,9 +258,11 @@ def _inputs(option: str, value: str | None, invocation: Path) -> tuple[Path, ...
 
 
 def _output(option: str, value: str | None, invocation: Path) -> Path | None:
-    """Return the path of a file to be written; refuses what cannot become one, or is a results database."""
+    """Return the path of a file to be written; refuses what cannot become one, and a file that is no earlier export."""
     if value is None:
         return None
+    from results.export import EXPORT_FORMAT
+
     path = invocation / _path(option, value)
     if not value.strip() or (os.path.exists(path) and not os.path.isfile(path)):
         raise InvalidValueError(
@@ -268,10 +270,16 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
         )
     try:
         with path.open("rb") as stream:
-            if stream.read(15) == b"SQLite format 3":
-                raise InvalidValueError(
-                    f"{option} {_shown(value)} is a results database; give another path, such as run.json"
-                )
+            start = stream.read(200)
+        if start.startswith(b"SQLite format 3"):
+            raise InvalidValueError(
+                f"{option} {_shown(value)} is a results database; give another path, such as run.json"
+            )
+        if start and EXPORT_FORMAT.encode() not in start:
+            raise InvalidValueError(
+                f"{option} {_shown(value)} is there already and no export of a run: it is not overwritten; remove it, or "
+                "give another path, such as run.json"
+            )
     except FileNotFoundError:
         pass
     except InvalidValueError:

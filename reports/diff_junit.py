@@ -8,7 +8,7 @@ from reports.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
 from results.diff.rules import REASONS
-from results.diff.sentences import case_sentence, headline, metric_text, run_text
+from results.diff.sentences import case_sentence, headline, run_text, told_metrics
 
 SUITE = "roofline diff"
 
@@ -48,7 +48,7 @@ def _add(suite: xml.Element, case: CaseDiff, whys: list[str], differing: str) ->
     if case.after_s is not None:
         test.set("time", f"{case.after_s:.9f}")
     said = f"{case.verdict}: {case_sentence(case)} ({REASONS.get(case.reason, case.reason)})"
-    parts = [said, case.detail, *case.set_aside, *(metric_text(one) for one in case.metrics if one.verdict != "SAME")]
+    parts = [said, case.detail, *case.set_aside, *told_metrics(case)]
     text = _text("; ".join(part for part in parts if part), 2000)
     if whys:
         failure = xml.SubElement(test, "failure", message=_text("; ".join(whys)), type=case.verdict)

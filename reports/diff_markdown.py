@@ -15,12 +15,12 @@ from results.diff.sentences import (
     counts_text,
     headline,
     interval_text,
-    metric_text,
     percent,
     probability,
     run_text,
     sensitivity_text,
     signed,
+    told_metrics,
 )
 from roofline_model.units import format_time
 
@@ -79,7 +79,7 @@ def _why(case: CaseDiff) -> str:
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
         parts.append(f"cycles {signed(case.cycles_change_ratio)}")
     parts += [case.detail] if case.detail else list(case.set_aside)
-    parts += [metric_text(one) for one in case.metrics if one.verdict != "SAME"]
+    parts += told_metrics(case)
     parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
     parts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
     return escaped("; ".join(parts))

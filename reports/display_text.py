@@ -17,6 +17,8 @@ SHOWN_CHARACTERS = 240
 def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
     """Return `text` as one printable line of at most `limit` characters; what cannot be printed becomes `�`."""
     raw = str(text)
+    if len(raw) <= limit and raw.isprintable() and "  " not in raw and raw == raw.strip(" "):
+        return raw  # nearly all of them: one line already
     cut = re.sub(r"\s+", " ", raw[: limit * 4]).strip()
     printable = "".join(ch if ch.isprintable() else "�" for ch in cut)
     return printable if len(printable) <= limit and len(raw) <= limit * 4 else printable[: limit - 1] + "…"

@@ -1,23 +1,28 @@
 """Write a report: one self-contained HTML page and, beside it, the dual roofline as PNG and SVG.
 
-The page needs no network and runs no script (its own policy forbids both). Whatever a run holds is text: the template
-escapes it, and the plot draws it as text. Equal input gives equal files.
+The page needs no network. Its own policy forbids everything but the two scripts inside it (`reports.interactive`), or every
+script in a static page. Whatever a run holds is text: the template escapes it, the plot draws it as text, and the scripts
+get it as JSON. Equal input gives equal files. Without script, and on paper, the static figures and tables are there.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reports.case_energy import case_energy
 from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
+from reports.interactive.page_data import page_data, script_json
+from reports.interactive.page_script import interactive_css, script_policy, scripts
 from reports.model_results import model_sentences, model_title, part_columns
 from reports.plot_style import all_inks
 from reports.regime import regime_title, regime_words
@@ -43,11 +48,13 @@ from results.replication import width_text
 from results.state_records import CanaryReading, NoiseFloor
 from results.verdict import times_faster
 from roofline_model.errors import RooflineError
-from roofline_model.units import format_bandwidth, format_bytes, format_flops, format_percent, format_time
+from roofline_model.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from matplotlib.figure import Figure
+
+    from reports.comparison import Comparison
 
 
 class RecordSource(Protocol):
@@ -75,17 +82,30 @@ class ReportFiles:
     svg: Path
 
 
-def write_report(store: RecordSource, run: RunInfo, output: Path) -> ReportFiles:
+STATIC_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+ROW_LIMIT, ADVICE_LIMIT, SHAPE_LIMIT = 200, 40, 24
+"""Of an interactive page: rows of its static tables (the scripts show all cases), shapes that are ranked, verdicts not folded away."""
+SVG_POINTS = 1_000
+"""More points than this are a picture, not shapes: half the size, and no work for the browser."""
+SAMPLED_CASES = 500
+"""Up to so many records are read with their samples, so that those of any case can be looked at."""
+
+
+def write_report(
+    store: RecordSource, run: RunInfo, output: Path, *, is_static: bool = False, comparison: Comparison | None = None
+) -> ReportFiles:
     """Write the report of a run to `output` (a folder gets `report.html`) and the plot beside it.
 
     `report.html` brings `roofline.png` and `roofline.svg`, any other `NAME.html` brings `NAME-roofline.png` and `.svg`.
+    `is_static`: a page without scripts, a tenth of the size. `comparison`: what changed against a baseline, to be told.
     Raises `RooflineError` when the place cannot be written.
     """
     page = output / "report.html" if output.is_dir() else output
     stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
     files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
     records = store.records(run.run_id, with_samples=False)
-    if any(one.measurement and set(SHAPE_FLAGS) & set(one.measurement.flags) for one in records):
+    is_flagged = any(one.measurement and set(SHAPE_FLAGS) & set(one.measurement.flags) for one in records)
+    if is_flagged or (len(records) <= SAMPLED_CASES and not is_static):
         records = store.records(run.run_id)  # their samples are drawn
     view = report_view(
         run,
@@ -93,13 +113,16 @@ def write_report(store: RecordSource, run: RunInfo, output: Path) -> ReportFiles
         stored_profiles(store, records),
         canaries=store.canaries(run.run_id),
         floors=store.noise_floors(run.environment.class_hash),
+        most_ranked=None if is_static else ADVICE_LIMIT,
     )
     first = draw_dual_roofline(view.chips[0].roofline)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        files.png.write_bytes(figure_png(first))
+        picture = figure_png(first)
+        files.png.write_bytes(picture)
         files.svg.write_text(figure_svg(first), encoding="utf-8")
-        files.html.write_text(render_page(view, first), encoding="utf-8")
+        page_text = render_page(view, first, picture, is_interactive=not is_static, comparison=comparison)
+        files.html.write_text(page_text, encoding="utf-8")
     except OSError as error:
         raise RooflineError(
             f"the report cannot be written to {page}: {error.strerror or error}; choose another place with -o"
@@ -114,31 +137,73 @@ def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str,
     return {one: profile for one, profile in found.items() if profile is not None}
 
 
-def render_page(view: ReportView, first: Figure | None = None) -> str:
-    """Return the whole page of a view; `first` is the figure of its first chip, if that is drawn already."""
+def render_page(
+    view: ReportView,
+    first: Figure | None = None,
+    first_png: bytes | None = None,
+    *,
+    is_interactive: bool = False,
+    comparison: Comparison | None = None,
+) -> str:
+    """Return the whole page of a view; `first` is the figure of its first chip and `first_png` its picture, if they are made already.
+
+    A static page holds no script at all. An interactive one holds the static figures and tables, too, of long ones the
+    beginning, for who has no scripts and for paper.
+    """
     from markupsafe import Markup
 
+    limit = ROW_LIMIT if is_interactive else None
     figures = [draw_dual_roofline(chip.roofline) for chip in (view.chips[1:] if first is not None else view.chips)]
     figures = figures if first is None else [first, *figures]
-    plots = [_inline_svg(figure_svg(one, text_as_paths=False), f"p{index}-") for index, one in enumerate(figures)]
-    # The evidence links of a recommendation lead to the row of its case; rows are numbered through, as in the table.
-    anchors = {row.record_id: f"case-{index}" for index, case in enumerate(view.cases, start=1) for row in case.rows}
+    plots = [
+        _roofline_markup(one, chip.roofline, f"p{index}-", None if index else first_png)
+        for index, (one, chip) in enumerate(zip(figures, view.chips, strict=True))
+    ]
     canary_plot = (
         _inline_svg(figure_svg(draw_canaries(view.state), text_as_paths=False), "c-") if view.state.canaries else ""
     )
     stated = [(case, state) for case in view.cases if (state := case_state(case)) is not None]
+    data = page_data(view, () if comparison is None else comparison.histories) if is_interactive else None
     return _template().render(
         view=view,
-        css=Markup(_css()),
+        css=Markup(_css() + (interactive_css() if is_interactive else "")),
+        policy=script_policy() if is_interactive else STATIC_POLICY,
+        data=None if data is None else Markup(script_json(data)),
+        live=None if data is None else data["chips"],
+        scripts=[Markup(text) for text in scripts()] if is_interactive else [],
+        row_limit=limit,
+        shape_limit=SHAPE_LIMIT if is_interactive else None,
+        comparison=comparison,
+        histories=data["histories"] if data is not None else (),
+        compared=() if comparison is None else _told().compared_rows(comparison),
         plots=[Markup(plot) for plot in plots],
         stated=stated,
         has_sm_clock=any(state.clock_low_hz is not None for _, state in stated),
         sample_plots=_sample_plots(view),
         canary_plot=Markup(canary_plot),
-        anchors=anchors,
+        anchors=_anchors(view, limit),
         facts=_facts(view),
         gap_labels=tuple(LABELS.items()),
     )
+
+
+def _anchors(view: ReportView, limit: int | None) -> dict[str, str]:
+    """Return record → id of its case's row in the static table: what evidence links lead to. Rows are numbered through."""
+    found: dict[str, str] = {}
+    number = 0
+    for chip in view.chips:
+        for place, case in enumerate(chip.cases):
+            number += 1
+            if limit is None or place < limit:
+                found |= {row.record_id: f"case-{number}" for row in case.rows}
+    return found
+
+
+def _roofline_markup(figure: Figure, view: RooflineView, prefix: str, png: bytes | None) -> str:
+    if len(view.points) <= SVG_POINTS:
+        return _inline_svg(figure_svg(figure, text_as_paths=False), prefix)
+    picture = base64.b64encode(png if png is not None else figure_png(figure)).decode("ascii")
+    return f'<img alt="" src="data:image/png;base64,{picture}">'
 
 
 def _sample_plots(view: ReportView) -> dict[str, list[tuple[Any, Any]]]:
@@ -154,6 +219,13 @@ def _sample_plots(view: ReportView) -> dict[str, list[tuple[Any, Any]]]:
         drawn[str(number)] = pairs
         left -= len(pairs)
     return drawn
+
+
+def _told() -> ModuleType:
+    """Return the words of a comparison, imported by a page that has one: they bring the diff and the database along."""
+    from reports import comparison
+
+    return comparison
 
 
 @cache
@@ -194,7 +266,7 @@ def _template() -> Template:
         # The page says `emulated` in words where other tables have a mark.
         model_notes=lambda models: [one.removeprefix(f"{EMULATED_MARK} ") for one in model_notes(models)],
         part_columns=part_columns,
-        bytes=format_bytes,
+        bytes=format_memory,
         brief_time=lambda time_s: format_time(time_s, 3),
         tokens=tokens_text,
         energy_per_tokens=energy_text,
@@ -205,6 +277,8 @@ def _template() -> Template:
         embedding=embedding_text,
         unbroken=lambda text: text.replace(" %", "\u00a0%").replace(" µs", "\u00a0µs").replace(" ms", "\u00a0ms"),
         plot_summary=_plot_summary,
+        against=lambda compared: _told().against_text(compared),
+        compared_texts=lambda compared: _told().compared_texts(compared),
     )
     environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS
     environment.tests["several"] = lambda rows: len(rows) > 1
@@ -216,11 +290,18 @@ def _read(name: str) -> str:
 
 
 def _css() -> str:
-    """Return the style sheet, with the plot's colours as variables for light and dark pages; print is always light."""
+    """Return the style sheet, with the plot's colours as variables for light and dark pages; print is always light.
+
+    Dark is what the system asks for unless the page was set to light, and what the page was set to.
+    """
     light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_inks())
-    dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_inks())
-    colours = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
-    return colours + _read("report.css")
+    dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_inks()) + "\n" + _read("dark.css")
+    return (
+        f":root {{ {light} }}\n{_read('report.css')}"
+        f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
+        f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
+        ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
+    )
 
 
 def _inline_svg(svg: str, prefix: str) -> str:

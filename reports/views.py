@@ -30,6 +30,7 @@ from reports.run_state import RunState, run_state
 from reports.run_warnings import missing, run_warnings
 from reports.sample_series import SampleSeries, flagged_series
 from reports.shape_results import ShapeResult, shape_results
+from results.case_names import is_model_case
 from results.flags import FLAGS, Flag
 from results.model_results import ModelResult, model_results
 from results.records import HardwareProfile, Record, RunInfo
@@ -69,6 +70,8 @@ class ChipView:
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
     recommendations: tuple[ShapeRecommendation, ...]
+    unranked_count: int
+    """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]
     """Samples of cases whose shape was flagged; empty where samples were not read."""
 
@@ -121,16 +124,17 @@ def report_view(
     *,
     canaries: Iterable[CanaryReading] = (),
     floors: Mapping[tuple[str, str], NoiseFloor] | None = None,
+    most_ranked: int | None = None,
 ) -> ReportView:
     """Return the view of one run.
 
     `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method hash,
-    the noise between processes of cases that ran in one.
+    the noise between processes of cases that ran in one; `most_ranked`: rank the configurations of so many shapes per chip (None: all).
     """
     records = tuple(records)
     rows = case_rows(records, is_forced=run.is_forced)
     warnings: list[str] = []
-    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings)
+    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings, most_ranked)
     cases = tuple(case for chip in chips for case in chip.cases)
     run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
     leads = [case.lead for case in cases]
@@ -179,6 +183,7 @@ def _chips(
     profiles: Mapping[str, HardwareProfile],
     floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
+    most_ranked: int | None,
 ) -> tuple[ChipView, ...]:
     known = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
     # A case that failed before its prediction belongs to the chip the run was about.
@@ -193,7 +198,9 @@ def _chips(
         groups.items(), key=lambda item: (-sum(rows[i].measured_s is not None for i in item[1]), -len(item[1]), item[0])
     )
     return tuple(
-        _chip(run, key, [records[i] for i in members], [rows[i] for i in members], profiles, floors, warnings)
+        _chip(
+            run, key, [records[i] for i in members], [rows[i] for i in members], profiles, floors, warnings, most_ranked
+        )
         for key, members in ordered
     )
 
@@ -206,6 +213,7 @@ def _chip(
     profiles: Mapping[str, HardwareProfile],
     floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
+    most_ranked: int | None,
 ) -> ChipView:
     hardware_key, profile_hash = key
     profile = profiles.get(profile_hash)
@@ -219,6 +227,7 @@ def _chip(
     )
     cases = case_summaries(rows, totals)
     pooled = [case.pooled for case in cases]
+    ranked, unranked_count = _ranked(records, most_ranked)
     roofline = roofline_view(
         pooled,
         results,
@@ -237,9 +246,19 @@ def _chip(
         roofline=roofline,
         errors=error_summaries(pooled),
         overall=overall_error(pooled),
-        recommendations=tuple(recommend_from_run(records, device, totals=totals)),
+        recommendations=tuple(recommend_from_run(ranked, device, totals=totals)),
+        unranked_count=unranked_count,
         series=flagged_series(cases),
     )
+
+
+def _ranked(records: list[Record], most_ranked: int | None) -> tuple[list[Record], int]:
+    """Return the records of the first shapes, and how many shapes are left out: a ranking costs milliseconds each."""
+    shapes = list(dict.fromkeys((one.case.op, one.case.shape) for one in records if not is_model_case(one.case)))
+    if most_ranked is None or len(shapes) <= most_ranked:
+        return records, 0
+    chosen = set(shapes[:most_ranked])
+    return [record for record in records if (record.case.op, record.case.shape) in chosen], len(shapes) - most_ranked
 
 
 def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,24 +10,31 @@ from results.export import flat_lots
 from results.flat import COLUMNS
 from results.query import RecordQuery, find_records
 from results.store import open_store
+from roofline_model.errors import InvalidValueError
 
 if TYPE_CHECKING:
     import pandas
 
 
 def load_frame(
-    target: str | Path | None = None, run: str | None = "latest", *, case: str = "", since: str = "", until: str = ""
+    target: str | Path | None = None, run: str | None = "", *, case: str = "", since: str = "", until: str = ""
 ) -> pandas.DataFrame:
     """Return one row per record, columns as in the CSV export; the database is only read.
 
-    `run` as everywhere, None for all runs; `case`, `since` and `until` narrow it as in `roofline export`. Nothing found
-    is a frame without rows. Raises `StoreError` where there is no database or no run, `UnknownNameError` for a run nobody
-    knows, `InvalidValueError` for what is no date.
+    `run` as everywhere, None for all runs. Not given, it is all runs where `case`, `since` or `until` asks a question of
+    them, as in `roofline export`, else `latest`. Nothing found is a frame without rows. Raises `StoreError` where there is
+    no database or no run, `UnknownNameError` for a run nobody knows, `InvalidValueError` for what is no date.
     """
     import pandas
 
+    if run == "":
+        run = None if case or since or until else "latest"
+    try:
+        query = RecordQuery(tuple(case.split()), since, until)
+    except InvalidValueError as error:  # written for the command line
+        raise InvalidValueError(str(error).replace("--", "")) from None
     with open_store(target, create=False, read_only=True) as store:
         run_id = "" if run is None else store.resolve_run(run).run_id
-        found = find_records(store, RecordQuery(tuple(case.split()), since, until, run_id))
+        found = find_records(store, replace(query, run_id=run_id))
         rows = [row for lot in flat_lots(store, found) for row in lot]
     return pandas.DataFrame(rows, columns=list(COLUMNS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from results.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
 from results.import_checks import check_run
-from results.plain_form import FormError, NewerFormError, from_plain
+from results.import_dates import in_utc
+from results.import_differences import differing_records, is_other_run
+from results.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
 from results.records import HardwareProfile, ProcessInfo, Record, RunInfo
+from results.run_names import check_label
 from results.state_checks import check_canaries, check_floors, check_processes
 from results.state_records import CanaryReading, NoiseFloor
+from results.value_checks import check_text
 from roofline_model.errors import StoreError
 
 if TYPE_CHECKING:
@@ -30,6 +35,14 @@ class ImportReport:
     """Records stored now."""
     duplicates: int
     """Records that were there already, recognised by their id."""
+    differing_count: int = 0
+    """Of these, records that are stored with other contents: the stored ones stay, nothing is overwritten."""
+    differing_runs: tuple[str, ...] = ()
+    """Runs that are stored with another label, start, commit or machine; they stay, too."""
+
+
+_ID = re.compile("[0-9a-f]{32}")
+_LONGEST_HASH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +70,12 @@ def import_file(store: ResultStore, path: str | Path) -> ImportReport:
 
 def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportReport:
     """Add checked runs to the store, each all or nothing. Raises `StoreError` as `add_run` does."""
-    added = duplicates = 0
+    added = duplicates = differing = 0
+    other_runs = []
     for one in runs:
+        differing += differing_records(store, one.records)
+        if is_other_run(store, one.run):
+            other_runs.append(one.run.run_id)
         new, present = store.add_run(
             one.run,
             one.profiles,
@@ -68,7 +85,7 @@ def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportRepor
             noise_floors=one.noise_floors,
         )
         added, duplicates = added + new, duplicates + present
-    return ImportReport(tuple(one.run.run_id for one in runs), added, duplicates)
+    return ImportReport(tuple(one.run.run_id for one in runs), added, duplicates, differing, tuple(other_runs))
 
 
 def read_export(path: str | Path) -> ExportedRun:
@@ -103,7 +120,7 @@ def reading_errors(path: str | Path) -> Iterator[None]:
     """Turn what is wrong inside a file into a `StoreError` of one line that names the file."""
     try:
         yield
-    except NewerFormError as error:
+    except (NewerFormError, UnclearFormError) as error:  # they say themselves what to do
         raise StoreError(f"{path}: {error}. Nothing was imported.") from None
     except FormError as error:
         raise StoreError(f"{path}: {error}; the file is damaged: write it again. Nothing was imported.") from None
@@ -118,17 +135,20 @@ def parse_exports(document: Any) -> list[ExportedRun]:
     runs = document.get("runs")
     if not isinstance(runs, list):
         raise FormError("runs is missing or not a list")
-    found = []
+    found: dict[str, ExportedRun] = {}
     for number, one in enumerate(runs):
         try:
-            found.append(parse_export(one))
+            exported = parse_export(one)
+            if exported.run.run_id in found:
+                raise FormError(f"run {exported.run.run_id[:12]} stands in the file twice")
         except NewerFormError:
             raise
         except FormError as error:
-            raise FormError(f"runs[{number}]: {error}") from None
+            raise type(error)(f"runs[{number}]: {error}") from None
+        found[exported.run.run_id] = exported
     if not found:
         raise FormError("runs is empty")
-    return found
+    return list(found.values())
 
 
 def parse_export(document: Any) -> ExportedRun:
@@ -146,21 +166,38 @@ def parse_export(document: Any) -> ExportedRun:
     run = from_plain(RunInfo, document.get("run"), "run")
     profiles = _listed(document, "profiles", HardwareProfile)
     records = _listed(document, "records", Record)
-    for number, record in enumerate(records):
-        if record.run_id != run.run_id:
-            raise FormError(f"records[{number}].run_id is not the id of the run")
-    if not run.run_id or any(not record.record_id for record in records):
-        raise FormError("the run or a record has an empty id")
+    _check_ids(run, profiles, records)
+    try:
+        check_label(run.label)
+    except StoreError as error:  # before the first of several files is stored
+        raise UnclearFormError(str(error)) from None
     check_run(run, records)
     if version == 1:
-        return ExportedRun(run, tuple(profiles), tuple(records))
+        return in_utc(ExportedRun(run, tuple(profiles), tuple(records)))
     processes = _listed(document, "processes", ProcessInfo)
     canaries = _listed(document, "canaries", CanaryReading)
     floors = _listed(document, "noise_floors", NoiseFloor)
     check_processes(processes, "processes")
     check_canaries(canaries)
     check_floors(floors, run.environment.class_hash)
-    return ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
+    return in_utc(ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors)))
+
+
+def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Sequence[Record]) -> None:
+    """Raise `FormError` for an id that none of ours is, of another run, or of two records; ids stand in indexes."""
+    ids = [("run.run_id", run.run_id)]
+    ids += [(f"records[{number}].record_id", record.record_id) for number, record in enumerate(records)]
+    for where, text in ids:
+        if not _ID.fullmatch(text):
+            raise FormError(f"{where} is {text[:40]!r}, not 32 digits of 0-9 and a-f")
+    first: dict[str, int] = {}
+    for number, record in enumerate(records):
+        if record.run_id != run.run_id:
+            raise FormError(f"records[{number}].run_id is not the id of the run")
+        if first.setdefault(record.record_id, number) != number:
+            raise FormError(f"records[{number}].record_id is that of records[{first[record.record_id]}], too")
+    for number, profile in enumerate(profiles):
+        check_text(profile.profile_hash, _LONGEST_HASH, f"profiles[{number}].profile_hash")
 
 
 def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from results.model_figures import Interval, ModelFigures
 from results.model_results import ModelResult, PassResult, PhaseResult, gentler
 from results.replication import width_text
 from results.verdict import comparison, level_text, times_faster
-from roofline_model.units import format_bytes, format_percent, format_time
+from roofline_model.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
@@ -92,7 +92,7 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
         # In a decode step hardly anything else is allocated.
         steps = [one for one in emulated if one.figures.phase == "decode"] or emulated
         peak_bytes = max(one.figures.peak_bytes or 0 for one in steps)
-        peak = f"; the peak of a call holds the largest of them ({format_bytes(peak_bytes)})" if peak_bytes else ""
+        peak = f"; the peak of a call holds the largest of them ({format_memory(peak_bytes)})" if peak_bytes else ""
         names = _listed(list(dict.fromkeys(one.label for one in emulated)))
         notes.append(f"{EMULATED_MARK} emulated ({names}): every call decodes the weights in steps of their own{peak}")
     for reasons, label in dict.fromkeys((one.figures.fallback_reasons, one.label) for one in passes):
@@ -259,9 +259,9 @@ def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
         one = _held(passes).figures
         peaks = {member.figures.phase: member.figures.peak_bytes for member in passes}
         cells.append((
-            mark(passes[0]), format_bytes(one.held_bytes), format_percent(one.held_ratio, 0),
-            format_bytes(one.stated_bytes) if differ else "–", format_bytes(one.cache_bytes),
-            format_bytes(peaks.get("decode")), format_bytes(peaks.get("prefill")), format_bytes(one.process_bytes),
+            mark(passes[0]), format_memory(one.held_bytes), format_percent(one.held_ratio, 0),
+            format_memory(one.stated_bytes) if differ else "–", format_memory(one.cache_bytes),
+            format_memory(peaks.get("decode")), format_memory(peaks.get("prefill")), format_memory(one.process_bytes),
         ))  # fmt: skip
     stated = "" if differ or not any(one.stated_bytes for one in firsts) else " (what the formats state)"
     return _table(f"memory: held by the model{stated}, share of its 16-bit bytes, peak of one call", headers, cells)
@@ -312,7 +312,7 @@ def _saved_text(one: ModelFigures) -> str:
     """Return `125 MiB instead of 297 MiB`; empty where little or nothing is saved, or nobody looked."""
     if one.held_ratio is None or one.held_ratio > MUCH_MEMORY_RATIO:
         return ""
-    return f"{format_bytes(one.held_bytes)} instead of {format_bytes(one.original_bytes)}"
+    return f"{format_memory(one.held_bytes)} instead of {format_memory(one.original_bytes)}"
 
 
 def _gentler_text(phase: PhaseResult, best: PassResult) -> str:

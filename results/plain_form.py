@@ -27,6 +27,10 @@ class NewerFormError(FormError):
     """Written by a later version than this one."""
 
 
+class UnclearFormError(FormError):
+    """Not damaged, but readable in more than one way; the text says how to make it clear."""
+
+
 def to_plain(value: Any) -> Any:
     """Return a record type as JSON values: objects, lists, text, finite numbers, booleans, null."""
     if isinstance(value, Case):

@@ -21,6 +21,9 @@ skipped: this machine cannot run it; failed: wrong result, error, or out of memo
 
 RunStatus = Literal["running", "complete", "interrupted"]
 
+FOREIGN_COMMAND = "roofline import "
+"""How the command of a run begins that another program measured: it stands for the file that it was read from."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentInfo:

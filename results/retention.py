@@ -17,6 +17,7 @@ from sqlalchemy import Connection, delete, func, or_, select, update
 
 from results.records import RunInfo
 from results.store import ResultStore
+from results.watch_lists import name_matches
 from results.write import MEASUREMENT, RECORD, TELEMETRY
 from roofline_model.errors import InvalidValueError
 
@@ -25,6 +26,8 @@ KEPT_NEWEST = 10
 baseline reach back to them, on a machine that rests as well."""
 
 _UNITS_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_DATED = re.compile(r"(?<!\d)20\d\d(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])(?!\d)")
+"""A day in a label: the nightly script gives every night such a label, which is no wish to keep it."""
 _ID_DIGITS = re.compile(r"\b[0-9a-f]{8,32}\b")
 
 
@@ -106,18 +109,20 @@ def prune(
     now: datetime.datetime,
     kept: Mapping[str, str],
     kept_newest: int = KEPT_NEWEST,
+    ignored_labels: Sequence[str] = (),
     is_dry: bool = False,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> PruneReport:
     """Drop what is old enough, a run per transaction, and return exactly what went; with `is_dry` what would go.
 
     `kept` maps ids of runs that keep everything to the reason. So do the newest complete runs of each machine, chip and
-    branch, and the newest run of each label, which is the one that the label names there.
+    branch, and the newest run of each label, which is the one that the label names there. A label with a date in it
+    (`nightly-2026-11-22-0117`) names a night and keeps nothing, nor does one that a pattern of `ignored_labels` covers.
     """
     before = now - older_than
     protected, chosen = [], []
     runs = store.runs()
-    reasons = {**_protections(runs, kept_newest), **kept}
+    reasons = {**_protections(runs, kept_newest, ignored_labels), **kept}
     for run in runs:
         started = _started(run)
         if started is None:
@@ -134,22 +139,32 @@ def prune(
     return PruneReport(before.isoformat(timespec="seconds"), found, tuple(protected))
 
 
-def _protections(runs: Sequence[RunInfo], kept_newest: int) -> dict[str, str]:
+def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequence[str]) -> dict[str, str]:
     """Return why a run keeps everything, by run id; `runs` are newest first."""
     reasons: dict[str, str] = {}
     labels = set()
     of_series: Counter[Hashable] = Counter()
     for run in runs:
         machine = (run.environment.class_hash, run.hardware_key, run.is_forced)
-        if run.label and (run.label, machine) not in labels:
+        is_wish = (
+            run.label
+            and not _DATED.search(run.label)
+            and not any(name_matches(one, run.label) for one in ignored_labels)
+        )
+        if is_wish and (run.label, machine) not in labels:
             labels.add((run.label, machine))
-            reasons[run.run_id] = f"the label {run.label[:40]!r} names it"
+            reasons[run.run_id] = label_reason(run)
         if run.status == "complete" and _started(run) is not None:
             series = (machine, run.git_branch)
             of_series[series] += 1
             if of_series[series] <= kept_newest:
                 reasons[run.run_id] = f"one of the {kept_newest} newest of its machine, chip and branch"
     return reasons
+
+
+def label_reason(run: RunInfo) -> str:
+    """Return why the newest run of a label keeps everything."""
+    return f"the label {run.label[:40]!r} names it"
 
 
 def _drop_of(store: ResultStore, run: RunInfo, *, is_dry: bool) -> RunDrop:

@@ -1,38 +1,61 @@
-"""Which run a user means: `latest`, `latest~2`, a label, or the first digits of an id."""
+"""Which run a user means: `latest`, `latest~2`, a label, or the first digits of an id.
+
+`latest` is the newest complete run of this machine, by its host name: what arrived from another one (`roofline import`,
+a database of a fleet) is not what somebody here has just measured. A host without runs of its own (a report server) takes
+the newest of all. `latest~1` is the one before it of the same machine: the same host, or the same environment class, since
+containers get a new host name each. A run that was imported from another program counts only where there is no other.
+"""
 
 from __future__ import annotations
 
+import platform
 import re
 from itertools import pairwise
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_
 
 from results.connection import MAKE_A_RUN
 from results.read import NEWEST_FIRST, count_runs, read_run, read_runs, select_runs
-from results.records import RunInfo
-from results.write import RUN
+from results.records import FOREIGN_COMMAND, RunInfo
+from results.write import ENVIRONMENT, PROCESS, RUN
 from roofline_model.errors import StoreError, UnknownNameError
 
 SHORTEST_PREFIX = 4
+LONGEST_LABEL = 200
+"""Characters. Labels stand in an index, where PostgreSQL refuses a row of more than 2,704 bytes and SQLite none."""
 _LISTED = 8
+_OURS = re.compile(r"latest(~|$)|baseline(:|$)|branch:", re.IGNORECASE)
+"""Labels that `resolve` and `--against` would take for words of their own."""
 
 
 def check_label(label: str) -> None:
-    """Raise `StoreError` for a label that `resolve` would take for another run: latest, latest~1, …."""
-    if re.match(r"latest(~|$)", label.strip()):
+    """Raise `StoreError` for a label that would be taken for other runs (latest, baseline:3, `A,B`), or is too long."""
+    shown = repr(label.strip()[:40])
+    if _OURS.match(label.strip()):
         raise StoreError(
-            f"{label.strip()[:40]!r} cannot label a run, it already means one of the newest runs: choose another label"
+            f"{shown} cannot label a run, it already means the newest runs, or those of a branch: choose another label"
         )
+    problem = ""
+    if len(label) > LONGEST_LABEL:
+        problem = f"is {len(label):,} characters long, not {LONGEST_LABEL} or fewer"
+    elif "," in label:
+        problem = "holds a comma, which joins the names of several runs"
+    elif label and not label.strip():
+        problem = "is blank"
+    if problem:
+        raise StoreError(f"the label {shown} of a run {problem}: choose another label")
 
 
-def resolve(connection: Connection, name: str, place: str) -> RunInfo:
+def resolve(connection: Connection, name: str, place: str, host: str | None = None) -> RunInfo:
     """Return the run called `name`: latest or latest~N (complete runs only), an id, a label (its newest), an id prefix.
 
+    `host`: the machine whose runs `latest` counts; None: this one, empty: no machine in particular.
     Raises `StoreError` when there are no runs or the prefix is ambiguous, `UnknownNameError` when nothing is called so.
     """
     name = name.strip()
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", name):
-        return _latest(connection, int(match.group(1) or 0), place)
+        return _latest(connection, int(match.group(1) or 0), place, platform.node() if host is None else host)
     if (exact := read_run(connection, name)) is not None:
         return exact
     labelled = read_runs(connection, select_runs().where(RUN.c.label == name).order_by(*NEWEST_FIRST).limit(1))
@@ -49,21 +72,48 @@ def resolve(connection: Connection, name: str, place: str) -> RunInfo:
     raise _unknown(connection, name, place)
 
 
-def _latest(connection: Connection, back: int, place: str) -> RunInfo:
+def _latest(connection: Connection, back: int, place: str, host: str) -> RunInfo:
     complete = select_runs().where(RUN.c.status == "complete").order_by(*NEWEST_FIRST)
-    found = read_runs(connection, complete.offset(back).limit(1))
-    if found:
-        return found[0]
+    ours = complete.where(RUN.c.command.not_like(f"{FOREIGN_COMMAND}%"))
+    of_host = [(ours, ours.where(_ran_on(host)))] if host else []
+    for kind, chosen in (*of_host, (ours, ours), (complete, complete)):
+        if found := read_runs(connection, chosen.limit(1)):
+            return found[0] if back == 0 else _before(connection, found[0], kind, back, place)
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
     if not newest:
         raise _no_runs(place)
-    count = len(connection.execute(complete.with_only_columns(RUN.c.run_id).order_by(None)).all())
-    if count == 0:
-        raise StoreError(f"no run in {place} is complete yet. Unfinished ones can be named by id: {_listed(newest)}.")
-    oldest = "latest" if count == 1 else f"latest~{count - 1}"
-    raise StoreError(
-        f"latest~{back} is not there: {place} holds {count} complete run{'s' * (count > 1)}, the oldest is {oldest}."
+    raise StoreError(f"no run in {place} is complete yet. Unfinished ones can be named by id: {_listed(newest)}.")
+
+
+def _before(connection: Connection, latest: RunInfo, kind: Select[Any], back: int, place: str) -> RunInfo:
+    """Return the run `back` places before `latest` among those of its kind and machine."""
+    alike = RUN.c.environment_id.in_(
+        select(ENVIRONMENT.c.id).where(ENVIRONMENT.c.class_hash == latest.environment.class_hash)
     )
+    host = latest.environment.facts.get("host")
+    same = or_(alike, _ran_on(host)) if isinstance(host, str) and host else alike
+    not_later = tuple_(RUN.c.started_at, RUN.c.run_id) <= tuple_(latest.started_at, latest.run_id)
+    of_machine = kind.where(same, not_later)
+    if found := read_runs(connection, of_machine.offset(back).limit(1)):
+        return found[0]
+    count = _count(connection, of_machine)
+    oldest = "latest" if count == 1 else f"latest~{count - 1}"
+    of_others = _count(connection, kind) - count
+    machine = f" of the machine of run {latest.run_id[:8]} ({of_others} more in all)" if of_others else ""
+    raise StoreError(
+        f"latest~{back} is not there: {place} holds {count} complete run{'s' * (count > 1)}{machine}, the oldest is {oldest}."
+        + " `roofline runs` lists the others." * bool(of_others)
+    )
+
+
+def _ran_on(host: str) -> ColumnElement[bool]:
+    """Return the condition that a process of the run ran on this host."""
+    return select(PROCESS.c.id).where(PROCESS.c.run_id == RUN.c.run_id, PROCESS.c.host == host).exists()
+
+
+def _count(connection: Connection, chosen: Select[Any]) -> int:
+    counted = chosen.with_only_columns(func.count()).order_by(None)
+    return int(connection.execute(counted).scalar_one())
 
 
 def _unknown(connection: Connection, name: str, place: str) -> StoreError | UnknownNameError:

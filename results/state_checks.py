@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from results.plain_form import FormError
 from results.records import Measurement, ProcessInfo
 from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
-from results.value_checks import check_above_zero, check_date, check_finite, check_least, check_text
+from results.value_checks import check_above_zero, check_count, check_date, check_finite, check_least, check_text
 
 LONGEST_NAME = 1_000
+LONGEST_INDEXED = 200
+"""Characters of what stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
 LONGEST_END = 10_000
 LONGEST_KERNEL_NAME = 100_000
 """Characters. The mangled names of C++ templates fill pages."""
@@ -54,8 +56,8 @@ def check_process(process: ProcessInfo, where: str) -> None:
     """Raise `FormError` naming the field that cannot be true."""
     if process.started_at:  # empty: its maker did not say
         check_date(process.started_at, f"{where}.started_at")
-    if process.ordinal < 0:
-        raise FormError(f"{where}.ordinal is {process.ordinal}, below 0")
+    for name in ("ordinal", "pid"):
+        check_count(getattr(process, name), 0, f"{where}.{name}")
     check_text(process.role, LONGEST_NAME, f"{where}.role")
     if process.end_reason:
         check_text(process.end_reason, LONGEST_END, f"{where}.end_reason")
@@ -65,10 +67,10 @@ def check_canaries(readings: Sequence[CanaryReading]) -> None:
     """Raise `FormError` naming the reading and the field that cannot be true."""
     for number, reading in enumerate(readings):
         where = f"canaries[{number}]"
-        check_least(reading.ordinal, 0, f"{where}.ordinal")
-        check_least(reading.process_ordinal, 0, f"{where}.process_ordinal")
+        check_count(reading.ordinal, 0, f"{where}.ordinal")
+        check_count(reading.process_ordinal, 0, f"{where}.process_ordinal")
         check_date(reading.created_at, f"{where}.created_at")
-        check_text(reading.kernel, LONGEST_NAME, f"{where}.kernel")
+        check_text(reading.kernel, LONGEST_INDEXED, f"{where}.kernel")
         check_above_zero(reading.time_s, f"{where}.time_s")
         check_above_zero(reading.reference_s, f"{where}.reference_s")
         check_least(reading.power_w, 0, f"{where}.power_w")
@@ -81,11 +83,11 @@ def check_floors(floors: Sequence[NoiseFloor], class_hash: str) -> None:
         where = f"noise_floors[{number}]"
         if floor.class_hash != class_hash:
             raise FormError(f"{where}.class_hash is not that of the run's environment")
-        check_text(floor.case_key, LONGEST_NAME, f"{where}.case_key")
-        check_text(floor.method_hash, LONGEST_NAME, f"{where}.method_hash")
+        check_text(floor.case_key, LONGEST_INDEXED, f"{where}.case_key")
+        check_text(floor.method_hash, LONGEST_INDEXED, f"{where}.method_hash")
         check_least(floor.between_sd_ratio, 0, f"{where}.between_sd_ratio")
         check_least(floor.within_sd_ratio, 0, f"{where}.within_sd_ratio")
-        check_least(floor.process_count, 2, f"{where}.process_count")
+        check_count(floor.process_count, 2, f"{where}.process_count")
         check_date(floor.created_at, f"{where}.created_at")
         for place, run_id in enumerate(floor.run_ids):
             check_text(run_id, LONGEST_NAME, f"{where}.run_ids[{place}]")
@@ -98,7 +100,7 @@ def _check_energy(energy: EnergyReading, where: str) -> None:
     for name in ("window_s", "sensor_period_s"):
         check_above_zero(getattr(energy, name), f"{where}.{name}")
     for name in ("window_count", "call_count"):
-        check_least(getattr(energy, name), 1, f"{where}.{name}")
+        check_count(getattr(energy, name), 1, f"{where}.{name}")
     for name in ("source", "scope"):
         check_text(getattr(energy, name), LONGEST_NAME, f"{where}.{name}")
 
@@ -112,8 +114,10 @@ def _check_state(state: MachineState, where: str) -> None:
         check_least(seconds, 0, f"{where}.throttled_s.{reason[:40]}")
     for name in ("rated_clock_hz", "cpu_clock_hz"):
         check_above_zero(getattr(state, name), f"{where}.{name}")
-    for name in ("retry_count", "others_ratio", "stolen_ratio", "device_process_count"):
+    for name in ("others_ratio", "stolen_ratio"):
         check_least(getattr(state, name), 0, f"{where}.{name}")
+    for name in ("retry_count", "device_process_count"):
+        check_count(getattr(state, name), 0, f"{where}.{name}")
 
 
 def _check_attribution(attribution: KernelAttribution, where: str) -> None:

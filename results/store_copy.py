@@ -57,7 +57,9 @@ class TableCopy:
         return self.source == self.target
 
 
-def copy_store(source: ResultStore, target: ResultStore, progress: Progress) -> list[TableCopy]:
+def copy_store(
+    source: ResultStore, target: ResultStore, progress: Progress = lambda what, done, total: None
+) -> list[TableCopy]:
     """Bring `target` to exactly what `source` holds now and return what was done, table by table, parents first.
 
     Raises `StoreError` for the same database twice and for a target that holds what the source does not.
@@ -87,6 +89,7 @@ class _Copying:
         self._progress = progress
         self.added = dict.fromkeys(TABLES, 0)
         self.updated = dict.fromkeys(TABLES, 0)
+        self._added_runs: set[object] = set()
 
     def parents(self) -> None:
         """Copy the tables that records point to, canaries and noise floors."""
@@ -149,9 +152,12 @@ class _Copying:
         if new:
             there.execute(table.insert(), new)
         self.added[table.name] += len(new)
+        if table is RUN:
+            self._added_runs.update(key_of(table, row) for row in new)
         for values in (one for one in changed if one):
             self._update(there, table, values)
-            self.updated[table.name] += 1
+            # How a run ended follows its records: of one that was added just now that is no second change.
+            self.updated[table.name] += table is not RUN or key_of(table, values) not in self._added_runs
 
     def _change(self, table: Table, before: Row, row: Row) -> Row:
         different = {name for name in row if canonical({name: row[name]}) != canonical({name: before[name]})}

@@ -20,7 +20,16 @@ SPOOL_FOLDER = DEFAULT_DATABASE.parent / "spool"
 ENVIRONMENT_VARIABLE = "ROOFLINE_DB"
 
 _POSTGRES_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
-_SECRET_OPTIONS = ("password", "sslpassword", "passfile")
+_SECRET_OPTIONS = (
+    "password", "sslpassword", "passfile", "options", "oauth_client_secret", "scram_client_key", "scram_server_key",
+)  # fmt: skip
+"""Of a URL; `options` may set anything on the server, secrets of its extensions included."""
+_KEYWORD = (
+    "(?:host|hostaddr|port|dbname|user|password|passfile|options|service|application_name|connect_timeout|channel_binding"
+    "|sslmode|sslcert|sslkey|sslpassword|sslrootcert|target_session_attrs)"
+)
+_KEYWORD_STRING = re.compile(rf"(?:^|/)\s*{_KEYWORD}\s*=(?:\s*'|\s*\S+\s+{_KEYWORD}\s*=|[^/]*$)", re.IGNORECASE)
+"""`host=db port=5432` (libpq, "Connection Strings", the keyword/value form), behind a folder where pytest put one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,11 @@ def parse_target(target: str | Path | None) -> StoreTarget:
             return StoreTarget(_sqlite_url_path(text))
         raise StoreError(
             f"a database of kind '{scheme}' is not supported: give a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME"
+        )
+    if _KEYWORD_STRING.search(text):  # may hold a password: it is not repeated
+        raise StoreError(
+            "a list of host=…, dbname=… is no file and no URL: write postgresql+psycopg://USER@HOST:PORT/NAME, "
+            "and the password in PGPASSFILE or PGPASSWORD"
         )
     if not text.strip() or text == ":memory:" or "\x00" in text:
         raise StoreError(f"{text[:40]!r} cannot hold results: give the path of a file, e.g. {DEFAULT_DATABASE}")

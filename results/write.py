@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Connection, Select, Table, bindparam, select, update
 from sqlalchemy.dialects import sqlite
 
 from results import rows
@@ -227,19 +228,35 @@ def _noted(
 
 def _found_or_inserted(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
     """Return the id of the row with these identity columns, inserting it when nobody did."""
-    statement = select(table.c.id).where(*(table.c[name] == values[name] for name in identity))
-    found = connection.execute(statement).scalar()
-    if found is None:
+    lookup, given = _lookup(table, identity), {name: values[name] for name in identity}
+    found: int | None = connection.execute(lookup, given).scalar()
+    if found is None and connection.dialect.insert_returning:
+        statement = _insertion(connection.dialect.name, table).returning(table.c.id)
+        found = connection.execute(statement, values).scalar()
+    elif found is None:  # SQLite before 3.35
         insert_new(connection, table, values)
-        found = connection.execute(statement).scalar_one()
-    return int(found)
+    # None: another process was first.
+    return connection.execute(lookup, given).scalar_one() if found is None else found
 
 
 def insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
     """Insert a row unless another process was first."""
-    if connection.dialect.name == "postgresql":
+    connection.execute(_insertion(connection.dialect.name, table), values)
+
+
+# Statements are made once: making one costs as much as a lookup takes.
+
+
+@cache
+def _lookup(table: Table, identity: tuple[str, ...]) -> Select[Any]:
+    return select(table.c.id).where(*(table.c[name] == bindparam(name) for name in identity))
+
+
+@cache
+def _insertion(dialect_name: str, table: Table) -> Any:
+    """Return the statement that inserts a row unless one with its unique columns is there."""
+    if dialect_name == "postgresql":
         from sqlalchemy.dialects import postgresql  # costs every other start 20 ms
 
-        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), values)
-    else:
-        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), values)
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()

@@ -45,7 +45,7 @@ def print_case(case: CaseSummary, run: RunInfo) -> None:
 
 def case_detail_json(case: CaseSummary) -> dict[str, Any]:
     """Return everything about one case as JSON: the pooled case, and each process with all its statistics."""
-    from roofline_cli.runs import case_json, summary_json
+    from reports.run_json import case_json, summary_json
 
     return {
         **summary_json(case),

@@ -10,7 +10,7 @@ from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 if TYPE_CHECKING:
     from reports.case_rows import CaseRow
     from reports.case_summary import CaseSummary
-    from reports.recommend import RankedRow, ShapeRecommendation
+    from reports.recommend import ShapeRecommendation
     from reports.shape_results import Configuration
     from results.records import RunInfo
     from results.store import ResultStore
@@ -201,7 +201,7 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from roofline_cli.runs import summary_json
+    from reports.run_json import summary_json
 
     first = comparison.recommendations[0] if comparison.recommendations else None
     return {
@@ -226,30 +226,12 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: ShapeRecommendation) -> dict[str, Any]:
+    from reports.run_json import ranked_json
+
     return {
         "phase": recommendation.phase,
         "cache": recommendation.cache,
         "summary": recommendation.summary,
-        "candidates": [_ranked_json(row) for row in recommendation.rows],
+        "candidates": [ranked_json(row) for row in recommendation.rows],
         "excluded": [{"format": name, "reason": reason} for name, reason in recommendation.excluded],
-    }
-
-
-def _ranked_json(row: RankedRow) -> dict[str, Any]:
-    return {
-        "rank": row.rank,
-        "label": row.label,
-        "weight_format": row.weight_format,
-        "activation_format": row.activation_format,
-        "kernel": row.kernel,
-        "method": row.method or None,
-        "path": row.path,
-        "time_source": row.source,
-        "time_s": row.time_s,
-        "ideal_s": row.ideal_s,
-        "speedup_ratio": row.speedup,
-        "memory_saved_ratio": row.memory_saved_ratio,
-        "quality": row.quality or None,
-        "reason": row.reason,
-        "record_ids": list(row.record_ids),
     }

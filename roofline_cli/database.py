@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from results.records import RunInfo
     from results.store import ResultStore
 
 
@@ -27,6 +28,20 @@ def writing(target: str | None, *, create: bool = True) -> Iterator[ResultStore]
 
     with _own_option_names(), open_store(target, create=create) as store:
         yield store
+
+
+def named_runs(store: ResultStore, text: str) -> tuple[RunInfo, ...]:
+    """Return the run of a name, or the runs of names joined by commas (a label may hold a comma: the whole goes first)."""
+    from roofline_model.errors import UnknownNameError
+
+    try:
+        return (store.resolve_run(text),)
+    except UnknownNameError:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if len(parts) < 2:
+            raise
+    found = {run.run_id: run for run in map(store.resolve_run, parts)}
+    return tuple(found.values())
 
 
 def upgraded(target: str | None, progress: Callable[[str, int, int], None]) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from results.diff.gate import FailRule, GateResult
     from results.diff.rules import DiffRules
     from results.records import RunInfo
-    from results.store import ResultStore
 
 FORMATS = ("text", "md", "json", "junit")
 
@@ -51,7 +50,7 @@ def diff_runs(
     from results.diff.stored_sides import baseline_side, named_side, side_of
     from results.diff.suites import compare_suites
     from results.history.annotations import load_annotations
-    from roofline_cli.database import reading, shown_target
+    from roofline_cli.database import named_runs, reading, shown_target
     from roofline_cli.output_file import check_is_not_input, check_output
 
     form = _format(file_format, as_json)
@@ -65,13 +64,13 @@ def diff_runs(
         check_is_not_input(output, {name: path for name, path in inputs.items() if path is not None})
     names = _two_sides(runs, against)
     with reading(db) as store:
-        after_runs = _named_runs(store, names[1])
+        after_runs = named_runs(store, names[1])
         noise = store.noise_floors(after_runs[0].environment.class_hash)
         after = side_of(store, after_runs)
         before = (
             baseline_side(store, against or "latest", after, noise, rules, expected)
             if names[0] is None
-            else named_side(store, _named_runs(store, names[0]))
+            else named_side(store, named_runs(store, names[0]))
         )
     if before is None:
         _first(after_runs[0], output, form)
@@ -93,20 +92,6 @@ def _two_sides(runs: Sequence[str], against: str | None) -> tuple[str | None, st
     if len(runs) == 2 and against is not None:
         raise InvalidValueError("give either two runs or --against, not both")
     return (runs[0], runs[1]) if len(runs) == 2 else (None, runs[0])
-
-
-def _named_runs(store: ResultStore, text: str) -> tuple[RunInfo, ...]:
-    """Return the run of a name, or the runs of names joined by commas (a label may hold a comma: the whole goes first)."""
-    from roofline_model.errors import UnknownNameError
-
-    try:
-        return (store.resolve_run(text),)
-    except UnknownNameError:
-        parts = [part.strip() for part in text.split(",") if part.strip()]
-        if len(parts) < 2:
-            raise
-    found = {run.run_id: run for run in map(store.resolve_run, parts)}
-    return tuple(found.values())
 
 
 def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:

@@ -92,7 +92,7 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
 
 def _show_remarks(case: CaseDiff) -> None:
     """Print what the row of a case has no room for: cycles, other figures, what was not used."""
-    from results.diff.sentences import metric_text, short, signed
+    from results.diff.sentences import short, signed, told_metrics
     from roofline_model.units import format_quantity
 
     texts = [case.detail] if case.detail else []
@@ -100,7 +100,7 @@ def _show_remarks(case: CaseDiff) -> None:
         clocks = [format_quantity(clock, "Hz") for clock in (case.clock_before_hz, case.clock_after_hz) if clock]
         texts.append(f"cycles {signed(case.cycles_change_ratio)}, clock {' → '.join(clocks)}")
     texts += case.set_aside
-    texts += [metric_text(one) for one in case.metrics if one.verdict != "SAME"]
+    texts += told_metrics(case)
     texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
     texts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
     if texts:

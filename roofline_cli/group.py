@@ -38,6 +38,7 @@ COMMAND_ORDER = (
     "export",
     "import",
     "report",
+    "serve",
     "db",
     "prune",
 )

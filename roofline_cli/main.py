@@ -26,6 +26,7 @@ from roofline_cli import (
     recommend,
     report,
     runs,
+    serve,
     sweep,
     tiling,
     transfer,
@@ -62,6 +63,7 @@ app.command("import")(transfer_import.import_files)
 app.add_typer(db.app, name="db")
 app.command("prune")(prune.prune)
 app.command("report")(report.write_run_report)
+app.command("serve")(serve.serve)
 app.command("calibrate")(calibrate.calibrate)
 app.command("fit")(fit.fit)
 app.command("validate")(validate.validate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen import Cell, Column, show_line, show_table
@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from results.contenders import Totals
     from results.model_results import ModelResult
     from results.records import Record
-
-_DROPS: Mapping[str, int] = {"process": 6, "±": 5, "peak prefill": 4, "share": 3, "same top-1": 2, "J/1k tokens": 1}
-"""Columns that leave a narrow screen, the highest number first."""
 
 
 def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, ...]:
@@ -25,6 +22,7 @@ def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, .
 
 def print_models(models: Sequence[ModelResult]) -> None:
     """Print the tables and verdicts of each model, then once what the tables do not say themselves."""
+    from reports.document_blocks import MODEL_COLUMN_DROPS
     from results.model_text import model_notes, model_tables, verdict_lines
 
     for model in models:
@@ -33,7 +31,7 @@ def print_models(models: Sequence[ModelResult]) -> None:
         for table in model_tables(model):
             show_line()
             columns = [
-                Column("Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name, "right" if i else "left", drop=_DROPS.get(name, 0))
+                Column("Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name, "right" if i else "left", drop=MODEL_COLUMN_DROPS.get(name, 0))
                 for i, name in enumerate(table.headers)
             ]  # fmt: skip
             rows: list[list[Cell]] = [list(row) for row in table.rows]
@@ -64,7 +62,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         tokens_text,
         top1_text,
     )
-    from roofline_model.units import format_bytes, format_percent
+    from roofline_model.units import format_memory, format_percent
 
     one = next((one for model in model_results([record]) for one in model.passes), None)
     if one is None:
@@ -76,14 +74,14 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     if rates:
         fact("tokens", f"{', '.join(rates)}; {figures.tokens_per_call} per call")
     if figures.held_bytes is not None:
-        before = f" of {format_bytes(figures.original_bytes)} before ({format_percent(figures.held_ratio, 0)})"
+        before = f" of {format_memory(figures.original_bytes)} before ({format_percent(figures.held_ratio, 0)})"
         stated = (
-            f", {format_bytes(figures.stated_bytes)} stated by the formats" if figures.stated_bytes is not None else ""
+            f", {format_memory(figures.stated_bytes)} stated by the formats" if figures.stated_bytes is not None else ""
         )
-        fact("model holds", f"{format_bytes(figures.held_bytes)}{before if figures.original_bytes else ''}{stated}")
-        peak = f"peak of a call {format_bytes(figures.peak_bytes)}"
+        fact("model holds", f"{format_memory(figures.held_bytes)}{before if figures.original_bytes else ''}{stated}")
+        peak = f"peak of a call {format_memory(figures.peak_bytes)}"
         peak += ", in which the largest weight is decoded" if figures.is_emulated and figures.peak_bytes else ""
-        fact("", f"cache {format_bytes(figures.cache_bytes)}, {peak}, process {format_bytes(figures.process_bytes)}")
+        fact("", f"cache {format_memory(figures.cache_bytes)}, {peak}, process {format_memory(figures.process_bytes)}")
     if figures.quality_source == "measured":
         fact(
             "quality",

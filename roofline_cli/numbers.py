@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline_model.units import DECIMAL_PREFIXES, format_time
+from roofline_model.units import DECIMAL_PREFIXES, format_memory, format_time
 
 MISSING = "–"
 
@@ -90,12 +90,7 @@ def plus_minus(half_width_ratio: float | None) -> str:
 
 def decimal_bytes(size_bytes: float | None) -> str:
     """Print a memory's size in decimal units, as datasheets sell it: 128 GB; missing → `–`."""
-    if size_bytes is None:
-        return MISSING
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size_bytes >= scale:
-            return f"{float(f'{size_bytes / scale:.4g}'):g} {unit}"
-    return f"{size_bytes:g} B"
+    return format_memory(size_bytes)
 
 
 def _prefix(time_s: float) -> str:

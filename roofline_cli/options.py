@@ -35,6 +35,7 @@ FormatsFileOption = Annotated[
     typer.Option("--formats-file", metavar="FILE.toml", help="Register your own formats from a TOML file first."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the roofline in text, too.")]
 DatabaseOption = Annotated[
     str | None,
     typer.Option(
@@ -57,6 +58,14 @@ def parse_size(letter: str, text: str) -> int:
     size = int(typed)
     check_dimension(letter, size)
     return size
+
+
+def check_plot(wants_plot: bool, as_json: bool) -> None:
+    """Raise `InvalidValueError` for a drawing in a JSON document."""
+    from roofline_model.errors import InvalidValueError
+
+    if wants_plot and as_json:
+        raise InvalidValueError("--plot draws text and --json prints one JSON document; give one of them")
 
 
 def parse_number(name: str, text: str, what: str, *, below: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
-from roofline_model.units import format_bytes, format_time
+from roofline_model.units import format_memory, format_time
 
 if TYPE_CHECKING:
     from bench_cases.quantization.pipeline.records import MeasuredCase
@@ -78,7 +78,7 @@ def _kept(result: PipelineResult) -> str:
 def _figures(case: MeasuredCase) -> list[str]:
     rate, loss = case.tokens_per_s, case.quality.loss_pct
     return [
-        format_time(case.median_s), "–" if rate is None else f"{rate:.4g}", format_bytes(case.held_bytes),
+        format_time(case.median_s), "–" if rate is None else f"{rate:.4g}", format_memory(case.held_bytes),
         "0" if case.quality.source == "reference" else "–" if loss is None else f"{loss.value:.3g} %",
     ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,7 +18,9 @@ from roofline_cli.options import (
     HardwareOption,
     InnerOption,
     JsonOption,
+    PlotOption,
     RowsOption,
+    check_plot,
     format_pair,
     operands_label,
     pair_label,
@@ -86,6 +89,7 @@ def predict_gemv(
     hw: HardwareOption = "auto",
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
+    plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict y = x·W of a decode step (M from 1 to 16)."""
@@ -97,7 +101,7 @@ def predict_gemv(
         raise InvalidValueError(
             f"predict gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline predict gemm`"
         )
-    _predict(rows, N, K, hw, formats, formats_file, as_json)
+    _predict((rows, N, K), hw, formats, formats_file, plot, as_json)
 
 
 @app.command("gemm")
@@ -108,10 +112,11 @@ def predict_gemm(
     hw: HardwareOption = "auto",
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
+    plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict C(M×N) = A(M×K)·B(K×N)."""
-    _predict(parse_size("M", M), N, K, hw, formats, formats_file, as_json)
+    _predict((parse_size("M", M), N, K), hw, formats, formats_file, plot, as_json)
 
 
 app.command("attention")(predict_attention)
@@ -119,13 +124,27 @@ app.command("ffn")(predict_ffn)
 app.command("model")(predict_model_command)
 
 
-def _predict(rows: int, N: str, K: str, hw: str, formats: Any, formats_file: Any, as_json: bool) -> None:
+def _predict(
+    sizes: tuple[int, str, str],
+    hw: str,
+    formats: list[str] | None,
+    formats_file: Path | None,
+    plot: bool,
+    as_json: bool,
+) -> None:
     from roofline_cli.chips import find_chip
 
+    rows, N, K = sizes
     shape = (rows, parse_size("N", N), parse_size("K", K))
+    check_plot(plot, as_json)
     own = register_formats(formats_file)
     table = predict_table(find_chip(hw), hw, shape, split_list(formats), own)
-    show_json(table_json(table)) if as_json else print_table(table)
+    if as_json:
+        show_json(table_json(table))
+        return
+    print_table(table)
+    if plot:
+        print_plot(table)
 
 
 def predict_table(
@@ -225,6 +244,26 @@ def print_table(table: PredictionTable) -> None:
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
     if sentence := _expected_sentence(table):
         show_line(sentence, style="dim")
+
+
+def print_plot(table: PredictionTable) -> None:
+    """Draw the rows on their roofs, with the expected roof of the row that is expected to be fastest."""
+    from roofline_cli.text_plot_predicted import PlottedPrediction, expected_roof
+    from roofline_cli.text_plot_sources import letter_of
+    from roofline_cli.text_plot_view import show_predicted
+
+    known = [row for row in table.rows if row.expected is not None]
+    best = min(known, key=lambda row: row.expected.time_s if row.expected else 0.0, default=None)
+    _, n, k = table.shape
+    roof = () if best is None else expected_roof(n, k, format_pair(best.label), table.hardware)
+    swept = "" if best is None else f"{best.label} at this N and K, M from 1 to 16,384"
+    items = [
+        PlottedPrediction(
+            letter_of(index), row.label, row.label, row.prediction, row.expected.time_s if row.expected else None
+        )
+        for index, row in enumerate(table.rows)
+    ]
+    show_predicted(items, roof, swept)
 
 
 def _expected_sentence(table: PredictionTable) -> str:

@@ -16,7 +16,7 @@ from roofline_cli.layer_table import (
     layer_table,
     print_layer_table,
 )
-from roofline_cli.options import FormatsFileOption, HardwareOption, JsonOption, parse_size
+from roofline_cli.options import FormatsFileOption, HardwareOption, JsonOption, PlotOption, check_plot, parse_size
 from roofline_cli.screen import Column, show_json
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def predict_attention(
         ),
     ] = None,
     formats_file: FormatsFileOption = None,
+    plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict fused attention, per format of the cache.
@@ -117,8 +118,26 @@ def predict_attention(
         None if window is None else parse_size("--window", window),
         None if page_tokens is None else parse_size("--page-tokens", page_tokens),
     )  # fmt: skip
+    check_plot(plot, as_json)
     table = attention_table(Request.read(hw, formats, formats_file), shape)
-    show_json(attention_json(shape, table)) if as_json else _print(shape, table)
+    if as_json:
+        show_json(attention_json(shape, table))
+        return
+    _print(shape, table)
+    if plot:
+        _plot(table)
+
+
+def _plot(table: LayerTable[AttentionRow]) -> None:
+    """Draw the fused kernels."""
+    from roofline_cli.text_plot_predicted import PlottedPrediction
+    from roofline_cli.text_plot_sources import letter_of
+    from roofline_cli.text_plot_view import show_predicted
+
+    show_predicted([
+        PlottedPrediction(letter_of(index), row.label, row.label, row.prediction, row.expected.time_s if row.expected else None)
+        for index, row in enumerate(table.rows)
+    ])  # fmt: skip
 
 
 def attention_table(request: Request, shape: AttentionShape) -> LayerTable[AttentionRow]:
@@ -183,10 +202,10 @@ def _print(shape: AttentionShape, table: LayerTable[AttentionRow]) -> None:
         for index, row in enumerate(rows)
     ]  # fmt: skip
     columns = (
-        Column("Format"), Column("K and V", "right", drop=6), Column("Ideal", "right"), Column("Unfused", "right", drop=3),
-        Column("Expected", "right", hide_empty=True), Column("80 % within", "right", drop=1, hide_empty=True), Column("AI", "right"),
-        Column("Critical AI", "right", drop=4), Column(gained.ideal_header, "right", drop=7, hide_empty=True),
-        Column(gained.header, "right"), Column("Bound"), Column("Path", drop=5),
+        Column("Format"), Column("K and V", "right", drop=7), Column("Ideal", "right"), Column("Unfused", "right", drop=4),
+        Column("Expected", "right", hide_empty=True), Column("80 % within", "right", drop=2, hide_empty=True), Column("AI", "right", drop=1),
+        Column("Critical AI", "right", drop=5), Column(gained.ideal_header, "right", drop=8, hide_empty=True),
+        Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=6),
     )  # fmt: skip
     remark = (
         "Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query."

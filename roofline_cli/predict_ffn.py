@@ -21,6 +21,8 @@ from roofline_cli.options import (
     FormatsOption,
     HardwareOption,
     JsonOption,
+    PlotOption,
+    check_plot,
     format_pair,
     operands_label,
     parse_size,
@@ -91,14 +93,34 @@ def predict_ffn(
     hw: HardwareOption = "auto",
     formats: FormatsOption = None,
     formats_file: FormatsFileOption = None,
+    plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict a feed-forward block, kernel by kernel."""
     shape = BlockShape(
         parse_size("--tokens", tokens), parse_size("--hidden", hidden), parse_size("--ffn-dim", ffn_dim), gate, fused, dynamic
     )  # fmt: skip
+    check_plot(plot, as_json)
     table = block_table(Request.read(hw, formats, formats_file), shape)
-    show_json(block_json(shape, table)) if as_json else _print(shape, table)
+    if as_json:
+        show_json(block_json(shape, table))
+        return
+    _print(shape, table)
+    if plot:
+        _plot(table)
+
+
+def _plot(table: LayerTable[BlockRow]) -> None:
+    """Draw every kernel of the block: those of a format share its letter."""
+    from roofline_cli.text_plot_predicted import PlottedPrediction
+    from roofline_cli.text_plot_sources import letter_of
+    from roofline_cli.text_plot_view import show_predicted
+
+    show_predicted([
+        PlottedPrediction(letter_of(index), row.label, part.prediction.compute_format, part.prediction, None if kernel is None else kernel.time_s)
+        for index, row in enumerate(table.rows)
+        for part, kernel in zip(row.prediction.parts, row.kernels, strict=True)
+    ])  # fmt: skip
 
 
 def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:

@@ -10,6 +10,8 @@ from roofline_cli.options import (
     FormatsFileOption,
     HardwareOption,
     JsonOption,
+    PlotOption,
+    check_plot,
     float_or_nan,
     parse_number,
     parse_size,
@@ -127,6 +129,7 @@ def predict_model_command(
     all_reduce_us: LatencyOption = None,
     memory_headroom: HeadroomOption = "0",
     no_group_scales: GroupScalesOption = False,
+    plot: PlotOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
@@ -137,6 +140,7 @@ def predict_model_command(
     from roofline_model.decoder.llm import predict_model
     from roofline_model.errors import InvalidValueError
 
+    check_plot(plot, as_json)
     register_formats(formats_file)
     _check_one_chip(hw)
     chip, shape = find_chip(hw), find_model_shape(model)
@@ -163,8 +167,32 @@ def predict_model_command(
         )
         for plan in plans for size in batches
     ]  # fmt: skip
+    if plot and len(found) > 1:
+        raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
     used = [(strategies[one.plan.label][0], one) for one in found[: len(strategies) * len(batches)]]
     _show(found, used, chip, hw, as_json)
+    if plot:
+        _plot(found[0], chip)
+
+
+def _plot(found: ModelPrediction, chip: Device) -> None:
+    """Draw every kernel of a pass."""
+    from roofline_cli.text_plot_predicted import PlottedPrediction
+    from roofline_cli.text_plot_sources import letter_of
+    from roofline_cli.text_plot_view import show_predicted
+    from roofline_model.decoder.step_expected import expected_step
+
+    expected = expected_step(found, chip)
+    # The time of a kernel that works inside the attention is the attention's.
+    times_s = [
+        None if one is None or one.binding == "attention" else one.time_s
+        for one in (expected.kernels if expected is not None else [None] * len(found.kernels))
+    ]
+    drawn = [(one, time_s) for one, time_s in zip(found.kernels, times_s, strict=True) if one.prediction.flops]
+    show_predicted([
+        PlottedPrediction(letter_of(index), one.kernel.name, one.prediction.compute_format, one.prediction, time_s)
+        for index, (one, time_s) in enumerate(drawn)
+    ])  # fmt: skip
 
 
 def _show(

@@ -42,8 +42,8 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
 
     columns = (
         Column("Formats"), Column("Batch", "right"), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
-        Column("Tokens/s", "right"), Column("no graph", "right", drop=3), Column("Weights", "right", drop=2),
-        Column("KV cache", "right", drop=1), Column("Memory", "right"), Column("Fits"), Column("Bound", drop=4),
+        Column("Tokens/s", "right"), Column("no graph", "right", drop=4), Column("Weights", "right", drop=3),
+        Column("KV cache", "right", drop=2), Column("Memory", "right", drop=1), Column("Fits"), Column("Bound", drop=5),
     )  # fmt: skip
     longest_s = max(one.time_s for one in found)
     rows: list[list[Cell]] = []
@@ -69,9 +69,9 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
 
 
 _COLUMNS = (
-    Column("Operator"), Column("Shape", drop=2), Column("Formats", drop=1), Column("Calls", "right"),
-    Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("Share", "right", drop=4),
-    Column("FLOP", "right", drop=5), Column("Bytes", "right"), Column("AI", "right", drop=3), Column("Bound"),
+    Column("Operator"), Column("Shape", drop=3), Column("Formats", drop=2), Column("Calls", "right"),
+    Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("Share", "right", drop=5),
+    Column("FLOP", "right", drop=6), Column("Bytes", "right", drop=1), Column("AI", "right", drop=4), Column("Bound"),
 )  # fmt: skip
 
 

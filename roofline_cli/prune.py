@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from results.store import ResultStore
 
 _SHOWN = 20
+_SHOWN_KEPT = 3
+"""Runs named of each reason to keep some: the runs that lose samples are what a reader looks for."""
 
 
 def prune(
@@ -33,6 +35,10 @@ def prune(
         list[Path] | None,
         typer.Option("--protect", metavar="FILE", help="Runs named in this file (a list of baselines, say) keep everything."),
     ] = None,
+    ignore_label: Annotated[
+        list[str] | None,
+        typer.Option("--ignore-label", metavar="PATTERN", help="Labels that keep nothing, such as 'night *'; labels with a date in them never do."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     vacuum: Annotated[bool, typer.Option("--vacuum", help="Give the room back to the disk afterwards.")] = False,
     db: DatabaseOption = None,
@@ -41,8 +47,8 @@ def prune(
     """Drop raw samples of old runs, keep every statistic.
 
     Sensor readings go with them.
-    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label, and runs named
-    with --keep or in a --protect file.
+    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label (but of dated
+    ones), and runs named with --keep or in a --protect file.
     """
     import datetime
 
@@ -56,8 +62,8 @@ def prune(
     with opened as store, progress_bar("pruning", is_quiet=as_json) as advance:
         kept = _kept(store, keep or [], protect or [])
         report = retention.prune(
-            store, age, now=datetime.datetime.now(datetime.UTC), kept=kept, kept_newest=keep_latest, is_dry=dry_run,
-            progress=advance,
+            store, age, now=datetime.datetime.now(datetime.UTC), kept=kept, kept_newest=keep_latest,
+            ignored_labels=ignore_label or (), is_dry=dry_run, progress=advance,
         )  # fmt: skip
     file_bytes = _vacuumed(db) if vacuum and not dry_run else None
     if as_json:
@@ -137,19 +143,36 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
         ])  # fmt: skip
     if len(report.drops) > _SHOWN:
         show_line(f"… and {len(report.drops) - _SHOWN} more runs (--json lists all)")
-    for one in report.protected[:_SHOWN]:
-        show_line(f"kept whole: {one.run.run_id[:8]} of {_day(one.run)}, {one.reason}")
-    if len(report.protected) > _SHOWN:
-        show_line(f"kept whole: {len(report.protected) - _SHOWN} more (--json lists all)")
     done = "would drop" if dry_run else "dropped"
     show_line(
         f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {report.measurement_count:,} measurements and "
-        f"{report.reading_count:,} sensor readings, runs before {report.before[:10]}; every statistic stays"
+        f"{report.reading_count:,} sensor readings of {_runs(len(report.drops))} before {report.before[:10]}; "
+        f"every statistic stays; kept whole: {_runs(len(report.protected))}"
     )
+    _print_kept(report)
     if file_bytes:
         show_line(f"vacuumed: {decimal_bytes(file_bytes[0])} before, {decimal_bytes(file_bytes[1])} now")
     elif report.drops and not dry_run:
         show_line("the room is used for new results; --vacuum gives it back to the disk")
+
+
+def _print_kept(report: PruneReport) -> None:
+    """Print the runs that keep everything, a line for each kind of reason."""
+    from results.retention import label_reason
+
+    by_reason: dict[str, list[str]] = {}
+    for one in report.protected:
+        is_label = one.reason == label_reason(one.run)
+        reason = "the newest run of its label" if is_label else one.reason
+        name = f"{one.run.run_id[:8]} of {_day(one.run)}" + (f" ({one.run.label[:40]})" if is_label else "")
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - _SHOWN_KEPT} more (--json lists all)" if len(names) > _SHOWN_KEPT else ""
+        show_line(f"kept whole, {reason}: {', '.join(names[:_SHOWN_KEPT])}{more}")
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"
 
 
 def _day(run: RunInfo) -> str:

@@ -10,7 +10,6 @@ import typer
 
 from roofline_cli.options import (
     FormatsFileOption,
-    HardwareOption,
     JsonOption,
     operands_label,
     parse_size,
@@ -34,6 +33,13 @@ from roofline_cli.recommend_model import (
     UniformOption,
     recommend_for_model,
 )
+from roofline_cli.recommend_stored import (
+    OperatorOption,
+    StoredDatabaseOption,
+    StoredOption,
+    StoredRequest,
+    recommend_from_database,
+)
 from roofline_cli.screen import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
@@ -47,7 +53,13 @@ def recommend(
     N: Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")] = None,
     K: Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")] = None,
     model: ModelOption = None,
-    hw: HardwareOption = "auto",
+    hw: Annotated[
+        str | None,
+        typer.Option(
+            "--hw", metavar="NAME|FILE|auto",
+            help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
+        ),
+    ] = None,
     phase: Annotated[
         str | None,
         typer.Option("--phase", metavar="decode|prefill", help="Default: decode (of a shape: up to M = 16)."),
@@ -75,13 +87,16 @@ def recommend(
     layers: LayersOption = False,
     output: PlanOutputOption = None,
     formats_file: FormatsFileOption = None,
+    stored: StoredOption = False,
+    op: OperatorOption = None,
+    db: StoredDatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Rank the formats for one shape, or for a whole model.
+    """Rank formats for a shape, a model, or by stored runs.
 
     A shape is -M -N -K; of a model, plans for weights, activations and cache are ranked. By expected time where the chip
-    has one, else by the ideal, and says which; quality is a claim until somebody measures it. Exits 1 when nothing keeps
-    the limits.
+    has one, else by the ideal, and says which; quality is a claim until somebody measures it. --stored ranks what the
+    runs of a database measured, and says what changed since the run before. Exits 1 when nothing keeps the limits.
     """
     shape = {"-M": M, "-N": N, "-K": K}
     of_model = {
@@ -89,9 +104,15 @@ def recommend(
         "--max-latency-ms": max_latency_ms, "--max-quality-loss": max_quality_loss, "--losses": losses,
         "--traffic": traffic, "--formats": formats, "--strategy": strategy, "--layers": layers or None, "-o": output,
     }  # fmt: skip
-    check_form({**shape, "--model-parameters": model_parameters}, model, of_model)
     phase = checked_phase(phase)
     limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
+    if stored:
+        check_stored_form({**of_model, "--model-parameters": model_parameters, "--formats-file": formats_file})
+        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db)
+        recommend_from_database(request, as_json=as_json)
+        return
+    check_form({**shape, "--model-parameters": model_parameters}, model, of_model, {"--op": op, "--db": db})
+    hw = hw or "auto"
     if model is not None:
         latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")
         latency_s = None if latency_ms is None else latency_ms * 1e-3
@@ -106,10 +127,30 @@ def recommend(
     recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json)
 
 
-def check_form(shape: Mapping[str, str | None], model: str | None, of_model: Mapping[str, object]) -> None:
+_OF_STORED = frozenset({"--max-quality-loss", "--losses"})
+"""Options of a model that narrow what is stored, too."""
+
+
+def check_stored_form(others: Mapping[str, object]) -> None:
+    """Raise `InvalidValueError` for an option that stored runs do not answer to."""
+    from roofline_model.errors import InvalidValueError
+
+    astray = [option for option, value in others.items() if value is not None and option not in _OF_STORED]
+    if astray:
+        raise InvalidValueError(
+            f"{astray[0]} does not go with --stored, which ranks what was run: leave it out, or leave --stored out"
+        )
+
+
+def check_form(
+    shape: Mapping[str, str | None], model: str | None, of_model: Mapping[str, object], of_stored: Mapping[str, object]
+) -> None:
     """Raise `InvalidValueError` unless the options are those of one shape or those of one model."""
     from roofline_model.errors import InvalidValueError
 
+    stray = [option for option, value in of_stored.items() if value is not None]
+    if stray:
+        raise InvalidValueError(f"{stray[0]} is about stored runs: add --stored")
     given = [option for option, value in shape.items() if value is not None]
     if model is not None and given:
         raise InvalidValueError(
@@ -213,14 +254,14 @@ def print_recommendation(found: Recommendation) -> None:
     has_better = any(one.time_source != "ideal" for one in found.candidates)
     said = [speedup(one.ideal_speedup) if has_better else MISSING for one in found.candidates]
     columns = (
-        Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=4), Column("Path", drop=5), Column("Ideal", "right"),
-        Column("Ideal gain", "right", drop=1, hide_empty=True), Column("Expected", "right", hide_empty=True), Column("vs 16-bit", "right"),
-        Column("From", drop=7, hide_empty=True), Column("Memory", "right", drop=2), Column("W saved", "right"),
-        Column("Bound", drop=3), Column("Quality", is_prose=True, drop=6),
+        Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=5), Column("Path", drop=6), Column("Ideal", "right"),
+        Column("Ideal gain", "right", drop=2, hide_empty=True), Column("Expected", "right", hide_empty=True), Column("vs 16-bit", "right"),
+        Column("From", drop=8, hide_empty=True), Column("Memory", "right", drop=3), Column("W saved", "right", drop=1),
+        Column("Bound", drop=4), Column("Quality", is_prose=True, drop=7),
     )  # fmt: skip
     rows = [
         [
-            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, floor, gain, time, speedup(one.speedup), one.time_provenance or MISSING, decimal_bytes(one.memory_bytes),
+            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, floor, gain, time, _gain(one, found.baseline), one.time_provenance or MISSING, decimal_bytes(one.memory_bytes),
             f"{one.memory_saved_ratio * 100:.0f} %", one.bound, one.quality,
         ]
         for rank, (one, floor, gain, time) in enumerate(zip(found.candidates, ideal, said, better, strict=True), 1)
@@ -234,6 +275,13 @@ def print_recommendation(found: Recommendation) -> None:
     show_line(winner_sentence(found), "bold")
 
 
+def _gain(one: Candidate, baseline: Candidate) -> str:
+    """Return the speed-up, marked where only the ideals can be compared."""
+    from roofline_cli.numbers import speedup
+
+    return speedup(one.speedup) if one.time_source == baseline.time_source else f"ideal {speedup(one.speedup)}"
+
+
 def basis_sentence(found: Recommendation) -> str:
     """Say which kind of time the ranking goes by."""
     if all(one.time_source == "ideal" for one in found.candidates):
@@ -245,7 +293,16 @@ def winner_sentence(found: Recommendation) -> str:
     """Return the decision in one sentence."""
     if not found.fits:
         return str(found)
-    return f"Best: {found}, {found.memory_savings_pct:.0f} % of the weight bytes saved: {found.reason}"
+    best = found.best
+    # `INT8` alone is weight-only to torchao and both operands to the original documents.
+    told = str(found).replace(best.precision, named(best), 1) if best.precision != found.baseline.precision else str(found)
+    return f"Best: {told}, {found.memory_savings_pct:.0f} % of the weight bytes saved: {found.reason}"
+
+
+def named(one: Candidate) -> str:
+    """Return a format with the widths of its operands, `INT8 W8A8`; 16 bit needs none."""
+    operands = operands_label(one.weight_format, one.activation_format)
+    return one.precision if one.method == "none" or operands == "–" else f"{one.precision} {operands}"
 
 
 def recommendation_json(found: Recommendation) -> dict[str, Any]:
@@ -270,6 +327,7 @@ def candidate_json(one: Candidate) -> dict[str, Any]:
     """Return one ranked format as JSON."""
     return {
         "format": one.precision,
+        "name": named(one),
         "weight_format": one.weight_format,
         "activation_format": one.activation_format,
         "operands": operands_label(one.weight_format, one.activation_format),

@@ -74,6 +74,7 @@ def candidate_json(one: ModelCandidate) -> dict[str, Any]:
         "time_provenance": one.provenance or None,
         "tokens_per_s": one.tokens_per_s,
         "speedup_ratio": one.speedup,
+        "is_speedup_ideal": one.is_speedup_ideal,
         "ideal_speedup_ratio": one.ideal_speedup,
         "bound": one.bound,
         "memory": {

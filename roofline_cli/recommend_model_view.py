@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("", "right"), Column("Plan"), Column("Ideal", "right", drop=4), Column("Expected", "right", hide_empty=True),
-    Column("80 % interval", "right", drop=5, hide_empty=True), Column("Tokens/s", "right", drop=1), Column("vs 16-bit", "right"),
-    Column("Weights", "right", drop=8), Column("KV cache", "right", drop=7), Column("Memory", "right"),
+    Column("80 % interval", "right", drop=5, hide_empty=True), Column("Tokens/s", "right", drop=2), Column("vs 16-bit", "right"),
+    Column("Weights", "right", drop=8), Column("KV cache", "right", drop=7), Column("Memory", "right", drop=1),
     Column("left", "right", drop=10, hide_empty=True), Column("Loss"), Column("Method", drop=6), Column("Runs as", drop=9),
     Column("From", drop=11, hide_empty=True), Column("Why", is_prose=True, least=30, drop=12),
 )  # fmt: skip
@@ -122,7 +122,7 @@ def _rows(found: ModelRecommendation) -> list[list[Cell]]:
         rows.append(
             [
                 str(rank), one.label, in_prefix(one.ideal_s, prefix), _better(one, time_s, prefix),
-                _interval(one, prefix), _tokens(one), speedup(one.speedup), decimal_bytes(one.memory.weights_bytes),
+                _interval(one, prefix), _tokens(one), _gain(one), decimal_bytes(one.memory.weights_bytes),
                 decimal_bytes(one.memory.kv_bytes), decimal_bytes(one.memory.total_bytes), _left(found, one), quality,
                 one.method, one.path, one.provenance or MISSING, one.reason,
             ]
@@ -135,6 +135,11 @@ def _better(one: ModelCandidate, time_s: float | None, prefix: str | None) -> st
         return MISSING
     # What ceilings allow is no kernel's time.
     return f"{'≥ ' if one.time_source == 'ceilings' else ''}{in_prefix(time_s, prefix)}"
+
+
+def _gain(one: ModelCandidate) -> str:
+    """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
+    return f"ideal {speedup(one.speedup)}" if one.is_speedup_ideal else speedup(one.speedup)
 
 
 def _tokens(one: ModelCandidate) -> str:

@@ -1,9 +1,9 @@
-"""`roofline report`: the HTML page and the dual roofline plot of a stored run."""
+"""`roofline report`: a stored run as a page, as Markdown, as JSON or as a page for paper, and its figures as files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,63 +11,183 @@ from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.screen import show_json, show_line
 
 if TYPE_CHECKING:
+    from reports.comparison import Comparison
     from reports.html import ReportFiles
     from results.records import RunInfo
     from results.store import ResultStore
 
+FORMATS = ("html", "md", "json", "pdf-ready")
+_DEFAULT_FILES = {"html": "report.html", "pdf-ready": "report-print.html"}
+"""The other formats go to the terminal."""
+
 
 def write_run_report(
     run: Annotated[str, typer.Option("--run", metavar="RUN", help="Id prefix, label, latest or latest~1.")] = "latest",
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="html|md|json|pdf-ready",
+            help="The page, Markdown for chats and pull requests, JSON, or a page for paper.",
+        ),
+    ] = "html",
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="FILE.html", help="Where to write the page; the plots go beside it."),
-    ] = Path("report.html"),
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to write it (default: report.html; md and json: the terminal).",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="FOLDER", help="Write every figure there, too, as PNG and SVG."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="WHICH",
+            help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
+        ),
+    ] = None,
+    is_static: Annotated[
+        bool, typer.Option("--static", help="A page without scripts, a tenth of the size: for mail and strict viewers.")
+    ] = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the HTML report and the dual roofline plot of a run.
+    """Write the report of a run: a page, Markdown, JSON or print.
 
-    The plot lies beside the page as PNG and SVG.
+    The dual roofline lies beside the page as PNG and SVG.
     """
     from roofline_cli.database import reading, shown_target
+    from roofline_cli.output_file import check_output
+    from roofline_cli.report_files import check_figures_folder, stored_view, write_all_figures, write_view
+
+    _check_options(format_name, output, baseline, is_static, as_json)
+    default = _DEFAULT_FILES.get(format_name)
+    place = output if output is not None or default is None else Path(default)
+    database = shown_target(db)[1]
+    if place is not None:
+        check_output(place, database)
+    if figures is not None:
+        check_figures_folder(figures)
+    with reading(db) as store:
+        info = store.resolve_run(run)
+        comparison: Comparison | None = None
+        if format_name == "html" and place is not None:
+            comparison = None if baseline is None else _comparison(store, info, baseline)
+            paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison)
+        else:
+            paths = write_view(stored_view(store, info, with_samples=False), format_name, place)
+        drawn = [] if figures is None else write_all_figures(stored_view(store, info, with_samples=True), figures)
+    if place is None:
+        return  # it is printed; nothing is said into it
+    _tell(info, format_name, paths, comparison, drawn if figures is not None else None, as_json)
+
+
+def _check_options(format_name: str, output: Path | None, baseline: str | None, is_static: bool, as_json: bool) -> None:
+    """Raise `InvalidValueError` for a format that there is not, and for options that do not go together."""
+    from roofline_model.errors import InvalidValueError
+
+    if format_name not in FORMATS:
+        raise InvalidValueError(
+            f"--format must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format_name[:40]!r}"
+        )
+    if as_json and format_name == "md" and output is None:
+        raise InvalidValueError(
+            "--json prints one JSON document and --format md Markdown; give the Markdown a file with -o"
+        )
+    if (baseline is not None or is_static) and format_name != "html":
+        option = "--baseline" if baseline is not None else "--static"
+        raise InvalidValueError(
+            f"{option} is about the page, and --format {format_name} makes none; see `roofline diff`"
+        )
+
+
+def _tell(
+    info: RunInfo, format_name: str, paths: dict[str, Path], comparison: Comparison | None, figures: list[Path] | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Say where the files are; `figures` is None where none were asked for."""
+    if as_json:
+        show_json({"run_id": info.run_id, "format": format_name, **{name: str(path) for name, path in paths.items()},
+                   **({} if comparison is None else {"baseline": _baseline_json(comparison)}),
+                   **({} if figures is None else {"figure_paths": [str(path) for path in figures]})})  # fmt: skip
+        return
+    if comparison is not None:
+        show_line(_against_line(comparison))
+    first, *others = paths.values()
+    show_line(f"report of run {info.run_id[:8]}: {first}")
+    if others:
+        show_line(f"plots: {', '.join(map(str, others))}")
+    if figures:
+        show_line(f"figures: {len(figures) // 2}, each as PNG and SVG, in {figures[0].parent}")
+
+
+def _write_page(
+    store: ResultStore,
+    info: RunInfo,
+    output: Path,
+    database: Path | None,
+    *,
+    is_static: bool,
+    comparison: Comparison | None,
+) -> dict[str, Path]:
+    """Write the page and the plots beside it, all or none."""
     from roofline_cli.output_file import check_output, one_line_errors, written_together
     from roofline_model.errors import InvalidValueError
 
-    database = shown_target(db)[1]
-    check_output(output, database)
     with one_line_errors(output):
         if output.exists() and not output.is_file():
             raise InvalidValueError(f"{output} is not a regular file: a page with plots beside it cannot go there")
-    with reading(db) as store:
-        info = store.resolve_run(run)
-        with one_line_errors(output):
-            output.parent.mkdir(parents=True, exist_ok=True)
-            with written_together(output) as folder:
-                written = _written(store, info, folder, output)
-                places = [output.with_name(file.name) for file in (written.html, written.png, written.svg)]
-                for place in places:
-                    check_output(place, database)
-    html, png, svg = places
-    if as_json:
-        show_json(
-            {
-                "run_id": info.run_id,
-                "html_path": str(html),
-                "png_path": str(png),
-                "svg_path": str(svg),
-            }
-        )
-        return
-    show_line(f"report of run {info.run_id[:8]}: {html}")
-    show_line(f"plots: {png}, {svg}")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with written_together(output) as folder:
+            written = _written(store, info, folder / output.name, output, is_static, comparison)
+            places = [output.with_name(file.name) for file in (written.html, written.png, written.svg)]
+            for place in places:
+                check_output(place, database)
+    return dict(zip(("html_path", "png_path", "svg_path"), places, strict=True))
 
 
-def _written(store: ResultStore, info: RunInfo, folder: Path, output: Path) -> ReportFiles:
-    """Write page and plots into `folder`; an error names the place the user chose."""
+def _comparison(store: ResultStore, info: RunInfo, baseline: str) -> Comparison:
+    from reports.comparison import compare_with_baseline
+
+    return compare_with_baseline(store, info, baseline)
+
+
+def _baseline_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the verdict; the whole diff is what `roofline diff --json` prints."""
+    from reports.comparison import against_text
+
+    diff, result = comparison.diff, comparison.result
+    return {
+        "against": comparison.against,
+        "run_ids": [] if diff is None else [run.run_id for run in diff.before],
+        "verdict": against_text(comparison) or None,
+        "exit_code": None if result is None else result.exit_code,
+        "alert_count": comparison.alert_count,
+    }
+
+
+def _against_line(comparison: Comparison) -> str:
+    """Return the verdict against the baseline as one line."""
+    from reports.comparison import against_text
+
+    nothing = f"nothing to compare with yet: no earlier complete run here is what {comparison.against[:40]!r} means"
+    return against_text(comparison) or nothing
+
+
+def _written(
+    store: ResultStore, info: RunInfo, place: Path, output: Path, is_static: bool, comparison: Comparison | None
+) -> ReportFiles:
+    """Write page and plots to `place`; an error names the place the user chose."""
     from reports.html import write_report
     from roofline_model.errors import RooflineError
 
     try:
-        return write_report(store, info, folder / output.name)
+        return write_report(store, info, place, is_static=is_static, comparison=comparison)
     except RooflineError as error:
-        raise RooflineError(str(error).replace(str(folder), str(output.parent))) from None
+        raise RooflineError(str(error).replace(str(place.parent), str(output.parent))) from None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.options import DatabaseOption, JsonOption
+from roofline_cli.options import DatabaseOption, JsonOption, PlotOption, check_plot
 from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show_table
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the runs of the database, newest first."""
+    from reports.display_text import shown
+    from reports.run_json import run_json
     from roofline_cli.database import reading
 
     with reading(db) as store:
@@ -51,10 +53,10 @@ def list_runs(
             _minutes(run.started_at),
             Styled(run.status, "green" if run.status == "complete" else "yellow"),
             "–" if run.exit_code is None else str(run.exit_code),
-            f"{run.hardware_key or '–'}{' (forced)' if run.is_forced else ''}",
+            f"{shown(run.hardware_key, 40) or '–'}{' (forced)' if run.is_forced else ''}",
             commit_label(run),
-            str(run.environment.facts.get("host") or "–")[:40],
-            run.label or "–",
+            shown(run.environment.facts.get("host") or "–", 40),
+            shown(run.label, 200) or "–",
         ]
         for run in found
     ]
@@ -64,6 +66,7 @@ def list_runs(
 def show_run(
     run: RunArgument,
     cases: CasesArgument = None,
+    plot: PlotOption = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,21 +79,28 @@ def show_run(
     from results.replication import total_intervals
     from roofline_cli.database import reading
     from roofline_cli.model_view import models_of, print_models
+    from roofline_cli.text_plot_view import plotted_chips, show_run_plots, stored_profiles
 
     wanted = cases or []
+    check_plot(plot, as_json)
     with reading(db) as store:
         info = store.resolve_run(run)
         records = store.records(info.run_id, with_samples=bool(wanted))
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
+        profiles = stored_profiles(store, records) if plot else {}
     found = summaries(info, records, floors)
     if wanted:
-        _show_cases(info, _matching(found, wanted, info), len(found), as_json=as_json)
+        chosen = _matching(found, wanted, info)
+        _show_cases(info, chosen, len(found), as_json=as_json)
+        if plot:
+            show_run_plots(plotted_chips(info, records, profiles, floors, {case.lead.case_key for case in chosen}))
         return
     state = run_state(info, found, records, canaries)
     models = models_of(records, total_intervals(records, floors))
     if as_json:
         from reports.model_results import model_json
+        from reports.run_json import case_json, run_json, summary_json
 
         show_json({
             "run": run_json(info),
@@ -115,6 +125,8 @@ def show_run(
         show_line()
         print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
     print_models(models)
+    if plot:
+        show_run_plots(plotted_chips(info, records, profiles, floors))
     _print_legend(found, info)
 
 
@@ -151,6 +163,8 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
     from roofline_cli.case_view import case_detail_json, print_case
 
     if as_json:
+        from reports.run_json import run_json
+
         environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
         details = [case_detail_json(case) for case in cases]
         show_json({"run": run_json(run), "environment_class": environment, "cases": details})
@@ -169,10 +183,10 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Measured", "right", hide_empty=True),
-        Column("!", hide_empty=True), Column("±", "right", drop=1, hide_empty=True), Column("Ideal", "right"), Column("Error", "right", hide_empty=True),
-        Column("Bound", drop=5), Column("Rate", "right", drop=3, hide_empty=True), Column("Energy", "right", drop=2, hide_empty=True),
-        Column("Power", "right", drop=4, hide_empty=True), Column("Status", drop=6),
+        Column("Format"), Column("Kernel", is_prose=True, least=12), Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Ideal", "right", drop=1), Column("Error", "right", hide_empty=True),
+        Column("Bound", drop=6), Column("Rate", "right", drop=4, hide_empty=True), Column("Energy", "right", drop=3, hide_empty=True),
+        Column("Power", "right", drop=5, hide_empty=True), Column("Status", drop=7),
     )  # fmt: skip
     has_doubts = any(case.doubts for case in cases)
     cells: list[list[Cell]] = [
@@ -256,14 +270,17 @@ def print_reasons(rows: list[CaseRow]) -> None:
 
 
 def _print_run(run: RunInfo, cases: str) -> None:
-    show_line(f"run {run.run_id[:8]} {run.label}".rstrip(), "bold")
+    from reports.display_text import shown
+
+    show_line(f"run {run.run_id[:8]} {shown(run.label, 160)}".rstrip(), "bold")
     exit_code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    show_line(f"{_minutes(run.started_at)} UTC, {run.status}{exit_code}, {cases}, chip {run.hardware_key or '–'}")
+    chip = shown(run.hardware_key, 60) or "–"
+    show_line(f"{_minutes(run.started_at)} UTC, {run.status}{exit_code}, {cases}, chip {chip}")
     if run.is_forced:
         show_line("forced: measured on a machine that is not that chip", "yellow")
     facts = run.environment.facts
-    machine = list(dict.fromkeys(str(facts[name]) for name in ("host", "device", "cpu") if facts.get(name)))
-    machine += [f"torch {facts['torch']}"] if facts.get("torch") else []
+    machine = list(dict.fromkeys(shown(facts[name], 80) for name in ("host", "device", "cpu") if facts.get(name)))
+    machine += [f"torch {shown(facts['torch'], 40)}"] if facts.get("torch") else []
     show_line(", ".join([*machine, f"commit {commit_label(run)}"]))
 
 
@@ -280,76 +297,3 @@ def commit_label(run: RunInfo) -> str:
 
 def _minutes(timestamp: str) -> str:
     return timestamp[:16].replace("T", " ") or "–"
-
-
-def run_json(run: RunInfo) -> dict[str, Any]:
-    """Return a run's own fields as JSON."""
-    return {
-        "run_id": run.run_id,
-        "label": run.label,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "status": run.status,
-        "exit_code": run.exit_code,
-        "hardware": run.hardware_key,
-        "is_forced": run.is_forced,
-        "command": run.command,
-        "git_commit": run.git_commit,
-        "git_branch": run.git_branch,
-        "git_is_dirty": run.git_is_dirty,
-        "plugin_version": run.plugin_version,
-        "environment": dict(run.environment.facts),
-    }
-
-
-def summary_json(case: CaseSummary) -> dict[str, Any]:
-    """Return one case, its processes pooled, as JSON: the keys of `case_json`, and both intervals."""
-    total = case.total
-    return {
-        **case_json(case.pooled),
-        "cache_and_mode": case.regime,
-        "process_count": case.process_count,
-        "interval_within_half_width_ratio": case.within_ratio,
-        "interval_total_half_width_ratio": case.total_ratio,
-        "interval_total_low_s": total.low_s if total is not None else None,
-        "interval_total_high_s": total.high_s if total is not None else None,
-        "interval_total_basis": total.basis if total is not None else None,
-    }
-
-
-def case_json(row: CaseRow) -> dict[str, Any]:
-    """Return one case of a run as JSON; every key ends in its unit."""
-    return {
-        "record_id": row.record_id,
-        "case_key": row.case_key,
-        "case_id": row.case_id,
-        "op": row.op,
-        "shape": row.shape_label,
-        "weight_format": row.weight_format,
-        "activation_format": row.activation_format,
-        "kernel": row.kernel,
-        "cache": row.cache,
-        "mode": row.mode,
-        "process": row.process,
-        "status": row.status,
-        "reason": row.reason or None,
-        "hardware": row.hardware_key or None,
-        "measured_s": row.measured_s,
-        "measured_ci_half_width_ratio": row.interval_ratio,
-        "ideal_s": row.ideal_s,
-        "error_ideal_ratio": row.error_ratio,
-        "expected_s": row.expected_s,
-        "error_expected_ratio": row.expected_error_ratio,
-        "bound": row.bound or None,
-        "path": row.path or None,
-        "achieved_bytes_per_s": row.achieved_bytes_per_s,
-        "achieved_flops_per_s": row.achieved_flops_per_s,
-        "roof_share_ratio": row.roof_share_ratio,
-        "intensity_flop_per_byte": row.intensity_flop_per_byte,
-        "power_w": row.power_w,
-        "energy_j": row.energy_j,
-        "max_error_ratio": row.max_error,
-        "tolerance_ratio": row.tolerance,
-        "flags": list(row.flags),
-        "notes": list(row.notes),
-    }

@@ -85,6 +85,30 @@ def show_line(text: str = "", style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
+def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:
+    """Print one line made of pieces of text, each with its rich style; it is printed as it is, not folded."""
+    texts = [(clean(text), style) for text, style in pieces]
+    if not _has_colour():
+        sys.stdout.write("".join(text for text, _ in texts).rstrip() + "\n")
+        return
+    from rich.text import Text
+
+    line = Text.assemble(*((text, style) for text, style in texts))
+    line.rstrip()
+    _console(max(len(line), 1)).print(line, soft_wrap=True)
+
+
+def has_unicode() -> bool:
+    """Return whether the output shows braille, box and block characters: its encoding has them, and the terminal is none of the plain ones."""
+    if _is_terminal() and os.environ.get("TERM") in ("dumb", "linux"):
+        return False
+    try:
+        "⣿◆╌┊┤└".encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "") -> tuple[str, ...]:
     """Print a table and return the headings of the columns that the screen had no room for, named in a line below, too."""
     width = screen_width()
@@ -97,9 +121,9 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
         _write_plain(columns, texts)
         return ()
     kept, dropped = _fit(columns, texts, width)
-    needed = sum(_shortest_width(columns[i], [row[i] for row in texts]) for i in kept) + _GAP * (len(kept) - 1)
+    shown, cells = [columns[i] for i in kept], [[row[i] for i in kept] for row in texts]
     # Wider than the screen is better than a number cut in two: the terminal wraps the line, nothing is lost.
-    _write_rich([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], max(width, needed))
+    _write_rich(shown, [[row[i] for i in kept] for row in rows], _widths(shown, cells, width))
     left_out = tuple(columns[i].header for i in dropped)
     if left_out:
         show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
@@ -108,8 +132,13 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
 
 def show_json(data: Any) -> None:
     """Print one JSON document; numbers that JSON cannot hold (infinite, NaN) become null."""
+    sys.stdout.write(json_text(data))
+
+
+def json_text(data: Any) -> str:
+    """Return what `show_json` prints, for a file."""
     # ASCII only: it survives any locale, and no stored label can smuggle in a control character.
-    sys.stdout.write(json.dumps(_finite(data), indent=2, allow_nan=False) + "\n")
+    return json.dumps(_finite(data), indent=2, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:
@@ -131,6 +160,22 @@ def _fit(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) 
             break
         kept.remove(i)
     return kept, [i for i in range(len(columns)) if i not in kept]
+
+
+def _widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the width of every column: numbers and names have theirs, prose shares what is left, the shortest first."""
+    cells = [[row[i] for row in texts] for i in range(len(columns))]
+    room = width - _GAP * (len(columns) - 1)
+    widths = [_column_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
+    if sum(widths) > room:
+        return [_shortest_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
+    wanted = [max(len(text) for text in [column.header, *own]) for column, own in zip(columns, cells, strict=True)]
+    for left in range(room - sum(widths), 0, -1):
+        short = [i for i, (has, wants) in enumerate(zip(widths, wanted, strict=True)) if has < wants]
+        if not short or not left:
+            break
+        widths[min(short, key=lambda i: widths[i])] += 1
+    return widths
 
 
 def _column_width(column: Column, cells: Sequence[str]) -> int:
@@ -165,7 +210,7 @@ def _write_plain(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> N
         sys.stdout.write(line(row))
 
 
-def _write_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> None:
+def _write_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], widths: Sequence[int]) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -173,9 +218,10 @@ def _write_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width
     table = Table(
         box=_rule_below_header(box), show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0), header_style="bold"
     )
-    for column in columns:
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.header),
+            width=width,
             justify=column.align,
             no_wrap=not column.is_prose,
             overflow="fold" if column.is_prose else "crop",
@@ -187,7 +233,7 @@ def _write_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width
                 for cell in row
             )
         )
-    _console(width).print(table)
+    _console(sum(widths) + _GAP * (len(widths) - 1)).print(table)
 
 
 def _rule_below_header(box: Any) -> Any:

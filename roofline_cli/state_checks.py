@@ -19,6 +19,9 @@ OLD_AFTER_DAYS = 90
 """A calibration older than this is worth repeating: drivers, firmware and neighbours change."""
 _PROCESSES = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"
 
+LOOK_S = 0.3
+"""How long the load of the machine is watched."""
+
 
 def state_checks(machine: Machine, load: LoadWatch | None = None) -> list[Check]:
     """Look at calibration, clocks, load, energy counters and profilers. `load` is a window that has ended; None: look now."""
@@ -195,7 +198,7 @@ def _look() -> LoadWatch:
 
     load = LoadWatch()
     with load:
-        time.sleep(0.3)
+        time.sleep(LOOK_S)
     return load
 
 

@@ -12,7 +12,10 @@ from roofline_cli.options import DatabaseOption
 from roofline_cli.screen import show_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from results.query import FoundRun, RecordQuery
+    from results.records import RunInfo
     from results.store import ResultStore
 
 FORMATS = ("json", "csv", "parquet")
@@ -20,7 +23,7 @@ FORMATS = ("json", "csv", "parquet")
 
 def export_run(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1; none: search all runs.")
+        str | None, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; none: search all runs.")
     ] = None,
     case: Annotated[
         str | None,
@@ -49,11 +52,10 @@ def export_run(
     JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.
     """
     from results.query import RecordQuery
-    from roofline_cli.database import reading, shown_target
+    from roofline_cli.database import named_runs, reading, shown_target
     from roofline_cli.output_file import check_output
     from roofline_model.errors import InvalidValueError
 
-    wanted = _format(file_format, output)
     words = tuple((case or "").split())
     if case is not None and not words:
         raise InvalidValueError("--case is empty: give words of a case, e.g. --case 'gemv int4'")
@@ -64,12 +66,14 @@ def export_run(
     query = RecordQuery(words, since or "", until or "")
     if output is not None:
         check_output(output, shown_target(db)[1])
+    wanted = _format(file_format, output)
     with reading(db) as store:
-        found = _found(store, query, run)
+        runs = [] if run is None else named_runs(store, run)
+        found = _found(store, query, runs)
         _write(store, found, wanted, output, is_part=bool(words))
     if output is not None:
         count = sum(len(one.record_pks) for one in found)
-        if run is not None and not words:
+        if len(runs) == 1 and not words:
             show_line(f"run {found[0].run.run_id[:8]} written to {output}")
         else:
             show_line(f"{count} records of {len(found)} run{'s' * (len(found) > 1)} written to {output}")
@@ -78,7 +82,11 @@ def export_run(
 def _format(given: str | None, output: Path | None) -> str:
     from roofline_model.errors import InvalidValueError
 
-    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    ending = "" if output is None or output.is_char_device() else output.suffix.lower().removeprefix(".")
+    if given is None and ending and ending not in FORMATS:
+        raise InvalidValueError(
+            f"the ending .{ending[:40]} of -o says no format: name a file .json, .csv or .parquet, or give --format"
+        )
     wanted = given if given is not None else ending if ending in FORMATS else "json"
     if wanted not in FORMATS:
         raise InvalidValueError(f"--format must be json, csv or parquet, got {wanted[:40]!r}")
@@ -87,15 +95,16 @@ def _format(given: str | None, output: Path | None) -> str:
     return wanted
 
 
-def _found(store: ResultStore, query: RecordQuery, run: str | None) -> list[FoundRun]:
+def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> list[FoundRun]:
+    """Return what the question finds, in all runs where none are named, oldest first."""
     from dataclasses import replace
 
     from results.query import find_records
     from roofline_model.errors import InvalidValueError
 
-    if run is not None:
-        query = replace(query, run_id=store.resolve_run(run).run_id)
-    found = find_records(store, query)
+    ordered = sorted(runs, key=lambda run: (run.started_at, run.run_id))
+    queries = [replace(query, run_id=run.run_id) for run in ordered] or [query]
+    found = [one for asked in queries for one in find_records(store, asked)]
     if not found:
         said = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
         said += [

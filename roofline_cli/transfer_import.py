@@ -103,6 +103,7 @@ def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any
 
     document: dict[str, Any] = {
         "file": str(file), "run_ids": list(report.run_ids), "added_count": report.added, "duplicate_count": report.duplicates,
+        "differing_count": report.differing_count, "differing_run_ids": list(report.differing_runs),
     }  # fmt: skip
     if read.foreign is not None:
         document |= {"kind": read.kind, **comparison_json(read.foreign)}
@@ -115,7 +116,21 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
     names = ", ".join(run_id[:8] for run_id in report.run_ids[:8]) + (", …" if len(report.run_ids) > 8 else "")
     kind = "" if read.foreign is None else f" ({read.kind})"
     several = "s" if len(report.run_ids) > 1 else ""
-    show_line(f"{file}{kind}: run{several} {names}: {report.added} records added, {report.duplicates} already there")
+    show_line(
+        f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, {report.duplicates} already there"
+    )
+    if report.differing_count:
+        show_line(
+            f"{report.differing_count} of these are stored with other contents: the file or the database is a changed copy; "
+            "nothing was overwritten",
+            "yellow",
+        )
+    if report.differing_runs:
+        shown = ", ".join(run_id[:8] for run_id in report.differing_runs[:8])
+        show_line(
+            f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was overwritten",
+            "yellow",
+        )
     if read.foreign is not None:
         if report.duplicates and not report.added:
             show_line(

@@ -18,6 +18,7 @@ _PUBLIC = {
     "Case": "case",
     "ChipSpec": "expected.chip",
     "CodecOptions": "codecs",
+    "DatabaseAwayError": "errors",
     "DefinitionError": "errors",
     "Device": "hardware",
     "DeviceFacts": "hardware",

@@ -107,6 +107,11 @@ def recommend_quantization(
     )  # fmt: skip
 
 
+def claimed_quality(format_key: str) -> str:
+    """Return what the original documents claim a format loses: `claimed: 2-5 % loss`; nobody measured it."""
+    return _QUALITY.get(format_key, "claimed: none; measure it")
+
+
 def _phase(phase: str | None, M: int) -> str:
     if phase is None:
         return "decode" if isinstance(M, int) and M <= GEMV_MAX_ROWS else "prefill"
@@ -189,7 +194,7 @@ def _candidate(question: _Question, fmt: NumberFormat) -> Candidate:
         memory_bytes=_memory_bytes(question, weight, operator),
         memory_saved_ratio=1 - weight.traffic_bytes_per_element / wide.traffic_bytes_per_element,
         bound=prediction.bound,
-        quality="reference" if fmt.key == wide.key else _QUALITY.get(fmt.key, "claimed: none; measure it"),
+        quality="reference" if fmt.key == wide.key else claimed_quality(fmt.key),
         reason=_reason(question, fmt, both, operator, prediction),
         low_s=None if estimate is None else estimate.low_s,
         high_s=None if estimate is None else estimate.high_s,

@@ -43,10 +43,20 @@ def format_time(time_s: float | None, digits: int = 4) -> str:
 
 
 def format_bytes(size_bytes: float | None, digits: int = 3) -> str:
-    """Print a capacity in binary units (KiB, MiB, GiB), as caches and memories are sold; missing → `–`."""
+    """Print a capacity in binary units (KiB, MiB, GiB), as caches and operands beside them are told; missing → `–`."""
     if size_bytes is None:
         return "–"
     for unit, scale in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if abs(size_bytes) >= scale:
+            return f"{float(f'{size_bytes / scale:.{digits}g}'):g} {unit}"
+    return f"{size_bytes:g} B"
+
+
+def format_memory(size_bytes: float | None, digits: int = 4) -> str:
+    """Print what a model or a file takes in decimal units (kB, MB, GB), as limits and datasheets have it; missing → `–`."""
+    if size_bytes is None:
+        return "–"
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(size_bytes) >= scale:
             return f"{float(f'{size_bytes / scale:.{digits}g}'):g} {unit}"
     return f"{size_bytes:g} B"

@@ -27,7 +27,7 @@ def run_command(
     """
     print(f"$ {shown(command)}", flush=True)
     try:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, env=environment)
+        process = _started(command, environment, folder)
     except OSError as error:
         print(f"error: {command[0]} does not start ({error.strerror})", file=sys.stderr)
         return EXIT_UNUSABLE
@@ -49,6 +49,20 @@ def interruptible() -> None:
 
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], folder: Path | None) -> subprocess.Popen[bytes]:
+    """Start a command that an interrupt from us reaches, although a shell that put us in the background has us ignore them."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # `nohup … &`; a child would inherit it
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        # In a group of its own then, so that a Ctrl-C at the terminal still does not reach it.
+        group = 0 if ignored else None
+        return subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, env=environment, process_group=group)
+    finally:
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

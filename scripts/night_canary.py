@@ -3,7 +3,8 @@
     python scripts/night_canary.py [--db URL|PATH] [--device cpu|cuda]
 
 The reading is compared with the healthy ones of earlier runs on this machine and software (see docs/measuring.md, "The
-state of the machine"). It is not stored: every measuring run takes its own before the first case.
+state of the machine"); with fewer than three of them it is not judged, and exits 0 with those words. It is not stored: every
+measuring run takes its own before the first case (a simulated one does not).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from results.state_records import CanaryReading
     from roofline_model.hardware import Device
 
@@ -31,27 +34,41 @@ def main(arguments: list[str] | None = None) -> int:
     from roofline_model.errors import RooflineError
 
     try:
-        readings = look(given.db, given.device)
+        readings, earlier_count = look(given.db, given.device)
     except RooflineError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
+    print(sentence(readings, earlier_count), file=sys.stderr if readings[-1].is_slow else sys.stdout)
+    return EXIT_SLOW if readings[-1].is_slow else 0
+
+
+def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
+    """Return what the last reading says, with how far from usual it is; `earlier_count`: the readings that "usual" stands on."""
+    from plugin.machine.canary import MIN_EARLIER
+
     last = readings[-1]
-    milliseconds = f"{last.time_s * 1e3:.3f} ms"
     power = "" if last.power_w is None else f", {last.power_w:.0f} W"
+    said = f"canary {last.kernel}: {last.time_s * 1e3:.3f} ms{power}"
+    usual_s = last.reference_s or last.time_s
+    ratio = f"{last.time_s / usual_s:.{1 if last.is_slow else 2}f}× its usual {usual_s * 1e3:.3f} ms"
     if last.is_slow:
-        print(
-            f"canary {last.kernel}: {milliseconds}{power}, {last.time_s / (last.reference_s or last.time_s):.1f}× its usual "
-            f"{(last.reference_s or 0) * 1e3:.3f} ms, in {len(readings)} readings: this machine is in a slow state. Let it rest, "
-            "stop what else runs, or switch it off at the wall (docs/nightly.md#the-machine-is-slow)",
-            file=sys.stderr,
+        return (
+            f"{said}, {ratio}, in {len(readings)} readings: this machine is in a slow state. Let it rest, "
+            "stop what else runs, or switch it off at the wall (docs/nightly.md#the-machine-is-slow)"
         )
-        return EXIT_SLOW
-    print(f"canary {last.kernel}: {milliseconds}{power}, healthy")
-    return 0
+    if earlier_count < MIN_EARLIER:
+        found = (
+            "no earlier reading" if not earlier_count else f"{earlier_count} earlier reading{'s' * (earlier_count > 1)}"
+        )
+        return f"{said}, not judged: {found} on this machine and software, {MIN_EARLIER} make a reference"
+    return f"{said}, {ratio}: healthy"
 
 
-def look(db: str | None, device: str | None) -> list[CanaryReading]:
-    """Return the readings, the last one as it is judged. Raises `RooflineError` where the database cannot be read."""
+def look(db: str | None, device: str | None) -> tuple[list[CanaryReading], int]:
+    """Return the readings, the last one as it is judged, and how many earlier ones it was compared with.
+
+    Raises `RooflineError` where the database cannot be read.
+    """
     from plugin.instruments import Instruments
     from plugin.machine.environment import capture_environment
     from plugin.machine.facts import find_machine
@@ -65,13 +82,15 @@ def look(db: str | None, device: str | None) -> list[CanaryReading]:
     class_hash = capture_environment(machine, kind).class_hash  # before torch is loaded, as a run does
     import torch  # noqa: F401  # the canary of a torch suite is a matrix-vector product
 
+    earlier_s: list[float] = []
+
     def earlier_times(kernel: str) -> list[float]:
         try:
             with open_store(db, create=False, read_only=True) as store:
-                return list(store.canary_times(class_hash, kernel))
+                earlier_s.extend(store.canary_times(class_hash, kernel))
         except StoreError as error:
             print(f"no earlier reading: {error}", file=sys.stderr)
-            return []
+        return earlier_s
 
     readings: list[CanaryReading] = []
     target = Target(kind, True, "the canary alone", False, _no_chip)  # type: ignore[arg-type]
@@ -83,7 +102,7 @@ def look(db: str | None, device: str | None) -> list[CanaryReading]:
     )
     assert keeper is not None  # the options above ask for one
     keeper.look()
-    return readings
+    return readings, len(earlier_s)
 
 
 def _no_chip() -> Device:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from github_api import GitHub, GitHubError, harmless
 from night_plan import read_json
-from night_summary import HISTORIES, size_text
+from night_summary import HISTORIES, METRIC_NAMES, size_text
 
 LABEL = "roofline-alert"
 MARK = "<!-- roofline-bench alert {} -->"
@@ -36,7 +37,16 @@ _CLOSING = {
     "quarantined": "The case is on the quarantine list.",
     "superseded": "The case is measured by another method or for another chip since.",
     "withdrawn": "Later nights did not show it.",
+    "drifting": "It goes on slowly: told as a drift, in an issue of its own.",
 }
+
+
+_PREFIXES = {
+    "s": ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")),
+    "J": ((1.0, ""), (1e-3, "m"), (1e-6, "µ")),
+    "B": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+}
+"""Unit → (factor, prefix), largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         github = GitHub.from_environment(given.repository, dry_run=given.dry_run)
-        for line in bring_up_to_date(github, [alert for document in documents for alert in alerts_of(document)]):
+        for line in bring_up_to_date(github, night_alerts(documents)):
             print(line)
     except GitHubError as error:
         if given.if_permitted and error.code in NOT_PERMITTED:
@@ -74,6 +84,25 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
+    """Return the change points of all metrics, each event once: an error that moved because the time did is the time's."""
+    timed = {
+        (case["case_key"], change["run_id"])
+        for document in documents
+        if document["metric"]["key"] == "time"
+        for case in document["cases"]
+        for change in case["changes"]
+        if change["status"] != "withdrawn"
+    }
+    found = []
+    for document in documents:
+        cases = document["cases"]
+        if document["metric"]["key"] == "error":
+            cases = [{**case, "changes": [one for one in case["changes"] if (case["case_key"], one["run_id"]) not in timed]} for case in cases]  # fmt: skip
+        found += alerts_of({**document, "cases": cases})
+    return found
 
 
 def alerts_of(document: dict[str, Any]) -> Iterator[Alert]:
@@ -119,14 +148,16 @@ def _update(github: GitHub, issue: dict[str, Any], alert: Alert) -> Iterator[str
 
 def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
     day, found = change["started_at"][:10], change["found_at"][:10]
-    size = size_text(metric["key"], change)
+    size, key = size_text(metric["key"], change), METRIC_NAMES.get(metric["key"], metric["key"])
     what = "changed" if change["kind"] == "step" else "drifts"
+    chip = harmless(change.get("hardware_key") or "", 100)
     lines = [
         MARK.format(change["alert_id"]),
-        f"**{metric['key']}** of `{_code(name)}` {what}: {size}.",
+        f"**{key}** of `{_code(name)}`{f' on {chip}' if chip else ''} {what}: {size}.",
         "",
         f"- before {_value(change['before_value'], metric)}, after {_value(change['after_value'], metric)}",
         f"- first night of it: {day}, run `{change['run_id'][:8]}`; found {found}",
+        f"- {_commits(change)}",
         f"- {'confirmed by later nights' if change['is_confirmed'] else 'new: later nights may still take it back'}",
     ]
     lines += [f"- differs from the night before: {harmless(text)}" for text in change["changed"]]
@@ -136,9 +167,14 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
         )
     lines += [
         "",
+        "To look further, on the machine or with a copy of its database:",
+        "",
+        *(f"    {command}" for command in _commands(name, metric["key"], change)),
+        "",
         "It closes by itself when a later level is back, or when it is annotated as expected: see docs/nightly.md.",
     ]
-    title = f"[roofline] {metric['key']} {size}: {name} since {day}"
+    begins = "since" if change["kind"] == "step" else "drifting since"
+    title = f"[roofline] {key} {size}: {name}{f' on {chip}' if chip else ''} {begins} {day}"
     closing = ""
     if change["status"] != "open":
         closing = " ".join(
@@ -148,7 +184,37 @@ def _alert(name: str, metric: dict[str, Any], change: dict[str, Any]) -> Alert:
 
 
 def _value(value: float, metric: dict[str, Any]) -> str:
-    return f"{value:.6g} {metric['unit']}".rstrip()
+    """Return a level as a person reads it: 1.03 ms, 2.4 J, +11.2 %."""
+    if metric["key"] == "error":
+        return f"{value * 100:+.1f} %"
+    if metric["unit"] not in _PREFIXES:
+        return f"{value:.4g} {metric['unit']}".rstrip()
+    factor, prefix = next(
+        ((factor, prefix) for factor, prefix in _PREFIXES[metric["unit"]] if abs(value) >= factor),
+        _PREFIXES[metric["unit"]][-1],
+    )
+    return f"{value / factor:.4g} {prefix}{metric['unit']}"
+
+
+def _commits(change: dict[str, Any]) -> str:
+    """Return which commits came with the change."""
+    before, after = ((change.get(f"commit_{side}") or "")[:12] for side in ("before", "after"))
+    if not after:
+        return "commit: none is known"
+    if before == after:
+        return f"commit `{after}`, the same as the night before: not the code of that repository"
+    return f"commits `{before}..{after}`" if before else f"commit `{after}`; that of the night before is not known"
+
+
+def _commands(name: str, metric: str, change: dict[str, Any]) -> list[str]:
+    """Return what shows the change again, as one types it."""
+    case_id = shlex.quote(_code(name.partition(" ")[2] or name))
+    commands = [
+        f"roofline history {shlex.quote(_code(name))} --metric {metric}",
+        f"roofline show {change['run_id'][:8]} {case_id}",
+    ]
+    before, after = ((change.get(f"commit_{side}") or "")[:12] for side in ("before", "after"))
+    return [*commands, *([f"git log --oneline {before}..{after}"] if before and after and before != after else [])]
 
 
 def _code(text: str) -> str:

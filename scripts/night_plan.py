@@ -1,4 +1,4 @@
-"""What one night measures and what it is compared with: `NightPlan`, and the command line of every step. Standard library only.
+"""What one night measures and what it is compared with: `NightPlan`, and the command line of every step. Needs nothing but Python.
 
 The workflows and a person at a terminal run the same steps through `scripts/nightly.py`; what a step does stands here and
 nowhere else. A password never gets into a plan: a database on a server is named by ROOFLINE_DB, which every command reads.
@@ -18,7 +18,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from plan_checks import ROOT, complaints, holds_credentials, holds_password, split_words
+
 OWN_WORKLOADS = "bench_cases"
 DEFAULT_AGAINST = "baseline"
 """The rolling one: the newest five complete runs of the same machine, branch and method, pooled."""
@@ -69,14 +72,23 @@ class NightPlan:
             raise PlanError(
                 f"--label {self.label!r} cannot name a night: letters, digits, . _ - only, not beginning with latest"
             )
-        if re.search(r"://[^/@]*:[^/@]*@", self.db):
-            raise PlanError("--db holds a password: put the URL into ROOFLINE_DB, or the password into PGPASSFILE")
+        self._check_secrets()
         if self.processes < 1 or self.require_measured < 1 or not 0 < self.bench_minutes <= 6000:
             raise PlanError(
                 "--processes and --require-measured are 1 or more, --bench-minutes above 0 and at most 6000"
             )
         if not self.tests:
             raise PlanError("--tests is empty: name the folder with your benchmarks, or bench_cases")
+
+    def _check_secrets(self) -> None:
+        """Refuse a password in any text: the plan is stored, uploaded and printed."""
+        for name, value in asdict(self).items():
+            texts = [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
+            is_secret = holds_credentials if name == "packages" else holds_password
+            if any(is_secret(text) for text in texts):
+                raise PlanError(
+                    f"--{name.replace('_', '-')} holds a password: put the URL into ROOFLINE_DB, or the password into PGPASSFILE"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -107,36 +119,40 @@ class NightPlan:
 
     def doctor(self) -> list[str]:
         """Say what this machine has; exits 1 when something is broken."""
-        return self._roofline("doctor")
+        return self._roofline("doctor", "--json")
 
     def canary(self) -> list[str]:
         """Run the canary kernel alone; exits 5 when the machine is in a slow state."""
         return [self.python, "-P", str(ROOT / "scripts" / "night_canary.py"), *self._database()]
 
-    def bench(self) -> list[str]:
-        """Measure."""
+    def bench(self, json_file: Path) -> list[str]:
+        """Measure; the finished run is written to `json_file`, too.
+
+        Values stand behind `=`: pytest takes a word of its own that is an existing path for a test's.
+        """
         tests = [
             str(ROOT / OWN_WORKLOADS) if one == OWN_WORKLOADS and not Path(one).exists() else one for one in self.tests
         ]
         options = {
-            "-k": self.keyword, "--roofline-hw": self.hw, "--roofline-shapes": self.shapes, "--roofline-formats": self.formats,
+            "--roofline-hw": self.hw, "--roofline-shapes": self.shapes, "--roofline-formats": self.formats,
             "--roofline-db": self.db, "--roofline-run": self.label, "--roofline-processes": str(self.processes),
         }  # fmt: skip
-        given = [word for name, value in options.items() if value for word in (name, value)]
+        keyword = ["-k", self.keyword] if self.keyword else []
         return [
-            self.python, "-m", "pytest", *tests, *given, *shlex.split(self.pytest_options),
+            self.python, "-m", "pytest", *tests, *keyword, *(f"{name}={value}" for name, value in options.items() if value),
+            *shlex.split(self.pytest_options), f"--roofline-json={json_file}",
             f"--roofline-require-measured={self.require_measured}",
         ]  # fmt: skip
 
-    def diff(self, form: str, output: Path, against: str = "") -> list[str]:
-        """Compare the night with its baseline, or with `against`; exit codes of `roofline diff`."""
+    def diff(self, run_id: str, form: str, output: Path, against: str = "") -> list[str]:
+        """Compare the night's run with its baseline, or with `against`; exit codes of `roofline diff`."""
         options = {
             "--fail-on": self.fail_on, "--max-ambiguous": self.max_ambiguous, "--quarantine": self.quarantine,
             "--annotations": self.annotations,
         }  # fmt: skip
         given = [word for name, value in options.items() if value for word in (name, value)]
         return self._roofline(
-            "diff", self.label, "--against", against or self.against, *given, "--format", form, "-o", str(output)
+            "diff", run_id, "--against", against or self.against, *given, "--format", form, "-o", str(output)
         )
 
     def history(self, metric: str) -> list[str]:
@@ -145,17 +161,14 @@ class NightPlan:
         given = [word for name, value in options.items() if value for word in (name, value)]
         return self._roofline("history", "--all", "--metric", metric, *given, "--json")
 
-    def report(self, output: Path) -> list[str]:
-        """Write the page of the night."""
-        return self._roofline("report", "--run", self.label, "-o", str(output))
-
-    def export(self, output: Path) -> list[str]:
-        """Write the whole run as JSON, which `roofline import` reads anywhere."""
-        return self._roofline("export", self.label, "-o", str(output))
+    def report(self, run_id: str, output: Path, *, compares: bool) -> list[str]:
+        """Write the page of the night, with what changed since its baseline where it `compares`."""
+        since = ["--baseline", self.against] if compares else []
+        return self._roofline("report", "--run", run_id, *since, "-o", str(output))
 
     def runs(self) -> list[str]:
         """List what is stored."""
-        return self._roofline("runs", "--json", "--limit", "1000")
+        return self._roofline("runs", "--json", "--limit", "100000")
 
     def _roofline(self, *arguments: str) -> list[str]:
         # -P: a results.py of the repository under test is not ours.
@@ -202,16 +215,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_from(given: argparse.Namespace) -> NightPlan:
-    """Return the plan of the options; raises `PlanError`."""
+    """Return the plan of the options; raises `PlanError` for what cannot be meant."""
     values = {one.name: getattr(given, one.name) for one in fields(NightPlan)}
-    values["tests"] = tuple(shlex.split(given.tests))
+    try:
+        values["tests"] = tuple(split_words("--tests", given.tests))
+        split_words("--packages", given.packages)
+        pytest_words = split_words("--pytest-options", given.pytest_options)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
     values["label"] = given.label or f"nightly-{datetime.datetime.now(datetime.UTC):%Y-%m-%d-%H%M%S}"
     values["keyword"] = given.keyword or ""
     values["db"] = given.db if "://" in given.db else os.path.expanduser(given.db)
     values["spool"] = os.path.abspath(os.path.expanduser(given.spool)) if given.spool else ""
     values["venv"] = os.path.abspath(given.venv) if given.venv else ""
     values["python"] = given.python or (str(Path(values["venv"]) / "bin" / "python") if given.venv else sys.executable)
-    return NightPlan(**values)
+    plan = NightPlan(**values)
+    wrong = complaints(
+        fail_on=plan.fail_on, against=plan.against, max_ambiguous=plan.max_ambiguous, quarantine=plan.quarantine,
+        annotations=plan.annotations, pytest_words=pytest_words, tests=plan.tests,
+    )  # fmt: skip
+    if (first := next(wrong, None)) is not None:
+        raise PlanError(first)
+    return plan
 
 
 def shown(command: Sequence[str]) -> str:

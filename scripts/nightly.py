@@ -9,10 +9,10 @@ plan      write the plan of the night: label, tests, database, baseline, limits
 install   with --venv: build the environment as `make bench` does; a vendor's torch stays as it is
 doctor    say what this machine has; what is broken ends the night
 canary    is the machine in a slow state that no sensor shows? Then nothing is measured
-bench     pytest, every case in fresh processes
+bench     pytest, every case in fresh processes; the whole run as JSON
 diff      the night against its baseline: text, Markdown, JSON, JUnit; and, to be read only, against the night before
 history   the change points of every case: time, energy, prediction error
-report    the HTML page and the exported run
+report    the HTML page, with what changed since the baseline
 summary   summary.md and summary.json; exits with the verdict of the night
 
 Exit codes: 0 nothing worse; 1 something got slower, is gone, is wrong or was not measured; 2 a step could not do its work;
@@ -28,7 +28,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,16 @@ import night_summary as summary
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
 from night_plan import ROOT, NightPlan, PlanError, add_options, plan_from, read_json, shown
+from night_run import NightRun
+from plan_checks import stored_complaint
 
 STATE_FILE = "night.json"
 EXIT_WORSE, EXIT_UNUSABLE, EXIT_AMBIGUOUS, EXIT_INCOMPARABLE, EXIT_SLOW_MACHINE = 1, 2, 3, 4, 5
 WORST_FIRST = (EXIT_UNUSABLE, EXIT_WORSE, EXIT_SLOW_MACHINE, EXIT_INCOMPARABLE, EXIT_AMBIGUOUS)
 LOCK_WAIT_S = 3600.0
+RUN_FILE = "run.json"
+LEFT_BY_A_KILL = ".roofline-"
+"""What `roofline … -o` calls a file that is not complete yet."""
 FORMS = {"text": "diff.txt", "md": "diff.md", "json": "diff.json", "junit": "diff.junit.xml"}
 
 
@@ -54,20 +59,26 @@ class Night:
     folder: Path
     plan: NightPlan
     steps: list[dict[str, Any]]
+    run: NightRun | None = None
+    """What `bench` measured; None before it, and where it stored nothing."""
 
     @classmethod
     def load(cls, folder: Path) -> Night:
         """Read the night that `plan` began; raises `PlanError`."""
         state = read_json(folder / STATE_FILE)
-        if not isinstance(state, dict):
-            raise PlanError(f"{folder} holds no plan: begin with `nightly.py plan --out {folder} …`")
-        return cls(folder, NightPlan.from_dict(state["plan"]), state["steps"])
+        try:
+            plan, run = NightPlan.from_dict(state["plan"]), state.get("run")
+            steps = [{name: one[name] for name in ("step", "exit_code", "seconds", "note")} for one in state["steps"]]
+            return cls(folder, plan, steps, None if run is None else NightRun.from_dict(run))
+        except (AttributeError, KeyError, TypeError):
+            raise PlanError(f"{folder} holds no plan: begin with `nightly.py plan --out {folder} …`") from None
 
     def save(self) -> None:
         """Write the state, atomically: a night that is killed keeps what it had."""
         new = self.folder / f"{STATE_FILE}.new"
         new.write_text(
-            json.dumps({"plan": self.plan.to_dict(), "steps": self.steps}, indent=1) + "\n", encoding="utf-8"
+            json.dumps({"plan": self.plan.to_dict(), "steps": self.steps, "run": _plain(self.run)}, indent=1) + "\n",
+            encoding="utf-8",
         )
         new.replace(self.folder / STATE_FILE)
 
@@ -122,8 +133,12 @@ def main(arguments: list[str] | None = None) -> int:
 def begin(folder: Path, plan: NightPlan) -> Night:
     """Begin a night in a folder; what an earlier night left there is removed, if it is ours."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = {STATE_FILE, *FORMS.values(), *summary.FILES}
-    strangers = sorted(one.name for one in folder.iterdir() if one.name not in known)
+    known = {STATE_FILE, f"{STATE_FILE}.new", RUN_FILE, *FORMS.values(), *summary.FILES}
+    strangers = sorted(
+        one.name
+        for one in folder.iterdir()
+        if not (one.name in known or one.name.startswith(LEFT_BY_A_KILL)) or (one.is_dir() and not one.is_symlink())
+    )
     if strangers:
         raise PlanError(f"{folder} holds {strangers[0]}, which no night wrote: choose a folder of its own with --out")
     for one in folder.iterdir():
@@ -155,9 +170,12 @@ def install(night: Night) -> int:
 
 
 def doctor(night: Night) -> int:
-    """Look at the machine."""
+    """Look at the machine; what it warns of is kept for the summary."""
     began = time.monotonic()
-    code = _call(night.plan.doctor())
+    code, text = _output(night.plan.doctor())
+    (night.folder / summary.DOCTOR).write_text(text, encoding="utf-8")
+    remarks = summary.doctor_remarks(night.folder)
+    print("\n".join(remarks) if remarks else "nothing is missing" if code == 0 else text, flush=True)
     note = "" if code == 0 else "something is broken: its line in the log says what, and the command that mends it"
     return night.note("doctor", EXIT_UNUSABLE if code else 0, began, note)
 
@@ -167,10 +185,12 @@ def canary(night: Night) -> int:
     began = time.monotonic()
     if night.code_of("doctor"):
         return night.note("canary", None, began, "left out: doctor found something broken")
-    code = _call(night.plan.canary())
+    code, text = _output(night.plan.canary())
+    print(text, end="", flush=True)
     if code == EXIT_SLOW_MACHINE:
         return night.note("canary", code, began, "the machine is in a slow state: nothing was measured")
-    return night.note("canary", EXIT_UNUSABLE if code else 0, began, "" if code == 0 else "the canary could not run")
+    said = (text.strip().splitlines() or [""])[-1]
+    return night.note("canary", EXIT_UNUSABLE if code else 0, began, "the canary could not run" if code else said)
 
 
 def bench(night: Night) -> int:
@@ -179,15 +199,21 @@ def bench(night: Night) -> int:
     for before in ("install", "doctor", "canary"):
         if night.code_of(before):
             return night.note("bench", None, began, f"left out: {before} failed")
+    stored = _stored_runs(night)
+    if stored is not None and (wrong := stored_complaint(night.plan.label, night.plan.against, stored)):
+        print(f"error: {wrong}", file=sys.stderr, flush=True)
+        return night.note("bench", EXIT_UNUSABLE, began, wrong)
     limit_s = night.plan.bench_minutes * 60
     keep_spool(night.plan.spool)
     with machine_lock(min(limit_s, LOCK_WAIT_S), lambda text: print(text, flush=True)) as is_ours:
         if not is_ours:
             return night.note("bench", EXIT_UNUSABLE, began, "another benchmark held the machine all the time")
-        code = _call(night.plan.bench(), limit_s=limit_s)
+        code = _call(night.plan.bench(night.folder / RUN_FILE), limit_s=limit_s)
+    night.run = NightRun.read(night.folder / RUN_FILE)
+    counts = "no run was stored" if night.run is None else night.run.counts_text
     note = {
-        0: "",
-        1: "a kernel failed its check, or fewer cases were measured than required",
+        0: counts,
+        1: f"a kernel failed its check, or fewer cases were measured than required: {counts}",
         5: "no case was selected",
     }.get(code, f"pytest stopped with {code}: the run is incomplete, and never a baseline")
     return night.note("bench", code if code in (0, 1) else EXIT_UNUSABLE, began, note)
@@ -206,73 +232,91 @@ def keep_spool(folder: str) -> None:
 def diff(night: Night) -> int:
     """Compare with the baseline, in every form; the exit code is that of `roofline diff`."""
     began = time.monotonic()
-    own = _own_run(night)
+    own = night.run
     if own is None:
         return night.note("diff", None, began, "left out: this night stored no run")
-    if own["status"] != "complete":
-        return night.note("diff", None, began, f"left out: the run is {own['status']}")
+    if own.status != "complete":
+        return night.note("diff", None, began, f"left out: the run is {own.status}")
     code = EXIT_UNUSABLE
     for form, name in FORMS.items():
         output = night.folder / name
-        code = _call(night.plan.diff(form, output))
+        code = _call(night.plan.diff(own.run_id, form, output))
         if code not in summary.VERDICTS or code == EXIT_UNUSABLE:
             return night.note("diff", EXIT_UNUSABLE, began, "roofline diff failed; its message is in the log")
-    if night.plan.against != "latest":
-        _call(night.plan.diff("md", night.folder / summary.LAST_NIGHT, "latest"))
+    before = summary.compared_with(night.folder)
+    is_last_night = night.plan.against.lower().startswith("baseline") and before is not None and len(before) <= 1
+    if night.plan.against != "latest" and not is_last_night:
+        _call(night.plan.diff(own.run_id, "md", night.folder / summary.LAST_NIGHT, "latest"))
     print((night.folder / FORMS["text"]).read_text(encoding="utf-8"), flush=True)
-    return night.note("diff", code, began, summary.VERDICTS.get(code, ""))
+    return night.note("diff", code, began, summary.NOT_COMPARED if before == [] else summary.VERDICTS.get(code, ""))
 
 
 def history(night: Night) -> int:
     """List the change points of time, energy and prediction error. They are told and filed, and fail no night: the diff does that."""
     began = time.monotonic()
     for metric, name in summary.HISTORIES.items():
-        command = night.plan.history(metric)
-        print(f"$ {shown(command)}", flush=True)
-        with (night.folder / name).open("wb") as stream:
-            done = subprocess.run(command, stdout=stream, check=False, stdin=subprocess.DEVNULL, env=_environment())
-        if done.returncode:
-            (night.folder / name).unlink()
+        code, text = _output(night.plan.history(metric))
+        if code:
             return night.note("history", EXIT_UNUSABLE, began, "roofline history failed; its message is in the log")
+        (night.folder / name).write_text(text, encoding="utf-8")
     return night.note("history", 0, began)
 
 
 def report(night: Night) -> int:
-    """Write the page and the exported run."""
+    """Write the page. The whole run as JSON is there since `bench`."""
     began = time.monotonic()
-    if _own_run(night) is None:
+    if night.run is None:
         return night.note("report", None, began, "left out: this night stored no run")
-    codes = [
-        _call(night.plan.report(night.folder / "report.html")),
-        _call(night.plan.export(night.folder / "run.json")),
-    ]
-    return night.note("report", EXIT_UNUSABLE if any(codes) else 0, began, "could not be written" if any(codes) else "")
+    compares = night.code_of("diff") not in (None, EXIT_UNUSABLE)
+    code = _call(night.plan.report(night.run.run_id, night.folder / "report.html", compares=compares))
+    return night.note("report", EXIT_UNUSABLE if code else 0, began, "could not be written" if code else "")
 
 
 def summarise(night: Night) -> int:
     """Write the summary, also where GitHub shows it, and return the verdict of the night."""
-    text = summary.markdown(night.plan, night.steps, night.exit_code, night.folder)
+    text = summary.markdown(night.plan, night.steps, night.exit_code, night.folder, night.run)
     (night.folder / "summary.md").write_text(text, encoding="utf-8")
-    document = {"label": night.plan.label, "exit_code": night.exit_code, "steps": night.steps}
+    document = {
+        "label": night.plan.label,
+        "exit_code": night.exit_code,
+        "steps": night.steps,
+        "run": _plain(night.run),
+        "doctor": summary.doctor_remarks(night.folder),
+    }
     (night.folder / "summary.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if shown_at := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(shown_at, "a", encoding="utf-8") as stream:
             stream.write(summary.cut(text))
-    print(f"{summary.verdict(night.exit_code)} · {night.folder / 'summary.md'}", flush=True)
+    print(f"{summary.verdict(night.exit_code, night.folder)} · {night.folder / 'summary.md'}", flush=True)
     return night.exit_code
 
 
-def _own_run(night: Night) -> dict[str, Any] | None:
-    """Return what the database knows of this night's run; None where there is none."""
+def _stored_runs(night: Night) -> list[Mapping[str, Any]] | None:
+    """Return what the database holds before the night; None where it cannot be read, as before the first one."""
     done = subprocess.run(
         night.plan.runs(), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=_environment()
     )
     try:
-        listed = json.loads(done.stdout)
-    except ValueError:
+        return list(json.loads(done.stdout)["runs"])
+    except (ValueError, KeyError, TypeError):
         return None
-    runs = listed["runs"] if isinstance(listed, dict) else listed
-    return next((one for one in runs if one["label"] == night.plan.label), None)
+
+
+def _plain(run: NightRun | None) -> dict[str, Any] | None:
+    return None if run is None else run.to_dict()
+
+
+def _output(command: list[str]) -> tuple[int, str]:
+    """Run a command; return its exit code and what it printed, 2 where it does not start. Its errors go to our own."""
+    print(f"$ {shown(command)}", flush=True)
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=False, stdin=subprocess.DEVNULL, env=_environment()
+        )
+    except OSError as error:
+        print(f"error: {command[0]} does not start ({error.strerror})", file=sys.stderr)
+        return EXIT_UNUSABLE, ""
+    return done.returncode, done.stdout
 
 
 def _call(command: list[str], limit_s: float | None = None) -> int:

@@ -6,8 +6,8 @@
 Interleaving is what makes the answer independent of how the machine moves meanwhile; fresh processes are the unit of the
 diff. Results stay in FOLDER: a pull request never writes into the database of the nights, so it is never a baseline.
 
-Exit codes are those of `roofline diff`; 1 also when a kernel of the head fails its check, 2 when a side could not be
-measured, 5 when the machine is in a slow state.
+Exit codes are those of `roofline diff`; 1 also when a case of the head fails that does not fail in the base, 2 when a side
+could not be measured (a round that measures nothing ends the comparison), 5 when the machine is in a slow state.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
-from night_plan import OWN_WORKLOADS, PlanError
+from night_plan import OWN_WORKLOADS, PlanError, read_json
+from night_run import NightRun
+from plan_checks import complaints, split_words
 
 SCRIPTS = Path(__file__).resolve().parent
 SIDES = ("base", "head")
@@ -38,6 +41,12 @@ PRIVATE = (
     "ROOFLINE_DB",
 )
 """Never handed to the code under test."""
+ROUNDS_FILE = "rounds.db"
+GIVEN = {
+    "--roofline-run": "rounds are called base-0, head-0, …", "--roofline-db": "rounds are kept in --out",
+    "--roofline-json": "rounds are kept in --out", "--roofline-require-measured": "every round has to measure a case",
+}  # fmt: skip
+"""Options of pytest that each round is given → why they are not the user's to give."""
 LOCK_WAIT_S = 3 * 3600.0
 """A night may be running; the job's own limit is the end of waiting."""
 
@@ -62,12 +71,19 @@ class Contest:
         return self.base if side == "base" else self.head
 
     def database(self, side: str) -> Path:
-        """Return a side's own database: an older base cannot write into what a newer head migrated."""
-        return self.out / f"{side}.db"
+        """Return a side's own database: an older base cannot write into what a newer head migrated.
+
+        The head's is the one that remains, with the rounds of both.
+        """
+        return self.out / ("base.db" if side == "base" else ROUNDS_FILE)
 
     def label(self, side: str, ordinal: int) -> str:
         """Return the label of one run."""
         return f"{side}-{ordinal}"
+
+    def run_file(self, side: str, ordinal: int) -> Path:
+        """Return the file that a round writes when it ends."""
+        return self.out / f"{self.label(side, ordinal)}.json"
 
     def order(self) -> Iterator[tuple[str, int]]:
         """Yield (side, round): ABBA BAAB …, so that a steady drift is fair to both."""
@@ -80,8 +96,9 @@ class Contest:
         """Return one round's command, run in the folder of its side."""
         return [
             self.python, "-m", "pytest", *self.tests, *self.options, "-p", "no:cacheprovider",
-            "--roofline-db", str(self.database(side)), "--roofline-run", self.label(side, ordinal),
-            "--roofline-require-measured=1",
+            # Behind `=`: pytest takes a word of its own that is an existing path for a test's.
+            f"--roofline-db={self.database(side)}", f"--roofline-run={self.label(side, ordinal)}",
+            f"--roofline-json={self.run_file(side, ordinal)}", "--roofline-require-measured=1",
         ]  # fmt: skip
 
     def roofline(self, *arguments: str) -> list[str]:
@@ -101,6 +118,60 @@ class Contest:
         paths = [*map(str, own), *filter(None, [kept.get("PYTHONPATH")])]
         tools = os.pathsep.join([str(Path(self.python).parent), kept.get("PATH", "")])
         return {**kept, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round of one side came to."""
+
+    side: str
+    number: int
+    """From 1."""
+    exit_code: int
+    """Of pytest: 0, or 1 where a test failed."""
+    run: NightRun
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What failed, as `CASE: reason`; a test that is no case of ours has no name here."""
+        if self.run.failures or not self.exit_code:
+            return self.run.failures
+        return ("a test that measures nothing: see the log",)
+
+    @property
+    def sentence(self) -> str:
+        """Return the round in one line."""
+        failed = "".join(f"; {text}" for text in self.failures)
+        return f"{self.side}, round {self.number}: {self.run.counts_text}{failed}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as JSON values."""
+        return {
+            "side": self.side, "round": self.number, "exit_code": self.exit_code, "run_id": self.run.run_id,
+            "counts": self.run.counts, "failures": list(self.failures),
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Rounds:
+    """All rounds so far."""
+
+    done: list[Round] = field(default_factory=list)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The rounds in which something failed, or fewer cases were measured than in others of either side, a line each."""
+        most = max((one.run.measured_count for one in self.done), default=0)
+        return [one.sentence for one in self.done if one.failures or one.run.measured_count < most]
+
+    @property
+    def new_failures(self) -> list[str]:
+        """What fails in the head and in no round of the base, without its reason."""
+        names = {
+            side: {text.partition(": ")[0] for one in self.done if one.side == side for text in one.failures}
+            for side in SIDES
+        }
+        return sorted(names["head"] - names["base"])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -162,25 +233,32 @@ def run(contest: Contest, gates: list[str]) -> int:
             raise PlanError("another benchmark held the machine all the time")
         if (slow := _call(canary, contest, "base", is_tool=True)) != 0:
             return slow
-        failed = _measured(contest)
+        rounds = _measured(contest)
     _bring_together(contest)
-    code = _compare(contest, gates)
-    if failed["head"] and not failed["base"]:
-        print("a kernel of the head failed its check; those of the base did not", file=sys.stderr)
-        return code if code == 2 else 1
+    code = _compare(contest, gates, rounds)
+    if rounds.new_failures:
+        code = code if code == 2 else 1
+    _finish(contest, rounds, code)
     return code
 
 
-def _measured(contest: Contest) -> dict[str, bool]:
-    """Measure all rounds; return per side whether a kernel failed its check, or too few cases were measured."""
-    failed = dict.fromkeys(SIDES, False)
+def _measured(contest: Contest) -> Rounds:
+    """Measure all rounds. Raises `PlanError` for one that measured nothing: what is left would be compared as if it were all."""
+    rounds = Rounds()
+    print(f"order: {' '.join(side for side, _ in contest.order())} (ABBA: a steady drift is fair to both)", flush=True)
     for side, ordinal in contest.order():
         print(f"── round {ordinal + 1} of {contest.rounds}: {side}", flush=True)
         code = _call(contest.bench(side, ordinal), contest, side, limit_s=contest.round_minutes * 60)
+        where = f"in {side}, round {ordinal + 1} of {contest.rounds}"
         if code not in (0, 1):
-            raise PlanError(f"pytest ended with {code} in {side}, round {ordinal + 1}: nothing can be compared")
-        failed[side] |= code == 1
-    return failed
+            raise PlanError(f"pytest ended with {code} {where}: nothing can be compared")
+        run = NightRun.read(contest.run_file(side, ordinal))
+        if run is None or not run.measured_count:
+            found = "no run was stored" if run is None else run.counts_text
+            why = f" ({run.failures[0]})" if run is not None and run.failures else ""
+            raise PlanError(f"nothing was measured {where}: {found}{why}; nothing can be compared")
+        rounds.done.append(Round(side, ordinal + 1, code, run))
+    return rounds
 
 
 def _contest(given: argparse.Namespace) -> Contest:
@@ -192,6 +270,17 @@ def _contest(given: argparse.Namespace) -> Contest:
         raise PlanError(f"--rounds is 2 or more, got {given.rounds}: one process a side says nothing about noise")
     if out.exists() and any(out.iterdir()):
         raise PlanError(f"{out} is not empty: give each comparison a folder of its own")
+    try:
+        tests, further = split_words("--tests", given.tests), split_words("--pytest-options", given.pytest_options)
+        split_words("--prepare", given.prepare)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+    wrong = complaints(
+        fail_on=given.fail_on, against="latest", max_ambiguous=given.max_ambiguous, quarantine="", annotations="",
+        pytest_words=further, tests=(), given=GIVEN,
+    )  # fmt: skip
+    if (first := next(wrong, None)) is not None:
+        raise PlanError(first)
     out.mkdir(parents=True, exist_ok=True)
     named = {
         "-k": given.keyword,
@@ -199,30 +288,33 @@ def _contest(given: argparse.Namespace) -> Contest:
         "--roofline-shapes": given.shapes,
         "--roofline-formats": given.formats,
     }
-    options = [word for name, value in named.items() if value for word in (name, value)]
+    options = [word for name, value in named.items() if value for word in _as_option(name, value)]
     return Contest(
-        base, head, out, os.path.abspath(given.python), tuple(shlex.split(given.tests)), given.rounds,
-        (*options, *shlex.split(given.pytest_options)), given.prepare, given.round_minutes,
+        base, head, out, os.path.abspath(given.python), tuple(tests), given.rounds, (*options, *further), given.prepare,
+        given.round_minutes,
     )  # fmt: skip
+
+
+def _as_option(name: str, value: str) -> tuple[str, ...]:
+    return (name, value) if name == "-k" else (f"{name}={value}",)
 
 
 def _bring_together(contest: Contest) -> None:
     """Carry the runs of the base into the database of the head: an exported run is read by every later version."""
     for ordinal in range(contest.rounds):
-        file = contest.out / f"{contest.label('base', ordinal)}.json"
-        label = contest.label("base", ordinal)
-        commands = (
-            ("base", contest.roofline("export", label, "--db", str(contest.database("base")), "-o", str(file))),
-            ("head", contest.roofline("import", str(file), "--db", str(contest.database("head")))),
+        command = contest.roofline(
+            "import", str(contest.run_file("base", ordinal)), "--db", str(contest.database("head"))
         )
-        for side, command in commands:
-            if _call(command, contest, side, is_tool=True) != 0:
-                raise PlanError(f"run {label} could not be carried over")
-        file.unlink()
+        if _call(command, contest, "head", is_tool=True) != 0:
+            raise PlanError(f"run {contest.label('base', ordinal)} could not be carried over")
+    for side, ordinal in contest.order():
+        contest.run_file(side, ordinal).unlink()
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{contest.database('base')}{suffix}").unlink(missing_ok=True)
 
 
-def _compare(contest: Contest, gates: list[str]) -> int:
-    """Write diff.md, diff.json and diff.txt, show the last, and return the exit code of `roofline diff`."""
+def _compare(contest: Contest, gates: list[str], rounds: Rounds) -> int:
+    """Write diff.md, diff.json and diff.txt, with what failed in a round, and return the exit code of `roofline diff`."""
     names = [[contest.label(side, ordinal) for ordinal in range(contest.rounds)] for side in SIDES]
     sides = [",".join(labels) for labels in names]
     code = 2
@@ -234,11 +326,51 @@ def _compare(contest: Contest, gates: list[str]) -> int:
         code = _call(command, contest, "head", is_tool=True)
         if code == 2:
             raise PlanError("roofline diff failed; its message stands above")
-    print((contest.out / "diff.txt").read_text(encoding="utf-8"))
-    (contest.out / "result.json").write_text(
-        json.dumps({"exit_code": code, "rounds": contest.rounds}) + "\n", encoding="utf-8"
-    )
+    if rounds.remarks:
+        _add_remarks(contest.out, rounds)
     return code
+
+
+def _add_remarks(out: Path, rounds: Rounds) -> None:
+    """Say in diff.md and diff.txt what failed: above the verdict, where it fails the comparison, the rounds below."""
+    count, names = len(rounds.new_failures), ", ".join(rounds.new_failures)
+    verdict = f"{count} case{'s' * (count > 1)} fail{'s' * (count == 1)} in the head and not in the base: {names}"
+    head = "Rounds that were not whole"
+    text, page = out / "diff.txt", out / "diff.md"
+    above = f"{verdict}\n\n" if count else ""
+    text.write_text(
+        "\n".join([f"{above}{text.read_text(encoding='utf-8')}", f"{head}:", *rounds.remarks]) + "\n", encoding="utf-8"
+    )
+    above = f"### ❌ {_as_text(verdict)}\n\n" if count else ""
+    listed = [f"- {_as_text(remark)}" for remark in rounds.remarks]
+    page.write_text(
+        "\n".join([f"{above}{page.read_text(encoding='utf-8')}", f"**{head}**", "", *listed]) + "\n", encoding="utf-8"
+    )
+
+
+def _as_text(line: str) -> str:
+    """Return a line that Markdown shows as it is: names and reasons come from the code under test."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(line.split()))
+
+
+def _finish(contest: Contest, rounds: Rounds, code: int) -> None:
+    """Show the diff, write result.json, and say where everything is."""
+    print((contest.out / "diff.txt").read_text(encoding="utf-8"))
+    document = read_json(contest.out / "diff.json")
+    result = {
+        "exit_code": code,
+        "verdict": document.get("verdict") if isinstance(document, dict) else None,
+        "rounds": contest.rounds,
+        "fails_in_head_only": rounds.new_failures,
+        "measured": [one.to_dict() for one in rounds.done],
+    }
+    (contest.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    failed = sum(bool(one.failures) for one in rounds.done)
+    said = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
+    print(
+        f"exit code {code}{said} · Markdown: {contest.out / 'diff.md'} · runs of both sides: {contest.database('head')}",
+        flush=True,
+    )
 
 
 def _call(

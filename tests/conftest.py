@@ -17,9 +17,9 @@ for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
 
-# What a pytest that a test starts is not about. Hypothesis' plugin alone adds a quarter to each: it imports all of
-# Hypothesis to find that it has nothing to say.
-INNER_OPTIONS = "-p no:hypothesispytest -p no:anyio"
+# What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a quarter:
+# they import all of theirs to find that they have nothing to say.
+INNER_OPTIONS = "-p no:hypothesispytest -p no:schemathesis -p no:anyio"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

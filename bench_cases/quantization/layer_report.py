@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from roofline_model.units import format_bytes
+from roofline_model.units import format_memory
 
 ROUND_TO_NEAREST = "round-to-nearest"
 
@@ -113,9 +113,9 @@ class QuantizationResult:
         for layer in self.layers:
             counts[layer.became] = counts.get(layer.became, 0) + 1
         parts = ", ".join(f"{count} × {became}" for became, count in counts.items())
-        text = f"{parts}; model {format_bytes(self.before_bytes)} → {format_bytes(self.after_bytes)} on {self.target}"
+        text = f"{parts}; model {format_memory(self.before_bytes)} → {format_memory(self.after_bytes)} on {self.target}"
         if self.outside_bytes > OUTSIDE_SHARE * self.after_bytes:
-            text += f", {format_bytes(self.outside_bytes)} of it in no Linear"
+            text += f", {format_memory(self.outside_bytes)} of it in no Linear"
         return text + (f"; {len(self.fallbacks)} not as asked" if self.fallbacks else "")
 
     def lines(self) -> list[str]:
@@ -125,7 +125,7 @@ class QuantizationResult:
             f"{layer.name:{width}} {layer.N}x{layer.K} {layer.became}"
             + (f" g{layer.group_size}" if layer.group_size else "")
             + (f" ({layer.method}{', emulated' if layer.is_emulated else ''})" if layer.is_quantized else "")
-            + f" {format_bytes(layer.original_bytes)} → {format_bytes(layer.held_bytes)}"
+            + f" {format_memory(layer.original_bytes)} → {format_memory(layer.held_bytes)}"
             + (f"  [{layer.reason}]" if layer.reason else "")
             for layer in self.layers
         ]

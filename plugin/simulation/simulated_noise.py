@@ -75,3 +75,8 @@ class NoiseSeries:
         if self._random.random() < (leave_slow if self._is_slow_mode else min(1.0, leave_fast)):
             self._is_slow_mode = not self._is_slow_mode
         return self._is_slow_mode
+
+
+def process_factor(settings: SimulatedSettings, seed: str) -> float:
+    """Return how much slower or faster the whole process is; its population median is 1, and 1 without `process_noise`."""
+    return math.exp(settings.process_noise * random.Random(f"process:{seed}").gauss(0, 1))

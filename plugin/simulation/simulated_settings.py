@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 from dataclasses import dataclass, fields
 from typing import Any
@@ -14,7 +15,7 @@ REFUSALS = ("power", "energy", "clock", "rated", "memory_clock", "temperature", 
 
 _CHOICES = {"kind": KINDS, "fault": FAULTS}
 _RANGES = {
-    "efficiency": (1e-6, 1e3), "true_s": (1e-12, 1e4), "seed": (0.0, 1e9),
+    "efficiency": (1e-6, 1e3), "true_s": (1e-12, 1e4), "seed": (0.0, 1e9), "process_noise": (0.0, 1.0),
     "noise": (0.0, 2.0), "degrees": (1.0, 100.0), "spike_share": (0.0, 0.45), "spike_size": (0.0, 1e3),
     "correlation": (0.0, 0.999), "slow_share": (0.0, 1.0), "wave": (0.0, 2.0), "wave_period": (2.0, 1e6),
     "drift": (-0.1, 1e3), "bimodal": (0.0, 1.0), "slow_factor": (1e-3, 1e3), "bimodal_run": (1.0, 1e6),
@@ -26,6 +27,7 @@ _RANGES = {
     "state_at": (0.0, 1e9), "state_until": (0.0, 1e9), "state_factor": (1.0, 1e3), "state_power": (0.01, 1.0),
     "fault_share": (0.0, 1.0),
 }  # fmt: skip
+_SLOW = (1e-3, 1e3)
 _DEVICE_SETTINGS = frozenset(
     ("clock", "clock_step_at", "throttle_after", "power", "state_at", "freeze_at", "sensor_period", "energy_step", "refuse")
 )  # fmt: skip
@@ -39,7 +41,11 @@ class SimulatedSettings:
     efficiency: float = 0.7
     true_s: float | None = None
     """Seconds per call at the full clock; None: the case's ideal prediction over `efficiency`."""
+    slow: tuple[tuple[str, float], ...] = ()
+    """(pattern, ratio): cases whose operator and id match take so many times as long; in the text `slow=gemv 1x4096*:1.05`."""
     seed: int = 0
+    process_noise: float = 0.0
+    """Standard deviation of the logarithm of a process's own factor: how far fresh processes differ."""
     # Noise of one sample: a factor whose population median is exactly 1
     noise: float = 0.01
     """Standard deviation of the logarithm of one sample (of the body, where there is a tail)."""
@@ -122,6 +128,11 @@ class SimulatedSettings:
                 raise InvalidValueError(
                     f"--roofline-timer simulated: {name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
                 )
+        for pattern, ratio in self.slow:
+            if not _SLOW[0] <= ratio <= _SLOW[1]:
+                raise InvalidValueError(
+                    f"--roofline-timer simulated: slow must be from {_SLOW[0]:g} to {_SLOW[1]:g} times, got {ratio:g} for {pattern!r}"
+                )
         unknown = [name for name in self.refuse if name not in REFUSALS]
         if unknown:
             raise InvalidValueError(
@@ -135,7 +146,7 @@ class SimulatedSettings:
         for part in filter(None, text.split(",")):
             name, _, value = part.partition("=")
             try:
-                settings[name] = _parsed(name, value)
+                settings[name] = settings.get(name, ()) + _slow(value) if name == "slow" else _parsed(name, value)
             except ValueError:
                 raise InvalidValueError(
                     f"--roofline-timer simulated: {part!r} is not a setting; "
@@ -143,10 +154,27 @@ class SimulatedSettings:
                 ) from None
         return cls(**settings)
 
+    def slow_ratio(self, case_name: str) -> float:
+        """Return how many times as long a case takes as `slow` says: the product of all that match, 1 for none."""
+        return math.prod(ratio for pattern, ratio in self.slow if _matches(case_name, pattern))
+
     @property
     def has_sensors(self) -> bool:
         """Whether clock, heat, power or sensors were asked for: without, the device has no sensors at all."""
         return any(getattr(self, name) not in (None, ()) for name in _DEVICE_SETTINGS)
+
+
+def _matches(case_name: str, pattern: str) -> bool:
+    """Return whether a pattern names the case: * and ? stand for any, a bracket for itself."""
+    return fnmatch.fnmatchcase(case_name, pattern.replace("[", "[[]"))
+
+
+def _slow(value: str) -> tuple[tuple[str, float], ...]:
+    """Return `PATTERN:RATIO` as a pair; raises `ValueError` for anything else."""
+    pattern, _, ratio = value.rpartition(":")
+    if not pattern or not math.isfinite(float(ratio)):
+        raise ValueError
+    return ((pattern, float(ratio)),)
 
 
 def _parsed(name: str, value: str) -> Any:

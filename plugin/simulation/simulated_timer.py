@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plugin.simulation.simulated_device import SimulatedDevice
-from plugin.simulation.simulated_noise import NoiseSeries
+from plugin.simulation.simulated_noise import NoiseSeries, process_factor
 from plugin.simulation.simulated_sensors import SimulatedSensors
 from plugin.simulation.simulated_settings import SimulatedSettings
 from plugin.timing.timers import Kernel, Prepare, Schedule
@@ -30,6 +30,10 @@ class SimulatedTimer:
     """The device to run on; None: one of its own."""
     sensors: SimulatedSensors | None = None
     """The device's sensors; None where no device setting was given."""
+    pass_number: int = 1
+    """Which fresh process this is: from the second on each draws noise of its own."""
+    case_name: str = ""
+    """Operator and id of the case, for `slow`."""
     name: str = "simulated"
     min_sample_s: float = 0.0
     runs_kernel: bool = False
@@ -51,13 +55,15 @@ class SimulatedTimer:
         return cls(SimulatedSettings.from_text(text), device)
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
-        """Seed the case so that its noise does not depend on the order of cases. The device stays as it is."""
+        """Seed the case so that its noise depends on its process, and not on the order of cases. The device stays as it is."""
         settings = self.settings
         if settings.true_s is None and ideal_s is None:
             raise InvalidValueError("the simulated timer needs a prediction or true_s to know the true time")
-        self._base_s = settings.true_s if settings.true_s is not None else (ideal_s or 0.0) / settings.efficiency
-        self._noise = NoiseSeries(settings, f"{settings.seed}:{case_key}")
-        self._faults = random.Random(f"fault:{settings.seed}:{case_key}")
+        true_s = settings.true_s if settings.true_s is not None else (ideal_s or 0.0) / settings.efficiency
+        seed = f"{settings.seed}:{case_key}" + f":{self.pass_number}" * (self.pass_number > 1)
+        self._base_s = true_s * settings.slow_ratio(self.case_name) * process_factor(settings, seed)
+        self._noise = NoiseSeries(settings, seed)
+        self._faults = random.Random(f"fault:{seed}")
         self._is_captured = False
         self.last_clock_hz = None
 

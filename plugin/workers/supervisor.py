@@ -17,7 +17,9 @@ import pytest
 
 from plugin.session import BenchSession, utc_now
 from plugin.workers.isolation import Isolation, watchdog_s
+from plugin.workers.process_items import pass_of
 from plugin.workers.replay_item import finish_here, replay_benchmark
+from plugin.workers.worker_arguments import why_not_collected, worker_arguments
 from plugin.workers.worker_process import WorkerDied, WorkerProcess
 from plugin.workers.worker_protocol import Message, report_from, warning_from
 from plugin.workers.worker_session import pack
@@ -68,6 +70,8 @@ class Supervisor:
     _process: ProcessInfo = field(default_factory=ProcessInfo)
     _started: int = 0
     _cases_of_worker: int = 0
+    _pass: int = 1
+    """Of `--roofline-processes`: which of a case's fresh processes is asked for."""
     _uses_torch: bool = False
     _interrupted_starts: int = 0
     """Workers in a row that somebody else's watchdog stopped before they were ready."""
@@ -85,6 +89,7 @@ class Supervisor:
         """
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         running = _Running(item, measured.nodeid)
+        self._pass = pass_of(item)
         began_s = time.time()
         try:
             worker = self._ready_worker()
@@ -156,11 +161,9 @@ class Supervisor:
     def _start(self) -> WorkerProcess:
         self._started += 1
         self._cases_of_worker = 0
-        invocation = self.config.invocation_params
-        plugins = [part for name in invocation.plugins or () for part in ("-p", str(name))]
-        folder = Path(str(invocation.dir))
+        folder = Path(str(self.config.invocation_params.dir))
         passes_output = self.config.option.capture != "fd"
-        arguments = [*map(str, invocation.args), *plugins]
+        arguments = worker_arguments(self.config)
         environment = {name: value for name, value in self.environment.items() if name != "PYTEST_CURRENT_TEST"}
         worker = WorkerProcess.start(arguments, folder, self._started, passes_output, environment)
         self._process = ProcessInfo(
@@ -177,6 +180,7 @@ class Supervisor:
                     {
                         "kind": "start",
                         "process": to_plain(self._process),
+                        "pass": self._pass,
                         "run": to_plain(self.session.run),
                         "hardware": pack(self.session.target.hardware),
                         "preload": ["torch"] if self._uses_torch or self.session.instruments.runs_on_gpu else [],
@@ -280,7 +284,7 @@ class Supervisor:
         self._cases_of_worker += 1
         item = running.item
         if "missing" in done:
-            why = "; ".join(done["missing"]) or "it depends on something that differs between the two"
+            why = "; ".join(done["missing"]) or why_not_collected(self.config, done["rootdir"])
             self._fail(running, f"the worker did not collect this test, though pytest did: {why}", [], "", time.time())
         measured = next((one.measurement for one in running.stored if one.measurement is not None), None)
         passed = any(report.when == "call" and report.passed for report in running.reports)

@@ -117,7 +117,8 @@ class WorkerHooks:
             self.test_id = command["test"]
             item = items.get(self.test_id)
             if item is None:
-                self.send({"kind": "done", "missing": self._collect_errors[:3], "torch": "torch" in sys.modules})
+                missing = {"missing": self._collect_errors[:3], "rootdir": str(self._config.rootpath)}
+                self.send({"kind": "done", **missing, "torch": "torch" in sys.modules})
                 continue
             answer = self._run(item, items.get(command["next"]))
             self.send(answer)

@@ -45,6 +45,7 @@ class WorkerSession(BenchSession):
         if self.run is None:
             self.run = from_plain(RunInfo, self._link.start["run"], "run")
             self.process = from_plain(ProcessInfo, self._link.start["process"], "process")
+            self.instruments.pass_number = self._link.start["pass"]
             self._profile_hash = self.target.hardware.content_hash
         return self.run
 

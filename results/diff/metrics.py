@@ -19,6 +19,8 @@ LEAST_MEMORY_RATIO = 0.01
 LEAST_QUALITY_RATIO = 0.05
 LEAST_ERROR_RATIO = 0.05
 """Changes that count, of the value; of the prediction's error five percentage points."""
+TIME_MOVED = "the measured time moved"
+"""Why an error changed although the prediction did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         growth = abs(second) - abs(first)
         has_moved = abs(other[0] / one[0] - 1) > 1e-6
         model = f"the prediction moved ({one[1]} → {other[1]})" if one[1] != other[1] else "the prediction moved"
-        reason = model if has_moved else "the measured time moved"
+        reason = model if has_moved else TIME_MOVED
         verdict = _called(growth, LEAST_ERROR_RATIO)
         found.append(
             MetricChange("error", f"error_{kind}", "ratio", False, first, second, second - first, None, None, verdict,

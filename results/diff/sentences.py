@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
-from results.diff.metrics import MetricChange
+from results.diff.metrics import TIME_MOVED, MetricChange
 from results.diff.rules import VERDICTS, Verdict
 from results.records import RunInfo
 
@@ -87,6 +87,16 @@ def interval_text(case: CaseDiff) -> str:
     if case.low_ratio is None or case.high_ratio is None:
         return "–"
     return f"{signed(case.low_ratio)} to {signed(case.high_ratio)}"
+
+
+def told_metrics(case: CaseDiff) -> list[str]:
+    """Return the figures beside the time that changed, in words; an error that moved only because the called time did is no news."""
+    is_called = case.verdict in ("SLOWER", "FASTER")
+    return [
+        metric_text(one)
+        for one in case.metrics
+        if one.verdict != "SAME" and not (is_called and one.group == "error" and one.reason == TIME_MOVED)
+    ]
 
 
 def metric_text(change: MetricChange) -> str:

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from results.plain_form import FormError
+from results.value_checks import MAX_COUNT, MAX_TIME_S, in_utc
 
-MAX_TIME_S = 1e9
-"""Thirty years: a longer time is a slip of a unit."""
-MAX_COUNT = 2**40
 LONGEST_TEXT = 4096
 
 
@@ -95,12 +93,9 @@ class Fields:
         text = self.text(name)
         for parse in (datetime.fromisoformat, _compact_date):
             try:
-                found = parse(text)
+                return in_utc(parse(text))
             except ValueError:
                 continue
-            aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-            try:
-                return aware.astimezone(UTC).isoformat(timespec="microseconds")
             except OverflowError:
                 break
         raise FormError(f"{self._name(name)} is {text[:40]!r}, not a date and time")

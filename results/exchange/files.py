@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import stat
@@ -30,6 +31,7 @@ MAX_TABLE_BYTES = 2**26
 MAX_PARQUET_ROWS = 500_000
 """A Parquet file of a billion equal rows takes a few kilobytes."""
 LONGEST_LINE_CHARS = 2**20
+_CHUNK_BYTES = 2**16
 
 OURS = "roofline-bench"
 KNOWN = (
@@ -61,13 +63,12 @@ def recognise(path: Path) -> Recognised:
         _check_size(path, size, MAX_TABLE_BYTES)
         _check_parquet(path)
         return Recognised(path, KERNEL_TABLE, "table")
-    first = _first_line(path)
-    if first.lstrip().startswith(("{", "[")):
+    if _first_character(path) in (b"{", b"["):  # JSON is often one line of many megabytes
         if not _begins_like_ours(path):
             _check_size(path, size, MAX_FOREIGN_JSON_BYTES)
         return _json_kind(path)
     _check_size(path, size, MAX_TABLE_BYTES)
-    return _text_kind(path, first)
+    return _text_kind(path, _first_line(path))
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -118,10 +119,24 @@ def _check_parquet(path: Path) -> None:
         unpacked = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
     except (pyarrow.ArrowException, OSError) as error:
         raise _refused(path, f"is no readable Parquet file ({str(error)[:120]});") from None
+    if {"run_id", "run_label"} <= set(found.schema.names):
+        raise _part_of_a_run(path, "Parquet")
     if found.num_rows > MAX_PARQUET_ROWS or unpacked > MAX_JSON_BYTES:
         raise _refused(
             path, f"holds {found.num_rows:,} rows, more than an import reads ({MAX_PARQUET_ROWS:,}): split it, or"
         )
+
+
+def _first_character(path: Path) -> bytes:
+    """Return the first byte that is no blank and no byte order mark; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                if said := chunk.removeprefix(codecs.BOM_UTF8).strip():
+                    return said[:1]
+    except OSError as error:
+        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
+    return b""
 
 
 def _first_line(path: Path) -> str:
@@ -183,16 +198,20 @@ def _text_kind(path: Path, first: str) -> Recognised:
     if llama_bench.is_csv_header(cells):
         return Recognised(path, llama_bench.KIND, "csv")
     if cells[0] == "run_id":
-        raise _refused(
-            path,
-            "is a CSV export: CSV cannot be imported, it holds only a part of a run; export it with --format json;",
-        )
+        raise _part_of_a_run(path, "CSV")
     for number, line in enumerate(lines_of(path)):
         if llama_bench.is_markdown_header(line):
             return Recognised(path, llama_bench.KIND, "markdown")
         if number > 10_000:
             break
     raise _refused(path, "is text of nothing that is known here")
+
+
+def _part_of_a_run(path: Path, form: str) -> InvalidValueError:
+    return _refused(
+        path,
+        f"is a {form} export: {form} cannot be imported, it holds only a part of a run; export it with --format json;",
+    )
 
 
 def _refused(path: Path, problem: str) -> InvalidValueError:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import csv
 import re
+import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from results.exchange.fields import Fields
-from results.plain_form import FormError
+from results.plain_form import FormError, UnclearFormError
 
 KIND = "llama-bench"
 MAX_ROWS = 200_000
@@ -38,8 +39,12 @@ _SHORT_NAMES = {
 _SIZE = re.compile(r"([0-9.]+) (K|M|G|T)iB")
 _COUNT = re.compile(r"([0-9.]+) (K|M|B|T)")
 _RATE = re.compile(r"([0-9.]+)(?: ± ([0-9.]+))?")
+_SEPARATED = re.compile(r"[0-9]{1,3}(?:[,'’ \u00a0\u202f][0-9]{3})+\.[0-9]+|[0-9.'’ \u00a0\u202f]*,[0-9]+")
+"""1,000.00 and 1.000,00: llama-bench writes neither, but spreadsheets and web pages do."""
 _TEST = re.compile(r"(?:pp ?(\d+))?\+?(?:tg ?(\d+))?(?: @ d(\d+))?")
 _BUILD = re.compile(r"build: ([0-9a-f]{6,40}) \((\d+)\)")
+_DISAGREEMENT_RATIO = 0.01
+"""Between a test's own figures: they are rounded to whole nanoseconds and to two digits of a token."""
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 _THOUSANDS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
@@ -144,7 +149,35 @@ def _row(fields: Fields, samples_s: tuple[float, ...]) -> BenchRow:
             raise FormError(f"{fields.where}.avg_ts is 0 tokens/s: no time follows from it")
         samples_s = ((prompt + new) / rate,)
     std = fields.number("stddev_ts", least=0) if fields.has("stddev_ts") else None
+    _check_agreement(fields, samples_s, prompt + new, is_mean=is_mean)
     return BenchRow(fields, prompt, new, depth, samples_s, is_mean, std)
+
+
+def _check_agreement(fields: Fields, samples_s: tuple[float, ...], tokens: int, *, is_mean: bool) -> None:
+    """Raise `FormError` where the repetitions, their mean time and their mean rate are not of the same test.
+
+    avg_ts is the mean of the rates (`get_ts` in llama-bench.cpp), by Jensen's inequality at least the rate of the mean
+    time; how much more, only the repetitions tell.
+    """
+    rates = [tokens / time_s for time_s in samples_s]
+    if fields.has("avg_ns") and not is_mean:
+        mean_s = statistics.fmean(samples_s)
+        if not _agree(fields.time_s("avg_ns", 1e-9), mean_s):
+            raise FormError(
+                f"{fields.where}.avg_ns is {fields.data['avg_ns']}, but the mean of samples_ns {mean_s * 1e9:.0f}"
+            )
+    if not fields.has("avg_ts") or (is_mean and not fields.has("avg_ns")):
+        return
+    rate = fields.number("avg_ts", least=0)
+    least = statistics.fmean(rates)
+    spread = fields.number("stddev_ts", least=0) / rate if rate and is_mean and fields.has("stddev_ts") else 0.0
+    if not least * (1 - _DISAGREEMENT_RATIO) <= rate <= least * (1 + _DISAGREEMENT_RATIO + 4 * spread**2):
+        source = "avg_ns" if is_mean else "samples_ns"
+        raise FormError(f"{fields.where}.avg_ts is {rate:g} tokens/s, but {source} says {least:g}")
+
+
+def _agree(one: float, other: float) -> bool:
+    return abs(one - other) <= _DISAGREEMENT_RATIO * other + 1e-9
 
 
 def _typed(row: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -167,6 +200,11 @@ def _from_cells(row: Mapping[str, str], where: str) -> dict[str, Any]:
     if test is None or not any(test.groups()[:2]):
         raise FormError(f"{where}.test is {row['test'][:40]!r}, not pp512, tg128 or pp512+tg128")
     rate = _RATE.fullmatch(row["t/s"])
+    if rate is None and _SEPARATED.match(row["t/s"]):
+        raise UnclearFormError(
+            f"{where}.t/s is {row['t/s'][:40]!r}, a number with a comma or a separator of thousands: write it as 1000.00, "
+            "or import what `llama-bench -o json` wrote"
+        )
     if rate is None:
         raise FormError(f"{where}.t/s is {row['t/s'][:40]!r}, not tokens per second")
     prompt, new, depth = (int(text or 0) for text in test.groups())

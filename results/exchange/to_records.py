@@ -9,6 +9,7 @@ from results.exchange.foreign import ForeignFile, ForeignRow, Stated
 from results.exchange.identity import record_id, run_id
 from results.exchange.model_predictions import model_predictions
 from results.records import (
+    FOREIGN_COMMAND,
     EnvironmentInfo,
     HardwareProfile,
     Method,
@@ -17,6 +18,7 @@ from results.records import (
     Record,
     RunInfo,
 )
+from results.run_names import LONGEST_LABEL
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device, DeviceFacts, list_hardware, match_device
 
@@ -63,9 +65,9 @@ def to_records(
     keys = {device.key for device in devices}
     dated = {} if foreign.started_at else {"date_source": "the file's own time stamp, it holds no date"}
     info = RunInfo(
-        run_id=run, started_at=created, label=f"{foreign.kind}: {foreign.name}"[:200], finished_at=created,
+        run_id=run, started_at=created, label=f"{foreign.kind}: {foreign.name}".replace(",", ";")[:LONGEST_LABEL].strip(), finished_at=created,
         status="complete", exit_code=None, hardware_key=keys.pop() if len(keys) == 1 else "",
-        command=f"roofline import {foreign.name}"[:400], git_commit=foreign.git_commit, git_branch=foreign.git_branch,
+        command=f"{FOREIGN_COMMAND}{foreign.name}"[:400], git_commit=foreign.git_commit, git_branch=foreign.git_branch,
         git_is_dirty=foreign.git_is_dirty,
         environment=EnvironmentInfo(
             {"imported_from": foreign.kind, "file": foreign.name, **foreign.facts, **dated},

@@ -74,6 +74,7 @@ def read_vllm(values: Iterable[tuple[str, Any]], name: str, stated: Stated) -> F
 def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
     """Return the decode step of a serving benchmark and, where no request waited for others, its prefill."""
     completed = fields.count("completed", least=1)
+    _check_totals(fields, completed)
     prompt = _mean_tokens(fields, "total_input_tokens", completed, stated.input_count)
     output = _mean_tokens(fields, "total_output_tokens", completed, stated.output_count)
     named, why_unknown = _named(fields.text("model_id", ""), stated)
@@ -120,6 +121,19 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
     return rows
 
 
+def _check_totals(fields: Fields, completed: int) -> None:
+    """Raise `FormError` for totals that cannot stand beside the times of the requests."""
+    if fields.has("duration"):
+        fields.time_s("duration")
+    has_tpot = any(fields.has(name) and fields.data[name] != 0 for name in ("median_tpot_ms", "mean_tpot_ms"))
+    total = fields.count("total_output_tokens") if fields.has("total_output_tokens") else None
+    if has_tpot and total is not None and total <= completed:
+        raise FormError(
+            f"{fields.where or 'the object'}.total_output_tokens is {total:,} of {completed:,} requests: "
+            "a time per output token needs a second token"
+        )
+
+
 def _mean_tokens(fields: Fields, name: str, completed: int, stated: int | None) -> int:
     return stated if stated is not None else round(fields.count(name) / completed)
 
@@ -134,20 +148,22 @@ def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> t
     """Return how many sequences a decode step served, and how that is known (or why not).
 
     Stated; else `max_concurrency` under an unlimited request rate; else by Little's law, L = λ·W (J. D. C. Little, "A proof
-    for the queuing formula: L = λW", Operations Research 9(3), 1961): requests per second times the mean time of one.
+    for the queuing formula: L = λW", Operations Research 9(3), 1961): requests per second times the mean time of one, and
+    never more than `max_concurrency` let in.
     """
     if stated.batch_count is not None:
         return stated.batch_count, "stated"
     unlimited = fields.data.get("request_rate", "inf") in ("inf", math.inf)
+    most = min(fields.count("max_concurrency", least=1), completed) if fields.has("max_concurrency") else completed
     if unlimited and fields.has("max_concurrency"):
-        return min(fields.count("max_concurrency", least=1), completed), "max_concurrency"
+        return most, "max_concurrency"
     missing = [name for name in ("duration", "mean_ttft_ms", "mean_tpot_ms") if not fields.has(name)]
     if missing:
         return None, f"without {' and '.join(missing)} nobody knows how many requests ran together: give --batch"
     each_s = 1e-3 * (
         fields.number("mean_ttft_ms", least=0) + fields.number("mean_tpot_ms", least=0) * max(output - 1, 0)
     )
-    return max(1, round(completed / fields.time_s("duration") * each_s)), "Little's law"
+    return min(max(1, round(completed / fields.time_s("duration") * each_s)), most), "Little's law"
 
 
 def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:

@@ -17,5 +17,10 @@ def claimed_loss(claims: StrategyClaims | None) -> tuple[float | None, str]:
     text = claims.quality_loss
     if text == "none":
         return 0.0, "reference"
+    return claimed_pct(text), f"claimed: {text}"
+
+
+def claimed_pct(text: str) -> float | None:
+    """Return the percentage that a claim names, the larger end of a range: `<1%` → 1.0, `2-5 % loss` → 5.0; None without one."""
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
-    return (max(float(one) for one in numbers) if numbers else None), f"claimed: {text}"
+    return max(float(one) for one in numbers) if numbers else None

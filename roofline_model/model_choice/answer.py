@@ -45,12 +45,14 @@ class ModelCandidate:
     tokens_per_s: float
     """Tokens computed in a second at `time_s`: generated ones in decode, prompt tokens in prefill."""
     speedup: float
-    """Against the 16-bit baseline, times of the same kind."""
+    """Against the 16-bit baseline, times of the same kind; ideal against ideal where these cannot be compared."""
     ideal_speedup: float
     memory: ModelMemory
     quality: PlanQuality
     bound: str
     reason: str
+    is_speedup_ideal: bool = False
+    """Whether `speedup` is that of the ideals, because its time cannot be held against the baseline's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from roofline_model.decoder.format_plan import (
 )
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
+from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.mixed_precision.chip_check import validate_strategy
 from roofline_model.mixed_precision.config import MixedPrecisionConfig, StrategyClaims
@@ -107,7 +108,8 @@ def plan_field(
         if reason:
             left_out.append((plan.label, reason))
         else:
-            _add(found, PlanCandidate(plan.label, "uniform", plan, plan_formats(plan, shape)))
+            short = (plan.base.label,) if plan.base.label != plan.label and plan.kv == plan.wide else ()
+            _add(found, PlanCandidate(plan.label, "uniform", plan, plan_formats(plan, shape), aliases=short))
     for config in strategies:
         try:
             _add(found, _strategy_candidate(config, shape, device, wide))
@@ -129,7 +131,8 @@ def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device:
 def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     """Return the plan with one format in every matrix of the layers; raises as `plan_from_text` does.
 
-    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is.
+    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is. An integer
+    of both operands is labelled `INT8.INT8`, because `INT8` alone is weight-only to torchao.
     """
     plan = plan_from_text(text, shape)
     if plan.exceptions:  # the checkpoint's own formats say themselves what stays wide
@@ -137,7 +140,11 @@ def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     kept = ("lm_head", "embedding", *(("router",) if shape.experts is not None else ()))
     exceptions = tuple(FormatException(part, PartFormats(plan.wide, plan.wide)) for part in kept)
     plan = rewidened(replace(plan, exceptions=exceptions), wide)
-    label = plan.base.label if plan.kv == plan.wide else f"{plan.base.weights}.{plan.base.activations}.{plan.kv}"
+    both = f"{plan.base.weights}.{plan.base.activations}"
+    if plan.kv == plan.wide:
+        label = both if get_format(plan.base.weights).kind == "int" else plan.base.label
+    else:
+        label = f"{both}.{plan.kv}"
     return replace(plan, label=label)
 
 

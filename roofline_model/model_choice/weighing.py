@@ -129,6 +129,7 @@ class Weigher:
             quality=plan_quality(one, book),
             bound=plan_bound(passes, self._shares),
             reason=plan_reason(passes, self._baseline_passes or passes, self._shares, methods),
+            is_speedup_ideal=not is_alike,
         )
         if is_baseline:
             self.baseline, self._baseline_passes = found, passes

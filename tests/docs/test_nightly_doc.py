@@ -118,12 +118,13 @@ def test_the_example_callers_fit_the_workflows(text):
 
 
 def test_the_lists_are_readable(tmp_path):
-    from results.diff.quarantine import parse_quarantine
+    from results.diff.quarantine import load_quarantine
     from results.history.annotations import load_annotations
 
     kinds = {next(iter(tomllib.loads(text))): text for text in blocks("toml")}
     assert set(kinds) == {"case", "annotation"}
-    assert len(parse_quarantine(tomllib.loads(kinds["case"]), "docs", datetime.date(2026, 11, 21)).entries) == 1
+    (tmp_path / "quarantine.toml").write_text(kinds["case"], encoding="utf-8")
+    assert len(load_quarantine(tmp_path / "quarantine.toml", datetime.date(2026, 11, 21)).entries) == 1
     (tmp_path / "annotations.toml").write_text(kinds["annotation"], encoding="utf-8")
     assert len(load_annotations(tmp_path / "annotations.toml")) == 1
 

@@ -88,3 +88,16 @@ def test_the_numbers_are_those_of_the_code():
     assert f"up to {TIE_BREAK_CHOICES} choices" in TEXT
     assert f"`max_quality_loss_pct`, default {MAX_QUALITY_LOSS_PCT:g}" in TEXT
     assert f"Times within {TIE_RATIO * 100:g} % are equal" in TEXT
+
+
+def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, monkeypatch, capsys):
+    from results import open_store
+    from results.load import import_file
+
+    with open_store(str(tmp_path / "results.db")) as store:
+        import_file(store, Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json")
+    monkeypatch.chdir(tmp_path)
+    (example,) = [one for one in EXAMPLES if "recommend_from_store" in one]
+    assert run(example)["found"].rankings[0].rows
+    assert "decode, batch 1, 128 tokens take INT8 W8A16" not in (printed := capsys.readouterr().out)
+    assert "seeded-llama-156m, decode, batch 1, 128 tokens stay at BF16: measured 25.23 ms" in printed

@@ -294,5 +294,18 @@ def test_json_may_not_overwrite_a_database(suite):
     assert records_of(suite)[1]["test_good"].status == "measured"
 
 
+def test_json_may_not_overwrite_what_is_no_export(suite):
+    source = suite.path / "src.py"
+    source.write_text("precious = 1\n")
+    result = suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-json", "src.py")
+    assert result.ret == 2
+    result.stderr.fnmatch_lines(["ERROR: --roofline-json 'src.py' is there already and no export*remove it, or*"])
+    assert source.read_text() == "precious = 1\n"
+    (suite.path / "run.json").touch()  # empty: mktemp made it
+    for _ in range(2):
+        assert suite.runpytest_subprocess(*SIMULATED, "-k", "good", "--roofline-json", "run.json").ret == 0
+    assert (suite.path / "run.json").stat().st_size > 200
+
+
 def test_without_the_warnings_plugin_it_works_too(suite):
     suite.runpytest_subprocess(*SIMULATED, "-k", "good", "-p", "no:warnings").assert_outcomes(passed=1)

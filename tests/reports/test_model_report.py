@@ -40,7 +40,7 @@ def test_the_section_shows_measured_expected_and_ideal_side_by_side(page):
     assert "213 J" in cells
     assert "loss: KL 0.035 [0.033, 0.037] nats/token" in found
     assert "nothing about language" in found
-    assert "63.6 MiB" in found
+    assert "66.72 MB" in found
 
 
 def test_numbers_can_be_sorted_by_their_values(page):

@@ -47,7 +47,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> closes another element"
 
     def handle_data(self, data):
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.text += data
 
 
@@ -181,7 +181,7 @@ def test_a_label_of_100_kilobytes_stays_small(make):
 
 def test_light_dark_phone_and_print_are_provided_for(cpu_page):
     text, page = cpu_page
-    assert "@media (prefers-color-scheme: dark)" in text
+    assert "@media screen and (prefers-color-scheme: dark)" in text
     assert "@media print" in text
     assert any(attrs.get("name") == "viewport" for _, attrs in page.tags)
     # Every table and the plot scroll inside their own container, which the keyboard can reach.

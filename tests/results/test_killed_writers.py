@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 import results
 from results.deliver import deliver_waiting
+from results.lost_connection import RETRY_WAITS_S
 from results.spool import spool_files
 from results.store import open_store
 
@@ -146,7 +147,9 @@ WRITERS = (
     HEAD
     + """
 import psycopg
+from results import outbox
 url, folder, writers, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+outbox.RETRY_WAITS_S = json.loads(sys.argv[5])
 
 def write(number):
     acknowledged = os.open(folder / f"acknowledged-{number}", os.O_WRONLY | os.O_CREAT)
@@ -185,16 +188,25 @@ def ids_in(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("writers", "count", "away_s"),
-    [pytest.param(3, 40, 0.3, id="few"), pytest.param(16, 500, 4.0, id="fleet", marks=pytest.mark.full)],
+    ("writers", "count", "away_s", "waits_s"),
+    [
+        pytest.param(3, 40, 0.3, (0.02, 0.1), id="few"),
+        pytest.param(16, 500, 4.0, RETRY_WAITS_S, id="fleet", marks=pytest.mark.full),
+    ],
 )
 def test_every_acknowledged_result_of_many_writers_is_there_once(
-    mortal_postgres: Any, postgres_server: Callable[..., str], tmp_path: Path, writers: int, count: int, away_s: float
+    mortal_postgres: Any,
+    postgres_server: Callable[..., str],
+    tmp_path: Path,
+    writers: int,
+    count: int,
+    away_s: float,
+    waits_s: Sequence[float],
 ) -> None:
     url = postgres_server(durable=True)  # empty: they race to make the tables, too
     spool = tmp_path / "spool"
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", WRITERS, url, str(tmp_path), str(writers), str(count)],
+        [sys.executable, "-W", "ignore", "-c", WRITERS, url, str(tmp_path), str(writers), str(count), json.dumps(waits_s)],
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

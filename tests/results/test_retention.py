@@ -115,6 +115,20 @@ def test_what_is_protected_keeps_everything(
     }
 
 
+def test_a_dated_label_is_no_wish_to_keep_a_night(
+    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+) -> None:
+    def run(day: int, label: str) -> RunInfo:
+        return add(store, make_run(started_at=f"2026-01-{day:02}T10:00:00+00:00", label=label), make_record(""))
+
+    nights = [run(1, "nightly-2026-01-01-011700"), run(2, "night 20260102"), run(3, "try 7"), run(4, "try 8")]
+    kept = [run(5, "release-1.4"), run(6, "nightly-2026-13-41"), run(7, "build 120260101")]
+    newest = run(8, "nightly-2026-01-08-011700")
+    report = prune(store, kept={}, kept_newest=1, ignored_labels=["try *"])
+    assert {drop.run.run_id for drop in report.drops} == {one.run_id for one in nights}
+    assert {one.run.run_id for one in report.protected} == {one.run_id for one in (*kept, newest)}
+
+
 @pytest.mark.parametrize(
     ("text", "days"), [("90d", 90), ("12w", 84), (" 6M ", 180), ("2y", 730), ("1d", 1)]
 )  # fmt: skip
@@ -158,7 +172,11 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     size = path.stat().st_size
     done = runner.invoke(app, [*common, "--vacuum"])
     assert done.exit_code == 0, done.output
-    assert "dropped 400 kB of samples of 1 measurements" in done.stdout
+    lines = " ".join(done.stdout.split())
+    assert "dropped 400 kB of samples of 1 measurements and 2 sensor readings of 1 run before" in lines
+    assert "kept whole: 2 runs" in lines
+    assert f"kept whole, named by --keep: {runs[1].run_id[:8]} of 2020-01-01" in lines
+    assert lines.index("dropped 400 kB") < lines.index("kept whole, named by")
     assert path.stat().st_size < size - 390_000
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -167,3 +185,18 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     refused = runner.invoke(app, [*common, "--protect", str(tmp_path / "absent.toml")])
     assert refused.exit_code == 2
     assert "nothing was pruned" in refused.stderr
+
+
+def test_kept_runs_are_told_by_their_reason(
+    tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+) -> None:
+    path = tmp_path / "r.db"
+    with open_store(path) as store:
+        for day in range(1, 31):
+            store.begin_run(make_run(started_at=f"2020-01-{day:02}T00:00:00+00:00", label=f"night {day}"))
+    done = runner.invoke(app, ["prune", "--older-than", "90d", "--db", str(path)], env={"COLUMNS": "200"})
+    kept = [line for line in done.stdout.splitlines() if line.startswith("kept whole")]
+    assert len(kept) == 1
+    assert "kept whole, the newest run of its label:" in kept[0]
+    assert "(night 30)" in kept[0]
+    assert "and 27 more (--json lists all)" in kept[0]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import Connection
 
-from results.records import RunInfo
+from results.records import FOREIGN_COMMAND, EnvironmentInfo, ProcessInfo, RunInfo
+from results.run_names import LONGEST_LABEL, resolve
 from results.store import ResultStore
 from roofline_model.errors import RooflineError, StoreError, UnknownNameError
 
@@ -109,6 +112,71 @@ def test_too_far_back(filled: ResultStore) -> None:
         filled.resolve_run("latest~4")
 
 
+def on(
+    store: ResultStore, make_run: Callable[..., RunInfo], name: str, hour: int, host: str, kind: str, **more: object
+) -> None:
+    """Store a complete run called `name` that ran on a host of some kind."""
+    environment = EnvironmentInfo({"host": host, "kind": kind}, {"kind": kind})
+    started = f"2026-03-01T{hour:02d}:00:00.000000+00:00"
+    run = make_run(run_id=name * 8, started_at=started, status="complete", environment=environment, **more)
+    store.begin_run(run)
+    store.end_process(run.run_id, ProcessInfo(0, 1, host, started), "")
+
+
+def names(store: ResultStore, host: str, count: int) -> list[str]:
+    def ask(connection: Connection) -> list[str]:
+        wanted = ["latest", *(f"latest~{back}" for back in range(1, count))]
+        return [resolve(connection, one, "here", host).run_id[:4] for one in wanted]
+
+    return store.query(ask)
+
+
+@pytest.fixture
+def fleet(store: ResultStore, make_run: Callable[..., RunInfo]) -> ResultStore:
+    """Two machines, one of them in containers that have a host name each, and a newer import of llama-bench."""
+    on(store, make_run, "a001", 1, "left", "big")
+    on(store, make_run, "b001", 2, "4f0c", "small")
+    on(store, make_run, "a002", 3, "left", "big with a new driver")
+    on(store, make_run, "b002", 4, "9a1d", "small")
+    on(store, make_run, "f001", 5, "left", "foreign", command=f"{FOREIGN_COMMAND}llama.json")
+    return store
+
+
+def test_latest_is_of_this_machine(fleet: ResultStore) -> None:
+    assert names(fleet, "left", 2) == ["a002", "a001"]  # the newer run of another machine came with an import
+    assert names(fleet, "9a1d", 2) == ["b002", "b001"]  # the container before had another name
+    assert names(fleet, "4f0c", 1) == ["b001"]  # what is newer than it was measured elsewhere
+    assert names(fleet, "", 1) == ["b002"]
+    assert names(fleet, "report-server", 2) == [
+        "b002",
+        "b001",
+    ]  # without runs of its own: the newest, and its machine's
+
+
+def test_too_far_back_says_whose_runs_were_counted(fleet: ResultStore) -> None:
+    with pytest.raises(
+        StoreError, match=r"2 complete runs of the machine of run a002a002 \(2 more in all\), the oldest is latest~1\."
+    ):
+        names(fleet, "left", 3)
+
+
+def test_what_another_program_measured_is_latest_only_where_nothing_else_is(
+    store: ResultStore, make_run: Callable[..., RunInfo]
+) -> None:
+    on(store, make_run, "f001", 5, "left", "foreign", command=f"{FOREIGN_COMMAND}a.json", label="a.json")
+    on(store, make_run, "f002", 6, "left", "foreign", command=f"{FOREIGN_COMMAND}b.json")
+    assert names(store, "left", 2) == ["f002", "f001"]
+    on(store, make_run, "a001", 1, "right", "big", command="pytest bench_cases")
+    assert names(store, "left", 1) == ["a001"]
+    assert store.resolve_run("a.json").run_id[:4] == "f001"  # by label or id as ever
+
+
+def test_this_machine_is_the_one_we_run_on(store: ResultStore, make_run: Callable[..., RunInfo]) -> None:
+    on(store, make_run, "a001", 1, platform.node(), "big")
+    on(store, make_run, "b001", 2, f"not {platform.node()}", "small")
+    assert store.resolve_run("latest").run_id[:4] == "a001"
+
+
 def test_no_runs_yet_names_the_command(store: ResultStore) -> None:
     for name in ("latest", "nightly", "abcd"):
         with pytest.raises(StoreError, match="no runs yet: `pytest bench_cases -k gemv`"):
@@ -134,3 +202,22 @@ def test_equal_start_times_have_a_stable_order(store: ResultStore, make_run: Cal
 def test_errors_are_ours(filled: ResultStore) -> None:
     assert issubclass(StoreError, RooflineError)
     assert filled.resolve_run("latest") == replace(filled.resolve_run("latest"))
+
+
+def test_the_longest_label_fits_the_index_of_every_database(
+    store: ResultStore, make_run: Callable[..., RunInfo]
+) -> None:
+    from plugin.options import MAX_LABEL_CHARS
+
+    assert MAX_LABEL_CHARS == LONGEST_LABEL
+    rare = "".join(chr(0x1F300 + 7 * i % 400) for i in range(LONGEST_LABEL))  # four bytes each, nothing to compress
+    store.begin_run(make_run(label=rare))
+    assert store.resolve_run(rare).label == rare
+    for label, words in (
+        (rare + "x", "201 characters long"),
+        ("Baseline:3", "already means"),
+        ("a,b", "holds a comma"),
+    ):
+        with pytest.raises(StoreError, match=words):
+            store.begin_run(make_run(label=label))
+    assert len(store.runs()) == 1

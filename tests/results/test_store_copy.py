@@ -77,7 +77,8 @@ def test_there_and_back_is_the_same(
 def test_a_store_that_grew_is_brought_up_to_date(
     target: str | Path, source: Path, make_record: Callable[..., Record]
 ) -> None:
-    copied(source, target)
+    first = copied(source, target)["run"]
+    assert (first.added_count, first.updated_count) == (first.source.row_count, 0)
     with open_store(source) as store:
         run = next(run for run in store.runs() if run.status == "running")
         late = make_record(run.run_id)

@@ -12,6 +12,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
+from believable_records import (
+    believable_canary,
+    believable_floor,
+    believable_record,
+    believable_run,
+    named_run,
+    own_process,
+)
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +28,7 @@ from results.export import export_run_json
 from results.json_values import dumps, loads
 from results.load import import_file
 from results.records import HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
-from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from results.state_records import CanaryReading, NoiseFloor
 from results.store import ResultStore, open_store
 from roofline_model.case import Case
 from roofline_model.errors import StoreError
@@ -78,102 +86,6 @@ def the_measurement(record: Record) -> Measurement:
     return record.measurement
 
 
-def believable_run(run: RunInfo) -> RunInfo:
-    """The same run with an id of its own and dates, which an import insists on."""
-    finished_at = None if run.finished_at is None else "2026-03-01T11:00:00+00:00"
-    return replace(run, run_id=uuid.uuid4().hex, started_at="2026-03-01T10:00:00.000000+00:00", finished_at=finished_at)
-
-
-def own_process(record: Record) -> ProcessInfo:
-    """The record's process, told from every other: one row cannot hold two roles."""
-    return replace(record.process, ordinal=uuid.uuid4().int >> 65)
-
-
-def believable_record(record: Record, run_id: str) -> Record:
-    """The same record in a run, with numbers that a clock can give; all other fields may be anything."""
-    process = replace(own_process(record), started_at="", role=record.process.role or "main")
-    record = replace(record, run_id=run_id, record_id=uuid.uuid4().hex, created_at="", process=process)
-    if record.measurement is None:
-        return record
-    taken = record.measurement
-    time_s = lambda value: abs(value) if math.isfinite(value) and value else 1.0  # noqa: E731
-    low, middle, high = sorted(map(time_s, (taken.min_s, taken.median_s, taken.max_s)))
-    measurement = replace(
-        taken,
-        samples_s=tuple(map(time_s, taken.samples_s)),
-        sample_count=len(taken.samples_s) or max(taken.sample_count, 0),
-        calls_per_sample=max(taken.calls_per_sample, 0),
-        warmup_calls=max(taken.warmup_calls, 0),
-        rotation_count=max(taken.rotation_count, 0),
-        min_s=low,
-        median_s=middle,
-        max_s=high,
-        mean_s=time_s(taken.mean_s),
-        clocks_hz=tuple(2e9 + number / 3 for number in range(len(taken.samples_s))) if taken.clocks_hz else (),
-        effective_sample_count=None if taken.effective_sample_count is None else time_s(taken.effective_sample_count),
-        outlier_count=None if taken.outlier_count is None else 0,
-        energy=taken.energy and believable_energy(taken.energy),
-        state=taken.state and believable_state(taken.state),
-        attribution=taken.attribution and believable_attribution(taken.attribution),
-    )
-    return replace(record, measurement=measurement)
-
-
-def believable_number(value: float | None) -> float | None:
-    """The same number where a sensor could give it."""
-    return value if value is None or 0 < value < math.inf else 0.1
-
-
-def believable_energy(energy: EnergyReading) -> EnergyReading:
-    optional = ("std_j", "idle_power_w", "net_energy_j", "cross_check_j", "sensor_period_s")
-    numbers = {
-        name: believable_number(getattr(energy, name)) for name in (*optional, "energy_j", "power_w", "window_s")
-    }
-    counts = {name: max(getattr(energy, name), 1) for name in ("window_count", "call_count")}
-    return replace(energy, **numbers, **counts, source=energy.source or "rapl", scope=energy.scope or "gpu")  # type: ignore[arg-type]
-
-
-def believable_state(state: MachineState) -> MachineState:
-    names = ("rated_clock_hz", "cpu_clock_hz", "others_ratio", "stolen_ratio")
-    numbers = {name: believable_number(getattr(state, name)) for name in names}
-    given = state.throttled_s
-    throttled_s = (
-        None if given is None else {reason or "x": believable_number(value) or 0.0 for reason, value in given.items()}
-    )
-    count = None if state.device_process_count is None else max(state.device_process_count, 0)
-    return replace(
-        state, **numbers, throttled_s=throttled_s, retry_count=max(state.retry_count, 0), device_process_count=count
-    )  # type: ignore[arg-type]
-
-
-def believable_attribution(traced: KernelAttribution) -> KernelAttribution:
-    busy_s, latency_s = sorted((believable_number(traced.busy_s) or 0.0, believable_number(traced.latency_s) or 0.0))
-    names = tuple(name or "kernel" for name in traced.kernel_names)
-    return KernelAttribution(
-        traced.source or "cupti", believable_number(traced.kernel_count) or 0.0, busy_s, latency_s, names
-    )
-
-
-def believable_canary(reading: CanaryReading) -> CanaryReading:
-    names = ("time_s", "reference_s", "power_w", "sm_clock_hz")
-    return replace(
-        reading,
-        **{name: believable_number(getattr(reading, name)) for name in names},  # type: ignore[arg-type]
-        ordinal=max(reading.ordinal, 0),
-        process_ordinal=max(reading.process_ordinal, 0),
-        created_at="2026-03-01T10:00:00.000000+00:00",
-        kernel=reading.kernel or "gemv",
-    )
-
-
-def believable_floor(floor: NoiseFloor, class_hash: str) -> NoiseFloor:
-    return NoiseFloor(
-        class_hash, uuid.uuid4().hex, floor.method_hash or "m", believable_number(floor.between_sd_ratio) or 0.0,
-        believable_number(floor.within_sd_ratio), max(floor.process_count, 2), "2026-03-01T10:00:00.000000+00:00",
-        tuple(run_id or "r" for run_id in floor.run_ids),
-    )  # fmt: skip
-
-
 RUNS = fields_of(RunInfo)
 CANARIES = fields_of(CanaryReading)
 FLOORS = fields_of(NoiseFloor)
@@ -204,7 +116,7 @@ def test_every_field_comes_back(
     canaries: list[CanaryReading],
     floor: NoiseFloor,
 ) -> None:
-    run = replace(run, run_id=uuid.uuid4().hex)
+    run = named_run(run)
     records = [
         replace(record, run_id=run.run_id, record_id=uuid.uuid4().hex, process=own_process(record))
         for record in records
@@ -256,7 +168,7 @@ def test_export_and_import_give_the_same_run(
     canaries = [replace(believable_canary(reading), ordinal=number) for number, reading in enumerate(canaries)]
     run = replace(run, environment=replace(run.environment, class_facts={"of": run.run_id}))
     floors = [believable_floor(floor, run.environment.class_hash) for floor in floors]
-    silent = ProcessInfo(2**40, None, "box", "2026-03-01T10:00:00+00:00", "worker", "killed by SIGKILL")
+    silent = ProcessInfo(2**40, None, "box", "2026-03-01T10:00:00.000000+00:00", "worker", "killed by SIGKILL")
     profile = replace(profile, profile_hash=uuid.uuid4().hex)
     records = [believable_record(record, run.run_id) for record in records]
     used = [

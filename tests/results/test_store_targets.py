@@ -360,3 +360,35 @@ def test_a_missing_postgres_database_names_the_fix(postgres_server: Callable[[],
 def test_a_missing_driver_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     refused("postgresql://bob@host/bench", r"needs psycopg: pip install 'roofline-bench\[postgres\]'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host=127.0.0.1 port=1 password=SECRET9",
+        "password=SECRET9",
+        "dbname = 'x y' password = SECRET9",
+        "user=u password=SECRET9 host=/var/run/postgresql dbname=x",
+        "/home/me/host=127.0.0.1 password=SECRET9",
+        "host=/var/run password=SECRET9",
+    ],
+)
+def test_keywords_of_libpq_are_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = refused(text, r"write postgresql\+psycopg://USER@HOST:PORT/NAME")
+    assert "SECRET9" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["user=anna/results.db", "k=v.db", "my host=1.db", "runs/port=1/host=b/x.db", "hostile.db"]
+)
+def test_an_equals_sign_in_a_name_is_no_keyword(name: str) -> None:
+    assert parse_target(name).path == Path(name)
+
+
+def test_what_options_of_a_url_set_is_not_shown() -> None:
+    url = "postgresql+psycopg://u@h/x?options=-c%20foo%3DSECRET9"
+    assert "SECRET9" not in parse_target(url).name
+    assert "SECRET9" not in mask_passwords(f"--roofline-db={url}")
+    assert "SECRET9" not in parse_target(url).redact("cannot set '-c foo=SECRET9'")

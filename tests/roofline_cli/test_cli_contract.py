@@ -20,10 +20,11 @@ ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
     "doctor", "calibrate", "predict gemv", "predict gemm", "predict model", "predict attention", "predict ffn", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
-    "hardware check", "runs", "show", "diff", "history", "export", "import", "report", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune", "tiling", "sweep", "fit", "validate", "pipeline", "losses",
+    "hardware check", "runs", "show", "diff", "history", "export", "import", "report", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune", "tiling", "sweep", "fit", "validate", "pipeline", "losses", "serve",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
 READING = {
+    "recommend",
     "pipeline",
     "runs",
     "show",
@@ -31,6 +32,7 @@ READING = {
     "history",
     "export",
     "report",
+    "serve",
     "compare gemv",
     "compare gemm",
     "import",

@@ -29,6 +29,7 @@ def _alone(monkeypatch, tmp_path):
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("ROOFLINE_DB", raising=False)
     monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(state_checks, "LOOK_S", 0.05)
     monkeypatch.chdir(tmp_path)
 
 

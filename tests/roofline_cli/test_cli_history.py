@@ -98,7 +98,9 @@ def test_json_holds_everything(database):
     assert segment["levels"][1]["night_count"] == 15
     whole = json.loads(call(database, "--all", "--json").stdout)
     assert (whole["case_count"], whole["alert_count"], whole["too_short_count"]) == (3, 1, 1)
-    assert whole["cases"][0]["changes"][0]["alert_id"] == change["alert_id"]
+    (told,) = whole["cases"][0]["changes"]
+    assert (told["alert_id"], told["hardware_key"]) == (change["alert_id"], segment["hardware_key"])
+    assert (told["commit_before"], told["commit_after"]) == (f"{44:09d}{0:031d}", f"{45:09d}{0:031d}")
 
 
 def test_exit_code_for_a_gate(database, tmp_path):

@@ -151,9 +151,9 @@ def test_user_formats_are_predicted_as_weight_only(own_format):
 
 def test_recommend_names_the_winner_of_the_original_documents():
     text = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
-    assert "Best: INT4 (AWQ) 4.0x speedup, 75 % of the weight bytes saved" in text
+    assert "Best: INT4 W4A4 (AWQ) 4.0x speedup, 75 % of the weight bytes saved" in text
     text = invoke("recommend", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10")
-    assert "Best: NVFP4 (native_fp4) 4.0x speedup, 72 % of the weight bytes saved" in text
+    assert "Best: NVFP4 W4A4 (native_fp4) 4.0x speedup, 72 % of the weight bytes saved" in text
 
 
 def test_recommend_json_and_memory_limit():
@@ -223,7 +223,7 @@ def test_formats_lists_the_catalog_with_aliases_and_overheads(own_format):
 def test_compare_without_measuring_shows_prediction_and_ranking():
     text = invoke("compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--no-measure")
     assert "33.57 µs" in text
-    assert "Best: INT4 (AWQ) 4.0x speedup" in text
+    assert "Best: INT4 W4A4 (AWQ) 4.0x speedup" in text
     data = json.loads(
         invoke("compare", "gemm", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10", "--no-measure", "--json")
     )

@@ -49,8 +49,8 @@ def test_a_case_says_tokens_memory_quality_layers_and_where_the_expected_time_go
     output = " ".join(show(target, "INT8.BF16", columns="120").split())
     assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT8 W8A16 (torchao)" in output
     assert "27.6 tokens/s" in output
-    assert "180 MiB of 297 MiB before (61 %), 180 MiB stated by the formats" in output
-    assert "peak of a call 63.6 MiB, in which the largest weight is decoded" in output
+    assert "189 MB of 311.5 MB before (61 %), 189 MB stated by the formats" in output
+    assert "peak of a call 66.72 MB, in which the largest weight is decoded" in output
     assert "KL 2.8e-4 [2.7e-4, 2.9e-4] nats/token" in output
     assert "57 INT8; a kernel (emulated" in output
     assert "expected in dequantize_weights" in output

@@ -134,7 +134,8 @@ def test_export_and_import_carry_a_run_exactly(database, tmp_path):
     assert json.loads(invoke("export", "latest", "--db", database)) == json.loads(exported.read_text())
     other = str(tmp_path / "other.db")
     data = json.loads(invoke("import", str(exported), "--db", other, "--json"))
-    assert data == {"imported": [{"file": str(exported), "run_ids": [RUN_ID], "added_count": 3, "duplicate_count": 0}]}
+    counts = {"added_count": 3, "duplicate_count": 0, "differing_count": 0, "differing_run_ids": []}
+    assert data == {"imported": [{"file": str(exported), "run_ids": [RUN_ID], **counts}]}
     assert "0 records added, 3 already there" in invoke("import", str(exported), "--db", other)
     assert invoke("show", "latest", "--db", other, "--json") == invoke("show", "latest", "--db", database, "--json")
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from results import load_frame, open_store
 from roofline_cli.main import app
+from roofline_model.errors import InvalidValueError
 
 runner = CliRunner()
 
@@ -188,3 +189,60 @@ def test_a_question_over_all_runs_in_every_format(filled, tmp_path):
 def test_a_database_is_never_the_output(filled):
     target, _ = filled
     assert "is the results database" in refused("export", "--case", "gemv", "--db", target, "-o", target)
+
+
+def test_several_runs_are_joined_by_commas(filled, tmp_path):
+    target, document = filled
+    names = [one["run_ids"][0] for one in document["imported"]]
+    both = json.loads(invoke("export", f"{names[1][:12]}, {names[0]},{names[1]}", "--db", target))
+    starts = [one["run"]["started_at"] for one in both["runs"]]
+    assert {one["run"]["run_id"] for one in both["runs"]} == set(names[:2])
+    assert starts == sorted(starts)
+    assert "4 records of 2 runs" in invoke(
+        "export", ",".join(names[:2]), "-o", str(tmp_path / "o.json"), "--db", target
+    )
+    assert "unknown run 'none'" in refused("export", f"{names[0]},none", "--db", target)
+
+
+def test_an_ending_that_says_no_format_is_not_json(filled, tmp_path):
+    target, document = filled
+    run = document["imported"][0]["run_ids"][0]
+    message = refused("export", run, "-o", str(tmp_path / "r.txt"), "--db", target)
+    assert "the ending .txt of -o says no format: name a file .json, .csv or .parquet, or give --format" in message
+    assert not (tmp_path / "r.txt").exists()
+    invoke("export", run, "-o", str(tmp_path / "r.txt"), "--format", "csv", "--db", target)
+    assert (tmp_path / "r.txt").read_text().startswith("run_id,")
+    invoke("export", run, "-o", str(tmp_path / "plain"), "--db", target)
+    assert json.loads((tmp_path / "plain").read_text())["run"]["run_id"] == run
+
+
+def test_a_changed_copy_is_told_from_a_duplicate(filled, tmp_path):
+    target, document = filled
+    run, other = document["imported"][0]["run_ids"][0], str(tmp_path / "r.db")
+    path = tmp_path / "run.json"
+    path.write_text(invoke("export", run, "--db", target))
+    assert "2 records added, 0 already there" in invoke("import", str(path), "--db", other)
+    assert "other contents" not in invoke("import", str(path), "--db", other)
+    changed = json.loads(path.read_text())
+    changed["records"][0]["test_id"] = "another"
+    changed["run"]["label"] = "another"
+    path.write_text(json.dumps(changed))
+    text = invoke("import", str(path), "--db", other)
+    assert "0 records added, 2 already there" in text
+    assert "1 of these are stored with other contents" in text
+    assert f"run {run[:8]}: stored with another label, start, commit or machine" in text
+    (one,) = json.loads(invoke("import", str(path), "--db", other, "--json"))["imported"]
+    assert (one["differing_count"], one["differing_run_ids"]) == (1, [run])
+
+
+def test_a_question_to_a_frame_is_one_to_all_runs(filled):
+    target, _ = filled
+    everything = load_frame(target, run=None)
+    assert len(load_frame(target, since="2020-01-01")) == len(everything)
+    assert set(load_frame(target, case="decode").run_id) == set(
+        everything[everything.op.str.startswith("decode")].run_id
+    )
+    assert 0 < len(load_frame(target)) < len(everything)
+    assert len(load_frame(target, run="latest", since="2020-01-01")) == len(load_frame(target))
+    with pytest.raises(InvalidValueError, match=r"^since is '10x', not a date"):
+        load_frame(target, since="10x")

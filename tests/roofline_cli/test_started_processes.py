@@ -20,7 +20,7 @@ def test_that_takes_long():
     with open("child", "w") as file:
         file.write(str(os.getpid()))
     os.rename("child", "child_pid")
-    time.sleep(60)
+    time.sleep(120)
 def test_after_it():
     open("went_on", "w").close()
 """
@@ -33,7 +33,7 @@ run_workloads(command)
 """
 
 
-def wait_for(condition, seconds: float = 20.0) -> bool:
+def wait_for(condition, seconds: float = 60.0) -> bool:
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:

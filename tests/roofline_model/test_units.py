@@ -85,3 +85,11 @@ def test_the_achieved_rate_is_the_one_the_bound_is_about() -> None:
     assert units.format_achieved("memory", 24.04e9, 1e12) == "24.04 GB/s"
     assert units.format_achieved("compute", 24.04e9, 1.234e12) == "1.23 TFLOP/s"
     assert units.format_achieved("compute", 24.04e9, None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(512, "512 B"), (1048576, "1.049 MB"), (311_462_144, "311.5 MB"), (128.5e9, "128.5 GB"), (2e12, "2 TB"), (0, "0 B"), (-3e6, "-3 MB"), (None, "–")],
+)  # fmt: skip
+def test_memory_is_printed_in_decimal_units(size, text):
+    assert units.format_memory(size) == text

@@ -107,11 +107,14 @@ def change(alert_id="0123456789abcdef", status="open", **values):
 
 
 def history(*changes, name="gemv 1x4096x4096-matmul", metric="time"):
-    return {"metric": {"key": metric, "unit": "s", "meaning": ""}, "cases": [{"name": name, "changes": list(changes)}]}
+    return {
+        "metric": {"key": metric, "unit": "s", "meaning": ""},
+        "cases": [{"name": name, "case_key": f"key of {name}", "changes": list(changes)}],
+    }
 
 
 def brought(github, document):
-    return list(issues.bring_up_to_date(github.client(), list(issues.alerts_of(document))))
+    return list(issues.bring_up_to_date(github.client(), issues.night_alerts([document])))
 
 
 def test_one_issue_from_the_first_night_to_the_fix(github):
@@ -133,10 +136,20 @@ def test_an_annotation_ends_it_with_its_reason(github):
     assert closed == ["closed #1: Annotated as expected. expected: driver 590"]
 
 
-@pytest.mark.parametrize("status", ["better", "fixed", "annotated", "quarantined", "superseded", "withdrawn"])
+@pytest.mark.parametrize(
+    "status", ["better", "fixed", "annotated", "quarantined", "superseded", "withdrawn", "drifting"]
+)
 def test_what_is_over_or_better_gets_no_issue(github, status):
     assert brought(github, history(change(status=status))) == []
     assert github.sent == []
+
+
+def test_an_error_that_moved_because_the_time_did_is_no_second_issue(github):
+    error = change("1" * 16, before_value=0.05, after_value=-0.05, change_value=-0.1)
+    elsewhere = change("2" * 16, before_value=0.05, after_value=-0.05, change_value=-0.1, run_id="ef" * 16)
+    documents = [history(change()), history(error, elsewhere, metric="error")]
+    assert [one.alert_id for one in issues.night_alerts(documents)] == ["0123456789abcdef", "2" * 16]
+    assert [one.alert_id for one in issues.night_alerts(documents[1:])] == ["1" * 16, "2" * 16]
 
 
 def test_many_at_once_do_not_flood_the_repository(github):
@@ -216,4 +229,59 @@ def test_the_summary_lists_what_is_open(tmp_path):
     night(tmp_path, history(change(), change("f" * 16, "fixed")), history(change("e" * 16), metric="energy"))
     lines = sys.modules["night_summary"].open_changes(tmp_path)
     assert lines[1] == "**Open change points** (2)"
-    assert lines[3:] == [f"- `gemv 1x4096x4096-matmul` {name} +10.0 % since 2026-11-20" for name in ("time", "energy")]
+    assert lines[3:] == [f"- `gemv 1x4096x4096-matmul`: {name} +10.0 % since 2026-11-20" for name in ("time", "energy")]
+
+
+def test_an_issue_says_where_by_how_much_and_how_to_look_further(github):
+    place = {"hardware_key": "gb10", "commit_before": "a" * 40, "commit_after": "b" * 40}
+    brought(github, history(change(before_value=1.03e-4, after_value=1.133e-4, **place)))
+    body = github.issues[1]["body"]
+    assert github.issues[1]["title"] == "[roofline] time +10.0 %: gemv 1x4096x4096-matmul on gb10 since 2026-11-20"
+    assert "- before 103 µs, after 113.3 µs" in body
+    assert "- commits `aaaaaaaaaaaa..bbbbbbbbbbbb`" in body
+    assert "    roofline history 'gemv 1x4096x4096-matmul' --metric time" in body
+    assert "    roofline show abababab 1x4096x4096-matmul" in body
+    assert "    git log --oneline aaaaaaaaaaaa..bbbbbbbbbbbb" in body
+
+
+@pytest.mark.parametrize(
+    ("commits", "said"),
+    [
+        ((None, None), "commit: none is known"),
+        ((None, "b" * 40), "commit `bbbbbbbbbbbb`; that of the night before is not known"),
+        (("b" * 40, "b" * 40), "the same as the night before: not the code of that repository"),
+    ],
+)
+def test_commits_that_tell_nothing_are_no_range(github, commits, said):
+    brought(github, history(change(commit_before=commits[0], commit_after=commits[1])))
+    assert said in github.issues[1]["body"]
+    assert "git log" not in github.issues[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "values", "said", "title"),
+    [
+        ("error", "", (0.06, 0.12), ("+6.0 %", "+12.0 %"), "prediction error +6.0 percentage points: gemv"),
+        (
+            "quality",
+            "nats/token",
+            (0.01, 0.07),
+            ("0.01 nats/token", "0.07 nats/token"),
+            "quality +0.06 nats/token: gemv",
+        ),
+        ("memory", "B", (1.5e9, 3e9), ("1.5 GB", "3 GB"), "memory +6.0 %: gemv"),
+        ("energy", "J", (0.25, 12.0), ("250 mJ", "12 J"), "energy +6.0 %: gemv"),
+    ],
+)
+def test_every_metric_has_its_unit(github, metric, unit, values, said, title):
+    document = history(change(before_value=values[0], after_value=values[1], change_value=0.06), metric=metric)
+    document["metric"]["unit"] = unit
+    brought(github, document)
+    assert f"before {said[0]}, after {said[1]}" in github.issues[1]["body"]
+    assert title in github.issues[1]["title"]
+
+
+def test_a_drift_and_a_step_of_one_case_can_be_told_apart(github):
+    brought(github, history(change(), change("f" * 16, kind="drift")))
+    assert github.issues[1]["title"].endswith("since 2026-11-20")
+    assert github.issues[2]["title"].endswith("drifting since 2026-11-20")

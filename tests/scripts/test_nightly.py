@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
-import re
+import signal
 import sys
 import time
 from itertools import pairwise
@@ -14,13 +14,17 @@ import diff_runs
 import numpy as np
 import pytest
 from loaded_scripts import load_script
+from night_files import written_run
 from typer.testing import CliRunner
+
+from results import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 nightly = load_script("nightly")
 night_plan = sys.modules["night_plan"]
+night_run = sys.modules["night_run"]
 night_summary = sys.modules["night_summary"]
 machine_lock = sys.modules["machine_lock"]
 
@@ -33,13 +37,26 @@ def own_folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def plan(**values):
-    return night_plan.NightPlan(**{"label": "night-1", "python": sys.executable, **values})
+RUN = night_run.NightRun(
+    run_id="ab" * 16, status="complete", hardware="gb10", commit="c" * 40, is_dirty=True,
+    counts={"measured": 12, "skipped": 1, "failed": 1}, failures=("t.py::softmax: wrong result",), warnings=("the governor is powersave",),
+)  # fmt: skip
+DOCTOR = {"checks": [
+    {"name": "python", "status": "ok", "detail": "3.11", "fix": ""},
+    {"name": "persistence", "status": "warn", "detail": "off", "fix": "sudo nvidia-smi -pm 1"},
+]}  # fmt: skip
 
 
-def answering(monkeypatch, **codes):
+def answering(monkeypatch, run=RUN, stored=(), **codes):
     """Let every command answer with a code, by the step it belongs to; return the commands."""
     asked = []
+
+    def output(command):
+        text = " ".join(command)
+        if "roofline_cli history" in text:
+            return 0, "{}"
+        is_doctor = "roofline_cli doctor" in text
+        return call(command), json.dumps(DOCTOR) if is_doctor else "canary gemv: 7.7 ms, not judged\n"
 
     def call(command, limit_s=None):
         text = " ".join(command)
@@ -56,8 +73,9 @@ def answering(monkeypatch, **codes):
         return codes.get(step, 0)
 
     monkeypatch.setattr(nightly, "_call", call)
-    monkeypatch.setattr(nightly, "_own_run", lambda night: {"status": "complete"} if "bench" in asked else None)
-    monkeypatch.setattr(nightly.NightPlan, "history", lambda self, *rest: [sys.executable, "-c", "print('{}')"])
+    monkeypatch.setattr(nightly, "_output", output)
+    monkeypatch.setattr(nightly, "_stored_runs", lambda night: stored)
+    monkeypatch.setattr(nightly.NightRun, "read", lambda path: run)
     return asked
 
 
@@ -105,100 +123,114 @@ def test_steps_one_by_one_give_what_the_whole_night_gives(monkeypatch):
     state = json.loads(Path("n/night.json").read_text(encoding="utf-8"))
     assert state["plan"]["keyword"] == "gemv"
     assert [one["step"] for one in state["steps"]] == list(codes)[:-1]
+    assert nightly.Night.load(Path("n")).run == RUN
 
 
-def test_a_step_without_a_plan_says_how_to_begin(capsys):
-    assert nightly.main(["bench", "--out", "nowhere"]) == 2
-    assert "begin with `nightly.py plan" in capsys.readouterr().err
-
-
-def test_the_folder_of_a_night_is_its_own(capsys):
-    Path("n").mkdir()
-    Path("n/thesis.tex").write_text("years of work", encoding="utf-8")
-    assert nightly.main(["plan", "--out", "n"]) == 2
-    assert "thesis.tex" in capsys.readouterr().err
-    assert Path("n/thesis.tex").read_text(encoding="utf-8") == "years of work"
-    Path("n/thesis.tex").rename("thesis.tex")
-    Path("n/diff.md").write_text("of yesterday", encoding="utf-8")
-    assert nightly.main(["plan", "--out", "n"]) == 0
-    assert [one.name for one in Path("n").iterdir()] == ["night.json"]
-
-
-def test_an_interrupted_run_is_not_compared(monkeypatch):
-    asked = answering(monkeypatch, bench=2)
-    monkeypatch.setattr(nightly, "_own_run", lambda night: {"status": "interrupted"})
-    assert nightly.main(["--out", "n"]) == 2
-    assert "diff" not in asked
+def stored_run(**values):
+    return {
+        "run_id": "ef" * 16, "label": "nightly-1", "started_at": "2026-11-20T01:17:00+00:00", "status": "complete",
+        "git_branch": "main", **values,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("words", "said"),
     [
-        ({"label": "latest~1"}, "cannot name a night"),
-        ({"label": "a b"}, "cannot name a night"),
-        ({"db": "postgresql://me:secret@host/db"}, "holds a password"),
-        ({"processes": 0}, "1 or more"),
-        ({"bench_minutes": 0.0}, "above 0"),
-        ({"tests": ()}, "--tests is empty"),
+        (["--label", "nightly-1"], "--label nightly-1 is taken by run efefefef of 2026-11-20T01:17"),
+        (["--against", "release-1.4"], "no stored run has this label or id"),
+        (["--against", "nonsense:5"], "no stored run has this label or id"),
+        (["--against", "branch:mian"], "no complete run is of this branch; known: main"),
     ],
 )
-def test_plans_that_cannot_be_meant(values, said):
-    with pytest.raises(night_plan.PlanError, match=said) as caught:
-        plan(**values)
-    assert "\n" not in str(caught.value)
-    assert "secret" not in str(caught.value)
+def test_what_the_database_shows_to_be_wrong_costs_no_measuring(monkeypatch, capsys, words, said):
+    asked = answering(monkeypatch, stored=[stored_run()])
+    assert nightly.main(["--out", "n", *words]) == 2
+    assert "bench" not in asked
+    assert said in capsys.readouterr().err
+    assert said in Path("n/summary.md").read_text(encoding="utf-8")
 
 
-def test_a_plan_survives_its_file():
-    one = plan(tests=("perf", "bench_cases"), keyword="a and not b", bench_minutes=1.5)
-    assert night_plan.NightPlan.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+@pytest.mark.parametrize(
+    "against", ["baseline", "BASELINE:3", "latest", "latest~2", "branch:main", "nightly-1", "efef"]
+)
+def test_a_baseline_that_is_there_is_taken(monkeypatch, against):
+    asked = answering(monkeypatch, stored=[stored_run()])
+    assert nightly.main(["--out", "n", "--against", against]) == 0
+    assert "bench" in asked
 
 
-def test_the_options_reach_pytest(capsys):
-    Path("perf").mkdir()
-    words = [
-        "--tests",
-        "perf bench_cases",
-        "--hw",
-        "gb10",
-        "--db",
-        "~/r.db",
-        "--pytest-options",
-        "-x --roofline-cache warm",
-    ]
-    assert nightly.main(["plan", "--out", "n", *words, "--processes", "5", "--require-measured", "7"]) == 0
-    night = nightly.Night.load(Path("n"))
-    command = night.plan.bench()
-    assert command[3:5] == ["perf", str(ROOT / "bench_cases")]
-    given = dict(pairwise(command))
-    assert given["--roofline-hw"] == "gb10"
-    assert given["--roofline-processes"] == "5"
-    assert given["--roofline-cache"] == "warm"
-    assert given["--roofline-db"] == os.path.expanduser("~/r.db")
-    assert command[-1] == "--roofline-require-measured=7"
-    assert re.fullmatch(r"nightly-\d{4}-\d\d-\d\d-\d{6}", given["--roofline-run"])
-    assert given["--roofline-run"] in capsys.readouterr().out
+def test_the_night_that_stored_nothing_is_not_told_from_another_run(monkeypatch):
+    asked = answering(monkeypatch, run=None, bench=4)
+    assert nightly.main(["--out", "n"]) == 2
+    assert "diff" not in asked
+    text = Path("n/summary.md").read_text(encoding="utf-8")
+    assert "no run was stored" in text
+    assert "report | –" in text
 
 
-def test_a_vendors_torch_is_held_while_your_packages_are_installed(tmp_path):
-    venv = tmp_path / "venv"
-    one = plan(venv=str(venv), packages="-e '.[perf]'")
-    make, pip = one.install()
-    assert make[:2] == ["make", "--no-print-directory"]
-    assert make[-2:] == ["venv", f"VENV={venv}"]
-    assert pip[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", ".[perf]"]
-    venv.mkdir()
-    (venv / "constraints.txt").write_text("torch==2.12.0a0+nv26.09\n", encoding="utf-8")
-    assert plan(venv=str(venv), packages="-e .").install()[1][-3] == str(venv / "constraints.txt")
-    assert plan().install() == []
+def test_every_step_after_the_bench_names_the_run_by_its_id(monkeypatch):
+    answering(monkeypatch)
+    commands = []
+    inner = nightly._call
+    monkeypatch.setattr(nightly, "_call", lambda command, limit_s=None: commands.append(command) or inner(command))
+    assert nightly.main(["--out", "n", "--label", "night-1"]) == 0
+    of_the_run = [command for command in commands if "roofline_cli" in command]
+    assert len(of_the_run) == 6  # four forms, last night, report
+    assert dict(pairwise(of_the_run[-1]))["--baseline"] == "baseline"
+    assert all(RUN.run_id in command and "night-1" not in command for command in of_the_run)
 
 
-def test_a_benchmark_that_does_not_end_is_interrupted(capsys):
-    code = "import time\ntry:\n time.sleep(60)\nexcept KeyboardInterrupt:\n open('stored', 'w').write('what there was')"
-    began = time.monotonic()
-    assert nightly._call([sys.executable, "-c", code], limit_s=1.0) == 130
-    assert time.monotonic() - began < 30
-    assert Path("stored").read_text(encoding="utf-8") == "what there was"
+def test_the_summary_says_what_ran(monkeypatch):
+    answering(monkeypatch)
+    nightly.main(["--out", "n", "--label", "night-1"])
+    text = Path("n/summary.md").read_text(encoding="utf-8")
+    assert "Night `night-1`, run `abababab` on gb10, commit `cccccccccccc` with local changes" in text
+    assert "Cases: 12 measured, 1 skipped, 1 failed, 3 processes each" in text
+    assert "- failed: t.py::softmax: wrong result" in text
+    assert "- doctor: warn: persistence: off (sudo nvidia-smi -pm 1)" in text
+    assert "- state of the machine: the governor is powersave" in text
+    assert "not judged" in text  # of the canary, among the steps
+
+
+def test_the_run_is_read_from_the_file_pytest_wrote(tmp_path):
+    path = tmp_path / "run.json"
+    assert night_run.NightRun.read(path) is None
+    path.write_text(written_run(3, ["bad"]), encoding="utf-8")
+    found = night_run.NightRun.read(path)
+    assert found.counts == {"measured": 3, "failed": 1}  # two processes of a case are one case
+    assert found.counts_text == "3 measured, 1 failed"
+    assert found.failures == ("t.py::bad: wrong result",)
+    assert (found.commit, found.is_dirty, found.warnings) == ("c" * 40, True, ("the governor is powersave",))
+    assert night_run.NightRun.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
+    assert night_run.NightRun.read(path) is None
+
+
+def test_an_interrupted_run_is_not_compared(monkeypatch):
+    asked = answering(monkeypatch, bench=2, run=dataclasses.replace(RUN, status="interrupted"))
+    commands = []
+    inner = nightly._call
+    monkeypatch.setattr(nightly, "_call", lambda command, limit_s=None: commands.append(command) or inner(command))
+    assert nightly.main(["--out", "n"]) == 2
+    assert "diff" not in asked
+    assert "--baseline" not in commands[-1]
+    assert "report" in commands[-1]
+
+
+@pytest.mark.parametrize(
+    "handler", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "nohup in the background"]
+)
+def test_a_benchmark_that_does_not_end_is_interrupted(capsys, handler):
+    ends = "trap 'kill $!; echo what there was > stored; exit' INT; sleep 60 & wait"  # a shell is there within milliseconds
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        began = time.monotonic()
+        assert nightly._call(["sh", "-c", ends], limit_s=1.0) == 130
+        assert time.monotonic() - began < 30
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert Path("stored").read_text(encoding="utf-8") == "what there was\n"
     assert "--bench-minutes" in capsys.readouterr().err
 
 
@@ -256,7 +288,6 @@ def in_this_process(monkeypatch):
         return done.exit_code
 
     monkeypatch.setattr(nightly, "_call", call)
-    monkeypatch.setattr(nightly, "_own_run", lambda night: {"status": "complete"})
 
 
 @pytest.fixture
@@ -279,9 +310,16 @@ def test_a_first_night_and_a_bad_one(monkeypatch, three_nights):
         ("night-3", 1, "slower"),
     ):
         assert nightly.main(["plan", "--out", label, "--label", label, "--db", str(three_nights)]) == 0
+        night = nightly.Night.load(Path(label))
+        with open_store(three_nights, read_only=True) as store:
+            night.run = dataclasses.replace(RUN, run_id=store.resolve_run(label).run_id)
+        night.save()
         assert nightly.main(["diff", "--out", label]) == code
         assert nightly.main(["summary", "--out", label]) == code
         assert said in (Path(label) / "diff.txt").read_text(encoding="utf-8")
+    first = Path("night-1/summary.md").read_text(encoding="utf-8")
+    assert first.startswith("## ✅ nothing was compared: no earlier run (exit code 0)")
+    assert not Path("night-1/diff-last-night.md").exists()
     document = json.loads(Path("night-3/diff.json").read_text(encoding="utf-8"))
     assert {one["rule"] for one in document["failures"]} == {"slower", "gone"}
     assert diff_runs.case(2).id in Path("night-3/summary.md").read_text(encoding="utf-8")
@@ -297,7 +335,7 @@ from roofline_model import OpCost, Operator
 def test_copy(roofline, rows):
     if rows == 8 and "LOST" in os.environ:
         pytest.skip("lost")
-    size = int(rows * 1_000_000 * (float(os.environ.get("SLOW", "1")) if rows == 4 else 1))
+    size = rows * 1_000_000
     cost = OpCost(flops={"FP32": 1}, read_bytes={"x": size}, write_bytes={"y": size})
     roofline.measure(lambda: 0.0, work=Operator("copy", (("rows", rows),), (("x", "FP32"),), cost), check=lambda out: 0.0, name="mine")
 """
@@ -307,30 +345,19 @@ def test_copy(roofline, rows):
 def test_whole_nights_in_processes_of_their_own(monkeypatch):
     Path("perf").mkdir()
     Path("perf/test_copy.py").write_text(SUITE, encoding="utf-8")
-    words = [
-        "--tests",
-        "perf",
-        "--hw",
-        "gb10",
-        "--db",
-        "r.db",
-        "--processes",
-        "2",
-        "--pytest-options",
-        "-q --roofline-timer simulated:noise=0.005",
-    ]
-    slow = {"SLOW": "1.1"}
-    for label, environment, code, said in (
-        ("one", {}, 0, "nothing to compare with yet"),
-        ("same", {}, 0, "nothing changed by more than noise"),
-        ("slow", slow, 1, "copy 4-FP32-mine-warm +10.0 %"),
-        ("mended", {}, 0, ""),
-        ("lost", {"LOST": "1"}, 1, "gone"),
+    words = ["--tests", "perf", "--hw", "gb10", "--db", "r.db", "--processes", "3"]
+    for label, device, environment, code, said in (
+        ("one", "seed=1", {}, 0, "nothing to compare with yet"),
+        ("same", "seed=2", {}, 0, "nothing changed by more than noise"),
+        ("slow", "seed=3,slow=copy 4*:1.1", {}, 1, "copy 4-FP32-mine-warm +"),
+        ("mended", "seed=4", {}, 0, ""),
+        ("lost", "seed=5", {"LOST": "1"}, 1, "gone"),
     ):
         with monkeypatch.context() as patch:
             for name, value in environment.items():
                 patch.setenv(name, value)
-            assert nightly.main(["--out", label, "--label", label, *words]) == code, label
+            options = f"--pytest-options=-q --roofline-timer 'simulated:noise=0.005,process_noise=0.003,{device}'"
+            assert nightly.main(["--out", label, "--label", label, *words, options]) == code, label
         assert said in (Path(label) / "diff.txt").read_text(encoding="utf-8")
         assert (Path(label) / "report.html").stat().st_size > 10_000
     assert "FASTER" in Path("mended/diff-last-night.md").read_text(encoding="utf-8")

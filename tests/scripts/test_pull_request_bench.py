@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 from loaded_scripts import load_script
+from night_files import written_run
 
 ROOT = Path(__file__).resolve().parents[2]
 bench = load_script("pull_request_bench")
@@ -23,19 +25,27 @@ def own_folder(tmp_path, monkeypatch):
 WORDS = ["--base", "base", "--head", "head", "--out", "out"]
 
 
-def answering(monkeypatch, answer):
+def answering(monkeypatch, answer, run=lambda side, ordinal: written_run()):
     asked = []
 
     def call(command, contest, side, *, limit_s=None, is_tool=False):
         asked.append((side, command))
         if "diff" in command:
             Path(command[command.index("-o") + 1]).write_text("the diff\n", encoding="utf-8")
-        if "export" in command:
-            Path(command[command.index("-o") + 1]).write_text("{}", encoding="utf-8")
+        if "pytest" in command and (text := run(side, ordinal_of(command))):
+            Path(value_of(command, "--roofline-json")).write_text(text, encoding="utf-8")
         return answer(side, command)
 
     monkeypatch.setattr(bench, "_call", call)
     return asked
+
+
+def value_of(command, option):
+    return next(word.partition("=")[2] for word in command if word.startswith(f"{option}="))
+
+
+def ordinal_of(command):
+    return int(value_of(command, "--roofline-run").partition("-")[2])
 
 
 def rounds_of(asked):
@@ -58,22 +68,84 @@ def test_each_side_has_its_database_and_the_diff_pools_the_rounds(monkeypatch):
     asked = answering(monkeypatch, lambda side, command: 0)
     assert bench.main([*WORDS, "--rounds", "2", "--fail-on", "slower:3%"]) == 0
     used = {
-        side: {
-            command[command.index("--roofline-db") + 1] for one, command in asked if one == side and "pytest" in command
-        }
+        side: {value_of(command, "--roofline-db") for one, command in asked if one == side and "pytest" in command}
         for side in bench.SIDES
     }
     assert {side: {Path(path).name for path in paths} for side, paths in used.items()} == {
         "base": {"base.db"},
-        "head": {"head.db"},
+        "head": {"rounds.db"},
     }
     compared = next(command for _, command in asked if "diff" in command)
     assert compared[5:7] == ["base-0,base-1", "head-0,head-1"]
     assert compared[7:9] == ["--fail-on", "slower:3%"]
-    assert [command[4] for _, command in asked if "export" in command or "import" in command] == [
-        "export",
-        "import",
-    ] * 2
+    carried = [Path(command[5]).name for _, command in asked if "import" in command]
+    assert carried == ["base-0.json", "base-1.json"]
+    assert sorted(one.name for one in Path("out").iterdir()) == ["diff.json", "diff.md", "diff.txt", "result.json"]
+
+
+def test_every_value_stands_behind_its_option(monkeypatch):
+    """A word of its own that is an existing path makes pytest look for its rootdir there."""
+    asked = answering(monkeypatch, lambda side, command: 0)
+    assert (
+        bench.main([*WORDS, "--rounds", "2", "--shapes", "shapes.csv", "--hw", "chip.toml", "--formats", "INT4"]) == 0
+    )
+    command = next(command for _, command in asked if "pytest" in command)
+    ours = [word for word in command if word.startswith("--roofline")]
+    assert len(ours) == 7
+    assert all("=" in word for word in ours)
+
+
+@pytest.mark.parametrize("text", [None, written_run(0, ["softmax"])], ids=["no run at all", "every case failed"])
+def test_a_round_that_measures_nothing_ends_the_comparison(monkeypatch, text, capsys):
+    asked = answering(
+        monkeypatch,
+        lambda side, command: 1 if "pytest" in command else 0,
+        lambda side, ordinal: text if (side, ordinal) == ("head", 1) else written_run(),
+    )
+    assert bench.main([*WORDS, "--rounds", "4"]) == 2
+    said = capsys.readouterr().err
+    assert "nothing was measured in head, round 2 of 4" in said
+    assert ("softmax: wrong result" in said) == (text is not None)
+    assert not [command for _, command in asked if "diff" in command]
+    assert rounds_of(asked) == "BHH"
+
+
+def test_a_case_that_fails_in_the_head_alone_is_named_and_fails_the_comparison(monkeypatch, capsys):
+    answering(
+        monkeypatch,
+        lambda side, command: int("pytest" in command),
+        lambda side, ordinal: written_run(
+            1 + (ordinal == 0), ["old", *(["new|case"] if (side, ordinal) == ("head", 1) else [])]
+        ),
+    )
+    assert bench.main([*WORDS, "--rounds", "2"]) == 1
+    text, page = (Path("out", name).read_text(encoding="utf-8") for name in ("diff.txt", "diff.md"))
+    assert text.startswith("1 case fails in the head and not in the base: t.py::new|case\n")
+    assert page.startswith("### ❌ 1 case fails in the head and not in the base: t.py::new")
+    assert "head, round 2: 1 measured, 2 failed; t.py::old: wrong result; t.py::new|case: wrong result" in text
+    assert "- base, round 1: 2 measured, 1 failed" in page
+    assert "new\\|case" in page
+    result = json.loads(Path("out/result.json").read_text(encoding="utf-8"))
+    assert (result["exit_code"], result["fails_in_head_only"]) == (1, ["t.py::new|case"])
+    assert [(one["side"], one["round"]) for one in result["measured"]] == [
+        ("base", 1),
+        ("head", 1),
+        ("head", 2),
+        ("base", 2),
+    ]
+    said = capsys.readouterr().out
+    assert "order: base head head base" in said
+    assert "something failed in 4 of 4 rounds" in said
+    assert str(Path("out/diff.md").resolve()) in said
+
+
+def test_a_round_that_measured_less_than_the_others_is_named(monkeypatch):
+    answering(
+        monkeypatch, lambda side, command: 0, lambda side, ordinal: written_run(3 - (side == "base" and ordinal == 1))
+    )
+    assert bench.main([*WORDS, "--rounds", "2"]) == 0
+    text = Path("out/diff.txt").read_text(encoding="utf-8")
+    assert text.endswith("Rounds that were not whole:\nbase, round 2: 2 measured\n")
 
 
 def test_no_secret_reaches_the_code_under_test(monkeypatch, tmp_path):
@@ -101,7 +173,7 @@ def parsed():
 
     return argparse.Namespace(
         base=Path("base"), head=Path("head"), out=Path("out"), rounds=2, tests="perf", keyword="", hw="", shapes="", formats="",
-        pytest_options="", prepare="", python=sys.executable, round_minutes=1.0,
+        pytest_options="", prepare="", python=sys.executable, round_minutes=1.0, fail_on="", max_ambiguous="",
     )  # fmt: skip
 
 
@@ -133,6 +205,9 @@ def test_exit_codes(monkeypatch, answer, code, capsys):
         (["--rounds", "1"], "2 or more"),
         (["--base", "nowhere"], "is no folder"),
         (["--out", "head"], "is not empty"),
+        (["--pytest-options=-k 'x"], "close the quotation"),
+        (["--pytest-options=--roofline-db=x.db"], "rounds are kept in --out"),
+        (["--fail-on", "slow"], "--fail-on takes slower"),
     ],
 )
 def test_what_cannot_be_meant(words, said, capsys, tmp_path):

@@ -11,7 +11,7 @@ from bench_cases.quantization.pipeline.result import PipelineResult
 from bench_cases.quantization.pipeline.state import write_whole
 from bench_cases.quantization.pipeline.verdict import JudgedCandidate
 from bench_cases.quantization.pipeline.words import prediction_sentence
-from roofline_model.units import format_bytes, format_time
+from roofline_model.units import format_memory, format_time
 
 _HEADER = (
     "model",
@@ -98,7 +98,7 @@ def _figures(case: MeasuredCase) -> list[str]:
     rate = case.tokens_per_s
     kl = case.quality.kl
     return [
-        format_time(case.median_s), "–" if rate is None else f"{rate:.4g}", format_bytes(case.held_bytes),
+        format_time(case.median_s), "–" if rate is None else f"{rate:.4g}", format_memory(case.held_bytes),
         "0" if case.quality.source == "reference" else "–" if kl is None else f"{kl.value:.3g}",
     ]  # fmt: skip
 

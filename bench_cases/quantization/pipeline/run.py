@@ -43,7 +43,7 @@ from bench_cases.quantization.target import Target, read_target
 from roofline_model.decoder.decoder_step import Workload, check_context
 from roofline_model.errors import DefinitionError, UnsupportedError
 from roofline_model.hardware import Device
-from roofline_model.units import format_bytes, format_time
+from roofline_model.units import format_memory, format_time
 from roofline_model.user_path import user_path
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class _Pipeline:
         place = self._state.folder / MODEL_FOLDER
         if stored is not None and stored.get("precision") == winner.predicted.precision and place.is_dir():
             saved = self._read(lambda: saved_from_plain(stored["saved"]))
-            self._clock.reuse(f"saving {winner.name}: {format_bytes(saved.saved_bytes)}", stored.get("took_s"))
+            self._clock.reuse(f"saving {winner.name}: {format_memory(saved.saved_bytes)}", stored.get("took_s"))
             return saved
         from bench_cases.quantization.pipeline.save import save_winner
 
@@ -258,7 +258,7 @@ class _Pipeline:
         case = pipeline_case(known.reference, winner.predicted.precision, self._settings, known.device)
         with one_line_os_errors(self._state.folder):
             saved = save_winner(case, winner.measured, self._state.folder, known.device, self._settings.text)
-        took_s = self._clock.end(f"{format_bytes(saved.saved_bytes)}, reloaded with equal logits")
+        took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, reloaded with equal logits")
         self._state.finish("save", {"precision": winner.predicted.precision, "saved": saved.plain(), "took_s": took_s})
         return saved
 
@@ -268,7 +268,7 @@ def _pair_from_plain(data: Mapping[str, Any]) -> MeasuredPair:
 
 
 def _facts_text(facts: ModelFacts) -> str:
-    size = format_bytes(facts.model_bytes)
+    size = format_memory(facts.model_bytes)
     return f"{facts.class_name}, {facts.parameters_count / 1e6:.4g} M parameters, {facts.linears_count} Linears, {size}"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 
 import pytest
@@ -48,7 +49,7 @@ def test_bad_settings_name_the_known_ones(text):
 @pytest.mark.parametrize(
     "text",
     ["noise=-1", "efficiency=0", "true_s=-1", "true_s=0", "bimodal=2", "drift=1e300", "true_s=1e308", "correlation=1",
-     "throttle_clock=2", "spike_share=0.5", "sensor_share=0", "state_factor=0.5"],
+     "throttle_clock=2", "spike_share=0.5", "sensor_share=0", "state_factor=0.5", "slow=gemv*:0", "process_noise=2"],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(text):
     with pytest.raises(InvalidValueError, match="must be from"):
@@ -119,6 +120,41 @@ def test_modes_in_runs_keep_their_share_and_length():
     assert sum(slow) / 60_000 == pytest.approx(0.3, abs=0.04)
     changes = sum(a and not b for a, b in itertools.pairwise(slow))
     assert sum(slow) / changes == pytest.approx(20, rel=0.15)
+
+
+def of_process(text, number, count=200):
+    timer = SimulatedTimer(SimulatedSettings.from_text(text), pass_number=number)
+    timer.begin_case("case", 7e-6)
+    return take(timer, count)
+
+
+def test_fresh_processes_draw_noise_of_their_own_and_the_first_draws_what_a_single_one_does():
+    first, second = of_process("noise=0.02", 1), of_process("noise=0.02", 2)
+    assert first == take(timer_of("noise=0.02", "case", 7e-6), 200)
+    assert set(first).isdisjoint(second)
+    assert second == of_process("noise=0.02", 2)
+
+
+def test_process_noise_is_how_far_processes_differ():
+    levels = [math.log(of_process("noise=0,process_noise=0.02", number, 1)[0] / 1e-5) for number in range(1, 801)]
+    assert statistics.median(levels) == pytest.approx(0, abs=0.003)
+    assert statistics.stdev(levels) == pytest.approx(0.02, rel=0.1)
+
+
+def test_cases_can_be_made_slow_by_name():
+    settings = SimulatedSettings.from_text("noise=0,true_s=1,slow=gemv 1x4096*:1.05")
+    for name, ratio in (("gemv 1x4096x64-cold", 1.05), ("gemv 1x64x64-cold", 1.0), ("gemm 1x4096x64", 1.0)):
+        timer = SimulatedTimer(settings, case_name=name)
+        timer.begin_case("case", None)
+        assert take(timer, 1) == [pytest.approx(ratio)]
+    brackets = SimulatedSettings.from_text("slow=* t[1-2]:3")
+    assert (brackets.slow_ratio("op t[1-2]"), brackets.slow_ratio("op t1")) == (3.0, 1.0)
+
+
+@pytest.mark.parametrize("text", ["slow=gemv", "slow=:2", "slow=gemv:fast", "slow=gemv:nan"])
+def test_slow_without_case_or_size_is_no_setting(text):
+    with pytest.raises(InvalidValueError, match="is not a setting"):
+        SimulatedSettings.from_text(text)
 
 
 # The clock ------------------------------------------------------------------------------------------------------------

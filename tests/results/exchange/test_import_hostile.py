@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from results.exchange import files
 from results.exchange.importing import import_any, read_any
+from results.flat import COLUMNS
 from results.store import ResultStore
 from roofline_model.errors import InvalidValueError, RooflineError
 
@@ -77,6 +78,22 @@ def test_a_file_of_a_billion_rows_is_refused_unread(tmp_path: Path, name: str, s
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * 2**20
+
+
+def test_json_on_one_line_of_some_megabytes_is_no_table(write: Write, empty_store: ResultStore) -> None:
+    """As `vllm bench serve --save-detailed` and `jq -c` write it."""
+    detailed = {**SERVE, "generated_texts": ["x" * 2**20, "y"], "itls": [[0.01] * 1000]}
+    path = write("detailed.json", "\ufeff\n \n" + json.dumps(detailed))
+    assert max(map(len, path.read_text(encoding="utf-8-sig").splitlines())) > files.LONGEST_LINE_CHARS
+    assert import_any(empty_store, path).added == 2
+
+
+def test_our_own_parquet_is_no_table_of_kernels(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({name: ["x"] for name in COLUMNS}), tmp_path / "run.parquet")
+    with pytest.raises(InvalidValueError, match=r"is a Parquet export: Parquet cannot be imported, .* --format json"):
+        read_any(tmp_path / "run.parquet")
 
 
 def test_a_small_parquet_file_of_many_rows_is_refused_unread(tmp_path: Path) -> None:

@@ -204,6 +204,46 @@ def test_a_bad_field_is_named_and_nothing_is_imported(
     assert empty_store.runs() == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"avg_ts": 100.0, "avg_ns": 1.28e9, "samples_ns": [1_280_000] * 3}, "[0].avg_ns is 1280000000.0, but the mean of samples_ns 1280000"),
+        ({"avg_ts": 1.0}, "[0].avg_ts is 1 tokens/s, but samples_ns says 160"),
+        ({"avg_ts": 1.0, "samples_ns": None}, "[0].avg_ts is 1 tokens/s, but avg_ns says 160"),
+        ({"avg_ts": 170.0, "samples_ns": None}, "[0].avg_ts is 170 tokens/s, but avg_ns says 160"),
+    ],
+)  # fmt: skip
+def test_a_test_that_contradicts_itself_is_refused(write: Write, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        read_any(write("l.json", [{**TG, **changes}]))
+    assert words in str(caught.value)
+
+
+def test_a_mean_of_rates_may_be_above_the_rate_of_the_mean(write: Write) -> None:
+    """Repetitions of 0.5 s and 1.5 s: 170.7 tokens/s on average, 128 by the mean time."""
+    noisy = llama_test(new=128, samples_ns=(500_000_000, 1_500_000_000), avg_ts=(256 + 128 / 1.5) / 2, stddev_ts=120.68)
+    assert len(records(write("l.json", [noisy]))) == 1
+    assert len(records(write("l.csv", as_csv([noisy])))) == 1
+
+
+def test_the_same_mean_of_other_repetitions_is_another_test(write: Write, empty_store: ResultStore) -> None:
+    wide = llama_test(
+        new=128, samples_ns=(900_000_000, 700_000_000), stddev_ns=141_421_356, test_time=TG["test_time"], avg_ts=162.54
+    )
+    assert import_any(empty_store, write("one.json", [TG])).added == 1
+    assert import_any(empty_store, write("other.json", [{**wide, "avg_ts": 162.54}])).added == 1
+
+
+@pytest.mark.parametrize(
+    "rate", ["10,240.00 ± 20.00", "10.240,00 ± 20,00", "10240,00", "10 240.00 ± 20.00", "10'240.00"]
+)
+def test_a_number_of_another_locale_is_not_damage(write: Write, rate: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        read_any(write("l.md", MARKDOWN.replace("10240.00 ± 20.00", rate)))
+    assert "a number with a comma or a separator of thousands: write it as 1000.00" in str(caught.value)
+    assert "damaged" not in str(caught.value)
+
+
 def test_rows_of_two_machines_are_refused(write: Write) -> None:
     with pytest.raises(StoreError, match=r"\[1\].gpu_info differs"):
         read_any(write("l.json", [PP, {**TG, "gpu_info": "NVIDIA L4"}]))

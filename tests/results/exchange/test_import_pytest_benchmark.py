@@ -75,6 +75,45 @@ def test_a_file_that_pytest_benchmark_really_wrote(tmp_path: Path) -> None:
     assert record.measurement.calls_per_sample == stats["iterations"]
 
 
+def test_a_timer_of_nanoseconds_is_no_timer_of_seconds(write: Write, empty_store: ResultStore) -> None:
+    in_ns = copy.deepcopy(PYTEST_BENCHMARK)
+    for one in in_ns["benchmarks"]:
+        one["options"]["timer"] = "time.perf_counter_ns"
+        for name in ("min", "max", "mean", "stddev", "median", "q1", "q3", "total"):
+            one["stats"][name] *= 1e9
+        if "data" in one["stats"]:
+            one["stats"]["data"] = [value * 1e9 for value in one["stats"]["data"]]
+    found = read_any(write("ns.json", in_ns)).foreign
+    in_s = read_any(write("s.json", PYTEST_BENCHMARK)).foreign
+    assert found is not None
+    assert in_s is not None
+    for one, other in zip(found.records, in_s.records, strict=True):
+        assert one.measurement is not None
+        assert other.measurement is not None
+        for name in ("median_s", "min_s", "max_s", "mean_s", "std_s", "q1_s", "q3_s"):
+            assert getattr(one.measurement, name) == pytest.approx(getattr(other.measurement, name), rel=1e-12)
+        assert one.measurement.samples_s == pytest.approx(other.measurement.samples_s, rel=1e-12)
+    assert import_any(empty_store, write("ns.json", in_ns)).added == 2
+
+
+def test_a_file_without_a_timer_counts_seconds(write: Write) -> None:
+    old = copy.deepcopy(PYTEST_BENCHMARK)
+    for one in old["benchmarks"]:
+        del one["options"]
+    found = read_any(write("old.json", old)).foreign
+    assert found is not None
+    assert found.records[1].measurement is not None
+    assert found.records[1].measurement.median_s == 2e-4
+
+
+@pytest.mark.parametrize("word", ["unversioned", "unknown"])
+def test_outside_a_repository_there_is_no_commit(write: Write, word: str) -> None:
+    outside = {**PYTEST_BENCHMARK, "commit_info": {"id": word, "dirty": False, "branch": "(unknown)"}}
+    found = read_any(write("b.json", outside)).foreign
+    assert found is not None
+    assert (found.run.git_commit, found.run.git_branch, found.run.git_is_dirty) == (None, None, None)
+
+
 def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     document = copy.deepcopy(PYTEST_BENCHMARK)
     change(document)
@@ -93,6 +132,30 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (broken(lambda one: one["benchmarks"].append(7)), "benchmarks[2] is a number, not an object"),
         (broken(lambda one: one["benchmarks"][0].update(fullname=None, name=None)), "benchmarks[0].name is missing"),
         (broken(lambda one: one["benchmarks"][0]["stats"].update(iterations=0)), "benchmarks[0].stats.iterations is 0"),
+        (
+            broken(lambda one: one["benchmarks"][0]["stats"].update(rounds=10**11)),
+            "benchmarks[0].stats.rounds is 100,000,000,000, but data holds 3 times",
+        ),
+        (
+            broken(lambda one: one["benchmarks"][0]["stats"].update(mean=900.0)),
+            "benchmarks[0].stats.mean is 900 s, not between",
+        ),
+        (
+            broken(lambda one: one["benchmarks"][0]["stats"].update(stddev=1e300)),
+            "benchmarks[0].stats.stddev is 1e+300 s, more",
+        ),
+        (
+            broken(lambda one: one["benchmarks"][1]["stats"].update(mean=900.0)),
+            "benchmarks[1].stats.mean is 900 s, not between",
+        ),
+        (
+            broken(lambda one: one["benchmarks"][1]["stats"].update(stddev=1e300)),
+            "benchmarks[1].stats.stddev is 1e+300 s, more",
+        ),
+        (
+            broken(lambda one: one["benchmarks"][1]["options"].update(timer="ticks.counter")),
+            "benchmarks[1].options.timer is 'ticks.counter', whose unit nobody here knows",
+        ),
         (broken(lambda one: one.update(machine_info=[])), "machine_info is a list, not an object"),
         (broken(lambda one: one.update(datetime="soon")), "datetime is 'soon', not a date"),
         (broken(lambda one: one.update(benchmarks=[])), "benchmarks is empty"),

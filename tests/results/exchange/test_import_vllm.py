@@ -73,6 +73,14 @@ def test_old_names_and_how_many_ran_together_by_littles_law(write: Write) -> Non
     assert again.record_id != step.record_id  # another answer makes another case
 
 
+def test_no_more_ran_together_than_were_let_in(write: Write) -> None:
+    asked = {**OLD_SERVE, "max_concurrency": 2}
+    decode = next(one for one in records(write("s.json", asked)) if one.case.op.startswith("decode"))
+    free = next(one for one in records(write("t.json", OLD_SERVE)) if one.case.op.startswith("decode"))
+    assert dict(decode.case.shape)["B"] == 2
+    assert dict(free.case.shape)["B"] == 3
+
+
 def test_without_what_littles_law_needs_it_is_asked_for(write: Write) -> None:
     lean = {key: value for key, value in OLD_SERVE.items() if key not in ("mean_ttft_ms", "duration")}
     step, _ = records(write("s.json", lean), hardware=H100)
@@ -155,6 +163,8 @@ def test_several_devices_need_their_link(write: Write) -> None:
         ({**SERVE, "total_input_tokens": "many"}, "total_input_tokens is 'many'"),
         ({**SERVE, "model_id": 7}, "model_id is 7, not text"),
         ({**SERVE, "date": "noon"}, "date is 'noon'"),
+        ({**SERVE, "duration": 0}, "duration is 0, not a time above 0 s"),
+        ({**SERVE, "total_output_tokens": 0}, "total_output_tokens is 0 of 200 requests"),
         ({**LATENCY, "latencies": []}, "latencies is empty"),
         ({**LATENCY, "latencies": [1, "2"]}, "latencies[1] is '2'"),
         ({**THROUGHPUT, "elapsed_time": 0}, "elapsed_time is 0"),

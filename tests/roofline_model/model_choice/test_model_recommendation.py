@@ -109,7 +109,7 @@ def test_claims_are_called_claims_and_hold_for_a_wider_cache(on_gb10):
     assert (borrowed.text, borrowed.loss_pct) == ("claimed: <1%", 1.0)
     assert "nvfp4_blackwell" in borrowed.note
     # INT8 of both operands is nobody's strategy.
-    assert on_gb10.candidate("INT8").quality.source == "unknown"
+    assert (on_gb10.candidate("INT8").quality.source, on_gb10.candidate("INT8").label) == ("unknown", "INT8.INT8")
     assert refusals(on_gb10)["INT4.BF16"] == "claimed: 2-5%, above the limit of 1%"
     assert any("without a source" in note for note in on_gb10.notes)
 

@@ -1,0 +1,156 @@
+"""`create_app`: the whole API and the explorer page as one ASGI app. Read-only; nothing heavy happens before it is asked for.
+
+Runs under any ASGI server: `roofline serve`, or `uvicorn --factory reports.api.app:create_app`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib import metadata
+from pathlib import Path
+
+from roofline_model.errors import InvalidValueError, MissingDependencyError, RooflineError
+
+try:
+    from fastapi import APIRouter, FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+except ModuleNotFoundError as error:
+    raise MissingDependencyError(error.name or "fastapi", "api", "the HTTP API") from None
+
+from reports.api import (
+    analysis,
+    analysis_endpoints,
+    attention,
+    catalog_endpoints,
+    comparison_endpoints,
+    explorer_files,
+    problem,
+    run_endpoints,
+    sweep_endpoint,
+    telemetry_endpoints,
+)
+from reports.api.catalog_models import Health
+from reports.api.guard import Guard
+from reports.api.limits import Limits
+from reports.api.openapi import describe
+from reports.api.sensors import GpuSensors, SharedSensors
+from reports.api.service import Service
+from reports.api.store_access import StoreAccess
+from reports.api.worker_pool import WorkerPool
+
+SWITCH_INTERVAL_S = 5e-4
+"""How long one thread may keep the interpreter from another: with Python's own 5 ms every answer given beside a sweep would
+wait that long, several times."""
+WARM_UP_AFTER_S = 0.2
+"""The server first says that it is ready."""
+LEAST_TOKEN_CHARACTERS = 16
+
+health_router = APIRouter(tags=["server"])
+
+
+def create_app(
+    store_target: str | Path | None = None, *, telemetry: GpuSensors | None = None, telemetry_reason: str = "",
+    token: str | None = None, limits: Limits | None = None, allowed_hosts: Sequence[str] | None = None,
+    workers_count: int = 0,
+) -> FastAPI:  # fmt: skip
+    """Return the app.
+
+    `store_target`: as of `results.open_store`, read-only; it need not exist. `telemetry`: sensors of this machine's GPU,
+    `telemetry_reason` says why there are none. `token`: asked of every request under /api/ but health. `allowed_hosts`:
+    names the server answers to (None: any). `workers_count`: processes that compute sweeps and new recommendations.
+    Raises `InvalidValueError` for a token that is too short to be one.
+    """
+    if token is not None and (len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable()):
+        raise InvalidValueError(
+            f"the token must be at least {LEAST_TOKEN_CHARACTERS} printable ASCII characters, e.g. of `openssl rand -hex 24`"
+        )
+    limits, version = limits or Limits(), _version()
+    app = FastAPI(
+        title="roofline-bench", version=version, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        lifespan=_lifespan, redirect_slashes=False,
+    )  # fmt: skip
+    app.state.service = Service(
+        store=StoreAccess(store_target),
+        sensors=SharedSensors(telemetry, telemetry_reason, limits.min_stream_interval_s), limits=limits, version=version,
+        workers=WorkerPool(workers_count),
+    )  # fmt: skip
+    for module in (
+        analysis_endpoints, attention, sweep_endpoint, catalog_endpoints, run_endpoints, comparison_endpoints,
+        telemetry_endpoints,
+    ):  # fmt: skip
+        app.include_router(module.router)
+    app.include_router(health_router)
+    app.include_router(explorer_files.router)
+    app.add_exception_handler(problem.ProblemError, problem.on_problem)
+    app.add_exception_handler(RooflineError, problem.on_roofline_error)
+    app.add_exception_handler(RequestValidationError, problem.on_invalid_request)
+    app.add_exception_handler(HTTPException, problem.on_http_error)
+    app.add_exception_handler(Exception, problem.on_fault)
+    app.add_middleware(Guard, token=token, max_body_bytes=limits.max_body_bytes, allowed_hosts=allowed_hosts)
+    describe(app, version)
+    return app
+
+
+@health_router.get("/api/health", response_model=Health, summary="Is the server well?")
+def health(request: Request) -> Health:
+    """Version, uptime, limits, and whether the database can be read; never asks for the token."""
+    service: Service = request.app.state.service
+    limits = service.limits
+    return Health(
+        status="ok", version=service.version, uptime_s=time.monotonic() - service.started_s,
+        has_database=service.store.is_readable(), has_gpu=service.sensors.is_there,
+        limits={name: getattr(limits, name) for name in limits.__dataclass_fields__},
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(min(before_s, SWITCH_INTERVAL_S))
+    threading.Thread(target=_warm_up, args=(service,), name="roofline-warm-up", daemon=True).start()
+    try:
+        yield
+    finally:
+        service.is_closing = True
+        service.workers.close()
+        service.store.close()
+        sys.setswitchinterval(before_s)
+
+
+def _warm_up(service: Service) -> None:
+    """Import and read what the first requests need, beside the server that answers already; then start the workers."""
+    time.sleep(WARM_UP_AFTER_S)
+    if service.is_closing:
+        return
+    explorer_files.page_files()
+    _warm_model()
+    for name in ("reports.api.stored_answers", "results.diff.suites", "results.history.case_history", "results.store"):
+        importlib.import_module(name)
+    if not service.is_closing:
+        service.workers.start(_warm_model)
+    if service.is_closing:
+        service.workers.close()
+
+
+def _warm_model() -> None:
+    """Read a chip, its constants and numpy: what every recommendation and sweep needs."""
+    from reports.api.chip_lookup import DEFAULT_CHIP, find_chip
+    from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
+
+    chip = find_chip(DEFAULT_CHIP)
+    analysis.recommendation_json(chip.key, (1, 4096, 4096), None, None, None, None)
+    sweep_gemm(GemmGrid((1,), (4096,), (4096,), (chip,), format_pairs(["FP16"])))
+
+
+def _version() -> str:
+    try:
+        return metadata.version("roofline-bench")
+    except metadata.PackageNotFoundError:
+        return "checkout"

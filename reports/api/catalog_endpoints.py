@@ -1,0 +1,183 @@
+"""Chips, formats and models of the catalogs: read once, the same for ever."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+
+from reports.api.catalog_models import (
+    CacheLevel,
+    FormatBody,
+    FormatList,
+    HardwareDetail,
+    HardwareList,
+    HardwareSummary,
+    ModelKernel,
+    ModelList,
+    ModelMemory,
+    ModelPrediction,
+    ModelPredictRequest,
+    ModelSummary,
+    PathBody,
+    QuantityBody,
+)
+from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, find_chip, find_model
+from reports.api.entity_tag import tagged
+from reports.api.problem import naming
+from roofline_model.decoder.format_plan import AS_PUBLISHED
+from roofline_model.decoder.llm import predict_model
+from roofline_model.decoder.model_parameters import parameter_counts
+from roofline_model.decoder.model_registry import list_models
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.step_expected import expected_step, why_no_step
+from roofline_model.formats import FORMATS
+from roofline_model.hardware import Device, Quantity, list_hardware
+
+router = APIRouter(tags=["catalogs"])
+
+DEFAULT_CONTEXT = 4096
+KEPT_MODEL_ANSWERS = 512
+
+Key = Annotated[str, Path(min_length=1, max_length=100, description="key or alias", examples=["gb10"])]
+ModelKey = Annotated[str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])]  # fmt: skip
+
+
+@router.get("/api/hardware", response_model=HardwareList, summary="List the chips")
+def hardware(request: Request) -> Response:
+    """Every chip of the catalog with its bandwidth, memory and dense native rates."""
+    return tagged(request, _hardware_list())
+
+
+@router.get("/api/hardware/{key}", response_model=HardwareDetail, summary="Show a chip")
+def hardware_detail(request: Request, key: Key) -> Response:
+    """Every number of a chip with its status and source, and how each format is computed."""
+    return tagged(request, _hardware_detail(find_chip(key, "key", "path").key))
+
+
+@router.get("/api/formats", response_model=FormatList, summary="List the number formats")
+def formats(request: Request) -> Response:
+    """Bits, bytes, scales and blocks of every format of the catalog."""
+    found = [FormatBody(aliases=list(one.aliases), **{name: getattr(one, name) for name in FormatBody.model_fields if name != "aliases"}) for one in FORMATS.values()]  # fmt: skip
+    return tagged(request, FormatList(formats=found).model_dump_json())
+
+
+@router.get("/api/models", response_model=ModelList, summary="List the language models")
+def models(request: Request) -> Response:
+    """The shipped models with their sizes."""
+    return tagged(request, _model_list())
+
+
+@router.post("/api/models/{key}/predict", response_model=ModelPrediction, summary="Predict one pass of a model")
+def model_predict(key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
+    """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
+    shape, chip = find_model(key), find_chip(hardware_key)
+    with naming("formats"):
+        return Response(_prediction_json(shape.name, chip.key, body), media_type="application/json")
+
+
+@lru_cache(1)
+def _hardware_list() -> str:
+    chips = [HardwareSummary(**_summary(chip)) for chip in list_hardware()]
+    return HardwareList(default_key=DEFAULT_CHIP, hardware=chips).model_dump_json()
+
+
+@lru_cache(64)
+def _hardware_detail(key: str) -> str:
+    chip = find_chip(key)
+    levels = [
+        CacheLevel(
+            name=one.name, capacity_bytes=one.capacity_bytes,
+            bandwidth_bytes_per_s=None if one.bandwidth is None else one.bandwidth.value,
+        )
+        for one in chip.levels
+    ]  # fmt: skip
+    return HardwareDetail(
+        **_summary(chip), bandwidth=_known(chip.bandwidth), bandwidth_achieved=_quantity(chip.bandwidth_achieved),
+        capacity=_quantity(chip.capacity), levels=levels, paths={name: _path(chip, name) for name in sorted(chip.paths)},
+        chip={name: _known(one) for name, one in sorted(chip.chip.items())}, notes=list(chip.notes),
+        content_hash=chip.content_hash,
+    ).model_dump_json()  # fmt: skip
+
+
+def _summary(chip: Device) -> dict[str, Any]:
+    return {
+        "key": chip.key, "name": chip.name, "kind": chip.kind, "vendor": chip.vendor,
+        "architecture": chip.architecture, "aliases": list(chip.aliases), "is_placeholder": chip.is_placeholder,
+        "bandwidth_bytes_per_s": chip.bandwidth.value,
+        "capacity_bytes": None if chip.capacity is None else chip.capacity.value,
+        "dense_flops_per_s": {name: one.dense.value for name, one in sorted(chip.paths.items()) if one.kind == "native"},
+    }  # fmt: skip
+
+
+def _known(one: Quantity) -> QuantityBody:
+    return QuantityBody(
+        value=one.value, unit=one.unit, status=one.status, source=one.source, clock_hz=one.clock_hz, note=one.note
+    )
+
+
+def _quantity(one: Quantity | None) -> QuantityBody | None:
+    return None if one is None else _known(one)
+
+
+def _path(chip: Device, name: str) -> PathBody:
+    one = chip.paths[name]
+    return PathBody(
+        format=one.format, kind=one.kind, compute_format=one.compute_format, dense_flops_per_s=one.dense.value,
+        sparse_flops_per_s=None if one.sparse is None else one.sparse.value,
+        critical_intensity_flop_per_byte=chip.critical_intensity(name), status=one.dense.status,
+        source=one.dense.source, reason=one.reason,
+    )  # fmt: skip
+
+
+@lru_cache(1)
+def _model_list() -> str:
+    return ModelList(models=[_model(shape) for shape in list_models()]).model_dump_json()
+
+
+def _model(shape: ModelShape) -> ModelSummary:
+    counts = parameter_counts(shape)
+    return ModelSummary(
+        key=shape.name, layer_count=shape.layer_count, hidden_size=shape.hidden_size,
+        parameter_count=counts.total_count, active_parameter_count=counts.active_count,
+        max_context_tokens=shape.max_context_size, published_format=shape.weight_format, source=shape.source,
+    )  # fmt: skip
+
+
+@lru_cache(KEPT_MODEL_ANSWERS)
+def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> str:
+    shape, chip = find_model(model), find_chip(chip_key)
+    context = body.context_tokens or min(DEFAULT_CONTEXT, shape.max_context_size)
+    found = predict_model(
+        chip, shape, body.phase, batch=body.batch_count, context=context, formats=body.formats or AS_PUBLISHED,
+        kv=body.kv_format,
+    )  # fmt: skip
+    expected, memory = expected_step(found, chip), found.memory
+    per_kernel = [None] * len(found.kernels) if expected is None else [
+        one.kernel.calls_count * one.time_s for one in expected.kernels
+    ]  # fmt: skip
+    kernels = [
+        ModelKernel(
+            name=one.kernel.name, op=one.kernel.work.op, calls_count=one.kernel.calls_count, time_s=one.time_s,
+            expected_s=expected_s, bound=one.prediction.bound, path=one.prediction.path, flops=one.flops,
+            moved_bytes=one.moved_bytes,
+        )
+        for one, expected_s in zip(found.kernels, per_kernel, strict=True)
+    ]  # fmt: skip
+    return ModelPrediction(
+        hardware=chip.key, model=shape.name, phase=found.workload.phase, batch_count=found.workload.batch_count,
+        context_tokens=found.workload.context_count, formats=found.plan.label, kv_format=found.plan.kv,
+        time_s=found.time_s, expected_s=None if expected is None else expected.time_s,
+        expected_low_s=None if expected is None else expected.low_s,
+        expected_high_s=None if expected is None else expected.high_s,
+        expected_reason=why_no_step(found, chip) if expected is None else None, tokens_per_s=found.tokens_per_s,
+        expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
+        launch_count=found.launch_count, flops=found.flops, moved_bytes=found.moved_bytes, bound=found.bound,
+        provenance=found.provenance, kernels=kernels, notes=list(found.notes),
+        memory=ModelMemory(
+            weights_bytes=memory.weights_bytes, kv_bytes=memory.kv_bytes, activation_bytes=memory.activation_bytes,
+            total_bytes=memory.total_bytes, capacity_bytes=memory.capacity_bytes, fits=memory.fits,
+        ),
+    ).model_dump_json()  # fmt: skip

@@ -1,0 +1,223 @@
+"""Answers from the catalogs (chips, formats, models), the sensors and the server itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from reports.api.base_models import RATE_TEXT, Answer, Dimension, FormatName, PhaseName, Request
+
+
+class QuantityBody(Answer):
+    """One number of a chip and where it comes from."""
+
+    value: float = Field(description="in `unit`")
+    unit: str = Field(description="SI: B/s, FLOP/s, B, Hz, W, or empty for a count")
+    status: str = Field(description="datasheet, measured, derived, secondary, unconfirmed, placeholder, declared, measured-here")  # fmt: skip
+    source: str = Field(description="document or measurement")
+    clock_hz: float | None = Field(description="clock that a rate belongs to, Hz")
+    note: str = Field(description="remark, may be empty")
+
+
+class PathBody(Answer):
+    """How a chip computes with operands of one format."""
+
+    format: str = Field(description="format key")
+    kind: str = Field(description="native, emulated or dequantize")
+    compute_format: str = Field(description="format whose unit does the arithmetic")
+    dense_flops_per_s: float = Field(description=RATE_TEXT)
+    sparse_flops_per_s: float | None = Field(description="2:4-sparse FLOP per second where published; never used")
+    critical_intensity_flop_per_byte: float = Field(description="ridge point, FLOP per byte")
+    status: str = Field(description="of the dense rate: datasheet, measured, …")
+    source: str = Field(description="of the dense rate")
+    reason: str = Field(description="why it is not native; empty where it is")
+
+
+class CacheLevel(Answer):
+    """A cache in front of DRAM."""
+
+    name: str
+    capacity_bytes: float = Field(description="bytes")
+    bandwidth_bytes_per_s: float | None = Field(description="bytes per second; null where not known")
+
+
+class HardwareSummary(Answer):
+    """A chip in a line."""
+
+    key: str
+    name: str
+    kind: str = Field(description="gpu, cpu or custom")
+    vendor: str
+    architecture: str
+    aliases: list[str]
+    is_placeholder: bool = Field(description="its numbers are invented, for examples only")
+    bandwidth_bytes_per_s: float = Field(description="DRAM bandwidth, bytes per second")
+    capacity_bytes: float | None = Field(description="memory, bytes")
+    dense_flops_per_s: dict[str, float] = Field(description=f"format → {RATE_TEXT}; native units only")
+
+
+class HardwareList(Answer):
+    """Every chip of the catalog, by key."""
+
+    default_key: str = Field(description="chip used where a request names none")
+    hardware: list[HardwareSummary]
+
+
+class HardwareDetail(HardwareSummary):
+    """A chip with every number and its source."""
+
+    bandwidth: QuantityBody
+    bandwidth_achieved: QuantityBody | None
+    capacity: QuantityBody | None
+    levels: list[CacheLevel] = Field(description="caches, innermost first")
+    paths: dict[str, PathBody] = Field(description="by format key")
+    chip: dict[str, QuantityBody] = Field(description="everything else that is a number: sm_count, clocks, power, …")
+    notes: list[str]
+    content_hash: str = Field(description="sixteen hex digits over every number")
+
+
+class FormatBody(Answer):
+    """How a number is stored."""
+
+    key: str
+    kind: str = Field(description="float, int or table")
+    aliases: list[str]
+    element_bits: int = Field(description="significant bits of one element")
+    container_bits: int | None = Field(description="bits an element occupies where that is more")
+    nominal_bits: float = Field(description="bits per element, scales included")
+    bytes_per_element: float = Field(description="nominal bytes per element")
+    traffic_bytes_per_element: float = Field(description="bytes one element moves through memory")
+    scale_overhead_ratio: float = Field(description="share of the nominal bits that are scales")
+    block_elems: int | None = Field(description="elements of a block; null without block scales")
+    max_value: float | None = Field(description="largest finite magnitude of an element, before scales")
+    description: str
+
+
+class FormatList(Answer):
+    """The catalog of number formats."""
+
+    formats: list[FormatBody]
+
+
+class ModelSummary(Answer):
+    """A language model of the catalog."""
+
+    key: str
+    layer_count: int = Field(description="layers, count")
+    hidden_size: int = Field(description="width, elements")
+    parameter_count: float = Field(description="parameters, count")
+    active_parameter_count: float = Field(description="parameters that one token uses, count")
+    max_context_tokens: int = Field(description="longest context, tokens")
+    published_format: str | None = Field(description="format of the published weights")
+    source: str = Field(description="where the shape comes from")
+
+
+class ModelList(Answer):
+    """The models of the catalog, by key."""
+
+    models: list[ModelSummary]
+
+
+class ModelPredictRequest(Request):
+    """One pass of a whole model."""
+
+    model_config = ConfigDict(
+        **Request.model_config,
+        json_schema_extra={"examples": [{"phase": "decode", "context_tokens": 4096, "formats": "INT4.BF16"}]},
+    )
+
+    phase: PhaseName = Field(default="decode", description="decode: one new token per sequence; prefill: the prompt")
+    batch_count: Dimension = Field(default=1, description="sequences, count")
+    context_tokens: Dimension | None = Field(default=None, description="tokens per sequence; default 4096, or the model's longest")  # fmt: skip
+    formats: Annotated[str, Field(strict=True, min_length=1, max_length=81)] | None = Field(
+        default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
+    )
+    kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
+
+
+class ModelKernel(Answer):
+    """One kind of kernel in the pass."""
+
+    name: str
+    op: str
+    calls_count: int = Field(description="calls in the pass, count")
+    time_s: float = Field(description="ideal time of all calls, seconds")
+    expected_s: float | None = Field(description="expected time of all calls, seconds")
+    bound: str = Field(description="memory or compute")
+    path: str = Field(description="native, emulated or dequantize")
+    flops: float = Field(description="FLOP of all calls")
+    moved_bytes: float = Field(description="bytes of all calls")
+
+
+class ModelMemory(Answer):
+    """What has to fit."""
+
+    weights_bytes: float = Field(description="bytes")
+    kv_bytes: float = Field(description="KV cache, bytes")
+    activation_bytes: float = Field(description="bytes")
+    total_bytes: float = Field(description="bytes")
+    capacity_bytes: float | None = Field(description="of the chip, bytes")
+    fits: bool | None = Field(description="null where the chip's memory is not known")
+
+
+class ModelPrediction(Answer):
+    """The ideal and the expected time of one pass."""
+
+    hardware: str
+    model: str
+    phase: str
+    batch_count: int = Field(description="sequences, count")
+    context_tokens: int = Field(description="tokens per sequence")
+    formats: str
+    kv_format: str
+    time_s: float = Field(description="ideal, seconds")
+    expected_s: float | None = Field(description="seconds; null with a reason")
+    expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")
+    expected_high_s: float | None = Field(description="upper end of the 80 % interval, seconds")
+    expected_reason: str | None = Field(description="why expected_s is null")
+    tokens_per_s: float = Field(description="at the ideal time, tokens per second")
+    expected_tokens_per_s: float | None = Field(description="at the expected time, tokens per second")
+    launch_count: float = Field(description="kernels launched, count")
+    flops: float = Field(description="FLOP")
+    moved_bytes: float = Field(description="bytes")
+    bound: str = Field(description="memory or compute")
+    provenance: str = Field(description="status of the weakest number used")
+    memory: ModelMemory
+    kernels: list[ModelKernel]
+    notes: list[str]
+
+
+class NvmlReading(Answer):
+    """What the GPU's sensors say now; what a chip refuses is null."""
+
+    power_w: float | None = Field(description="watts")
+    sm_clock_hz: float | None = Field(description="Hz")
+    memory_clock_hz: float | None = Field(description="Hz")
+    temperature_c: float | None = Field(description="degrees Celsius")
+    utilization_ratio: float | None = Field(description="share of the last sensor period with a kernel running")
+    memory_used_bytes: float | None = Field(description="bytes")
+    throttle_reasons: list[str] | None = Field(description="why the clock is below its maximum now")
+
+
+class NvmlStatus(Answer):
+    """Whether there is a GPU to watch, and what it says."""
+
+    available: bool
+    reason: str | None = Field(description="why not; null where available")
+    name: str | None = Field(description="product name")
+    measured_at: str = Field(description="UTC, ISO 8601")
+    reading: NvmlReading | None
+
+
+class Health(Answer):
+    """Whether the server can answer."""
+
+    status: Literal["ok"]
+    version: str
+    uptime_s: float = Field(description="seconds since start")
+    has_database: bool | None = Field(
+        description="whether the results database can be read now; null in the server's first second"
+    )
+    has_gpu: bool = Field(description="whether sensors of a GPU are watched")
+    limits: dict[str, Any] = Field(description="limits of this server; the unit is in each name")

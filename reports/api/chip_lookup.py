@@ -1,0 +1,62 @@
+"""Which chip or model a request means. Only names of the catalogs: nothing of a request ever becomes a path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated
+
+from fastapi import Query
+
+from reports.api.problem import Location, naming
+from roofline_model.decoder.model_registry import list_models, shipped_model
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.errors import UnknownNameError
+from roofline_model.hardware import Device, list_hardware
+
+DEFAULT_CHIP = "gb10"
+
+HardwareKey = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=60,
+        description="chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them",
+        examples=[DEFAULT_CHIP, "b10", "h100"],
+    ),
+]
+
+
+@cache
+def _chips() -> Mapping[str, Device]:
+    """Return every chip by key and alias, squeezed; keys go before aliases."""
+    chips = list_hardware()
+    found = {_squeezed(chip.key): chip for chip in chips}
+    for chip in chips:
+        for alias in chip.aliases:
+            found.setdefault(_squeezed(alias), chip)
+    return found
+
+
+def find_chip(name: str, field: str = "hardware_key", location: Location = "query") -> Device:
+    """Return the chip of a key or alias; ends the request with a problem that names the field otherwise."""
+    chip = _chips().get(_squeezed(name))
+    if chip is not None:
+        return chip
+    with naming(field, location):
+        known = [*(one.key for one in list_hardware()), *(alias for one in list_hardware() for alias in one.aliases)]
+        raise UnknownNameError("hardware", name, known, fix="GET /api/hardware lists them.")
+
+
+def find_model(name: str) -> ModelShape:
+    """Return the shipped model of a name; ends the request with a problem otherwise."""
+    shape = shipped_model(name)
+    if shape is not None:
+        return shape
+    with naming("key", "path"):
+        raise UnknownNameError("model", name, [one.name for one in list_models()], fix="GET /api/models lists them.")
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"[-_\s]", "", name.lower())

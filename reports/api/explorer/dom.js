@@ -1,0 +1,60 @@
+// Elements made without markup: every text is set as text, so nothing from a database or an API is ever parsed.
+
+/** Return an element; `props` are attributes (true: present, null/false: left out), `on…` functions are listeners. */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value" && "value" in node && tag !== "data") node.value = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(
+    ...children
+      .flat(Infinity)
+      .filter((child) => child !== null && child !== undefined && child !== false)
+      .map(asNode),
+  );
+  return node;
+}
+
+/** Return the element with this id. */
+export const byId = (id) => document.getElementById(id);
+
+/** Replace everything inside `node`; texts stay texts. */
+export function fill(node, ...children) {
+  node.replaceChildren(
+    ...children
+      .flat(Infinity)
+      .filter((child) => child !== null && child !== undefined && child !== false)
+      .map(asNode),
+  );
+}
+
+/** Set a text only where it differs, so that a screen reader is not told twice. */
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+  node.hidden = node.hasAttribute("data-hides") && text === "";
+}
+
+/** Return a number as readers see it, with the whole value in its `value` attribute. */
+export function number(value, text, className = "") {
+  return el(
+    "data",
+    { value: value === null || value === undefined ? "" : String(value), class: className || null },
+    text,
+  );
+}
+
+/** Return options of a select; `chosen` is selected. */
+export function options(pairs, chosen) {
+  return pairs.map(([value, text]) => {
+    const option = el("option", { value }, text);
+    option.selected = value === chosen;
+    return option;
+  });
+}
+
+function asNode(child) {
+  return child instanceof Node ? child : document.createTextNode(String(child));
+}

@@ -1,0 +1,221 @@
+// The inputs: built for the operator, filled from the state, and telling it what changed. Errors stand beside their field.
+
+import { byId, el, fill, options, say } from "./dom.js";
+import { byteRate, bytes } from "./numbers.js";
+import { formatLabel, GEMV_ROWS, OPERATORS } from "./operators.js";
+import { formatsOf, MOST_FORMATS } from "./state.js";
+
+const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4.FP16", "INT8.FP16"];
+const M_OF = { gemv: "1", gemm: "2048" };
+
+/** Build the form over `store`; `catalog` has hardware, formats and models of the API. Returns {show, showErrors}. */
+export function startForm(store, catalog) {
+  const form = byId("inputs");
+  form.addEventListener("submit", (event) => event.preventDefault());
+  fillChips(store, catalog);
+  for (const radio of form.elements.operator)
+    radio.addEventListener("change", () => chooseOperator(store, radio.value));
+  startPairs(store, catalog);
+  let shown = null; // which operator's inputs stand there
+  return {
+    show(state) {
+      if (shown !== state.op) {
+        buildFields(byId("sizes"), OPERATORS[state.op].fields, store, catalog, OPERATORS[state.op].presets);
+        buildLimits(byId("limits"), OPERATORS[state.op].limits, store, catalog);
+        const [weight, activation] = OPERATORS[state.op].operands;
+        say(byId("label-pair-weight"), weight);
+        say(byId("label-pair-activation"), activation);
+        say(
+          byId("hint-formats"),
+          `One for both operands, or ${weight.toLowerCase()} / ${activation.toLowerCase()}; up to ${MOST_FORMATS}.`,
+        );
+        shown = state.op;
+      }
+      showValues(state, catalog);
+      showFormats(store, state);
+    },
+    showErrors,
+  };
+}
+
+function fillChips(store, catalog) {
+  const select = byId("hw");
+  const named = catalog.hardware.map((chip) => [
+    chip.key,
+    `${chip.name}${chip.is_placeholder ? " (placeholder)" : ""}`,
+  ]);
+  fill(select, options(named, store.get().hw));
+  select.addEventListener("change", () => store.set({ hw: select.value }));
+}
+
+function chooseOperator(store, operator) {
+  if (operator === "attention" || operator === "model") return store.set({ op: operator });
+  const rows = Number(store.get().M);
+  const fits = operator === "gemv" ? rows >= 1 && rows <= GEMV_ROWS : rows > GEMV_ROWS;
+  return store.set({ op: "product", ...(fits ? {} : { M: M_OF[operator] }) });
+}
+
+function buildFields(place, fields, store, catalog, presets) {
+  fill(
+    place,
+    el(
+      "div",
+      { class: "presets", role: "group", "aria-label": "Examples" },
+      presets.map(([text, patch]) => el("button", { type: "button", onclick: () => store.set(patch) }, text)),
+    ),
+    el(
+      "div",
+      { class: "grid" },
+      fields.map((field) => fieldNode(field, store, catalog)),
+    ),
+  );
+}
+
+function buildLimits(place, fields, store, catalog) {
+  fill(
+    place,
+    fields.length
+      ? el(
+          "fieldset",
+          {},
+          el("legend", {}, "Limits of the recommendation"),
+          el(
+            "div",
+            { class: "grid" },
+            fields.map((field) => fieldNode(field, store, catalog)),
+          ),
+        )
+      : [],
+  );
+}
+
+function fieldNode(field, store, catalog) {
+  const id = field.name;
+  const described = { id, name: id, "aria-describedby": `hint-${id} error-${id}` };
+  const wide = field.kind === "choice" || field.kind === "model";
+  let input;
+  if (field.kind === "size") {
+    input = el("input", {
+      ...described,
+      type: "text",
+      inputmode: "numeric",
+      spellcheck: "false",
+      maxlength: "24",
+      placeholder: field.optional ? "none" : null,
+    });
+    input.addEventListener("input", () => store.set({ [id]: input.value }, { typing: true }));
+    input.addEventListener("change", () => store.set({ [id]: input.value }));
+    input.addEventListener("keydown", (event) => step(event, input, store));
+  } else if (field.kind === "check") {
+    input = el("input", {
+      ...described,
+      type: "checkbox",
+      onchange: () => store.set({ [id]: input.checked ? "yes" : "" }),
+    });
+    return el("div", { class: "field check" }, input, el("label", { for: id }, field.label), errorNode(id));
+  } else {
+    const choices = field.kind === "model" ? catalog.models.map((model) => [model.key, model.key]) : field.choices;
+    input = el(
+      "select",
+      { ...described, onchange: () => store.set({ [id]: input.value }) },
+      options(choices, store.get()[id]),
+    );
+  }
+  return el(
+    "div",
+    { class: wide ? "field wide" : "field" },
+    el("label", { for: id }, field.label),
+    input,
+    el("p", { class: "hint", id: `hint-${id}` }, field.hint ?? ""),
+    errorNode(id),
+  );
+}
+
+const errorNode = (id) => el("p", { class: "error", id: `error-${id}`, "aria-live": "polite" });
+
+/** Double or halve a size with Page Up and Page Down, one more or less with the arrows. */
+function step(event, input, store) {
+  const steps = {
+    ArrowUp: (n) => n + 1,
+    ArrowDown: (n) => n - 1,
+    PageUp: (n) => n * 2,
+    PageDown: (n) => Math.floor(n / 2),
+  };
+  if (!Object.hasOwn(steps, event.key) || !/^\d+$/.test(input.value.trim())) return;
+  event.preventDefault();
+  input.value = String(Math.max(1, steps[event.key](Number(input.value))));
+  store.set({ [input.name]: input.value }, { typing: true });
+}
+
+function showValues(state, catalog) {
+  const form = byId("inputs");
+  const isGemv = /^\d+$/.test(state.M.trim()) && Number(state.M) <= GEMV_ROWS;
+  const operator = state.op === "product" ? (isGemv ? "gemv" : "gemm") : state.op;
+  for (const radio of form.elements.operator) radio.checked = radio.value === operator;
+  for (const field of [...OPERATORS[state.op].fields, ...OPERATORS[state.op].limits]) {
+    const input = byId(field.name);
+    if (field.kind === "check") input.checked = state[field.name] === "yes";
+    else if (input.value !== state[field.name]) input.value = state[field.name];
+  }
+  const chip = catalog.hardware.find((one) => one.key === state.hw || one.aliases.includes(state.hw));
+  byId("hw").value = chip?.key ?? "";
+  const known = chip && [
+    byteRate(chip.bandwidth_bytes_per_s),
+    chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),
+    chip.is_placeholder ? "invented numbers, for examples only" : "",
+  ];
+  say(byId("hint-hw"), known ? known.filter(Boolean).join(" · ") : "");
+}
+
+function showFormats(store, state) {
+  const chosen = formatsOf(state);
+  const all = [...USUAL_FORMATS, ...chosen.filter((one) => !USUAL_FORMATS.includes(one))];
+  const place = byId("format-chips");
+  const focused = document.activeElement?.value;
+  const hadFocus = place.contains(document.activeElement);
+  fill(
+    place,
+    all.map((format) => {
+      const box = el("input", { type: "checkbox", value: format, onchange: () => toggle(store, format, box.checked) });
+      box.checked = chosen.includes(format);
+      return el("label", {}, box, el("span", {}, formatLabel(format)));
+    }),
+  );
+  if (hadFocus) [...place.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
+}
+
+function toggle(store, format, isOn) {
+  const chosen = formatsOf(store.get());
+  const next = isOn ? [...chosen, format] : chosen.filter((one) => one !== format);
+  say(byId("error-formats"), "");
+  if (next.length === 0 || next.length > MOST_FORMATS) {
+    say(
+      byId("error-formats"),
+      next.length ? `Up to ${MOST_FORMATS} formats at a time: leave one out first.` : "Keep at least one format.",
+    );
+    showFormats(store, store.get());
+    return;
+  }
+  store.set({ formats: next.join(",") });
+}
+
+function startPairs(store, catalog) {
+  const names = catalog.formats.map((format) => [format.key, format.key]);
+  fill(byId("pair-weight"), options(names, "NF4"));
+  fill(byId("pair-activation"), options(names, "BF16"));
+  byId("pair-add").addEventListener("click", () => {
+    const [weight, activation] = [byId("pair-weight").value, byId("pair-activation").value];
+    toggle(store, weight === activation ? weight : `${weight}.${activation}`, true);
+  });
+}
+
+/** Show {input name: message}; every other message goes. */
+function showErrors(errors) {
+  for (const node of document.querySelectorAll("#inputs .error")) {
+    const name = node.id.slice("error-".length);
+    if (name === "formats") continue;
+    say(node, errors[name] ?? "");
+    byId(name)?.toggleAttribute("aria-invalid", false);
+    if (errors[name]) byId(name)?.setAttribute("aria-invalid", "true");
+  }
+}

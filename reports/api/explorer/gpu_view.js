@@ -1,0 +1,123 @@
+// The sensors of the server's GPU, live; closed while nobody looks.
+
+import { ApiProblem, stream } from "./api.js";
+import { byId, el, fill, say } from "./dom.js";
+import { bytes, MISSING, percent, prefixed } from "./numbers.js";
+
+const AGAIN_MS = 5000;
+const KEPT_READINGS = 120;
+const SPARK = { width: 240, height: 36 };
+
+/** Watch the stream for as long as the page is visible and the server has a GPU. */
+export function startGpu() {
+  let controller = null;
+  let isUnavailable = false;
+  let timer = null;
+  const powers = [];
+
+  async function watch() {
+    clearTimeout(timer);
+    controller = new AbortController();
+    try {
+      await stream("api/nvml/stream?interval_s=1", controller.signal, (name, status) => {
+        isUnavailable = name === "unavailable" || !status.available;
+        if (isUnavailable) showNone(status.reason);
+        else {
+          powers.push(status.reading.power_w);
+          if (powers.length > KEPT_READINGS) powers.shift();
+          showReading(status, powers);
+        }
+      });
+      if (!isUnavailable) again("The stream ended; asking again.");
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      again(problem instanceof ApiProblem ? problem.message : "The stream broke off; asking again.");
+    }
+  }
+
+  function again(why) {
+    say(byId("gpu-state"), "not live");
+    fill(byId("gpu"), el("p", { class: "quiet" }, why));
+    timer = setTimeout(watch, AGAIN_MS);
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (isUnavailable) return;
+    if (document.hidden) {
+      clearTimeout(timer);
+      controller?.abort();
+    } else watch();
+  });
+  fill(byId("gpu"), el("p", { class: "quiet" }, "Asking the sensors…"));
+  watch();
+}
+
+function showNone(reason) {
+  say(byId("gpu-state"), "");
+  fill(
+    byId("gpu"),
+    el("p", {}, "No GPU here", reason ? `: ${reason}` : "", reason && /[.!?]$/.test(reason) ? "" : "."),
+    el("p", { class: "quiet" }, "Predictions need none; measuring does."),
+  );
+}
+
+function showReading({ name, reading }, powers) {
+  say(byId("gpu-state"), `${name ?? "GPU"} · live`);
+  const facts = [
+    ["Power", prefixed(reading.power_w, "W", 3), null],
+    ["SM clock", prefixed(reading.sm_clock_hz, "Hz", 4), null],
+    ["Memory clock", prefixed(reading.memory_clock_hz, "Hz", 4), null],
+    ["Temperature", reading.temperature_c === null ? MISSING : `${reading.temperature_c} °C`, null],
+    ["Load", percent(reading.utilization_ratio), "of the last sensor period"],
+    ["Memory used", reading.memory_used_bytes === null ? MISSING : bytes(reading.memory_used_bytes), null],
+  ];
+  const reasons = reading.throttle_reasons;
+  fill(
+    byId("gpu"),
+    el(
+      "dl",
+      { class: "figures" },
+      facts.map(([label, value, note]) =>
+        el("div", {}, el("dt", {}, label), el("dd", {}, value), note ? el("dd", { class: "quiet" }, note) : null),
+      ),
+    ),
+    el(
+      "p",
+      { class: "quiet" },
+      reasons === null
+        ? "This GPU does not say why its clock is where it is."
+        : reasons.length
+          ? `The clock is held back: ${reasons.join(", ")}.`
+          : "Nothing holds the clock back.",
+    ),
+    spark(powers),
+  );
+}
+
+/** Draw the power of the last two minutes. */
+function spark(values) {
+  const known = values.filter((value) => value !== null);
+  if (known.length < 2) return null;
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const x = (index) => (index / (KEPT_READINGS - 1)) * SPARK.width;
+  const y = (value) => SPARK.height - 3 - ((value - low) / (high - low || 1)) * (SPARK.height - 6);
+  const shapes = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(shapes, "svg");
+  for (const [key, value] of Object.entries({
+    viewBox: `0 0 ${SPARK.width} ${SPARK.height}`,
+    class: "spark",
+    role: "img",
+    "aria-label": `Power of the last ${values.length} readings: ${prefixed(low, "W", 3)} to ${prefixed(high, "W", 3)}`,
+  }))
+    svg.setAttribute(key, value);
+  const line = document.createElementNS(shapes, "polyline");
+  line.setAttribute(
+    "points",
+    values
+      .map((value, index) => (value === null ? "" : `${x(index).toFixed(1)},${y(value).toFixed(1)}`))
+      .filter(Boolean)
+      .join(" "),
+  );
+  svg.append(line);
+  return svg;
+}

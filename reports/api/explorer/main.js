@@ -1,0 +1,182 @@
+// The page: state → questions → answers → views. Every change asks anew after a short pause; overtaken answers are dropped.
+
+import { showAdvice } from "./advice_view.js";
+import { showAnswer } from "./answer_view.js";
+import { askChip, askCompared, askRecommendation, askTiling } from "./answers.js";
+import { ApiProblem, get, keepToken } from "./api.js";
+import { showCompare, showCompareErrors, startCompare } from "./compare_view.js";
+import { showDetail } from "./detail_view.js";
+import { byId, el, fill, say } from "./dom.js";
+import { startForm } from "./form.js";
+import { startGpu } from "./gpu_view.js";
+import { startMeasured } from "./measured_view.js";
+import { counted } from "./numbers.js";
+import { formatsOf, startState } from "./state.js";
+import { drawRoofline, isNarrow, paintSwatches } from "./plot.js";
+import { startTheme } from "./theme.js";
+
+const PAUSE_MS = 120;
+
+async function start() {
+  keepToken();
+  let timer = null;
+  let controller = null;
+  let last = null; // what is shown now: {state, main, focus}
+  let views = null; // until the catalog is read
+  const store = startState((state) => {
+    if (views === null) return;
+    views.form.show(state);
+    clearTimeout(timer);
+    timer = setTimeout(() => refresh(state), PAUSE_MS);
+  });
+  startTheme(byId("theme"), () => last && draw());
+  startCopy();
+  const catalog = await readCatalog();
+  views = {
+    form: startForm(store, catalog),
+    compare: startCompare(store, catalog),
+    measured: startMeasured(store),
+  };
+  views.form.show(store.get());
+  startGpu();
+  views.measured.show(store.get());
+  views.measured.loadRuns().then(() => views.measured.show(store.get()), report);
+  await refresh(store.get());
+
+  /** Ask everything for a state and show it, the chosen chip first. */
+  async function refresh(state) {
+    controller?.abort();
+    controller = new AbortController();
+    const { signal } = controller;
+    const results = byId("results");
+    results.setAttribute("aria-busy", "true");
+    try {
+      const advice = askRecommendation(state, signal);
+      const cases = views.measured.loadCases(state, signal);
+      advice.catch(() => {});
+      cases.catch(() => {});
+      const main = await mainAnswer(state, signal);
+      await cases;
+      if (signal.aborted) return;
+      say(byId("fault"), "");
+      results.classList.remove("stale");
+      views.form.showErrors(main.errors);
+      views.compare(state);
+      const focus = showAnswer(state, main, store, views.measured.matching(state, formatsOf(state)));
+      last = { state, main, focus };
+      document.title = focus ? `${byId("answer-title").textContent} · Roofline explorer` : "Roofline explorer";
+      showAdvice(main.rows, await advice);
+      const tiling = focus ? await askTiling(state, focus.format, signal) : null;
+      if (signal.aborted) return;
+      showDetail(focus, tiling);
+      views.measured.show(state);
+      const chips = await askCompared(state, main, signal);
+      if (signal.aborted) return;
+      showCompare(state, chips, focus, store);
+      showCompareErrors(chips);
+      results.setAttribute("aria-busy", "false");
+      results.dataset.shows = location.search;
+      await draw();
+    } catch (error) {
+      if (error.name !== "AbortError") report(error);
+    }
+  }
+
+  async function draw() {
+    const { state, main, focus } = last;
+    const place = byId("plot");
+    const cases = views.measured.overlay(state);
+    const label = focus
+      ? `Roofline of ${main.chip.name}: ${byId("headline").textContent} The table of formats has the numbers.`
+      : "";
+    try {
+      if (!focus && cases.length === 0) {
+        place.hidden = true;
+        say(byId("plot-note"), "Nothing to draw until there is a prediction.");
+      } else {
+        place.hidden = false;
+        place.setAttribute("role", "img");
+        place.setAttribute("aria-label", label);
+        const figure = await drawRoofline(place, { rows: main.rows, cases, focus }, (key) => pick(key, state));
+        paintSwatches(figure.inks);
+        say(byId("plot-note"), note(main, cases));
+        fill(byId("plot-key"), ...key(cases.length));
+      }
+      await views.measured.draw(state);
+    } catch (error) {
+      say(byId("plot-note"), error.message);
+    }
+    byId("results").dataset.drawn = location.search;
+  }
+
+  function pick(key, state) {
+    if (key.startsWith("case:")) {
+      views.measured.pick(key, state);
+    } else store.set({ focus: key });
+  }
+}
+
+/** An unknown chip is an error of its field, not of the page. */
+async function mainAnswer(state, signal) {
+  try {
+    return await askChip(state, state.hw, signal);
+  } catch (problem) {
+    if (!(problem instanceof ApiProblem) || problem.fields.length === 0) throw problem;
+    return { key: state.hw, chip: { name: state.hw }, rows: [], errors: { hw: problem.message }, problem };
+  }
+}
+
+function note(main, cases) {
+  const left = main.rows.filter((row) => row.error).map((row) => row.label);
+  const shown = isNarrow()
+    ? "Tap a point for its numbers; it becomes the chosen format."
+    : "Drag to move, double-click to reset; a click on a point chooses its format.";
+  return [
+    shown,
+    cases.length ? `${counted(cases.length, "measured case")} of the chosen run.` : "",
+    left.length ? `Not drawn, as ${main.chip.name} cannot compute it: ${left.join(", ")}.` : "",
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+function key(caseCount) {
+  const mark = (kind, text) => el("span", { class: "mark" }, el("i", { class: kind, "aria-hidden": "true" }), text);
+  return [
+    mark("filled", "expected, 80 % interval"),
+    mark("open", "ideal"),
+    ...(caseCount ? [mark("measured", "measured")] : []),
+  ];
+}
+
+async function readCatalog() {
+  const [hardware, formats, models] = await Promise.all([get("api/hardware"), get("api/formats"), get("api/models")]);
+  return { hardware: hardware.hardware, formats: formats.formats, models: models.models };
+}
+
+function startCopy() {
+  byId("copy").addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say(byId("copied"), "Copied.");
+    } catch {
+      say(byId("copied"), "Copy it from the address bar.");
+    }
+    setTimeout(() => say(byId("copied"), ""), 3000);
+  });
+}
+
+/** Say what stopped the page; a wrong token has its own way out. */
+function report(error) {
+  const isToken = error instanceof ApiProblem && error.status === 401;
+  say(
+    byId("fault"),
+    isToken
+      ? "This server asks for its token: open the page as /#token=… with the token that `roofline serve` printed."
+      : error.message,
+  );
+  byId("results").classList.add("stale"); // what stands there was asked before
+  byId("results").setAttribute("aria-busy", "false");
+}
+
+start().catch(report);

@@ -1,0 +1,331 @@
+// Runs of the database: choose one, see its measured points on the roofline, and follow them to the report.
+
+import { ApiProblem, ask, get, hasToken } from "./api.js";
+import { byId, el, fill, number, options } from "./dom.js";
+import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "./numbers.js";
+import { operandsOf } from "./operators.js";
+import { drawRoofline } from "./plot.js";
+
+const MOST_RUNS = 100;
+const MOST_CASES = 500;
+
+/** Return {load, cases, draw}: the runs once, the cases of the chosen run, and their own figure. */
+export function startMeasured(store) {
+  let runs = null;
+  let listProblem = null;
+  let found = null; // {run, page, cases} of the chosen run
+  let caseProblem = null;
+  let asked = "";
+  let picked = null;
+  let drawn = null;
+
+  async function loadRuns() {
+    try {
+      if (!(await get("api/health")).has_database)
+        listProblem = new ApiProblem(
+          404,
+          "There is no results database here yet. `pytest bench_cases -k gemv` makes one; `roofline serve --db PATH` names another.",
+        );
+      else runs = await get(`api/runs?limit=${MOST_RUNS}`);
+    } catch (problem) {
+      if (!(problem instanceof ApiProblem)) throw problem;
+      listProblem = problem;
+    }
+  }
+
+  async function loadCases(state, signal) {
+    const wanted = JSON.stringify([state.run, state.words]);
+    if (wanted === asked) return;
+    [found, caseProblem] = [null, null];
+    if (state.run !== "") {
+      const words = state.words.trim() ? `&words=${encodeURIComponent(state.words.trim())}` : "";
+      try {
+        found = await get(
+          `api/runs/${encodeURIComponent(state.run)}/cases?limit=${MOST_CASES}&status=measured${words}`,
+          signal,
+        );
+      } catch (problem) {
+        if (!(problem instanceof ApiProblem)) throw problem;
+        caseProblem = problem;
+      }
+    }
+    asked = wanted;
+    picked = null;
+  }
+
+  function show(state) {
+    const place = byId("measured");
+    const about = JSON.stringify([state.run, state.words, state.hw, runs !== null, asked, listProblem?.message]);
+    if (about === drawn) return showPicked(state); // what stands there is about this very state: tables stay open
+    drawn = about;
+    const hadFocus = place.contains(document.activeElement) ? document.activeElement.id : null;
+    const caret = hadFocus === "words" ? byId("words").selectionStart : null;
+    if (listProblem) return fill(place, el("p", {}, listProblem.message));
+    if (runs === null) return fill(place, el("p", { class: "quiet" }, "Reading the database…"));
+    if (runs.runs.length === 0 && state.run === "") {
+      return fill(
+        place,
+        el(
+          "p",
+          {},
+          "No run is stored yet. Measure some with ",
+          el("code", {}, "pytest bench_cases -k gemv"),
+          " and reload this page.",
+        ),
+      );
+    }
+    fill(
+      place,
+      controls(state),
+      caseProblem ? el("p", { class: "error" }, caseProblem.message) : null,
+      found
+        ? results(state)
+        : state.run === ""
+          ? el("p", { class: "quiet" }, "Choose a run to lay its measured points over the roofline.")
+          : null,
+    );
+    showPicked(state);
+    if (hadFocus) byId(hadFocus)?.focus();
+    if (caret !== null) byId("words")?.setSelectionRange(caret, caret);
+  }
+
+  /** Under the plot that has the point: the main one, or that of a run of another chip. */
+  function showPicked(state) {
+    const isHere = found?.run.hardware === state.hw;
+    const card = picked ? caseCard(picked, found.run) : [];
+    fill(byId("picked"), isHere ? card : []);
+    if (byId("picked-here")) fill(byId("picked-here"), isHere ? [] : card);
+  }
+
+  function controls(state) {
+    const named = runs.runs.map((run) => [
+      run.run_id,
+      `${moment(run.started_at)} · ${run.hardware} · ${run.label || run.run_id.slice(0, 8)}${run.status === "complete" ? "" : ` (${run.status})`}`,
+    ]);
+    const chosen = found ? found.run.run_id : state.run; // a link may name a run by label or prefix
+    const isListed = chosen === "" || runs.runs.some((run) => run.run_id === chosen);
+    const choices = [["", "none"], ...(isListed ? [] : [[chosen, chosen]]), ...named];
+    const select = el(
+      "select",
+      { id: "run", onchange: () => store.set({ run: select.value, words: "" }) },
+      options(choices, chosen),
+    );
+    const words = el("input", {
+      id: "words",
+      type: "search",
+      value: state.words,
+      maxlength: "200",
+      placeholder: "gemv 4096 INT4",
+      oninput: () => store.set({ words: words.value }, { typing: true }),
+    });
+    return el(
+      "div",
+      { class: "row" },
+      el("div", { class: "field wide" }, el("label", { for: "run" }, "Run"), select),
+      state.run === "" ? null : el("div", { class: "field" }, el("label", { for: "words" }, "Only cases with"), words),
+    );
+  }
+
+  function results(state) {
+    const { run, page, cases } = found;
+    const here = run.hardware === state.hw;
+    const total = counted(page.total_count, "measured case");
+    if (cases.length === 0)
+      return [
+        runLine(run),
+        el(
+          "p",
+          {},
+          state.words
+            ? "No measured case has all these words."
+            : "This run measured nothing: it holds predictions or skipped cases only.",
+        ),
+      ];
+    return [
+      runLine(run),
+      el(
+        "p",
+        { class: "quiet" },
+        `${total}${page.total_count > cases.length ? `, the first ${count(cases.length)} shown; narrow them down by words` : ""}. `,
+        here
+          ? "They lie on the roofline above."
+          : `They were measured on ${run.hardware}, so they are drawn under its own roofs, not over those of ${state.hw}.`,
+      ),
+      here
+        ? null
+        : el("div", {
+            class: "plot",
+            id: "measured-plot",
+            role: "img",
+            "aria-label": `Roofline of ${run.hardware} with ${total}`,
+          }),
+      here ? null : el("div", { id: "picked-here", role: "status" }),
+      caseTable(cases, run),
+    ];
+  }
+
+  return {
+    loadRuns,
+    loadCases,
+    show,
+    /** Measured cases that belong over the roofs of the chosen chip. */
+    overlay: (state) => (found && found.run.hardware === state.hw ? found.cases : []),
+    /** Cases of that very product, by format of the page. */
+    matching: (state, formats) =>
+      found && found.run.hardware === state.hw ? matchingCases(found.cases, state, formats) : {},
+    pick(key, state) {
+      picked = found?.cases.find((one) => `case:${one.case_key}` === key) ?? null;
+      showPicked(state);
+    },
+    async draw(state) {
+      const place = byId("measured-plot");
+      if (place && found)
+        await drawRoofline(place, { rows: [], cases: found.cases, focus: null }, (key) => {
+          this.pick(key, state);
+          this.draw(state);
+        });
+    },
+  };
+}
+
+function matchingCases(cases, state, formats) {
+  if (state.op !== "product") return {};
+  const found = {};
+  for (const format of formats) {
+    const { weight, activation } = operandsOf(format);
+    const same = cases.filter(
+      (one) =>
+        String(one.shape.M) === state.M &&
+        String(one.shape.N) === state.N &&
+        String(one.shape.K) === state.K &&
+        one.cache === state.cache &&
+        one.formats.b === weight &&
+        one.formats.a === activation,
+    );
+    const best = same.reduce(
+      (fastest, one) => (fastest === null || one.measured_s < fastest.measured_s ? one : fastest),
+      null,
+    );
+    if (best) found[format] = best;
+  }
+  return found;
+}
+
+function runLine(run) {
+  const facts = [
+    run.label || "no label",
+    run.hardware,
+    run.machine,
+    moment(run.started_at),
+    run.git_branch,
+    run.status === "complete" ? null : run.status,
+    run.is_forced ? "forced: measured on another machine than its chip" : null,
+  ];
+  return el("p", { class: "run-line" }, facts.filter(Boolean).join(" · "), " · ", reportLink(run));
+}
+
+function reportLink(run) {
+  const path = `api/runs/${encodeURIComponent(run.run_id)}/report`;
+  if (!hasToken()) return el("a", { href: path, target: "_blank", rel: "noopener" }, "Open its report");
+  // A link cannot send the token: the report comes as a file.
+  return el(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      onclick: async () => {
+        const address = URL.createObjectURL(await (await ask(path)).blob());
+        el("a", { href: address, download: `report-${run.run_id.slice(0, 8)}.html` }).click();
+        URL.revokeObjectURL(address);
+      },
+    },
+    "Download its report",
+  );
+}
+
+function caseCard(one, run) {
+  const facts = [
+    [
+      "Measured",
+      number(one.measured_s, time(one.measured_s)),
+      one.interval_half_width_ratio === null ? "" : `± ${percent(one.interval_half_width_ratio, 1)}`,
+    ],
+    [
+      "Expected",
+      one.expected_s === null ? MISSING : number(one.expected_s, time(one.expected_s)),
+      one.expected_s === null
+        ? ""
+        : `${interval(one.expected_low_s, one.expected_high_s)}, off by ${signedPercent(one.error_expected_ratio)}`,
+    ],
+    [
+      "Ideal",
+      one.ideal_s === null ? MISSING : number(one.ideal_s, time(one.ideal_s)),
+      one.roof_share_ratio === null ? "" : `${percent(one.roof_share_ratio)} of the roof`,
+    ],
+    ["Rate", flopRate(one.achieved_flops_per_s), one.bound ? `${one.bound}-bound` : ""],
+  ];
+  return el(
+    "div",
+    { class: "case-card" },
+    el(
+      "p",
+      {},
+      el("b", {}, one.title),
+      ` · ${one.precision} · ${one.kernel} · ${one.cache} · ${counted(one.process_count, "process").replace("processs", "processes")} · `,
+      reportLink(run),
+    ),
+    el(
+      "dl",
+      { class: "figures" },
+      facts.map(([name, value, note]) =>
+        el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "quiet" }, note)),
+      ),
+    ),
+    one.doubts.length ? el("p", { class: "notice" }, `Doubtful: ${one.doubts.join(", ")}.`) : null,
+  );
+}
+
+function caseTable(cases, run) {
+  const heads = ["Case", "Format", "Kernel", "Measured", "±", "Expected", "Error", "Ideal", "Of roof", "Bound"];
+  const words = ["Case", "Format", "Kernel", "Bound"];
+  const rows = cases.map((one) => {
+    const cell = (head, value, text) => el("td", { class: "n", "data-head": head }, number(value, text));
+    return el(
+      "tr",
+      { "data-case": one.case_key },
+      el("th", { scope: "row" }, one.title),
+      el("td", { "data-head": "Format" }, one.precision),
+      el("td", { "data-head": "Kernel" }, `${one.kernel}, ${one.cache}`),
+      cell("Measured", one.measured_s, time(one.measured_s)),
+      cell("±", one.interval_half_width_ratio, percent(one.interval_half_width_ratio, 1)),
+      cell("Expected", one.expected_s, time(one.expected_s)),
+      cell("Error", one.error_expected_ratio, signedPercent(one.error_expected_ratio)),
+      cell("Ideal", one.ideal_s, time(one.ideal_s)),
+      cell("Of roof", one.roof_share_ratio, percent(one.roof_share_ratio)),
+      el("td", { "data-head": "Bound" }, one.bound ?? MISSING),
+    );
+  });
+  return el(
+    "details",
+    { open: cases.length <= 12 },
+    el("summary", {}, `Table of ${counted(cases.length, "case")}`),
+    el(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cases of ${run.label || run.run_id}` },
+      el(
+        "table",
+        { class: "stacks" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            heads.map((head) => el("th", { scope: "col", class: words.includes(head) ? null : "n" }, head)),
+          ),
+        ),
+        el("tbody", {}, rows),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,237 @@
+// What each operator asks for, which question that is to the API, and how its answers become rows of one kind.
+
+import { count } from "./numbers.js";
+
+const size = (name, label, hint, value, optional = false) => ({ kind: "size", name, label, hint, value, optional });
+
+const PRODUCT = {
+  fields: [
+    size("M", "M", "tokens in flight", "1"),
+    size("N", "N", "output features", "4096"),
+    size("K", "K", "input features", "4096"),
+    {
+      kind: "choice",
+      name: "cache",
+      label: "Operands",
+      value: "cold",
+      choices: [
+        ["cold", "cold: read from DRAM"],
+        ["warm", "warm: still in the cache"],
+      ],
+    },
+  ],
+  limits: [
+    { ...size("limit", "Memory limit", "GB, optional", "", true), apiName: "memory_limit_gb" },
+    { ...size("parameters", "Parameters", "of the whole model, optional", "", true), apiName: "model_parameters" },
+  ],
+  presets: [
+    ["Decode", { M: "1", N: "4096", K: "4096" }],
+    ["Batch 16", { M: "16", N: "14336", K: "4096" }],
+    ["Prefill 2k", { M: "2048", N: "4096", K: "4096" }],
+  ],
+  operands: ["Weight", "Activation"],
+  question: (state, format) => [
+    "api/analyze",
+    { ...sizes(PRODUCT, state, ["M", "N", "K"]), cache: state.cache, ...pair(format, "weight_precision") },
+  ],
+  title: (answer) => `${answer.op.toUpperCase()} ${count(answer.M)} × ${count(answer.N)} × ${count(answer.K)}`,
+  row: (answer) => ({ ...timed(answer), operands: answer.operands }),
+};
+
+const ATTENTION = {
+  fields: [
+    size("B", "B", "sequences", "1"),
+    size("Hq", "Hq", "query heads", "32"),
+    size("Hkv", "Hkv", "key/value heads", "8"),
+    size("Sq", "Sq", "new tokens; 1: decode", "1"),
+    size("Skv", "Skv", "tokens in the cache", "4096"),
+    size("D", "D", "elements of a head", "128"),
+    { kind: "check", name: "causal", label: "Causal mask", value: "" },
+    { ...size("window", "Window", "keys seen, optional", "", true) },
+  ],
+  limits: [],
+  presets: [
+    ["Decode 4k", { Sq: "1", Skv: "4096", causal: "" }],
+    ["Decode 128k", { Sq: "1", Skv: "131072", causal: "" }],
+    ["Prefill 4k", { Sq: "4096", Skv: "4096", causal: "yes" }],
+  ],
+  operands: ["K and V", "Query"],
+  question: (state, format) => [
+    "api/attention",
+    {
+      ...sizes(ATTENTION, state, ["B", "Hq", "Hkv", "Sq", "Skv", "D", "window"]),
+      causal: state.causal === "yes",
+      ...pair(format, "kv_precision"),
+    },
+  ],
+  title: (answer) =>
+    `Attention, ${count(answer.Sq)} new of ${count(answer.Skv)} tokens, ${answer.Hq}/${answer.Hkv} heads of ${answer.D}`,
+  row: (answer) => ({ ...timed(answer), unfusedS: answer.unfused_time_s }),
+};
+
+const MODEL = {
+  fields: [
+    { kind: "model", name: "model", label: "Model", value: "llama-3.1-8b" },
+    {
+      kind: "choice",
+      name: "phase",
+      label: "Phase",
+      value: "decode",
+      choices: [
+        ["decode", "decode: one new token each"],
+        ["prefill", "prefill: the prompt"],
+      ],
+    },
+    { ...size("batch", "Batch", "sequences", "1"), apiName: "batch_count" },
+    { ...size("context", "Context", "tokens of each", "4096"), apiName: "context_tokens" },
+  ],
+  limits: [],
+  presets: [
+    ["Chat 4k", { phase: "decode", batch: "1", context: "4096" }],
+    ["Serving 64 × 4k", { phase: "decode", batch: "64", context: "4096" }],
+    ["Prompt 2k", { phase: "prefill", batch: "1", context: "2048" }],
+  ],
+  operands: ["Weight", "Activation"],
+  question: (state, format) => [
+    `api/models/${encodeURIComponent(state.model)}/predict`,
+    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format },
+  ],
+  title: (answer) =>
+    `${answer.model}, ${answer.phase} of ${count(answer.batch_count)} × ${count(answer.context_tokens)} tokens`,
+  row: modelRow,
+};
+
+export const OPERATORS = { product: PRODUCT, attention: ATTENTION, model: MODEL };
+
+/** Values of every input before anybody changes one. */
+export const DEFAULT_INPUTS = Object.fromEntries(
+  Object.values(OPERATORS)
+    .flatMap((one) => [...one.fields, ...one.limits])
+    .map((field) => [field.name, field.value]),
+);
+
+/** Largest M that is a GEMV, as in the API's `op`. */
+export const GEMV_ROWS = 16;
+
+/** Return which input a wrong field of the API is, or null where it is about a format or the question as a whole. */
+export function inputOf(operator, apiField) {
+  if (apiField === "hardware_key") return "hw";
+  if (apiField === "key") return "model";
+  const spec = OPERATORS[operator];
+  return [...spec.fields, ...spec.limits].find((field) => (field.apiName ?? field.name) === apiField)?.name ?? null;
+}
+
+/** Return {weight, activation} of `INT4.FP16`, or twice the same. */
+export function operandsOf(format) {
+  const [weight, activation = weight] = format.split(".");
+  return { weight, activation };
+}
+
+/** Return a pair as readers see it: `INT4 / FP16`. */
+export function formatLabel(format) {
+  const { weight, activation } = operandsOf(format);
+  return weight === activation ? weight : `${weight} / ${activation}`;
+}
+
+/** Return the number that was typed, else the text itself: the API says what is wrong with it. */
+export function typed(text) {
+  const plain = text.trim();
+  return /^\d+(\.\d+)?$/.test(plain) ? Number(plain) : plain;
+}
+
+function sizes(spec, state, names) {
+  const asked = {};
+  for (const name of names) {
+    const field = spec.fields.find((one) => one.name === name);
+    if (field.optional && state[name].trim() === "") continue;
+    asked[field.apiName ?? name] = typed(state[name]);
+  }
+  return asked;
+}
+
+function pair(format, other) {
+  const { weight, activation } = operandsOf(format);
+  return weight === activation ? { precision: weight } : { precision: activation, [other]: weight };
+}
+
+function timed(answer) {
+  return {
+    answer,
+    chip: answer.hardware_name,
+    isPlaceholder: answer.is_placeholder,
+    timeS: answer.time_s,
+    expected: answer.expected,
+    expectedReason: answer.expected_reason,
+    speedup: answer.speedup_ratio,
+    expectedSpeedup: answer.expected_speedup_ratio,
+    baseline: answer.baseline_format,
+    bound: answer.bound,
+    intensity: answer.intensity_flop_per_byte,
+    ridge: answer.critical_intensity_flop_per_byte,
+    flops: answer.flops,
+    movedBytes: answer.read_bytes + answer.write_bytes,
+    peak: answer.peak_flops_per_s,
+    bandwidth: answer.bandwidth_bytes_per_s,
+    level: answer.memory_level,
+    path: answer.path,
+    computeFormat: answer.compute_format,
+    provenance: answer.provenance,
+    notes: answer.notes,
+  };
+}
+
+function modelRow(answer, format, chip) {
+  const { activation } = operandsOf(format);
+  const path = chip?.paths[activation];
+  return {
+    answer,
+    chip: chip?.name ?? answer.hardware,
+    isPlaceholder: chip?.is_placeholder ?? false,
+    timeS: answer.time_s,
+    expected:
+      answer.expected_s === null
+        ? null
+        : {
+            time_s: answer.expected_s,
+            low_s: answer.expected_low_s,
+            high_s: answer.expected_high_s,
+            provenance: "",
+            notes: [],
+            parts_s: null,
+          },
+    expectedReason: answer.expected_reason,
+    speedup: null, // filled beside the 16-bit row, see `withModelSpeedups`
+    expectedSpeedup: null,
+    baseline: null,
+    bound: answer.bound,
+    intensity: answer.flops / answer.moved_bytes,
+    ridge: path?.critical_intensity_flop_per_byte ?? null,
+    flops: answer.flops,
+    movedBytes: answer.moved_bytes,
+    peak: path?.dense_flops_per_s ?? null,
+    bandwidth: chip?.bandwidth_bytes_per_s ?? null,
+    level: "DRAM",
+    path: null,
+    computeFormat: path?.compute_format ?? activation,
+    provenance: answer.provenance,
+    notes: answer.notes,
+    memory: answer.memory,
+    tokensPerS: answer.expected_tokens_per_s ?? answer.tokens_per_s,
+  };
+}
+
+/** Give rows of a model their gain over the chosen 16-bit format, where there is one: the API has no baseline for models. */
+export function withModelSpeedups(rows) {
+  const wide = rows.find((row) => !row.error && ["FP16", "BF16"].includes(row.format));
+  if (!wide) return rows;
+  return rows.map((row) =>
+    row.error
+      ? row
+      : {
+          ...row,
+          baseline: wide.format,
+          speedup: wide.timeS / row.timeS,
+          expectedSpeedup: wide.expected && row.expected ? wide.expected.time_s / row.expected.time_s : null,
+        },
+  );
+}

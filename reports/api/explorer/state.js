@@ -1,0 +1,84 @@
+// Every input of the page as one flat record of texts, in the address: a link shows what its sender saw.
+
+import { DEFAULT_INPUTS, OPERATORS } from "./operators.js";
+
+export const MOST_FORMATS = 8;
+export const MOST_CHIPS = 4;
+const LONGEST_VALUE = 200;
+
+const DEFAULTS = {
+  hw: "gb10",
+  op: "product",
+  ...DEFAULT_INPUTS,
+  formats: "FP16,FP8_E4M3,INT8,NVFP4,INT4.FP16",
+  focus: "",
+  compare: "h200-sxm,b200",
+  run: "",
+  words: "",
+};
+const ALWAYS = ["hw", "op", "formats", "focus", "compare", "run", "words"];
+
+/** Return the state of a query string; what it leaves out has its default, what it has too much of is cut. */
+export function readState(search) {
+  const query = new URLSearchParams(search);
+  const state = { ...DEFAULTS };
+  for (const name of Object.keys(DEFAULTS)) {
+    if (query.has(name)) state[name] = query.get(name).slice(0, LONGEST_VALUE * (name === "formats" ? 2 : 1));
+  }
+  if (!Object.hasOwn(OPERATORS, state.op)) state.op = DEFAULTS.op;
+  return state;
+}
+
+/** Return the query string with every input that the chosen operator has. */
+export function writeState(state) {
+  const spec = OPERATORS[state.op];
+  const names = [
+    ...ALWAYS.slice(0, 2),
+    ...[...spec.fields, ...spec.limits].map((field) => field.name),
+    ...ALWAYS.slice(2),
+  ];
+  const query = new URLSearchParams(names.map((name) => [name, state[name]]));
+  return `?${query}`.replaceAll("%2C", ",");
+}
+
+/** Split a list of the state: no blanks, nothing twice. */
+export const listed = (text, most) =>
+  [
+    ...new Set(
+      text
+        .split(",")
+        .map((one) => one.trim())
+        .filter(Boolean),
+    ),
+  ].slice(0, most);
+export const formatsOf = (state) => listed(state.formats, MOST_FORMATS);
+export const comparedOf = (state) => listed(state.compare, MOST_CHIPS - 1).filter((key) => key !== state.hw);
+
+/** Keep the state and the address together; `onChange(state, changedNames)` after every change, back and forward included. */
+export function startState(onChange) {
+  let state = readState(location.search);
+  let isTyping = false; // a run of keystrokes is one entry of the history
+  history.replaceState(null, "", writeState(state));
+  window.addEventListener("popstate", () => {
+    const before = state;
+    state = readState(location.search);
+    isTyping = false;
+    onChange(
+      state,
+      Object.keys(state).filter((name) => state[name] !== before[name]),
+    );
+  });
+  return {
+    get: () => state,
+    set(patch, { typing = false } = {}) {
+      const changed = Object.keys(patch).filter((name) => patch[name] !== state[name]);
+      if (changed.length) {
+        state = { ...state, ...patch };
+        const address = writeState(state);
+        if (address !== location.search) history[isTyping && typing ? "replaceState" : "pushState"](null, "", address);
+        isTyping = typing;
+        onChange(state, changed);
+      } else if (!typing) isTyping = false;
+    },
+  };
+}

@@ -1,0 +1,184 @@
+"""What went wrong, as RFC 9457's problem details: what was asked, what is known, what to do next, and which field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from reports.display_text import shown
+from roofline_model.errors import DatabaseAwayError, MissingDependencyError, RooflineError, StoreError, UnknownNameError
+
+CONTENT_TYPE = "application/problem+json"
+MOST_FIELDS = 20
+"""Wrong fields that are named; more tell a reader nothing."""
+MOST_CHARACTERS = 1_000
+
+Location = Literal["body", "query", "path", "header"]
+
+
+class FieldProblem(BaseModel):
+    """One field that is wrong."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    field: str = Field(description="name of the field, parts joined by dots")
+    location: str = Field(description="body, query, path or header")
+    message: str = Field(description="what is wrong with it")
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:roofline-bench:error:unknown-format",
+                    "title": "unknown format",
+                    "status": 422,
+                    "detail": "unknown format 'FP17'. Did you mean FP16? …",
+                    "slug": "unknown-format",
+                    "instance": "/api/analyze",
+                    "errors": [{"field": "precision", "location": "body", "message": "unknown format 'FP17'. …"}],
+                }
+            ]
+        },
+    )
+
+    type: str = Field(description="urn:roofline-bench:error:SLUG")
+    title: str = Field(description="the kind of problem, the same for every occurrence")
+    status: int = Field(description="HTTP status code")
+    detail: str = Field(description="what was asked, what is known, what to do next")
+    slug: str = Field(description="heading of docs/errors.md, or of docs/api.md where it is about HTTP")
+    instance: str = Field(description="path of the request")
+    errors: list[FieldProblem] = Field(description="fields that are wrong; empty where no single one is")
+
+
+class ProblemError(Exception):
+    """Ends a request with a problem."""
+
+    def __init__(
+        self, status: int, slug: str, detail: str, *, fields: tuple[FieldProblem, ...] = (), headers: dict[str, str] | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(detail)
+        self.status = status
+        self.slug = slug
+        self.detail = detail
+        self.fields = fields
+        self.headers = headers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A worker process hands it to the server.
+        return _rebuilt, (self.status, self.slug, self.detail, self.fields, self.headers)
+
+
+def _rebuilt(status: int, slug: str, detail: str, fields: tuple[FieldProblem, ...], headers: Any) -> ProblemError:
+    return ProblemError(status, slug, detail, fields=fields, headers=headers)
+
+
+@contextmanager
+def naming(field: str, location: Location = "body") -> Iterator[None]:
+    """Turn a `RooflineError` of the block into a problem with this field: 404 for an unknown name in a path, else 422."""
+    try:
+        yield
+    except (StoreError, MissingDependencyError):
+        raise
+    except RooflineError as error:
+        message = _text(error)
+        raise ProblemError(
+            404 if location == "path" and isinstance(error, UnknownNameError) else 422,
+            error.slug,
+            message,
+            fields=(FieldProblem(field=field, location=location, message=message),),
+        ) from None
+
+
+def response(request: Request, problem: ProblemError) -> JSONResponse:
+    """Return a problem as its HTTP response."""
+    body = document(request.url.path, problem)
+    return JSONResponse(body, problem.status, headers=problem.headers, media_type=CONTENT_TYPE)
+
+
+def document(path: str, problem: ProblemError) -> dict[str, Any]:
+    """Return a problem as JSON values; text from the request is cut and cleaned."""
+    return {
+        "type": f"urn:roofline-bench:error:{problem.slug}",
+        "title": problem.slug.replace("-", " "),
+        "status": problem.status,
+        "detail": shown(problem.detail, MOST_CHARACTERS),
+        "slug": problem.slug,
+        "instance": shown(path, 200),
+        "errors": [one.model_dump() for one in problem.fields],
+    }
+
+
+async def on_problem(request: Request, error: Exception) -> JSONResponse:
+    """Answer a `ProblemError`."""
+    assert isinstance(error, ProblemError)
+    return response(request, error)
+
+
+async def on_roofline_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer a `RooflineError` that no field could be named for."""
+    assert isinstance(error, RooflineError)
+    if isinstance(error, DatabaseAwayError):
+        return response(request, ProblemError(503, error.slug, _text(error), headers={"Retry-After": "5"}))
+    if isinstance(error, StoreError | MissingDependencyError):
+        return response(request, ProblemError(503, error.slug, _text(error)))
+    status = 404 if isinstance(error, UnknownNameError) else 422
+    return response(request, ProblemError(status, error.slug, _text(error)))
+
+
+async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+    """Answer a request that does not fit its model: 400 for what is no JSON, else 422 naming the fields."""
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(one["type"] == "json_invalid" for one in found):
+        return response(request, ProblemError(400, "not-json", "the body is not JSON; send one JSON object"))
+    fields = tuple(_field(one) for one in found[:MOST_FIELDS])
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    first = fields[0]
+    detail = f"{first.location} {first.field or 'as a whole'}: {first.message}{more}; /api/openapi.json says what is accepted"
+    return response(request, ProblemError(422, "invalid-value", detail, fields=fields))
+
+
+async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+    """Answer what the router or the framework refuses: unknown path, method, content type."""
+    assert isinstance(error, HTTPException)
+    slugs = {400: "not-json", 404: "not-found", 405: "method-not-allowed", 415: "not-json"}
+    details = {
+        400: "the body cannot be read; send one JSON object",
+        404: "there is nothing at this path; /api/openapi.json lists the endpoints",
+        405: "this path does not take this method; /api/openapi.json says which",
+        415: "the body has to be application/json: add -H 'Content-Type: application/json'",
+    }
+    status = error.status_code
+    detail = details.get(status, str(error.detail))
+    headers = dict(error.headers) if error.headers else None
+    return response(request, ProblemError(status, slugs.get(status, "http-error"), detail, headers=headers))
+
+
+async def on_fault(request: Request, error: Exception) -> JSONResponse:
+    """Answer a fault of ours without telling its innards; the server's log has the traceback."""
+    return response(request, ProblemError(500, "fault", "a fault of the server; its log says where"))
+
+
+def _field(one: Any) -> FieldProblem:
+    location, *parts = one["loc"] or ("body",)
+    # A union names the branch that it tried: `function-wrap[…]`, `constrained-str`; the field's own name comes first.
+    name = ".".join(shown(part, 60) for part in parts[:4])
+    message = "unknown field; remove it" if one["type"] == "extra_forbidden" else one["msg"]
+    return FieldProblem(field=name, location=str(location), message=shown(message, 300))
+
+
+def _text(error: RooflineError) -> str:
+    return shown(error, MOST_CHARACTERS)

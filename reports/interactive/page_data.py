@@ -1,0 +1,59 @@
+"""Everything the page's scripts draw, as one JSON document that may stand inside a script element."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from reports.interactive.case_data import COLUMNS, case_rows_data
+from reports.interactive.history_data import history_data
+from reports.interactive.model_data import model_data
+from reports.interactive.roofline_data import page_inks, roofline_data
+from reports.interactive.sample_data import sample_data
+from reports.interactive.text_table import Texts, packed
+from reports.views import ReportView
+from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.history.case_history import CaseHistory
+
+DATA_VERSION = 1
+SVG_LIMIT_COUNT = 1_000
+"""Cases that are drawn as shapes of the page; more are drawn by WebGL where the browser has it."""
+
+
+def page_data(view: ReportView, histories: Sequence[CaseHistory] = ()) -> dict[str, Any]:
+    """Return the page's data: texts, one entry per chip, meanings of the flags that occur, and cases over their nights."""
+    texts, chips, number = Texts(), [], 1
+    for chip in view.chips:
+        rows = case_rows_data(chip, number)
+        chips.append(
+            {
+                "name": chip.hardware_name,
+                "cases": packed(rows, texts, COLUMNS),
+                "roofline": roofline_data(chip),
+                "models": model_data(chip),
+                "samples": sample_data(chip.cases, number),
+            }
+        )
+        number += len(rows)
+    return {
+        "version": DATA_VERSION,
+        "run": view.run.run_id[:8] if view.run.run_id[:8].isalnum() else "run",
+        "svg_limit_count": SVG_LIMIT_COUNT,
+        "inks": page_inks(),
+        "flags": {flag.key: {"meaning": flag.meaning, "is_doubtful": flag.key in DOUBTFUL_FLAGS} for flag in view.flags if flag.key in FLAGS},
+        "chips": chips,
+        "histories": history_data(histories),
+        "texts": texts.all(),
+    }  # fmt: skip
+
+
+def script_json(data: Any) -> str:
+    """Return JSON that no HTML parser mistakes for anything else: `<`, `>`, `&` and the line ends U+2028, U+2029 are escaped.
+
+    Raises `ValueError` for a number that JSON does not have.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

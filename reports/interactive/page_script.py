@@ -1,0 +1,54 @@
+"""The scripts of the page and the policy that lets these run, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+
+OWN = (
+    "core.js",
+    "numbers.js",
+    "theme.js",
+    "filters.js",
+    "tooltip.js",
+    "roofline.js",
+    "figures.js",
+    "table.js",
+    "page.js",
+)
+"""Our scripts in the order they build on each other; one function each, joined into one script."""
+BUNDLE = "plotly-report.min.js"
+
+
+@cache
+def scripts() -> tuple[str, ...]:
+    """Return the texts of the page's script elements: the vendored bundle, then our own."""
+    own = "".join(_read("interactive", "static", name) for name in OWN)
+    return _read("vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
+
+
+@cache
+def script_policy() -> str:
+    """Return the Content-Security-Policy of the page: its own scripts by their hash, inline style, pictures made in the page."""
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts())
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def interactive_css() -> str:
+    """Return the style sheet of the interactive part."""
+    return _read("interactive", "static", "interactive.css")
+
+
+def _digest(text: str) -> str:
+    # A browser hashes the text after it has made every line end a line feed; ours have no others.
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _read(*path: str) -> str:
+    return resources.files("reports").joinpath(*path).read_text(encoding="utf-8")

@@ -1,0 +1,44 @@
+"""Tables for the page: columns by name, every text once, every number as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Texts:
+    """Texts that cells refer to by their number: five thousand cases repeat a hundred of them."""
+
+    known: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str) -> int:
+        """Return the number of a text, the same for the same text."""
+        return self.known.setdefault(text, len(self.known))
+
+    def all(self) -> list[str]:
+        """Return the texts by number."""
+        return list(self.known)
+
+
+def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]) -> dict[str, Any]:
+    """Return rows as `{"columns": names, "texts": names of text columns, "rows": cells}`; a text cell is a number of `texts`.
+
+    A column is a text column when its cells are text; missing is null in either kind. A list of texts is a list of numbers.
+    """
+    rows = list(rows)
+    is_text = {name: any(isinstance(row[name], str | tuple) for row in rows) for name in names}
+    return {
+        "columns": list(names),
+        "texts": [name for name in names if is_text[name]],
+        "rows": [[_cell(row[name], texts) for name in names] for row in rows],
+    }
+
+
+def _cell(value: Any, texts: Texts) -> Any:
+    if isinstance(value, str):
+        return texts.number(value)
+    if isinstance(value, tuple):
+        return [texts.number(one) for one in value]
+    return value

@@ -1,0 +1,78 @@
+"""A ranked configuration of a shape, and the ranking it stands in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["measured", "expected", "predicted"]
+"""expected: not measured, the time a good kernel takes; predicted: not measured, the ideal time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedRow:
+    """One configuration in the ranking of a shape."""
+
+    rank: int
+    label: str
+    weight_format: str
+    activation_format: str
+    kernel: str | None
+    """None: no kernel of the run; the model proposes the format."""
+    method: str
+    path: str
+    source: Source
+    time_s: float
+    interval_ratio: float | None
+    """± of a measured time, the widest among its processes."""
+    ideal_s: float | None
+    speedup: float | None
+    """Over the baseline: measured over measured, expected over expected or ideal over ideal; None without a baseline."""
+    memory_saved_ratio: float | None
+    """Share of the weight's 16-bit bytes that the format saves."""
+    quality: str
+    reason: str
+    record_ids: tuple[str, ...]
+    """The stored records behind the row."""
+    doubts: tuple[str, ...] = ()
+    """The flags of its measurements that put the time in doubt, in the order they are explained."""
+    case_key: str = ""
+    """Of the stored case; empty where the model proposes the format."""
+    low_s: float | None = None
+    """Lower end of the interval: 95 % of a measured time, 80 % of an expected one; None where none is known."""
+    high_s: float | None = None
+    memory_bytes: float | None = None
+    """Compulsory bytes of a call: of a product its operands; None without a prediction."""
+    expected_s: float | None = None
+    """Expected time, where one is known."""
+    provenance: str = ""
+    """Of an expected time: fitted, transferred-sibling, measured-here, …"""
+
+    @property
+    def is_emulated(self) -> bool:
+        """True when software stands in for a missing unit, whose cost an ideal time leaves out."""
+        return self.path == "emulated" or (self.kernel or "").endswith("_emulated")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRecommendation:
+    """The ranking of one shape on one chip."""
+
+    hardware_key: str
+    op: str
+    shape_label: str
+    cache: str
+    mode: str
+    phase: str
+    """decode, prefill, or empty for operators that are no products."""
+    baseline_label: str
+    """What speed-ups are counted against; empty when the run has no 16-bit or FP32 configuration."""
+    rows: tuple[RankedRow, ...]
+    excluded: tuple[tuple[str, str], ...]
+    """(configuration or format, why it is not ranked)."""
+    summary: str
+
+    @property
+    def best(self) -> RankedRow | None:
+        """The first row, or None when nothing could be ranked."""
+        return self.rows[0] if self.rows else None

@@ -1,0 +1,335 @@
+"""The ranking of one shape: measured where it was measured, else predicted, and marked which.
+
+Evidence comes first: measured configurations are ranked by their time; formats that were not measured follow, by the time
+that the chip's expected model gives them, then those with an ideal time only, because an ideal time is always shorter than
+a real one and would win every mixed list unfairly. Speed-ups compare like with like: measured over the measured baseline,
+expected over its expected time, ideal over its ideal (the best 16-bit configuration, FP32 where none ran).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reports.case_rows import CaseRow
+from reports.display_text import shown
+from reports.ranked_row import RankedRow, ShapeRecommendation, Source
+from reports.regime import regime_rank
+from reports.shape_results import Configuration, baseline_of, configurations, speedups
+from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup, times_faster
+from roofline_model.case import Case
+from roofline_model.errors import RooflineError
+from roofline_model.formats import get_format
+from roofline_model.hardware import Device
+from roofline_model.operators import GEMV_MAX_ROWS
+from roofline_model.units import format_percent, format_time
+
+if TYPE_CHECKING:
+    from roofline_model.auto_quantize import Candidate, Recommendation, TimeEstimate
+
+Formats = tuple[str, str]
+"""(weight, activation); see `_pair`."""
+
+
+def rank_shape(
+    hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals
+) -> ShapeRecommendation:
+    """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
+
+    `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`: the
+    intervals over processes by case key.
+    """
+    case = rows[0].record.case
+    cache = _preferred_cache(rows)
+    rows = [row for row in rows if row.cache == cache]
+    ranked = configurations(rows, totals)
+    advice = _advice(case, ranked, device)
+    candidates = _by_formats(advice)
+    baseline = baseline_of(ranked)
+    measured = [_row_of(one, baseline, candidates.get(_formats(one))) for one in ranked if one.is_measured]
+    tried = {_formats(one) for one in ranked if one.is_measured}
+    excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
+    refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
+    predicted = _predicted_rows(ranked, baseline, advice, tried, refused, device)
+    # An emulated kernel's ideal time leaves out what emulating costs: it stands behind every honest prediction.
+    ordered = [*measured, *sorted(predicted, key=lambda row: (row.is_emulated, row.source == "predicted", row.time_s))]
+    numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
+    if advice:
+        excluded += tuple((shown(name, 60), shown(reason)) for name, reason in advice.excluded)
+    first = rows[0]
+    return ShapeRecommendation(
+        hardware_key=shown(hardware_key, 60),
+        op=first.op,
+        shape_label=first.shape_label,
+        cache=cache,
+        mode=first.mode,
+        phase=phase_of(case),
+        baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
+        rows=numbered,
+        excluded=excluded,
+        summary=_summary(numbered, baseline.precision if baseline else "16 bit", _level(ranked)),
+    )
+
+
+def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Recommendation | None:
+    """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
+    shape = dict(case.shape)
+    if device is None or set(shape) != {"M", "N", "K"}:
+        return None
+    from roofline_model.auto_quantize import recommend_quantization
+
+    try:
+        return recommend_quantization(device, shape["M"], shape["N"], shape["K"], times=_best_times(ranked, device))
+    except RooflineError:
+        return None
+
+
+def _best_times(ranked: tuple[Configuration, ...], device: Device) -> Callable[[Case], TimeEstimate | None]:
+    """Return the seam to the model: the fastest measured kernel of the case's formats, else the chip's expected time."""
+    from roofline_model.auto_quantize import TimeEstimate
+    from roofline_model.expected.case_times import expected_times
+
+    expected = expected_times(device)
+
+    fastest_s: dict[Formats, float] = {}
+    for one in ranked:
+        if one.measured_s is not None:
+            fastest_s.setdefault(_formats(one), one.measured_s)
+
+    def times(case: Case) -> TimeEstimate | None:
+        formats = dict(case.formats)
+        time_s = fastest_s.get(_pair(formats.get("b", ""), formats.get("a", "")))
+        return expected(case) if time_s is None else TimeEstimate(time_s, "measured")
+
+    return times
+
+
+def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candidate | None) -> RankedRow:
+    predicted, measured = speedups(one, baseline)
+    expected_s = _expected_s(one)
+    source: Source = "measured" if one.is_measured else "predicted" if expected_s is None else "expected"
+    time_s = next(time for time in (one.measured_s, expected_s, one.ideal_s) if time is not None)
+    promised = expected_speedup(one.contender, baseline.contender if baseline else None)
+    likely = predicted if promised is None else promised
+    expected = next((row.record.expected for row in one.rows if row.record.expected is not None), None)
+    low_s, high_s = one.contender.low_s, one.contender.high_s
+    if source == "expected" and expected is not None:
+        low_s, high_s = expected.low_s, expected.high_s
+    return RankedRow(
+        rank=0,
+        label=one.label,
+        weight_format=one.weight_format,
+        activation_format=one.activation_format,
+        kernel=one.kernel,
+        method=shown(candidate.method, 60) if candidate else _plain_method(one),
+        path=one.rows[0].path,
+        source=source,
+        time_s=time_s,
+        interval_ratio=max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None),
+        ideal_s=one.ideal_s,
+        speedup=measured if one.is_measured else likely,
+        memory_saved_ratio=_memory_saved(one.weight_format),
+        quality=shown(candidate.quality) if candidate else "",
+        reason=_reason(one, baseline, predicted, measured, promised),
+        record_ids=tuple(row.record_id for row in one.rows),
+        doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & one.contender.flags),
+        case_key=one.case_key,
+        low_s=low_s,
+        high_s=high_s,
+        memory_bytes=next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None),
+        expected_s=expected_s,
+        provenance=shown(expected.provenance, 60) if expected is not None else "",
+    )
+
+
+def _predicted_rows(
+    ranked: tuple[Configuration, ...], baseline: Configuration | None, advice: Recommendation | None,
+    tried: set[Formats], refused: set[Formats], device: Device | None,
+) -> list[RankedRow]:  # fmt: skip
+    """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
+    candidates = _by_formats(advice)
+    stored = [one for one in ranked if not one.is_measured and _formats(one) not in tried]
+    rows = [_row_of(one, baseline, candidates.get(_formats(one))) for one in stored]
+    known = tried | refused | {_formats(one) for one in stored}
+    ideal_s = baseline.ideal_s if baseline and baseline.ideal_s else (advice.baseline.ideal_s if advice else None)
+    expected_s = _baseline_expected_s(baseline, device) if baseline else None
+    for formats, candidate in candidates.items():
+        # Another 16-bit format than the measured one is no choice: it costs the same, and the kernel that runs is known.
+        is_other_wide = (
+            candidate.method == "none" and baseline is not None and baseline.is_measured and baseline.is_sixteen_bit
+        )
+        if formats not in known and candidate.time_source != "measured" and not is_other_wide:
+            rows.append(_row_of_candidate(candidate, ideal_s, expected_s))
+    return rows
+
+
+def _expected_s(one: Configuration) -> float | None:
+    """Return the expected time that was stored with a configuration."""
+    return next((row.expected_s for row in one.rows if row.expected_s is not None), None)
+
+
+def _baseline_expected_s(baseline: Configuration, device: Device | None) -> float | None:
+    """Return the expected time that expected speed-ups are counted against: as stored, else what the chip's model says."""
+    stored = _expected_s(baseline)
+    if stored is not None or device is None:
+        return stored
+    from roofline_model.expected.case_times import expected_times
+
+    case = baseline.contender.case
+    if not {"a", "b", "c"} <= dict(case.formats).keys():
+        return None
+    try:
+        found = expected_times(device)(case)
+    except RooflineError:  # a user's format that this process has not loaded
+        return None
+    return None if found is None else found.time_s
+
+
+def _row_of_candidate(
+    candidate: Candidate, baseline_ideal_s: float | None, baseline_expected_s: float | None
+) -> RankedRow:
+    is_expected = candidate.time_source == "expected"
+    time_s = candidate.time_s if is_expected else candidate.ideal_s
+    baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
+    formats = (("a", candidate.activation_format), ("b", candidate.weight_format))
+    return RankedRow(
+        rank=0,
+        label=shown(Case("gemm", (), formats, "*").precision_label, 60),
+        weight_format=candidate.weight_format,
+        activation_format=candidate.activation_format,
+        kernel=None,
+        method=shown(candidate.method, 60),
+        path=candidate.path,
+        source="expected" if is_expected else "predicted",
+        time_s=time_s,
+        interval_ratio=None,
+        ideal_s=candidate.ideal_s,
+        speedup=baseline_s / time_s if baseline_s else None,
+        memory_saved_ratio=_memory_saved(candidate.weight_format),
+        quality=shown(candidate.quality),
+        reason=shown(candidate.reason),
+        record_ids=(),
+        memory_bytes=candidate.memory_bytes,
+        expected_s=time_s if is_expected else None,
+        low_s=candidate.low_s if is_expected else None,
+        high_s=candidate.high_s if is_expected else None,
+        provenance=shown(candidate.time_provenance, 60) if is_expected else "",
+    )
+
+
+def _reason(
+    one: Configuration, baseline: Configuration | None, predicted: float | None, measured: float | None,
+    likely: float | None,
+) -> str:  # fmt: skip
+    row = one.rows[0]
+    words = []
+    if one is baseline:
+        words.append("the baseline")
+    elif measured is not None and baseline is not None:
+        promises = [f"expected {times_faster(likely)}"] if likely is not None else []
+        promises += [f"ideal {times_faster(predicted)}"] if predicted is not None else []
+        ideal = f" ({', '.join(promises)})" if promises else ""
+        words.append(f"measured {times_faster(measured)} {baseline.precision}{ideal}")
+    elif one.is_measured:
+        words.append("measured; no measured 16-bit or FP32 kernel to compare with")
+    elif likely is not None and predicted is not None and baseline is not None:
+        words.append(
+            f"expected {times_faster(likely)} {baseline.precision} (ideal {times_faster(predicted)}), not measured"
+        )
+    elif predicted is not None and baseline is not None:
+        words.append(f"predicted {times_faster(predicted)} {baseline.precision}, not measured")
+    else:
+        words.append("predicted, not measured")
+    if one.measured_s is not None and one.ideal_s is not None:
+        words.append(f"{format_percent(one.ideal_s / one.measured_s, 0)} of its roof")
+    if row.bound:
+        words.append(f"{row.bound}-bound")
+    if row.path not in ("", "native"):
+        words.append("emulated, not native" if row.path == "emulated" else f"widened to {row.compute_format} first")
+    if one.contender.is_emulated and not one.is_measured:
+        words.append("the prediction leaves out what emulating costs")
+    return ", ".join(words)
+
+
+def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
+    if not rows:
+        return "nothing could be ranked: no case was measured or predicted"
+    best = rows[0]
+    if best.source != "measured" and best.is_emulated:
+        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
+    gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
+    evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "predicted only")
+    text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"
+    promise = next((row for row in rows if row.source != "measured" and not row.is_emulated), None)
+    if (
+        best.source == "measured"
+        and promise is not None
+        and promise.speedup
+        and promise.speedup > max(best.speedup or 1.0, 1.0)
+    ):
+        text += (
+            f"; worth trying: {promise.label}, {promise.source} {times_faster(promise.speedup)} and not measured here"
+        )
+    return text
+
+
+def _level(ranked: tuple[Configuration, ...]) -> str:
+    """Name the measured runner-up when the two intervals overlap: a ranking inside the noise is no ranking."""
+    if len(ranked) < 2 or not ranked[0].is_measured or not are_level(ranked[0].contender, ranked[1].contender):
+        return ""
+    return f"; level with {ranked[1].label} within the intervals"
+
+
+def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for row in rows:
+        if row.status == "failed" or (
+            row.status == "skipped" and _pair(row.weight_format, row.activation_format) not in ranked
+        ):
+            found.setdefault(row.label, f"{row.status}: {row.reason or 'no reason was stored'}")
+    return tuple(found.items())
+
+
+def _preferred_cache(rows: Sequence[CaseRow]) -> str:
+    """Return the cache state to judge by: cold where it was measured, because a model's weights rarely stay in cache."""
+    usable = [row for row in rows if row.measured_s is not None] or rows
+    return min((row.cache for row in usable), key=lambda cache: regime_rank(cache, rows[0].mode))
+
+
+def phase_of(case: Case) -> str:
+    """Return decode for a product of few rows, prefill for any other; empty for operators that are no products."""
+    rows = dict(case.shape).get("M")
+    if case.op not in ("gemv", "gemm") or rows is None:
+        return ""
+    return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
+
+
+def _memory_saved(weight_format: str) -> float | None:
+    try:
+        saved = 1 - get_format(weight_format).traffic_bytes_per_element / 2 if weight_format else None
+    except RooflineError:  # a user's format that this process has not loaded
+        return None
+    return saved
+
+
+def _plain_method(one: Configuration) -> str:
+    """Name the method of a configuration the model has no candidate for."""
+    if one.is_sixteen_bit:
+        return "none"
+    return "weight_only" if one.weight_format != one.activation_format else ""
+
+
+def _by_formats(advice: Recommendation | None) -> dict[Formats, Candidate]:
+    candidates = advice.candidates if advice else ()
+    return {_pair(one.weight_format, one.activation_format): one for one in candidates}
+
+
+def _formats(one: Configuration) -> Formats:
+    return _pair(one.weight_format, one.activation_format)
+
+
+def _pair(weight: str, activation: str) -> Formats:
+    """Identify a precision: BF16 and FP16 activations are one choice to who picks a weight format, and cost the same."""
+    return weight, "16 bit" if activation in SIXTEEN_BIT_FORMATS else activation

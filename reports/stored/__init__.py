@@ -1,0 +1,23 @@
+"""Recommendations from stored runs: what all runs together say of every shape and model. `recommend_from_store` is the door.
+
+Pure over the records given; only `from_store.recommend_from_store` reads a store.
+"""
+
+from __future__ import annotations
+
+from reports.stored.answer import (
+    Night,
+    RankChange,
+    Refused,
+    RowQuality,
+    StoredRanking,
+    StoredRecommendations,
+    StoredRow,
+)
+from reports.stored.from_store import recommend_from_runs, recommend_from_store
+from reports.stored.question import StoredQuestion
+
+__all__ = [
+    "Night", "RankChange", "Refused", "RowQuality", "StoredQuestion", "StoredRanking", "StoredRecommendations", "StoredRow",
+    "recommend_from_runs", "recommend_from_store",
+]  # fmt: skip

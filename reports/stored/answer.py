@@ -1,0 +1,198 @@
+"""What a recommendation from stored runs is made of: rows with their evidence, rankings, what changed, what is missing.
+
+Times are seconds, sizes bytes; a missing value is None. `document.py` writes the same as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TimeSource = Literal["measured", "expected", "ideal"]
+"""measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not
+measured and no expected time known, the speed of light."""
+QualitySource = Literal["reference", "measured", "claimed", "unknown"]
+Confidence = Literal["high", "medium", "low"]
+Subject = Literal["shape", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run that a row rests on."""
+
+    run_id: str
+    started_at: str
+    """UTC, ISO 8601."""
+    label: str
+    record_ids: tuple[str, ...]
+    process_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuality:
+    """What is known of the loss of a configuration against its 16-bit original."""
+
+    source: QualitySource
+    """measured: on the tokens of a stored run, or added up from a losses file; claimed: a document's word, nobody measured."""
+    text: str
+    """`KL 0.035 [0.033, 0.038] nats/token over 504 random tokens`, `claimed: 1-2 % loss with PTQ`."""
+    loss_pct: float | None = None
+    """Rise of perplexity in percent; of a claim its upper end. None where nothing is known."""
+    kl_nats_per_token: float | None = None
+    perplexity_ratio: float | None = None
+    """Quantised over original."""
+    top1_agreement_ratio: float | None = None
+    """Share of tokens whose likeliest successor stays the same."""
+    run_id: str = ""
+    """The run that measured it; empty for anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """One configuration in a ranking."""
+
+    rank: int
+    identity: str
+    """The same configuration in every answer: a case key, else formats."""
+    label: str
+    """`INT4 W4A16 (tinygemm)`, `BF16 + INT8 cache`."""
+    weight_format: str
+    activation_format: str
+    kernel: str | None
+    """None: no kernel was run or predicted; the model proposes the format."""
+    method: str
+    path: str
+    """native, emulated, dequantize; empty where nobody says."""
+    is_baseline: bool
+    time_source: TimeSource
+    time_s: float
+    low_s: float | None
+    """Lower end of the interval: 95 % of a measured time (over processes where their spread is known), 80 % of an
+    expected one; None where none is known."""
+    high_s: float | None
+    expected_s: float | None
+    ideal_s: float | None
+    speedup_ratio: float | None
+    """Over the ranking's baseline, times of the same kind; None without one."""
+    memory_bytes: float | None
+    """Of a product its operands; of a model weights and cache."""
+    is_memory_measured: bool
+    memory_saved_ratio: float | None
+    """Share of the 16-bit weights (of a model: of what it held before) that is saved."""
+    quality: RowQuality
+    confidence: Confidence
+    confidence_reason: str
+    reason: str
+    """Why it stands here, in plain words."""
+    doubts: tuple[str, ...] = ()
+    """Flags that put the measured time in doubt, and what else does."""
+    stale_reason: str = ""
+    """Why the measurement may no longer hold; empty for a fresh one and for predictions."""
+    nights: tuple[Night, ...] = ()
+    """The runs behind the row, oldest first; empty where nothing is stored."""
+    tokens_per_s: float | None = None
+    """Of a model's pass at `time_s`."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its time was measured."""
+        return self.time_source == "measured"
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether software stands in for a missing unit."""
+        return self.path == "emulated" or (self.kernel or "").endswith("_emulated")
+
+    @property
+    def process_count(self) -> int:
+        """Processes that measured it, over its nights."""
+        return sum(night.process_count for night in self.nights) if self.is_measured else 0
+
+    @property
+    def record_ids(self) -> tuple[str, ...]:
+        """The stored records behind it."""
+        return tuple(one for night in self.nights for one in night.record_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A configuration that is not ranked, and why."""
+
+    label: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankChange:
+    """What became of one configuration since the run before."""
+
+    label: str
+    before_rank: int | None
+    """None: it was not ranked."""
+    after_rank: int | None
+    change_ratio: float | None
+    """Of the measured time between the nights: (after − before) / before; None where it was not measured on both."""
+    verdict: str
+    """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; empty where nothing was compared."""
+    environment: tuple[str, ...]
+    """What differs between the machines of both sides, in words: `driver 580.95 → 590.12`."""
+    sentence: str
+    """`INT4 W4A16 (tinygemm) fell from 1st to 3rd: its measured time rose 12.1 % …; driver 580.95 → 590.12`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRanking:
+    """The ranked configurations of one shape, or of one phase of a model, on one chip."""
+
+    subject: Subject
+    hardware_key: str
+    hardware_name: str
+    title: str
+    """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are named."""
+    op: str
+    model: str
+    """Empty for a shape."""
+    shape_label: str
+    phase: str
+    """decode, prefill, or empty for operators that are no products."""
+    cache: str
+    mode: str
+    baseline_label: str
+    """What speed-ups are counted against; empty without a 16-bit or FP32 configuration."""
+    rows: tuple[StoredRow, ...]
+    """Best first."""
+    refused: tuple[Refused, ...]
+    summary: str
+    missing: tuple[str, ...] = ()
+    """What is not known of this ranking, and what would tell."""
+    changes: tuple[RankChange, ...] = ()
+    compared: str = ""
+    """The nights that `changes` is about: `run 3f2a91c0, 2026-11-21 … against run …`; empty without an earlier one."""
+
+    @property
+    def best(self) -> StoredRow | None:
+        """The first row; None where nothing is left to rank."""
+        return self.rows[0] if self.rows else None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from every other ranking."""
+        return (self.hardware_key, self.op, self.shape_label, self.cache, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecommendations:
+    """The answer: every ranking that was asked for, and what is missing."""
+
+    rankings: tuple[StoredRanking, ...]
+    """By chip, models before shapes, then by name and size."""
+    missing: tuple[str, ...]
+    """What the store does not hold, most important first; empty where it has everything that was asked for."""
+    run_count: int
+    """Runs that were looked at."""
+    record_count: int
+
+    @property
+    def changes(self) -> tuple[RankChange, ...]:
+        """All changes, ranking by ranking."""
+        return tuple(one for ranking in self.rankings for one in ranking.changes)

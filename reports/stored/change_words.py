@@ -1,0 +1,184 @@
+"""Why a row stands elsewhere than before, in a sentence: its own time, its evidence, its loss, or what others did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.display_text import shown
+from reports.stored.answer import StoredRanking, StoredRow
+from results.diff.case_diff import CaseDiff
+from results.diff.environments import Difference
+from results.diff.rules import REASONS
+from results.diff.sentences import interval_text, percent
+from results.records import RunInfo
+from roofline_model.units import format_time
+
+SHOWN_DIFFERENCES = 6
+"""Differences of the environment that are kept with a change, blocking ones first."""
+_PREDICTION_MOVED_RATIO = 0.001
+_QUIET = frozenset({"host", "commit", "branch", "forced"})
+"""Differences that a sentence names only where nothing of the environment class differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One row before and after the newest run."""
+
+    before: StoredRow | None
+    after: StoredRow | None
+    diff: CaseDiff | None
+    """What `results.diff` says of its measured time; None where it was not measured on both sides."""
+    run_before: RunInfo | None
+    """The newest run it rested on before; None where nothing was stored of it."""
+    run_after: RunInfo
+    environment: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """What it is called now, or was called."""
+        row = self.after or self.before
+        assert row is not None  # a move is of some row
+        return row.label
+
+    @property
+    def before_rank(self) -> int | None:
+        """Its place before; None: it was not ranked."""
+        return None if self.before is None else self.before.rank
+
+    @property
+    def after_rank(self) -> int | None:
+        """Its place now."""
+        return None if self.after is None else self.after.rank
+
+
+def change_sentence(move: Move, moves: Sequence[Move], now: StoredRanking) -> str:
+    """Return what became of a row, and why; `moves`: of all rows, for what passed it."""
+    before, after = move.before, move.after
+    if after is None:
+        assert before is not None  # it was ranked before
+        refused = next((one.reason for one in now.refused if one.label == move.label), "")
+        instead = "" if refused else _replaced_by(before, moves)
+        return f"{move.label} is no longer ranked (was {_ordinal(before.rank)}): {refused or instead or 'nothing predicts it any more'}"
+    if before is None:
+        return f"{move.label} is new, {_ordinal(after.rank)}: {_first_evidence(move, after)}"
+    if after.rank == before.rank:
+        lead = f"{move.label} stays {_ordinal(after.rank)}"
+    else:
+        verb = "rose" if after.rank < before.rank else "fell"
+        lead = f"{move.label} {verb} from {_ordinal(before.rank)} to {_ordinal(after.rank)}"
+    own = own_cause(move)
+    cause = own or _cause_of_others(move, moves)
+    # What differs between the machines explains a measured time and nothing else.
+    is_of_time = move.diff is not None and own and move.environment
+    return f"{lead}: {cause}{f'; {_told(move.environment)}' if is_of_time else ''}"
+
+
+def own_cause(move: Move) -> str:
+    """Return what of the row itself moved; empty where nothing did."""
+    before, after = move.before, move.after
+    if before is None or after is None:
+        return ""
+    if after.is_measured and not before.is_measured:
+        return _first_evidence(move, after)
+    if before.is_measured and not after.is_measured:
+        return "its measurement does not stand any more"
+    if text := _time_text(move):
+        return text
+    if before.quality != after.quality and before.quality.loss_pct != after.quality.loss_pct:
+        return f"its loss is {after.quality.text}, before {before.quality.text}"
+    if not after.is_measured and abs(after.time_s / before.time_s - 1) > _PREDICTION_MOVED_RATIO:
+        return f"its {after.time_source} time changed from {format_time(before.time_s)} to {format_time(after.time_s)}"
+    return ""
+
+
+def environment_texts(found: Sequence[Difference]) -> tuple[str, ...]:
+    """Return differences in words, those of the environment class first; quiet ones only where there is no other."""
+    blocking = [one for one in found if one.is_blocking]
+    others = [one for one in found if not one.is_blocking]
+    kept = blocking or [one for one in others if one.name.partition(".")[0] in _QUIET]
+    return tuple(shown(one.text) for one in kept[:SHOWN_DIFFERENCES])
+
+
+def run_words(run: RunInfo) -> str:
+    """Return a run as a change names it: `run 3f2a91c0 (2026-11-21)`."""
+    return f"run {run.run_id[:8]} ({shown(run.started_at[:10], 10)})"
+
+
+def _time_text(move: Move) -> str:
+    diff = move.diff
+    if diff is None or diff.change_ratio is None or move.run_before is None:
+        return ""
+    ratio = diff.change_ratio
+    if diff.verdict == "SAME" or abs(ratio) < 0.0005:
+        return ""
+    verb = "rose" if ratio > 0 else "fell"
+    interval = f" (95 %: {interval_text(diff)})" if diff.low_ratio is not None else ""
+    between = f"between {run_words(move.run_before)} and {run_words(move.run_after)}"
+    weak = (
+        ""
+        if diff.verdict in ("SLOWER", "FASTER")
+        else f", {diff.verdict.lower()}: {REASONS.get(diff.reason, diff.reason)}"
+    )
+    return f"its measured time {verb} {percent(abs(ratio))}{interval} {between}{weak}"
+
+
+def _first_evidence(move: Move, after: StoredRow) -> str:
+    if not after.is_measured:
+        return f"{after.time_source} {format_time(after.time_s)}"
+    before = move.before
+    promised = ""
+    if before is not None and not before.is_measured:
+        promised = f", where {format_time(before.time_s)} was {'expected' if before.time_source == 'expected' else 'the ideal'}"
+    return f"measured for the first time in {run_words(move.run_after)}: {format_time(after.time_s)}{promised}"
+
+
+def _cause_of_others(move: Move, moves: Sequence[Move]) -> str:
+    """Name what passed a row that did not move itself, with the cause of the first; else what came or went around it."""
+    assert move.before is not None
+    assert move.after is not None
+    passed = [other for other in moves if other is not move and _crossed(move, other)]
+    with_cause = [(other, cause) for other in passed if (cause := own_cause(other))]
+    if with_cause:
+        other, cause = with_cause[0]
+        told = cause.replace("its ", "", 1) if cause.startswith("its ") else cause
+        side = "passed it" if other.after_rank is not None and other.after_rank < move.after.rank else "fell behind it"
+        return f"{other.label} {side} ({told})"
+    came = [
+        other.label for other in moves if other.before is None and other.after and other.after.rank < move.after.rank
+    ]
+    went = [
+        other.label for other in moves if other.after is None and other.before and other.before.rank < move.before.rank
+    ]
+    if came or went:
+        return "; ".join(
+            [*([f"{came[0]} is new above it"] if came else []), *([f"{went[0]} above it is gone"] if went else [])]
+        )
+    return "small movements of times that are level decide otherwise"
+
+
+def _crossed(move: Move, other: Move) -> bool:
+    mine, theirs = (move.before_rank, move.after_rank), (other.before_rank, other.after_rank)
+    if None in mine or None in theirs:
+        return False
+    return (mine[0] < theirs[0]) != (mine[1] < theirs[1])  # type: ignore[operator]
+
+
+def _replaced_by(before: StoredRow, moves: Sequence[Move]) -> str:
+    """Name the measured kernel that took the place of the model's proposal of its formats."""
+    formats = (before.weight_format, before.activation_format)
+    kernel = next(
+        (one.after for one in moves if one.after and one.after.is_measured
+         and (one.after.weight_format, one.after.activation_format) == formats), None,
+    )  # fmt: skip
+    return "" if kernel is None else f"{kernel.label} was measured in its place"
+
+
+def _told(environment: Sequence[str]) -> str:
+    return f"{', '.join(environment[:2])}{f' and {len(environment) - 2} more' if len(environment) > 2 else ''} differs"
+
+
+def _ordinal(rank: int) -> str:
+    if rank % 100 in (11, 12, 13):
+        return f"{rank}th"
+    return f"{rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank % 10, 'th') }"

@@ -1,0 +1,164 @@
+"""What changed since the run before: every ranking is made once more without its newest run, and the two are compared.
+
+Whether a time really moved is for `results.diff` to say; what differs between the machines comes from its environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.stored.answer import RankChange, StoredRanking, StoredRow
+from reports.stored.change_words import Move, change_sentence, environment_texts, run_words
+from reports.stored.evidence import GroupKey, StoredEvidence
+from reports.stored.levels import is_of_this_chip
+from reports.stored.quality import MeasuredQualities
+from reports.stored.question import StoredQuestion
+from reports.stored.rankings import Groups, Ranked, ranked_groups
+from results.diff.case_diff import CaseDiff
+from results.diff.environments import differences
+from results.diff.rules import DiffRules
+from results.records import Record, RunInfo
+from roofline_model.errors import InvalidValueError
+
+_MOVED = ("SLOWER", "FASTER")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of one ranking, and between which runs."""
+
+    changes: tuple[RankChange, ...]
+    compared: str
+    """Empty where there is nothing to compare with."""
+
+
+def changes_since(
+    now: Sequence[Ranked], groups: Groups, evidence: StoredEvidence, question: StoredQuestion
+) -> list[Changes]:
+    """Return the changes of every ranking of `now` against the one without its newest run, in their order."""
+    newest = {key: _newest_run(records, evidence.runs) for key, records in groups.items()}
+    older = {
+        key: left for key, records in groups.items()
+        if (left := [one for one in records if one.run_id != newest[key].run_id])
+    }  # fmt: skip
+    newest_ids = {key: run.run_id for key, run in newest.items()}
+    # What was measured in the newest run of its own ranking was not known before it.
+    known = MeasuredQualities((one for records in older.values() for one in records), evidence.runs)
+    before = ranked_groups(older, evidence, question, known)
+    by_key = {one.ranking.key: one for one in before}
+    diffs = _diffs(before, groups, newest, evidence)
+    found = []
+    for one in now:
+        then = by_key.get(one.ranking.key)
+        if then is None:
+            found.append(Changes((), ""))
+            continue
+        pair = _Pair(one, then, newest[one.group], diffs.get(newest_ids[one.group], {}))
+        found.append(Changes(pair.changes(), pair.compared()))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One ranking now and before its newest run."""
+
+    now: Ranked
+    then: Ranked
+    newest: RunInfo
+    diffs: Mapping[str, CaseDiff]
+
+    def compared(self) -> str:
+        """Return the nights on both sides in words."""
+        return f"{run_words(self.newest)} against what {run_words(_newest_of(self.then))} and earlier ones said"
+
+    def changes(self) -> tuple[RankChange, ...]:
+        """Return what moved, the best rank now first, then what is gone."""
+        now, then = self.now.ranking, self.then.ranking
+        earlier = _earlier_rows(now, then)
+        moves = [self._move(row, earlier[row.identity]) for row in now.rows]
+        gone = {id(one) for one in then.rows} - {id(one) for one in earlier.values()}
+        moves += [self._move(None, row) for row in then.rows if id(row) in gone]
+        return tuple(
+            RankChange(
+                move.label, move.before_rank, move.after_rank, None if move.diff is None else move.diff.change_ratio,
+                "" if move.diff is None else move.diff.verdict, move.environment, change_sentence(move, moves, now),
+            )
+            for move in moves
+            if move.before_rank != move.after_rank or (move.diff is not None and move.diff.verdict in _MOVED)
+        )  # fmt: skip
+
+    def _move(self, after: StoredRow | None, before: StoredRow | None) -> Move:
+        row = after or before
+        assert row is not None  # one of both is a row
+        then = before.nights[-1].run_id if before is not None and before.nights else ""
+        run_before = next((run for level in self.then.levels for run in level.runs if run.run_id == then), None)
+        environment: tuple[str, ...] = ()
+        if run_before is not None:
+            environment = environment_texts(differences([run_before], [self.newest]))
+        is_new = after is not None and any(night.run_id == self.newest.run_id for night in after.nights)
+        return Move(
+            before, after, self.diffs.get(row.identity) if is_new else None, run_before, self.newest, environment
+        )
+
+
+def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, StoredRow | None]:
+    """Return for every row now (by identity) the row that it was before; a kernel's row may have been the model's proposal."""
+    by_identity = {row.identity: row for row in then.rows}
+    proposals = {(row.weight_format, row.activation_format): row for row in then.rows if row.kernel is None}
+    found: dict[str, StoredRow | None] = {}
+    taken: set[str] = set()
+    for row in now.rows:
+        before = by_identity.get(row.identity)
+        if before is None:
+            proposal = proposals.get((row.weight_format, row.activation_format))
+            before = proposal if proposal is not None and proposal.identity not in taken else None
+        if before is not None:
+            taken.add(before.identity)
+        found[row.identity] = before
+    return found
+
+
+def _diffs(
+    before: Sequence[Ranked], groups: Groups, newest: Mapping[GroupKey, RunInfo], evidence: StoredEvidence
+) -> dict[str, dict[str, CaseDiff]]:
+    """Return newest run → case key → what `results.diff` says of it against the levels before; each run is judged as one suite."""
+    from results.diff.suites import SuiteSide, compare_suites  # with numpy: only what changed needs it
+
+    sides: dict[str, tuple[dict[str, RunInfo], dict[str, Record], set[GroupKey]]] = {}
+    for one in before:
+        runs, records, keys = sides.setdefault(newest[one.group].run_id, ({}, {}, set()))
+        keys.add(one.group)
+        for level in one.levels:
+            if level.is_measured:
+                runs |= {run.run_id: run for run in level.runs}
+                records |= {record.record_id: record for record in level.records}
+    found = {}
+    for run_id, (runs, records, keys) in sides.items():
+        after = evidence.runs[run_id]
+        measured = [
+            one for key in sorted(keys) for one in groups[key]
+            if one.run_id == run_id and one.status == "measured" and is_of_this_chip(one, after)
+        ]  # fmt: skip
+        names = {
+            one.name for one in differences(list(runs.values()), [after]) if one.is_blocking and one.name != "chip"
+        }
+        allowed = names | {name.partition(".")[0] for name in names}
+        noise = evidence.floors.get(after.environment.class_hash, {})
+        try:
+            diff = compare_suites(
+                SuiteSide(tuple(runs.values()), tuple(records.values())), SuiteSide((after,), tuple(measured)), noise,
+                DiffRules(), allowed=allowed,
+            )  # fmt: skip
+        except InvalidValueError:  # one side measured nothing
+            continue
+        found[run_id] = {one.case_key: one for one in diff.cases}
+    return found
+
+
+def _newest_run(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> RunInfo:
+    return max((runs[one.run_id] for one in records), key=lambda run: (run.started_at, run.run_id))
+
+
+def _newest_of(ranked: Ranked) -> RunInfo:
+    return max((run for level in ranked.levels for run in level.runs), key=lambda run: (run.started_at, run.run_id))

@@ -1,0 +1,54 @@
+"""How far a row can be trusted: high, medium or low, by a rule that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.display_text import counted
+from reports.stored.answer import Confidence, TimeSource
+from roofline_model.units import format_percent
+
+LEAST_PROCESS_COUNT = 3
+"""Processes a measured time needs for full confidence."""
+WIDE_RATIO = 0.05
+"""Half an interval beyond which a time is not stable: that of the flag `noisy`."""
+OWN_PROVENANCES = frozenset({"fitted", "measured-here"})
+"""Of expected times whose constants come from measurements of this very chip."""
+_STEPS: tuple[Confidence, ...] = ("high", "medium", "low")
+
+
+def measured_confidence(
+    process_count: int, half_width_ratio: float | None, doubts: Sequence[str], stale_reason: str
+) -> tuple[Confidence, str]:
+    """Return the confidence in a measured time, and why.
+
+    high: at least three processes, an interval of at most ±5 %, no doubt, not stale. Each of these that is missed takes one
+    step: too few processes (their interval is not asked then), or a wide interval; a flag that puts the time in doubt;
+    staleness. Simulated times are low.
+    """
+    weak = []
+    if process_count < LEAST_PROCESS_COUNT:
+        weak.append(f"{counted(process_count, 'process', 'processes')} only")
+    elif half_width_ratio is None or half_width_ratio > WIDE_RATIO:
+        width = "unknown" if half_width_ratio is None else f"±{format_percent(half_width_ratio, 0)}"
+        weak.append(f"interval {width}")
+    if doubts:
+        weak.append(f"doubtful ({', '.join(doubts)})")
+    if stale_reason:
+        weak.append("stale")
+    if "simulated" in doubts:
+        return "low", "times of a simulated timer"
+    said = f"measured in {counted(process_count, 'process', 'processes')}, stable" if not weak else ", ".join(weak)
+    return _STEPS[min(len(weak), 2)], said
+
+
+def predicted_confidence(
+    source: TimeSource, low_s: float | None, high_s: float | None, provenance: str
+) -> tuple[Confidence, str]:
+    """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this chip."""
+    if source == "ideal":
+        return "low", "ideal time only, the speed of light"
+    has_interval = low_s is not None and high_s is not None
+    if has_interval and provenance in OWN_PROVENANCES:
+        return "medium", f"expected, {provenance}, with an 80 % interval"
+    return "low", f"expected, {provenance or 'of unknown source'}{'' if has_interval else ', without an interval'}"

@@ -1,0 +1,95 @@
+"""What the rankings are made of: records by ranking, chips, noise floors. Read from a store, or given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from reports.chip_profile import device_from_profile
+from reports.stored.levels import chip_of
+from reports.stored.question import StoredQuestion
+from results.case_names import pass_name
+from results.records import HardwareProfile, Record, RunInfo
+from results.replication import FloorKey
+from results.state_records import NoiseFloor
+from roofline_model.case import Case
+from roofline_model.errors import RooflineError
+from roofline_model.hardware import Device
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+GroupKey = tuple[str, str, tuple[tuple[str, int], ...], str]
+"""(chip, operator, sizes, mode) of a shape; of a model (chip, model, batch and context, mode)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvidence:
+    """Runs, their records, and what is known of their machines."""
+
+    runs: Mapping[str, RunInfo]
+    """By run id."""
+    records: tuple[Record, ...]
+    """Those of a run that `runs` does not hold are passed over."""
+    profiles: Mapping[str, HardwareProfile] = field(default_factory=dict)
+    """By hash."""
+    floors: Mapping[str, Mapping[FloorKey, NoiseFloor]] = field(default_factory=dict)
+    """A/A floors by environment class."""
+
+    def narrowed(self, question: StoredQuestion) -> StoredEvidence:
+        """Return the evidence on the cases that a question is about, on every chip."""
+        kept = tuple(
+            one for one in self.records
+            if one.run_id in self.runs and question.is_about(one.case)
+        )  # fmt: skip
+        return StoredEvidence(self.runs, kept, self.profiles, self.floors)
+
+    def groups(self) -> dict[GroupKey, list[Record]]:
+        """Return the records by what competes: a chip's shape in one mode, or its model at one batch and context."""
+        found: dict[GroupKey, list[Record]] = {}
+        for one in self.records:
+            found.setdefault(group_key(one.case, chip_of(one, self.runs[one.run_id])), []).append(one)
+        return found
+
+    def device(self, hardware_key: str, records: Iterable[Record]) -> Device | None:
+        """Return the chip as the newest of these records knew it; None where no description is stored or it cannot be read."""
+        newest = sorted(records, key=lambda one: (self.runs[one.run_id].started_at, one.record_id), reverse=True)
+        for record in newest:
+            for prediction in record.predictions:
+                profile = self.profiles.get(prediction.profile_hash)
+                if profile is not None and prediction.hardware_key == hardware_key:
+                    try:
+                        return device_from_profile(profile.profile)
+                    except RooflineError:
+                        return None
+        return None
+
+    def chip_name(self, hardware_key: str) -> str:
+        """Return the name of a chip, else its key."""
+        return next((one.name for one in self.profiles.values() if one.key == hardware_key and one.name), hardware_key)
+
+
+def group_key(case: Case, hardware_key: str) -> GroupKey:
+    """Return what cases of one ranking share."""
+    found = pass_name(case.op, case.shape)
+    if found is None:
+        return (hardware_key, case.op, case.shape, case.mode)
+    sizes = (("batch", found.batch_count), ("context", found.context_count))
+    return (hardware_key, f"model:{found.model_name}", sizes, case.mode)
+
+
+def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidence:
+    """Return what the newest runs of a store hold of a question. Raises `StoreError` where it cannot be read."""
+    from results.newest import newest_records
+
+    found = newest_records(store, question.is_about)
+    if not found.records:
+        # The newest run tells an empty store from one that does not hold what was asked for.
+        return StoredEvidence({run.run_id: run for run in store.runs(limit=1)}, ())
+    hashes = dict.fromkeys(one.profile_hash for record in found.records for one in record.predictions)
+    profiles = {one.profile_hash: one for one in map(store.profile, hashes) if one is not None}
+    classes = dict.fromkeys(run.environment.class_hash for run in found.runs.values())
+    return StoredEvidence(
+        found.runs, found.records, profiles, {one: store.noise_floors(one) for one in classes}
+    ).narrowed(question)

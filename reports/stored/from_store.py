@@ -1,0 +1,103 @@
+"""`recommend_from_store`: ranked recommendations from everything that is stored, with what changed since the run before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reports.display_text import counted, shown
+from reports.stored.answer import StoredRanking, StoredRecommendations
+from reports.stored.changes import changes_since
+from reports.stored.evidence import StoredEvidence, read_evidence
+from reports.stored.levels import chip_of, is_of_this_chip
+from reports.stored.quality import MeasuredQualities
+from reports.stored.question import StoredQuestion
+from reports.stored.rankings import ranked_groups
+from results.records import HardwareProfile, Record, RunInfo
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+
+def recommend_from_store(store: ResultStore, question: StoredQuestion | None = None) -> StoredRecommendations:
+    """Return the ranked recommendations of an open store: for every chip, shape and model that a question is about.
+
+    Times are measured where they exist (the level of a case's newest comparable nights), else expected, else ideal; losses
+    measured where stored, else claimed; every row says which, how sure, and names its runs and records. Raises `StoreError`
+    where the store cannot be read.
+    """
+    question = question or StoredQuestion()
+    return recommend_from_evidence(read_evidence(store, question), question)
+
+
+def recommend_from_runs(
+    runs: Iterable[RunInfo], records: Iterable[Record], profiles: Mapping[str, HardwareProfile] | None = None,
+    question: StoredQuestion | None = None,
+) -> StoredRecommendations:  # fmt: skip
+    """Return the same of runs and records in hand, in any order; `profiles`: chips by hash, which add what was not run."""
+    question = question or StoredQuestion()
+    evidence = StoredEvidence({run.run_id: run for run in runs}, tuple(records), profiles or {})
+    return recommend_from_evidence(evidence.narrowed(question), question)
+
+
+def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) -> StoredRecommendations:
+    """Return the rankings of some evidence, each with its changes since the run before. Pure."""
+    known = MeasuredQualities(evidence.records, evidence.runs)
+    groups = {
+        key: records for key, records in sorted(evidence.groups().items())
+        if not question.hardware_key or key[0] == question.hardware_key
+    }  # fmt: skip
+    # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
+    groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
+    now = ranked_groups(groups, evidence, question, known)
+    changes = changes_since(now, groups, evidence, question)
+    rankings = [
+        replace(one.ranking, changes=told.changes, compared=told.compared)
+        for one, told in zip(now, changes, strict=True)
+    ]
+    return StoredRecommendations(
+        rankings=tuple(sorted(rankings, key=_place)),
+        missing=_missing(evidence, question, rankings),
+        run_count=len({one.run_id for one in evidence.records}),
+        record_count=len(evidence.records),
+    )
+
+
+def _place(one: StoredRanking) -> tuple[object, ...]:
+    """Order rankings: by chip, models before shapes, decode before prefill, then by operator and sizes."""
+    sizes = tuple(int(part) for part in one.shape_label.split("x") if part.isdecimal() and len(part) < 20)
+    return (one.hardware_key, one.subject == "shape", one.model, one.op, sizes, one.mode, one.cache)
+
+
+def _missing(
+    evidence: StoredEvidence, question: StoredQuestion, rankings: list[StoredRanking]
+) -> tuple[str, ...]:  # fmt: skip
+    if not evidence.runs:
+        return (f"nothing is stored{question.words}: measure first, `pytest bench_cases` (docs/measuring.md)",)
+    if not evidence.records or not rankings:
+        keys = {chip_of(one, evidence.runs[one.run_id]) for one in evidence.records}
+        chips = sorted((keys or {run.hardware_key for run in evidence.runs.values()}) - {""})
+        known = f"; stored chips: {', '.join(shown(one, 60) for one in chips)}" if chips else ""
+        return (f"no record{question.words} is stored{known}; `roofline runs` lists what is",)
+    found = []
+    measured = [one for one in evidence.records if one.status == "measured"]
+    if not measured:
+        found.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
+    elif not any(is_of_this_chip(one, evidence.runs[one.run_id]) for one in measured):
+        found.append("every time was measured by force on another machine: none is of its chip")
+    if not any(one.quality.source == "measured" for ranking in rankings for one in ranking.rows):
+        found.append(
+            "no loss was measured: quality is what documents claim (`-k model_quant` and `roofline losses` measure it)"
+        )
+    chips = sorted({one.hardware_key for one in rankings})
+    if len(chips) > 1:
+        found.append(
+            f"{counted(len(chips), 'chip')} are stored ({', '.join(chips)}): each has rankings of its own, never mixed"
+        )
+    nameless = sum(not chip_of(one, evidence.runs[one.run_id]) for one in evidence.records)
+    if nameless:
+        found.append(
+            f"{counted(nameless, 'record')} without a chip: stored by another tool, or failed before a prediction"
+        )
+    return tuple(found)

@@ -1,0 +1,110 @@
+"""The rows of one phase of a model: its precisions with time, held memory and loss, as the stored runs know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from reports.display_text import shown
+from reports.stored.answer import Refused, StoredRow, TimeSource
+from reports.stored.levels import CaseLevel
+from reports.stored.quality import MeasuredQualities, pass_quality
+from reports.stored.rows import RowTime, trust_of
+from results.model_results import PassResult, PhaseResult
+from results.records import RunInfo
+from results.verdict import times_faster
+from roofline_model.pareto.losses_file import MeasuredLosses
+
+
+def model_rows(
+    phase: PhaseResult, levels: Mapping[str, CaseLevel], reference: RunInfo | None, known: MeasuredQualities,
+    losses: Sequence[MeasuredLosses],
+) -> tuple[list[StoredRow], list[Refused]]:  # fmt: skip
+    """Return the precisions of a phase that have a time, unordered, and the others with the reason."""
+    rows, refused = [], []
+    baseline = phase.of(phase.judged.baseline)
+    for one in phase.passes:
+        if one.contender is None:
+            refused.append(Refused(shown(one.label, 100), shown(one.reason)))
+            continue
+        level = levels.get(one.records[0].case.case_key)
+        rows.append(_row(one, baseline, level, reference, known, losses))
+    return rows, refused
+
+
+def _row(
+    one: PassResult, baseline: PassResult | None, level: CaseLevel | None, reference: RunInfo | None, known: MeasuredQualities,
+    losses: Sequence[MeasuredLosses],
+) -> StoredRow:  # fmt: skip
+    assert one.contender is not None  # model_rows keeps no others
+    case, figures = one.records[0].case, one.figures
+    formats = dict(case.formats)
+    time = _time(one)
+    trust = trust_of(time, level, reference)
+    wholes = figures.stated_bytes + (figures.cache_bytes or 0) if figures.stated_bytes is not None else None
+    speedups = {"measured": one.measured_speedup, "expected": one.expected_speedup, "ideal": one.ideal_speedup}
+    return StoredRow(
+        rank=0,
+        identity=case.case_key,
+        label=shown(one.label, 100),
+        weight_format=formats.get("b", ""),
+        activation_format=formats.get("a", ""),
+        kernel=shown(case.kernel, 60),
+        method=shown(figures.method, 60) or "none",
+        path="emulated" if figures.is_emulated else _path(one),
+        is_baseline=one.is_baseline,
+        time_source=time.source,
+        time_s=time.time_s,
+        low_s=time.low_s,
+        high_s=time.high_s,
+        expected_s=one.contender.expected_s,
+        ideal_s=one.contender.ideal_s,
+        speedup_ratio=1.0 if one.is_baseline else speedups[time.source],
+        memory_bytes=wholes if figures.resident_bytes is None else figures.resident_bytes,
+        is_memory_measured=figures.resident_bytes is not None,
+        memory_saved_ratio=None if figures.held_ratio is None else 1 - figures.held_ratio,
+        quality=pass_quality(one, known, losses),
+        confidence=trust.confidence,
+        confidence_reason=trust.confidence_reason,
+        reason=_reason(one, baseline),
+        doubts=trust.doubts,
+        stale_reason=trust.stale_reason,
+        nights=trust.nights,
+        tokens_per_s=figures.tokens_per_call / time.time_s,
+    )
+
+
+def _time(one: PassResult) -> RowTime:
+    """Return the best-founded time of a pass; one without any is no contender."""
+    found = one.contender
+    assert found is not None  # model_rows keeps no others
+    if found.measured_s is not None:
+        return RowTime("measured", found.measured_s, found.low_s, found.high_s, "")
+    expected = next((record.expected for record in one.records if record.expected is not None), None)
+    if expected is not None:
+        return RowTime("expected", expected.time_s, expected.low_s, expected.high_s, expected.provenance)
+    source: TimeSource = "ideal"
+    assert found.ideal_s is not None  # a contender is measured or predicted
+    return RowTime(source, found.ideal_s, None, None, "")
+
+
+def _path(one: PassResult) -> str:
+    ideal = one.records[0].ideal
+    return "" if ideal is None else shown(ideal.path, 30)
+
+
+def _reason(one: PassResult, baseline: PassResult | None) -> str:
+    if one.is_baseline:
+        return "the baseline"
+    words = []
+    name = "" if baseline is None else f" {baseline.label}"
+    told = [("measured", one.measured_speedup), ("expected", one.expected_speedup), ("ideal", one.ideal_speedup)]
+    known = [f"{kind} {times_faster(ratio)}" for kind, ratio in told if ratio is not None]
+    if known:
+        words.append(f"{known[0]}{name}" + (f" ({', '.join(known[1:])})" if known[1:] else ""))
+    if one.measured_s is None:
+        words.append("not measured")
+    if one.figures.is_emulated:
+        words.append("emulated: every call decodes the weights")
+    if one.figures.held_ratio is not None:
+        words.append(f"holds {one.figures.held_ratio * 100:.0f} % of its 16-bit bytes")
+    return shown(", ".join(words) or "no baseline to compare with")

@@ -1,0 +1,101 @@
+"""Which row comes first: evidence, then time; where times cannot be told apart the smaller loss, then the smaller memory.
+
+Of two rows with the same kind of evidence, the one that is faster, smaller and loses no more is never below the other: a run
+of level times begins at its fastest, and inside it loss, memory and time decide in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from reports.stored.answer import Refused, StoredRow
+from roofline_model.auto_quantize import TIE_RATIO
+
+_TIERS = {"measured": 0, "expected": 1, "ideal": 2}
+_EMULATED_TIER = 3
+
+
+def ordered(rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
+    """Return the rows in order and numbered; the order they come in makes no difference."""
+    tiers: dict[int, list[StoredRow]] = {}
+    for row in rows:
+        tiers.setdefault(evidence_tier(row), []).append(row)
+    found = [row for tier in sorted(tiers) for row in _by_time_with_ties(tiers[tier])]
+    return tuple(replace(row, rank=rank) for rank, row in enumerate(found, start=1))
+
+
+def evidence_tier(row: StoredRow) -> int:
+    """Return the kind of evidence, best first: measured, expected, ideal, prediction of an emulated kernel.
+
+    An ideal time is always shorter than a real one, and a prediction of an emulated kernel leaves out what emulating costs.
+    """
+    return _EMULATED_TIER if row.is_emulated and not row.is_measured else _TIERS[row.time_source]
+
+
+def is_level(faster: StoredRow, slower: StoredRow) -> bool:
+    """Return whether two rows of one kind cannot be told apart: overlapping intervals when measured, 1 % when predicted."""
+    if not faster.is_measured:
+        return slower.time_s <= faster.time_s * (1 + TIE_RATIO)
+    if faster.low_s is None or faster.high_s is None or slower.low_s is None or slower.high_s is None:
+        return slower.time_s == faster.time_s
+    return faster.low_s <= slower.high_s and slower.low_s <= faster.high_s
+
+
+def level_with(row: StoredRow, rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
+    """Return the other rows of the same kind of evidence that a row is level with."""
+    alike = (other for other in rows if other is not row and evidence_tier(other) == evidence_tier(row))
+    return tuple(one for one in alike if is_level(*sorted((row, one), key=lambda two: two.time_s)))
+
+
+def within_limits(
+    rows: Iterable[StoredRow], memory_limit_bytes: float | None, max_loss_pct: float | None
+) -> tuple[list[StoredRow], list[Refused]]:
+    """Return the rows within the limits, and the others with what they miss; what nobody knows keeps no limit."""
+    kept, refused = [], []
+    for row in rows:
+        misses = [*_memory_miss(row, memory_limit_bytes), *_loss_miss(row, max_loss_pct)]
+        if misses:
+            refused.append(Refused(row.label, "; ".join(misses)))
+        else:
+            kept.append(row)
+    return kept, refused
+
+
+def _by_time_with_ties(rows: list[StoredRow]) -> list[StoredRow]:
+    found: list[StoredRow] = []
+    run: list[StoredRow] = []
+    for row in sorted(rows, key=lambda one: (one.time_s, *_tie_key(one))):
+        if run and not is_level(run[0], row):
+            found += sorted(run, key=_tie_key)
+            run = []
+        run.append(row)
+    return found + sorted(run, key=_tie_key)
+
+
+def _tie_key(row: StoredRow) -> tuple[float, float, float, str]:
+    loss, memory = row.quality.loss_pct, row.memory_bytes
+    infinite = float("inf")
+    return infinite if loss is None else loss, infinite if memory is None else memory, row.time_s, row.identity
+
+
+def _memory_miss(row: StoredRow, limit_bytes: float | None) -> list[str]:
+    if limit_bytes is None:
+        return []
+    if row.memory_bytes is None:
+        return ["what it needs in memory is not known, and a limit was given"]
+    if row.memory_bytes <= limit_bytes:
+        return []
+    return [f"needs {row.memory_bytes / 1e9:.3g} GB, the limit is {limit_bytes / 1e9:.3g} GB"]
+
+
+def _loss_miss(row: StoredRow, limit_pct: float | None) -> list[str]:
+    if limit_pct is None:
+        return []
+    loss = row.quality.loss_pct
+    if loss is None:
+        return ["its loss is not known, and a limit was given: measure it (model_quant, `roofline losses`)"]
+    if loss <= limit_pct:
+        return []
+    kind = "" if row.quality.source == "measured" else f" ({row.quality.source})"
+    return [f"loses {loss:.3g} %{kind}, the limit is {limit_pct:g} %"]

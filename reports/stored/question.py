@@ -1,0 +1,70 @@
+"""What somebody asks of the stored runs; every part narrows the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reports.shape_ranking import phase_of
+from results.case_names import PHASES, pass_name
+from roofline_model.case import Case
+from roofline_model.errors import InvalidValueError
+from roofline_model.pareto.losses_file import MeasuredLosses
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuestion:
+    """Filters and limits. Raises `InvalidValueError` naming the field."""
+
+    hardware_key: str = ""
+    """A chip's key; empty: every chip that is stored."""
+    model: str = ""
+    """Passes of this model only; empty: shapes and models."""
+    phase: str = ""
+    """decode or prefill; empty: both, and operators that have none."""
+    op: str = ""
+    """This operator only: gemv, gemm, attention, …"""
+    shape: tuple[int, ...] = ()
+    """These sizes only, in the order of the operator's: M, N, K of a product; empty: all."""
+    memory_limit_bytes: float | None = None
+    max_loss_pct: float | None = None
+    """Most that perplexity may rise, in percent."""
+    losses: tuple[MeasuredLosses, ...] = ()
+    """Measured losses of models by layer and format (`read_losses`): known where a run measured none."""
+
+    def __post_init__(self) -> None:
+        if self.phase and self.phase not in PHASES:
+            raise InvalidValueError(f"phase must be {' or '.join(PHASES)}, got {self.phase[:40]!r}")
+        limit, loss = self.memory_limit_bytes, self.max_loss_pct
+        if limit is not None and not 0 < limit < float("inf"):
+            raise InvalidValueError(f"the memory limit must be a positive number of bytes, got {limit!r}")
+        if loss is not None and not 0 <= loss < float("inf"):
+            raise InvalidValueError(f"the limit of the loss must be a percentage from 0, got {loss!r}")
+
+    def is_about(self, case: Case) -> bool:
+        """Return whether a case is asked about, whatever chip it ran on.
+
+        Of a model every phase is: its quality may have been measured in another one (`wants_phase` tells them apart).
+        """
+        found = pass_name(case.op, case.shape)
+        if self.model and (found is None or found.model_name.lower() != self.model.lower()):
+            return False
+        if found is None and not self.wants_phase(phase_of(case)):
+            return False
+        if self.op and case.op.lower() != self.op.lower():
+            return False
+        return not self.shape or tuple(size for _, size in case.shape) == self.shape
+
+    def wants_phase(self, phase: str) -> bool:
+        """Return whether a phase is asked about."""
+        return not self.phase or phase == self.phase
+
+    @property
+    def words(self) -> str:
+        """What narrows the answer, for a sentence: `of gemm on gb10`; empty where everything is asked for."""
+        parts = [
+            f" of {self.model or self.op}" if self.model or self.op else "",
+            f" {'x'.join(map(str, self.shape))}" if self.shape else "",
+            f" in {self.phase}" if self.phase else "",
+            f" on {self.hardware_key}" if self.hardware_key else "",
+        ]
+        return "".join(parts)

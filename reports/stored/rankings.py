@@ -1,0 +1,190 @@
+"""Every ranking that the stored records allow: levels chosen, times pooled, rows made, limits kept, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reports.case_rows import case_rows
+from reports.display_text import shown
+from reports.regime import regime_title
+from reports.shape_ranking import rank_shape
+from reports.stored.answer import Refused, StoredRanking, StoredRow
+from reports.stored.evidence import GroupKey, StoredEvidence
+from reports.stored.levels import CaseLevel, case_level, newest_measuring_run
+from reports.stored.model_rows import model_rows
+from reports.stored.ordering import ordered, within_limits
+from reports.stored.quality import MeasuredQualities
+from reports.stored.question import StoredQuestion
+from reports.stored.rows import levels_by_case
+from reports.stored.shape_rows import shape_rows
+from reports.stored.words import missing_of, summary_of
+from results.case_names import case_title, is_model_case
+from results.model_results import ModelResult, PhaseResult, model_results
+from results.records import Record, RunInfo
+from results.replication import TotalInterval, total_intervals
+
+Groups = Mapping[GroupKey, Sequence[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A ranking with what it was made of."""
+
+    ranking: StoredRanking
+    group: GroupKey
+    levels: tuple[CaseLevel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chip:
+    """One chip's evidence, as every ranking on it needs it."""
+
+    hardware_key: str
+    hardware_name: str
+    evidence: StoredEvidence
+    reference: RunInfo | None
+    """Its newest measuring run."""
+    totals: Mapping[str, TotalInterval]
+
+
+def ranked_groups(
+    groups: Groups, evidence: StoredEvidence, question: StoredQuestion, known: MeasuredQualities
+) -> list[Ranked]:
+    """Return the rankings of some groups of records, in the order of the groups; a model's group has one for each phase."""
+    levels = {key: _levels(records, evidence.runs) for key, records in groups.items()}
+    chips = {
+        hardware_key: _chip(hardware_key, [one for key in levels if key[0] == hardware_key for one in levels[key]], evidence)
+        for hardware_key in dict.fromkeys(key[0] for key in groups)
+    }  # fmt: skip
+    found = []
+    for key, members in levels.items():
+        chip = chips[key[0]]
+        if is_model_case(groups[key][0].case):
+            made = _of_model(members, chip, question, known)
+        else:
+            made = _of_shape(members, chip, question)
+        found += [Ranked(one, key, tuple(members)) for one in made]
+    return found
+
+
+def _levels(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[CaseLevel]:
+    by_case: dict[str, list[Record]] = {}
+    for one in records:
+        by_case.setdefault(one.case.case_key, []).append(one)
+    # In an order of their own: an answer does not depend on the order of the records.
+    return [case_level(by_case[key], runs) for key in sorted(by_case)]
+
+
+def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEvidence) -> _Chip:
+    """Return what is common to a chip's rankings; the spread between processes is learnt from all its levels of a machine."""
+    by_class: dict[str, list[Record]] = {}
+    for level in levels:
+        if level.is_measured:
+            by_class.setdefault(level.newest.environment.class_hash, []).extend(level.records)
+    totals: dict[str, TotalInterval] = {}
+    for class_hash, records in by_class.items():
+        totals |= total_intervals(records, evidence.floors.get(class_hash, {}))
+    return _Chip(
+        hardware_key=hardware_key,
+        hardware_name=shown(evidence.chip_name(hardware_key), 80),
+        evidence=evidence,
+        reference=newest_measuring_run(levels),
+        totals=totals,
+    )
+
+
+def _of_shape(levels: Sequence[CaseLevel], chip: _Chip, question: StoredQuestion) -> list[StoredRanking]:
+    kept, refused = _without_failed(levels)
+    rows = case_rows(record for level in (kept or levels) for record in level.records)
+    if not rows:
+        return []
+    # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within one set.
+    device = chip.evidence.device(chip.hardware_key, (row.record for row in rows))
+    found = rank_shape(chip.hardware_key, rows, device, chip.totals)
+    case = rows[0].record.case
+    cached = [level for level in levels if level.records and level.records[0].case.cache == found.cache]
+    lost = [*refused, *(Refused(name, reason) for name, reason in found.excluded)]
+    regime = regime_title(found.cache, found.mode)
+    bare = StoredRanking(
+        subject="shape", hardware_key=found.hardware_key, hardware_name=chip.hardware_name,
+        title=shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else ""), op=found.op, model="",
+        shape_label=found.shape_label, phase=found.phase, cache=found.cache, mode=found.mode,
+        baseline_label=found.baseline_label, rows=(), refused=(), summary="",
+    )  # fmt: skip
+    made = shape_rows(found, levels_by_case(levels), chip.reference)
+    return [_finished(bare, made, lost, cached, question)]
+
+
+def _of_model(
+    levels: Sequence[CaseLevel], chip: _Chip, question: StoredQuestion, known: MeasuredQualities
+) -> list[StoredRanking]:  # fmt: skip
+    kept, refused = _without_failed(levels)
+    records = [record for level in (kept or levels) for record in level.records]
+    return [
+        _of_phase(model, phase, levels, refused, chip, question, known)
+        for model in model_results(records, chip.totals)
+        for phase in model.phases
+        if question.wants_phase(phase.phase)
+    ]
+
+
+def _of_phase(
+    model: ModelResult, phase: PhaseResult, levels: Sequence[CaseLevel], failed: Sequence[Refused], chip: _Chip,
+    question: StoredQuestion, known: MeasuredQualities,
+) -> StoredRanking:  # fmt: skip
+    case = phase.passes[0].records[0].case
+    mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
+    rows, refused = model_rows(phase, levels_by_case(mine), chip.reference, known, question.losses)
+    names = {shown(case_label(level)) for level in mine}
+    regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
+    baseline = phase.of(phase.judged.baseline)
+    bare = StoredRanking(
+        subject="model", hardware_key=shown(chip.hardware_key, 60), hardware_name=chip.hardware_name,
+        title=shown(case_title(case.op, case.shape), 140) + regime, op=shown(case.op, 140), model=shown(model.name.model_name, 100),
+        shape_label=shown(case.shape_label, 60), phase=phase.phase, cache=model.cache, mode=shown(model.mode, 30),
+        baseline_label="" if baseline is None else shown(baseline.label, 100), rows=(), refused=(), summary="",
+    )  # fmt: skip
+    lost = [*(one for one in failed if one.label in names), *refused]
+    return _finished(bare, rows, lost, mine, question)
+
+
+def _finished(
+    bare: StoredRanking, rows: Sequence[StoredRow], lost: Sequence[Refused], levels: Sequence[CaseLevel],
+    question: StoredQuestion,
+) -> StoredRanking:  # fmt: skip
+    # Where everything failed, the ranking stands for its reasons alone.
+    failed = {level.records[0].case.case_key for level in levels if has_failed(level)}
+    rows = [row for row in rows if row.identity not in failed]
+    kept, missed = within_limits(rows, question.memory_limit_bytes, question.max_loss_pct)
+    done = replace(bare, rows=ordered(kept), refused=tuple(dict.fromkeys((*missed, *lost))))
+    return replace(done, summary=summary_of(done), missing=missing_of(done, rows, levels))
+
+
+def _without_failed(levels: Sequence[CaseLevel]) -> tuple[list[CaseLevel], list[Refused]]:
+    """Return the levels that stand, and those whose case failed in a newer run: what is wrong now is not recommended."""
+    kept, refused = [], []
+    for level in levels:
+        if has_failed(level) and level.lost is not None:
+            why = f"failed in run {level.lost.run_id[:8]}, after it was measured: {level.lost.reason or 'no reason was stored'}"
+            refused.append(Refused(shown(case_label(level)), shown(why)))
+        elif level.records:
+            kept.append(level)
+    return kept, refused
+
+
+def has_failed(level: CaseLevel) -> bool:
+    """Return whether a measured case failed in a newer run."""
+    return level.is_measured and level.lost is not None and level.lost.status == "failed"
+
+
+def case_label(level: CaseLevel) -> str:
+    """Return what a ranking calls a level's case: precision and kernel; of a model its precision."""
+    from results.model_figures import model_figures
+    from results.model_results import pass_label
+
+    record = level.records[0]
+    figures = model_figures(record)
+    if figures is not None:
+        return pass_label(record.case, figures)
+    return f"{record.case.precision_label or 'no format'} ({record.case.kernel})"

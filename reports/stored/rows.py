@@ -1,0 +1,76 @@
+"""From a level and its time to a row: nights, doubts, staleness and confidence, the same for shapes and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from reports.display_text import shown
+from reports.stored.answer import Confidence, Night, TimeSource
+from reports.stored.confidence import measured_confidence, predicted_confidence
+from reports.stored.levels import CaseLevel, stale_reason
+from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records import RunInfo
+
+
+@dataclass(frozen=True, slots=True)
+class RowTime:
+    """The time of a row as `trust_of` asks for it."""
+
+    source: TimeSource
+    time_s: float
+    low_s: float | None
+    high_s: float | None
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far a row may be trusted, and on what it rests."""
+
+    confidence: Confidence
+    confidence_reason: str
+    doubts: tuple[str, ...]
+    stale_reason: str
+    nights: tuple[Night, ...]
+
+
+def trust_of(time: RowTime, level: CaseLevel | None, reference: RunInfo | None) -> Trust:
+    """Return the trust in a row. `level`: of its case, None where nothing is stored; `reference`: the chip's newest measuring run."""
+    nights = () if level is None else nights_of(level)
+    if time.source != "measured" or level is None:
+        confidence, why = predicted_confidence(time.source, time.low_s, time.high_s, time.provenance)
+        return Trust(confidence, shown(why), (), "", nights)
+    doubts = doubts_of(level)
+    stale = stale_reason(level, reference) if reference is not None else ""
+    half = (time.high_s - time.low_s) / 2 / time.time_s if time.low_s is not None and time.high_s is not None else None
+    confidence, why = measured_confidence(sum(one.process_count for one in nights), half, doubts, stale)
+    return Trust(confidence, shown(why), doubts, shown(stale), nights)
+
+
+def doubts_of(level: CaseLevel) -> tuple[str, ...]:
+    """Return what puts the times of a level in doubt: flags in the order they are explained, then its nights' own doubt."""
+    carried = {flag for one in level.records if one.measurement is not None for flag in one.measurement.flags}
+    found = [key for key in FLAGS if key in carried and (key in DOUBTFUL_FLAGS or key == "simulated")]
+    own = shown(level.doubt, 60)
+    return (*found, *([own] if own and not set(own.split(", ")) <= set(found) else []))
+
+
+def nights_of(level: CaseLevel) -> tuple[Night, ...]:
+    """Return the runs behind a level with the records of each."""
+    by_run: dict[str, list[str]] = {}
+    processes: dict[str, set[int]] = {}
+    for one in level.records:
+        by_run.setdefault(one.run_id, []).append(one.record_id)
+        if one.status == "measured":
+            processes.setdefault(one.run_id, set()).add(one.process.ordinal)
+    return tuple(
+        Night(run.run_id, run.started_at, shown(run.label, 60), tuple(by_run[run.run_id]), len(processes.get(run.run_id, ())))
+        for run in level.runs
+        if run.run_id in by_run
+    )  # fmt: skip
+
+
+def levels_by_case(levels: Iterable[CaseLevel]) -> Mapping[str, CaseLevel]:
+    """Return the levels of one ranking by case key."""
+    return {one.records[0].case.case_key: one for one in levels if one.records}

@@ -1,0 +1,85 @@
+"""The sentences of a ranking: what to take, and what is missing to say more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.display_text import counted
+from reports.stored.answer import StoredRanking, StoredRow
+from reports.stored.levels import CaseLevel
+from reports.stored.ordering import level_with
+from results.verdict import times_faster
+from roofline_model.units import format_time
+
+_EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
+_SHOWN_LEVEL = 2
+
+
+def summary_of(ranking: StoredRanking) -> str:
+    """Return the decision in a sentence: what, how fast against what, at what loss, how sure."""
+    best = ranking.best
+    if best is None:
+        if ranking.refused:
+            return "nothing is left to recommend: see what was refused and why"
+        return "nothing could be ranked: no case was measured or predicted"
+    if best.is_emulated and not best.is_measured:
+        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
+    faster = [one for one in level_with(best, ranking.rows) if one.rank > best.rank]
+    told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
+    more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
+    level = f"; level with it: {told}{more}" if faster else ""
+    gain = ""
+    if best.speedup_ratio is not None and not best.is_baseline and ranking.baseline_label:
+        gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}"
+    verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"
+    loss = "" if best.quality.source in ("reference", "unknown") else f", {best.quality.text}"
+    unknown = ", its loss is unknown" if best.quality.source == "unknown" else ""
+    return (
+        f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
+        f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_reason})"
+    )
+
+
+def missing_of(ranking: StoredRanking, rows: Sequence[StoredRow], levels: Sequence[CaseLevel]) -> tuple[str, ...]:
+    """Return what is not known of a ranking, and what would tell. `rows`: all of it, those beyond the limits too."""
+    found = []
+    measured = [one for one in rows if one.is_measured]
+    if not measured:
+        found.append("nothing of it was measured on this chip: every time is a prediction")
+    elif len(measured) == 1:
+        found.append(f"only {measured[0].label} was measured: there is nothing measured to compare it with")
+    if not ranking.baseline_label:
+        found.append("no 16-bit or FP32 configuration: speed-ups have nothing to refer to (measure BF16)")
+    elif measured and not any(one.is_baseline and one.is_measured for one in rows):
+        found.append(
+            f"the baseline {ranking.baseline_label} was not measured: measured speed-ups have nothing to refer to"
+        )
+    unknown = [one for one in rows if one.quality.source == "unknown"]
+    if unknown:
+        found.append(f"no quality is known of {_listed(unknown)}")
+    forced = sum(level.runs[-1].is_forced for level in levels)
+    if forced:
+        found.append(f"{counted(forced, 'case')} measured by force on another machine: not used")
+    stale = [one for one in rows if one.stale_reason]
+    if stale:
+        found.append(f"stale: {_listed(stale)} ({stale[0].stale_reason}): measure again")
+    classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
+    if len(classes) > 1:
+        found.append("measured times come from different machines or software: compare them with care")
+    return tuple(found)
+
+
+def _worth_trying(ranking: StoredRanking, best: StoredRow) -> str:
+    """Name the first prediction that promises more than the measured best gained."""
+    if not best.is_measured:
+        return ""
+    promise = next((one for one in ranking.rows if not one.is_measured and not one.is_emulated), None)
+    if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
+        return ""
+    gain = times_faster(promise.speedup_ratio)
+    return f"; worth trying: {promise.label}, {promise.time_source} {gain} and not measured here"
+
+
+def _listed(rows: Sequence[StoredRow]) -> str:
+    names = list(dict.fromkeys(one.label for one in rows))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,79 @@
+"""The forms of a report beside the interactive page: Markdown, JSON, a page for paper, and its figures as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reports.views import ReportView
+    from results.records import RunInfo
+    from results.store import ResultStore
+
+
+def stored_view(store: ResultStore, info: RunInfo, *, with_samples: bool) -> ReportView:
+    """Return the view of a run; `with_samples` reads every sample, which figures of them need."""
+    from reports.html import stored_profiles
+    from reports.views import report_view
+
+    records = store.records(info.run_id, with_samples=with_samples)
+    floors = store.noise_floors(info.environment.class_hash)
+    return report_view(
+        info, records, stored_profiles(store, records), canaries=store.canaries(info.run_id), floors=floors
+    )
+
+
+def write_view(view: ReportView, format_name: str, place: Path | None) -> dict[str, Path]:
+    """Write a view as md, json or pdf-ready to its place, or print it where there is none; return the path by its JSON key.
+
+    Markdown is laid out for a terminal, and goes as it is into a pipe.
+    """
+    from roofline_cli.output_file import write_text
+
+    if place is None and format_name == "md" and sys.stdout.isatty():
+        from roofline_cli.report_view import show_report
+
+        show_report(view)
+        return {}
+    text = _text(view, format_name)
+    if place is None:
+        sys.stdout.write(text)
+        return {}
+    write_text(place, text)
+    return {"path": place}
+
+
+def _text(view: ReportView, format_name: str) -> str:
+    if format_name == "json":
+        from reports.report_json import report_json
+        from roofline_cli.screen import json_text
+
+        return json_text(report_json(view))
+    if format_name == "md":
+        from reports.markdown_page import markdown_report
+
+        return markdown_report(view)
+    from reports.print_page import print_page
+
+    return print_page(view)
+
+
+def check_figures_folder(folder: Path) -> None:
+    """Make the folder where there is none; raises `InvalidValueError` when figures cannot go there."""
+    from roofline_cli.output_file import one_line_errors
+    from roofline_model.errors import InvalidValueError
+
+    with one_line_errors(folder, "--figures"):
+        if folder.exists() and not folder.is_dir():
+            raise InvalidValueError(f"{folder} is not a folder; name another one with --figures")
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def write_all_figures(view: ReportView, folder: Path) -> list[Path]:
+    """Write all figures or none; return where they are."""
+    from reports.figure_files import write_figures
+    from roofline_cli.output_file import one_line_errors, written_together
+
+    with one_line_errors(folder, "--figures"), written_together(folder / "figures") as temporary:
+        return [folder / file.name for file in write_figures(view, temporary)]

@@ -1,0 +1,98 @@
+"""What a night's run was, from the file that pytest wrote of it when it ended: its id, its chip, its counts. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+FAILED, MEASURED, SKIPPED, PREDICTED = "failed", "measured", "skipped", "predicted"
+_WORST_FIRST = (FAILED, MEASURED, SKIPPED, PREDICTED)
+"""What a case is whose processes ended differently: a failure is never hidden, and one measurement is enough."""
+MOST_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NightRun:
+    """One run as its exported file tells it. Counts are of cases, however many processes measured each."""
+
+    run_id: str
+    status: str
+    hardware: str
+    commit: str
+    """Empty where the tests were in no git repository."""
+    is_dirty: bool
+    counts: dict[str, int]
+    """Status → cases."""
+    failures: tuple[str, ...] = ()
+    """`CASE: reason`, the first few."""
+    warnings: tuple[str, ...] = ()
+    """What pytest found to be wrong with the state of the machine."""
+    is_simulated: bool = False
+
+    @property
+    def measured_count(self) -> int:
+        """Cases with a time."""
+        return self.counts.get(MEASURED, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> NightRun:
+        """Return what `to_dict` described."""
+        known = {one.name: values[one.name] for one in fields(cls) if one.name in values}
+        known |= {name: tuple(known.get(name, ())) for name in ("failures", "warnings")}
+        return cls(**known)
+
+    @classmethod
+    def read(cls, path: Path) -> NightRun | None:
+        """Return the run that a file of `--roofline-json` describes; None where there is none, or it is no such file."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            run, records = document["run"], document["records"]
+            return cls(
+                run_id=run["run_id"],
+                status=run["status"],
+                hardware=run["hardware_key"] or "",
+                commit=run["git_commit"] or "",
+                is_dirty=bool(run["git_is_dirty"]),
+                counts=_counts(records),
+                failures=tuple(_failures(records))[:MOST_FAILURES],
+                warnings=tuple(str(one) for one in run["environment"]["facts"].get("warnings") or ()),
+                is_simulated=any("simulated" in ((one["measurement"] or {}).get("flags") or ()) for one in records),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    @property
+    def counts_text(self) -> str:
+        """The counts in words: `12 measured, 1 skipped, 1 failed`."""
+        return ", ".join(f"{self.counts[one]} {one}" for one in (MEASURED, SKIPPED, PREDICTED, FAILED) if self.counts.get(one)) or "no case"  # fmt: skip
+
+
+def _status(record: Mapping[str, Any]) -> str:
+    """Return a record's status; a case that was measured and then failed its test has failed."""
+    return FAILED if record["extra"].get("test_failure") else str(record["status"])
+
+
+def _counts(records: list[Mapping[str, Any]]) -> dict[str, int]:
+    found: dict[str, set[str]] = {}
+    for record in records:
+        found.setdefault(json.dumps(record["case"], sort_keys=True), set()).add(_status(record))
+    worst = (next((one for one in _WORST_FIRST if one in those), sorted(those)[0]) for those in found.values())
+    return dict(Counter(worst))
+
+
+def _failures(records: list[Mapping[str, Any]]) -> list[str]:
+    """Return the cases that failed, each once, with the first line of the reason."""
+    found: dict[str, str] = {}
+    for record in records:
+        if _status(record) == FAILED:
+            why = str(record["extra"].get("test_failure") or record["reason"] or "no reason is known")
+            found.setdefault(str(record["test_id"]), (why.strip().splitlines() or [""])[0][:200])
+    return [f"{name}: {why}" for name, why in found.items()]

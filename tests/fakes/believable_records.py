@@ -1,0 +1,141 @@
+"""Records of any values made believable: what an import insists on holds, every other field stays as it was."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from dataclasses import replace
+
+from results.records import ProcessInfo, Record, RunInfo
+from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+
+
+def named_run(run: RunInfo) -> RunInfo:
+    """The same run with an id of its own and a label that a run may have."""
+    label = run.label.replace(",", ";")
+    return replace(run, run_id=uuid.uuid4().hex, label=label if label.strip() else "")
+
+
+def believable_run(run: RunInfo) -> RunInfo:
+    """The same run with dates and an exit code, which an import insists on."""
+    finished_at = None if run.finished_at is None else "2026-03-01T11:00:00.000000+00:00"
+    exit_code = None if run.exit_code is None else run.exit_code % 256
+    return replace(
+        named_run(run), started_at="2026-03-01T10:00:00.000000+00:00", finished_at=finished_at, exit_code=exit_code
+    )
+
+
+def own_process(record: Record) -> ProcessInfo:
+    """The record's process, told from every other: one row cannot hold two roles."""
+    return replace(record.process, ordinal=uuid.uuid4().int >> 89)
+
+
+def believable_record(record: Record, run_id: str) -> Record:
+    """The same record in a run, with numbers that a clock can give; all other fields may be anything."""
+    pid = record.process.pid and believable_count(record.process.pid)
+    process = replace(own_process(record), started_at="", role=record.process.role or "main", pid=pid)
+    record = replace(record, run_id=run_id, record_id=uuid.uuid4().hex, created_at="", process=process)
+    if record.measurement is None:
+        return record
+    taken = record.measurement
+    samples = tuple(map(believable_time, taken.samples_s))
+    low, middle, high = sorted(map(believable_time, (taken.min_s, taken.median_s, taken.max_s)))
+    if samples:
+        low, middle, high = min(samples), sorted(samples)[len(samples) // 2], max(samples)
+    inside = lambda value: min(max(believable_time(value), low), high)  # noqa: E731
+    first, third = sorted(map(inside, (taken.q1_s, taken.q3_s)))
+    ends = [None if value is None else inside(value) for value in (taken.ci_low_s, taken.ci_high_s)]
+    known = sorted(value for value in ends if value is not None)
+    ci_low_s, ci_high_s = known if len(known) == 2 else ends
+    counts = ("calls_per_sample", "warmup_calls", "rotation_count", "sample_count")
+    amounts = ("working_set_bytes", "max_error", "tolerance", "power_w", "energy_j", "sm_clock_hz", "temperature_c")
+    measurement = replace(
+        taken,
+        **{name: believable_count(getattr(taken, name)) for name in counts},
+        **{name: believable_number(getattr(taken, name)) for name in amounts},  # type: ignore[arg-type]
+        samples_s=samples,
+        min_s=low,
+        median_s=middle,
+        max_s=high,
+        mean_s=inside(taken.mean_s),
+        std_s=None if taken.std_s is None else min(believable_time(taken.std_s), high - low),
+        q1_s=first,
+        q3_s=third,
+        ci_low_s=ci_low_s,
+        ci_high_s=ci_high_s,
+        first_call_s=None if taken.first_call_s is None else believable_time(taken.first_call_s),
+        wall_s=None if taken.wall_s is None else believable_time(taken.wall_s),
+        clocks_hz=tuple(2e9 + number / 3 for number in range(len(samples))) if taken.clocks_hz else (),
+        effective_sample_count=believable_number(taken.effective_sample_count),
+        outlier_count=None if taken.outlier_count is None else 0,
+        energy=taken.energy and believable_energy(taken.energy),
+        state=taken.state and believable_state(taken.state),
+        attribution=taken.attribution and believable_attribution(taken.attribution),
+    )
+    if samples:
+        measurement = replace(measurement, sample_count=len(samples))
+    return replace(record, measurement=measurement)
+
+
+def believable_time(value: float) -> float:
+    """The same number where a clock could give it."""
+    return abs(value) if 0 < abs(value) < 1e9 else 1.0
+
+
+def believable_count(value: int) -> int:
+    """A number of things that somebody could have counted."""
+    return abs(value) % 2**40
+
+
+def believable_number(value: float | None) -> float | None:
+    """The same number where a sensor could give it."""
+    return value if value is None or 0 < value < math.inf else 0.1
+
+
+def believable_energy(energy: EnergyReading) -> EnergyReading:
+    optional = ("std_j", "idle_power_w", "net_energy_j", "cross_check_j", "sensor_period_s")
+    numbers = {
+        name: believable_number(getattr(energy, name)) for name in (*optional, "energy_j", "power_w", "window_s")
+    }
+    counts = {name: max(believable_count(getattr(energy, name)), 1) for name in ("window_count", "call_count")}
+    return replace(energy, **numbers, **counts, source=energy.source or "rapl", scope=energy.scope or "gpu")  # type: ignore[arg-type]
+
+
+def believable_state(state: MachineState) -> MachineState:
+    names = ("rated_clock_hz", "cpu_clock_hz", "others_ratio", "stolen_ratio")
+    numbers = {name: believable_number(getattr(state, name)) for name in names}
+    given = state.throttled_s
+    throttled_s = (
+        None if given is None else {reason or "x": believable_number(value) or 0.0 for reason, value in given.items()}
+    )
+    count = None if state.device_process_count is None else believable_count(state.device_process_count)
+    retries = believable_count(state.retry_count)
+    return replace(state, **numbers, throttled_s=throttled_s, retry_count=retries, device_process_count=count)  # type: ignore[arg-type]
+
+
+def believable_attribution(traced: KernelAttribution) -> KernelAttribution:
+    busy_s, latency_s = sorted((believable_number(traced.busy_s) or 0.0, believable_number(traced.latency_s) or 0.0))
+    names = tuple(name or "kernel" for name in traced.kernel_names)
+    return KernelAttribution(
+        traced.source or "cupti", believable_number(traced.kernel_count) or 0.0, busy_s, latency_s, names
+    )
+
+
+def believable_canary(reading: CanaryReading) -> CanaryReading:
+    names = ("time_s", "reference_s", "power_w", "sm_clock_hz")
+    return replace(
+        reading,
+        **{name: believable_number(getattr(reading, name)) for name in names},  # type: ignore[arg-type]
+        ordinal=believable_count(reading.ordinal),
+        process_ordinal=believable_count(reading.process_ordinal),
+        created_at="2026-03-01T10:00:00.000000+00:00",
+        kernel=reading.kernel or "gemv",
+    )
+
+
+def believable_floor(floor: NoiseFloor, class_hash: str) -> NoiseFloor:
+    return NoiseFloor(
+        class_hash, uuid.uuid4().hex, floor.method_hash or "m", believable_number(floor.between_sd_ratio) or 0.0,
+        believable_number(floor.within_sd_ratio), max(believable_count(floor.process_count), 2), "2026-03-01T10:00:00.000000+00:00",
+        tuple(run_id or "r" for run_id in floor.run_ids),
+    )  # fmt: skip

@@ -1,0 +1,19 @@
+"""What the scripts of the nights read, as far as they read it."""
+
+from __future__ import annotations
+
+import json
+
+
+def written_run(measured=2, failed=(), run_id="ab" * 16):
+    """What `--roofline-json` writes of a run, as far as the scripts read it."""
+    cases = [("measured", f"t.py::m{number}", "") for number in range(measured)]
+    cases += [("failed", f"t.py::{name}", "wrong result\nat row 3") for name in failed]
+    facts = {"facts": {"warnings": ["the governor is powersave"]}}
+    run = {"run_id": run_id, "status": "complete", "hardware_key": "gb10", "git_commit": "c" * 40, "git_is_dirty": True}
+    records = [
+        {"case": {"op": name}, "status": status, "reason": reason, "test_id": name, "extra": {}, "measurement": None}
+        for status, name, reason in cases
+        for _ in range(2)  # processes
+    ]
+    return json.dumps({"run": {**run, "environment": facts}, "records": records})

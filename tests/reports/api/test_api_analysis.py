@@ -1,0 +1,141 @@
+"""One product and whole grids over HTTP: the same numbers as in Python, and clear refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline_model import gemm, gemm_tiling, get_hardware, predict, predict_expected, recommend_quantization
+from roofline_model.expected.case_times import expected_times
+from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
+
+SHAPE = {"M": 1, "N": 4096, "K": 4096}
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+@pytest.mark.parametrize(("activation", "weight"), [("BF16", "BF16"), ("BF16", "INT4"), ("FP8_E4M3", "FP8_E4M3")])
+def test_analyze_gives_the_models_own_numbers(api_client, activation, weight, cache):
+    body = {"M": 48, "N": 4096, "K": 1024, "precision": activation, "weight_precision": weight, "cache": cache}
+    found = api_client.post("/api/analyze?hardware_key=h100", json=body).json()
+    work, chip = gemm(48, 4096, 1024, a=activation, b=weight), get_hardware("h100")
+    ideal, expected = predict(work, chip, cache=cache), predict_expected(work, chip, cache=cache)
+    assert (found["time_s"], found["bound"], found["path"]) == (ideal.time_s, ideal.bound, ideal.path)
+    assert found["read_bytes"] + found["write_bytes"] == ideal.read_bytes + ideal.write_bytes
+    assert found["expected"]["time_s"] == expected.time_s
+    assert found["expected"]["low_s"] < expected.time_s < found["expected"]["high_s"]
+    assert sum(found["expected"]["parts_s"].values()) == pytest.approx(expected.time_s)
+    assert found["speedup_ratio"] == predict(gemm(48, 4096, 1024, a="FP16"), chip, cache=cache).time_s / ideal.time_s
+
+
+def test_gb10_and_fp16_are_the_defaults(api_client):
+    found = api_client.post("/api/analyze", json=SHAPE).json()
+    assert (found["hardware"], found["weight_format"], found["op"], found["operands"]) == ("gb10", "FP16", "gemv", "W16A16")  # fmt: skip
+
+
+def test_a_chip_without_an_expected_model_says_why(api_client):
+    found = api_client.post("/api/analyze?hardware_key=mi300x", json=SHAPE).json()
+    assert found["expected"] is None
+    assert len(found["expected_reason"]) > 10
+
+
+def test_the_second_answer_is_the_first_one(api_client):
+    answers = [api_client.post("/api/recommend", json={**SHAPE, "M": 3}) for _ in range(2)]
+    assert answers[0].content == answers[1].content
+
+
+def test_recommend_gives_the_models_own_ranking(api_client):
+    found = api_client.post("/api/recommend", json=SHAPE).json()
+    chip = get_hardware("gb10")
+    wanted = recommend_quantization(chip, 1, 4096, 4096, times=expected_times(chip))
+    assert [one["format"] for one in found["candidates"]] == [one.precision for one in wanted.candidates]
+    assert [one["time_s"] for one in found["candidates"]] == [one.time_s for one in wanted.candidates]
+    assert (found["summary"], found["ranked_by"], found["fits_memory_limit"]) == (str(wanted), "expected", None)
+
+
+def test_recommend_says_when_nothing_fits(api_client):
+    found = api_client.post("/api/recommend", json={**SHAPE, "memory_limit_gb": 1e-6}).json()
+    assert found["fits_memory_limit"] is False
+    assert "fits" in found["summary"]
+
+
+def test_tiling_gives_the_models_own_tile(api_client):
+    found = api_client.post("/api/tiling?hardware_key=h100", json={"M": 512, "N": 7168, "K": 4096}).json()["tiling"]
+    wanted = gemm_tiling(gemm(512, 7168, 4096, a="BF16"), get_hardware("h100"))
+    assert (found["tile_m"], found["tile_n"], found["wave_count"]) == (wanted.tile_m, wanted.tile_n, wanted.wave_count)
+    assert found["occupancy"]["limiter"] == wanted.occupancy.limiter
+    assert sum(found["parts_s"].values()) == pytest.approx(found["expected_s"])
+
+
+def test_a_gemv_kernel_has_no_tiles_and_says_so(api_client):
+    found = api_client.post("/api/tiling", json=SHAPE).json()
+    assert found["tiling"] is None
+    assert "GEMV" in found["note"]
+
+
+def test_sweep_gives_the_table_of_the_model(api_client, monkeypatch):
+    import reports.api.sweep_endpoint as endpoint
+
+    monkeypatch.setattr(endpoint, "PIECE_ROWS", 7)  # cut small, so that the order of the pieces counts
+    body = {"M": "1:16:*2", "N": [64, 4096], "K": "128:256:128", "formats": ["BF16", "INT4.BF16"], "hardware": ["gb10", "h100"]}  # fmt: skip
+    found = api_client.post("/api/sweep", json=body).json()
+    grid = GemmGrid((1, 2, 4, 8, 16), (64, 4096), (128, 256), tuple(map(get_hardware, ("gb10", "h100"))), format_pairs(body["formats"]))  # fmt: skip
+    table = sweep_gemm(grid)
+    assert found["point_count"] == len(table) == 5 * 2 * 2 * 4
+    names = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s")
+    for name in names:
+        assert [value for one in found["series"] for value in one[name]] == table[name].tolist()
+    first = table.iloc[: grid.shape_count]
+    assert [found["shapes"][name] for name in "MNK"] == [first[name].tolist() for name in "MNK"]
+    assert [one["hardware"] for one in found["series"]] == ["gb10", "gb10", "h100-sxm", "h100-sxm"]
+    memory = [value for one in found["series"] for value in one["is_memory_bound"]]
+    assert memory == (table["bound"] == "memory").tolist()
+
+
+def test_a_sweep_without_expected_times_has_none(api_client):
+    found = api_client.post("/api/sweep", json={**SHAPE, "with_expected": False}).json()["series"][0]
+    assert (found["expected_s"], found["expected_low_s"], found["expected_high_s"]) == (None, None, None)
+    assert found["ideal_s"][0] > 0
+
+
+def test_what_a_chip_has_no_model_for_is_null_with_a_reason(api_client):
+    found = api_client.post("/api/sweep?hardware_key=mi300x", json={**SHAPE, "formats": ["FP16"]}).json()["series"][0]
+    assert (found["expected_s"], found["expected_low_s"], found["provenance"]) == ([None], [None], None)
+    assert "CDNA3" in found["reason"]
+    assert found["ideal_s"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [("1:1000000000:1", "1,000,000,000 sizes"), ("1:400:1", "predictions"), ("0:4", "no list of sizes"), ("x", "no list of sizes")],
+)  # fmt: skip
+def test_a_sweep_that_is_too_large_or_no_list_names_its_field(api_client, axis, words):
+    body = {"M": axis, "N": "1:400:1", "K": 64, "formats": ["BF16"]}
+    found = api_client.post("/api/sweep", json=body)
+    assert found.status_code == 422
+    assert words in found.json()["detail"]
+    assert found.json()["errors"][0]["field"] == "M"
+
+
+def test_attention_is_there_too(api_client):
+    found = api_client.post("/api/attention", json={"Hq": 32, "Hkv": 8, "Skv": 4096, "D": 128})
+    assert found.status_code == 200
+    assert found.json()["time_s"] > 0
+
+
+def test_a_model_is_predicted_kernel_by_kernel(api_client):
+    found = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "INT4.BF16"}).json()
+    assert sum(one["time_s"] for one in found["kernels"]) == pytest.approx(found["time_s"])
+    assert sum(one["expected_s"] for one in found["kernels"]) == pytest.approx(found["expected_s"])
+    assert found["memory"]["fits"] is True
+
+
+def test_catalogs_hold_everything(api_client):
+    from roofline_model import FORMATS, list_hardware, list_models
+
+    assert [one["key"] for one in api_client.get("/api/formats").json()["formats"]] == list(FORMATS)
+    assert len(api_client.get("/api/models").json()["models"]) == len(list_models())
+    chips = api_client.get("/api/hardware").json()
+    assert (len(chips["hardware"]), chips["default_key"]) == (len(list_hardware()), "gb10")
+    for chip in chips["hardware"]:
+        found = api_client.get(f"/api/hardware/{chip['key']}").json()
+        assert found["content_hash"] == get_hardware(chip["key"]).content_hash
+        assert set(found["paths"]) == set(get_hardware(chip["key"]).paths)

@@ -1,0 +1,51 @@
+"""POST /api/attention: the numbers of the model, errors that name their field."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline_model.expected.predict import predict_expected
+from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.operator_sequence import predict_operator
+
+SHAPE = {"B": 2, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
+
+
+def test_the_answer_has_the_numbers_of_the_model(api_client):
+    body = {**SHAPE, "precision": "BF16", "kv_precision": "FP8"}
+    answer = api_client.post("/api/attention?hardware_key=h200", json=body).json()
+    work = attention(**SHAPE, q="BF16", kv="FP8_E4M3")
+    ideal, expected = predict_operator(work, "h200-sxm"), predict_expected(work, "h200-sxm")
+    assert (answer["time_s"], answer["bound"], answer["path"]) == (ideal.time_s, ideal.bound, ideal.path)
+    assert (answer["expected"]["time_s"], answer["expected"]["low_s"]) == (expected.time_s, expected.low_s)
+    # K and V of two sequences, 8 heads, 4096 tokens, 128 elements, one byte each
+    assert answer["kv_read_bytes"] == 2 * 2 * 8 * 4096 * 128
+    wide = predict_expected(attention(**SHAPE, q="FP16"), "h200-sxm")
+    assert answer["expected_speedup_ratio"] == wide.time_s / expected.time_s
+    assert answer["unfused_time_s"] > answer["time_s"]
+
+
+def test_what_is_left_out_has_its_default(api_client):
+    answer = api_client.post("/api/attention", json={"Hq": 16, "Sq": 128, "D": 64}).json()
+    assert (answer["hardware"], answer["B"], answer["Hkv"], answer["Skv"]) == ("gb10", 1, 16, 128)
+    assert (answer["causal"], answer["window"], answer["kv_format"]) == (False, None, "FP16")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"Hkv": 5}, "Hkv"), ({"Sq": 9, "Skv": 4, "causal": True}, "Skv"), ({"precision": "FP17"}, "precision"),
+        ({"kv_precision": "FP17"}, "kv_precision"), ({"D": 0}, "D"), ({"window": 0}, "window"), ({"causal": "yes"}, "causal"),
+    ],
+)  # fmt: skip
+def test_an_error_names_its_field(api_client, change, field):
+    answer = api_client.post("/api/attention", json={**SHAPE, **change})
+    assert answer.status_code == 422
+    assert [one["field"] for one in answer.json()["errors"]] == [field]
+
+
+def test_a_window_saves_the_keys_that_nobody_sees(api_client):
+    full = api_client.post("/api/attention", json=SHAPE).json()
+    short = api_client.post("/api/attention", json={**SHAPE, "window": 1024}).json()
+    assert short["kv_read_bytes"] * 4 == full["kv_read_bytes"]
+    assert short["expected"] is None or short["expected"]["time_s"] <= full["expected"]["time_s"]

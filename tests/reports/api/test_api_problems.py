@@ -1,0 +1,122 @@
+"""What is refused, and how: problem+json that names the field, says what is known and what to do; nothing of ours leaks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+SHAPE = {"M": 1, "N": 4096, "K": 4096}
+JSON = {"Content-Type": "application/json"}
+
+
+def problem(response, status):
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    found = response.json()
+    assert set(found) == {"type", "title", "status", "detail", "slug", "instance", "errors"}
+    assert found["type"] == f"urn:roofline-bench:error:{found['slug']}"
+    assert found["status"] == status
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "words"),
+    [
+        ("/api/analyze", {**SHAPE, "precision": "FP17"}, "precision", "Did you mean FP16"),
+        ("/api/analyze", {**SHAPE, "weight_precision": "INT5"}, "weight_precision", "unknown format"),
+        ("/api/analyze?hardware_key=h101", SHAPE, "hardware_key", "Did you mean h100"),
+        ("/api/analyze", {**SHAPE, "M": 0}, "M", "greater than or equal to 1"),
+        ("/api/analyze", {**SHAPE, "M": 10**10}, "M", "less than or equal to"),
+        ("/api/analyze", {**SHAPE, "M": "1"}, "M", "valid integer"),
+        ("/api/analyze", {**SHAPE, "M": True}, "M", "valid integer"),
+        ("/api/analyze", {"M": 1, "N": 1}, "K", "required"),
+        ("/api/analyze", {**SHAPE, "m": 1}, "m", "unknown field"),
+        ("/api/recommend", {**SHAPE, "phase": "both"}, "phase", "decode"),
+        ("/api/recommend", {**SHAPE, "memory_limit_gb": -1}, "memory_limit_gb", "greater than 0"),
+        ("/api/recommend", {**SHAPE, "formats": ["FP8", "FP17"]}, "formats", "unknown format"),
+        ("/api/recommend", {**SHAPE, "formats": []}, "formats", "at least 1"),
+        ("/api/tiling?hardware_key=mi300x", {**SHAPE, "M": 512}, "hardware_key", "CDNA3"),
+        ("/api/sweep", {**SHAPE, "formats": ["FP17"]}, "formats", "unknown format"),
+        ("/api/sweep", {**SHAPE, "hardware": ["zz"]}, "hardware", "unknown hardware"),
+        ("/api/models/llama-3.1-8b/predict", {"formats": "FP17"}, "formats", "FP17"),
+        ("/api/models/llama-3.1-8b/predict", {"context_tokens": 10**9}, "formats", "context"),
+    ],
+)
+def test_a_wrong_value_names_its_field(api_client, path, body, field, words):
+    found = problem(api_client.post(path, json=body), 422)
+    assert found["errors"][0]["field"].split(".")[0] == field
+    assert words in found["errors"][0]["message"]
+    assert found["instance"] == path.partition("?")[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "..%2f..%2fetc%2fpasswd", "x.toml", "C:\\x", "%00", "~/x", "file:%2f%2fx", "a" * 60]
+)
+def test_no_name_of_a_request_becomes_a_path(api_client, monkeypatch, name):
+    def opened(*_, **__):
+        raise AssertionError("a request reached the file system")
+
+    api_client.get("/api/hardware")  # the catalog is read once, before
+    for target in ("pathlib.Path.open", "pathlib.Path.exists", "pathlib.Path.read_text", "builtins.open"):
+        monkeypatch.setattr(target, opened)
+    assert api_client.post(f"/api/analyze?hardware_key={name}", json=SHAPE).status_code == 422
+    assert api_client.get(f"/api/hardware/{name}").status_code == 404
+    assert api_client.post(f"/api/models/{name}/predict", json={}).status_code == 404
+    assert api_client.post("/api/analyze", json={**SHAPE, "precision": name[:40]}).status_code == 422
+    for folder in ("explorer", "vendor"):
+        assert api_client.get(f"/{folder}/{name}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{M:1}", 400), (b"", 422), (b"[]", 422), (b"null", 422), (b'"x"', 422), (b"[" * 100_000, 400), (b"\xff\xfe", 400),
+        (b'{"M":NaN,"N":1,"K":1}', 422), (b'{"M":Infinity,"N":1,"K":1}', 422), (b'{"M":1e400,"N":1,"K":1}', 422),
+        (b'{"M":' + b"9" * 5_000 + b',"N":1,"K":1}', 400), (rb'{"M":1,"N":1,"K":1,"precision":"\ud800"}', 422),
+        (rb'{"M":1,"N":1,"K":1,"\ud800":1}', 422), (b'{"M":1,"N":1,"K":1,"precision":"\\u0000"}', 422),
+    ],
+)  # fmt: skip
+def test_bodies_that_are_no_requests(api_client, body, status):
+    problem(api_client.post("/api/analyze", content=body, headers=JSON), status)
+
+
+def test_nan_is_refused_where_a_number_may_be_a_fraction(api_client):
+    body = b'{"M":1,"N":1,"K":1,"memory_limit_gb":NaN}'
+    assert problem(api_client.post("/api/recommend", content=body, headers=JSON), 422)["errors"][0]["field"] == "memory_limit_gb"  # fmt: skip
+
+
+def test_a_body_that_is_not_declared_as_json(api_client):
+    response = api_client.post("/api/analyze", content=json.dumps(SHAPE), headers={"Content-Type": "text/plain"})
+    assert problem(response, 422)["errors"]
+
+
+def test_unknown_paths_and_methods(api_client):
+    assert problem(api_client.get("/api/zz"), 404)["slug"] == "not-found"
+    assert problem(api_client.get("/zz"), 404)["slug"] == "not-found"
+    response = api_client.get("/api/analyze")
+    assert problem(response, 405)["slug"] == "method-not-allowed"
+    assert "POST" in response.headers["allow"]
+
+
+def test_a_text_from_the_request_is_cut_and_cleaned(api_client):
+    name = "\x1b[2J‮" + "x" * 30
+    found = problem(api_client.post("/api/analyze", json={**SHAPE, "precision": name}), 422)
+    assert "\x1b" not in found["detail"]
+    assert "‮" not in found["detail"]
+
+
+def test_a_fault_tells_nothing_of_its_innards(api_database, monkeypatch):
+    from fastapi.testclient import TestClient
+
+    from reports.api import analysis
+    from reports.api.app import create_app
+
+    def broken(*_):
+        raise RuntimeError("secret innards")
+
+    monkeypatch.setattr(analysis, "analysis_json", broken)
+    with TestClient(create_app(api_database), raise_server_exceptions=False) as client:
+        response = client.post("/api/analyze", json=SHAPE)
+    assert problem(response, 500)["slug"] == "fault"
+    assert "secret" not in response.text

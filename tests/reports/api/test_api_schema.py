@@ -1,0 +1,88 @@
+"""Generated requests over the whole OpenAPI document: no fault of the server, nothing that the document does not say.
+
+A few per endpoint in the normal suite, thousands in the full one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+
+from hypothesis import HealthCheck, Phase, settings  # noqa: E402
+from schemathesis.checks import not_a_server_error  # noqa: E402
+from schemathesis.specs.openapi.checks import (  # noqa: E402
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+CHECKS = [
+    not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance,
+    response_schema_conformance,
+]  # fmt: skip
+FEW = 3
+MANY = 400
+"""Of each of 17 operations: 6,800 requests."""
+
+
+@pytest.fixture(scope="module")
+def api_schema(api_client):
+    return schemathesis.openapi.from_dict(api_client.get("/api/openapi.json").json())
+
+
+def operations(schema):
+    return [found.ok() for found in schema.get_all_operations()]
+
+
+def ask(client, operation, count):
+    """Send generated requests, those that fit the document and those that do not, and check what comes back."""
+    sent = []
+
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], derandomize=count == FEW, database=None)  # fmt: skip
+    @hypothesis_given(operation)
+    def once(case):
+        response = case.call(app=client.app)
+        sent.append(response.status_code)
+        case.validate_response(response, checks=CHECKS)
+        check_text(response)
+
+    once()
+    return sent
+
+
+def hypothesis_given(operation):
+    from hypothesis import given
+    from schemathesis.generation import GenerationMode
+
+    modes = [operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
+    return given(case=modes[0] | modes[1])
+
+
+def check_text(response):
+    """No NaN in JSON, no traceback, no path of this machine beyond the database's."""
+    text = response.text
+    if "json" in response.headers.get("content-type", [""])[0]:
+        assert not re.search(r"[\[:,]\s*-?(NaN|Infinity)\b", text)
+    assert "Traceback" not in text
+    assert os.path.expanduser("~") + "/" not in text
+
+
+def test_few_generated_requests(api_client, api_schema):
+    found = operations(api_schema)
+    assert len(found) >= 17
+    statuses = []
+    for operation in found:
+        if not operation.path.endswith("/report"):  # drawing takes a second each
+            statuses += ask(api_client, operation, FEW)
+    assert {200, 422} <= set(statuses)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("index", range(17))
+def test_many_generated_requests(api_client, api_schema, index):
+    ask(api_client, operations(api_schema)[index], MANY)

@@ -1,0 +1,112 @@
+"""What is missing is said instead of breaking: empty, predicted only, one case, no baseline, mixed chips, hostile or foreign records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reports.stored import StoredQuestion, recommend_from_runs, recommend_from_store
+from reports.stored.document import recommendations_json
+from results import open_store
+from results.load import import_file
+from roofline_model.errors import InvalidValueError
+
+BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+def test_nothing_stored() -> None:
+    found = recommend_from_runs([], [])
+    assert found.rankings == ()
+    assert found.missing == ("nothing is stored: measure first, `pytest bench_cases` (docs/measuring.md)",)
+
+
+def test_nothing_of_what_was_asked(night, recommend) -> None:
+    found = recommend([night(1, {BF16: 22e-6})], hardware_key="gb10")
+    assert found.rankings == ()
+    assert found.missing == ("no record on gb10 is stored; stored chips: h200-sxm; `roofline runs` lists what is",)
+
+
+def test_predictions_only(night, recommend) -> None:
+    found = recommend([night(1, {BF16: None, INT4: None})], with_chip=True)
+    [ranking] = found.rankings
+    assert ranking.rows
+    assert not any(one.is_measured for one in ranking.rows)
+    assert (
+        found.missing[0]
+        == "no record is measured: every time is a prediction, nothing is known of this machine's kernels"
+    )
+    assert ranking.missing[0] == "nothing of it was measured on this chip: every time is a prediction"
+    assert ranking.summary.startswith("try ")
+
+
+def test_one_case_alone_and_no_wide_baseline(night, recommend) -> None:
+    [ranking] = recommend([night(1, {INT4: 9e-6})]).rankings
+    assert ranking.missing[:2] == (
+        "only INT4 W4A16 (tinygemm) was measured: there is nothing measured to compare it with",
+        "no 16-bit or FP32 configuration: speed-ups have nothing to refer to (measure BF16)",
+    )  # fmt: skip
+    assert ranking.best.speedup_ratio is None
+
+
+def test_everything_failed(night, recommend) -> None:
+    [ranking] = recommend([night(1, {BF16: "failed: out of memory", INT4: "skipped: no kernel"})]).rankings
+    assert ranking.rows == ()
+    assert ranking.best is None
+    assert {one.reason for one in ranking.refused} == {"failed: out of memory", "skipped: no kernel"}
+    assert ranking.summary == "nothing is left to recommend: see what was refused and why"
+
+
+def test_what_was_measured_and_fails_now_is_not_ranked_even_alone(night, recommend) -> None:
+    failing = {BF16: "failed: wrong result", INT4: "failed: wrong result"}
+    [ranking] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, failing)]).rankings
+    assert ranking.rows == ()
+    assert {one.label for one in ranking.refused} == {"BF16 (matmul)", "INT4 W4A16 (tinygemm)"}
+    [kept] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, failing, git_branch="idea")]).rankings
+    assert len(kept.rows) == 2, "what fails on another branch says nothing of this one"
+
+
+def test_mixed_chips_are_never_mixed(make, night, recommend) -> None:
+    found = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)])
+    assert [(one.hardware_key, one.best.label) for one in found.rankings] == [
+        ("h200-sxm", "INT4 W4A16 (tinygemm)"), ("this-cpu", "INT8 (int_mm)"),
+    ]  # fmt: skip
+    assert any(one.startswith("2 chips are stored (h200-sxm, this-cpu)") for one in found.missing)
+
+
+def test_hostile_names_and_foreign_records_are_text(make, night, recommend) -> None:
+    run, records = night(1, {BF16: 22e-6, INT4: 9e-6})
+    odd = [
+        replace(records[-1], case=replace(records[-1].case, kernel="</script>‮" + "x" * 100_000), record_id="f" * 32),
+        replace(
+            records[0],
+            case=replace(records[0].case, op="custom", shape=(), formats=()),
+            predictions=(),
+            record_id="e" * 32,
+        ),
+        replace(records[0], record_id="d" * 32, run_id="not a run that is known"),
+    ]
+    found = recommend([(run, [*records, *odd])])
+    assert len(found.rankings) == 2
+    text = json.dumps(recommendations_json(found), allow_nan=False)
+    assert len(text) < 60_000
+    assert "\\u202e" not in text
+
+
+def test_bad_questions_are_refused() -> None:
+    for bad in ({"phase": "train"}, {"memory_limit_bytes": 0.0}, {"max_loss_pct": -1.0}):
+        with pytest.raises(InvalidValueError):
+            StoredQuestion(**bad)
+
+
+@pytest.mark.parametrize("name", ["run_v1.json", "run_v2.json", "runs_v2.json"])
+def test_records_of_older_schemas(tmp_path, name: str) -> None:
+    with open_store(str(tmp_path / "old.db")) as store:
+        import_file(store, GOLDEN / name)
+        found = recommend_from_store(store)
+    assert found.record_count
+    assert all(one.summary for one in found.rankings)
+    json.dumps(recommendations_json(found), allow_nan=False)

@@ -1,0 +1,64 @@
+"""The exported runs under examples/, through a real store: what they recommend is what the numbers say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reports.stored import StoredQuestion, recommend_from_store
+from results import open_store
+from results.load import import_file
+
+RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
+CPU = "cpu-amd-epyc-2t"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with open_store(str(tmp_path_factory.mktemp("example") / "results.db")) as opened:
+        for name in ("quick.json", "model_quant.json"):
+            import_file(opened, RUNS / name)
+        yield opened
+
+
+def test_the_examples_recommend_what_they_measured(store) -> None:
+    found = recommend_from_store(store)
+    assert found.missing == ()
+    assert {one.hardware_key for one in found.rankings} == {CPU}
+    assert {one.title: one.best.label for one in found.rankings} == {
+        "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 W4A16",
+        "seeded-llama-156m, prefill, batch 1, 128 tokens": "BF16",
+        "gemm 64x1024x1024": "INT8 (int_mm)",
+        "gemm 128x4096x4096": "INT8 (int_mm)",
+        "gemv 1x1024x1024": "INT4 W4A16 (int4pack)",
+        "gemv 1x4096x4096": "INT4 W4A16 (int4pack)",
+        "gemv 1x11264x2048": "INT4 W4A16 (int4pack)",
+        "gemv 8x4096x4096": "INT4 W4A16 (int4pack)",
+    }
+    decode = found.rankings[0].best
+    assert (decode.time_s, decode.confidence, decode.quality.source) == (0.010614638000000001, "medium", "measured")
+    assert decode.quality.kl_nats_per_token == pytest.approx(0.0354, abs=5e-4)
+    assert decode.memory_bytes == 130885888 + 1048576
+    assert decode.nights[0].label == "model_quant"
+    assert found.rankings[0].summary.startswith(
+        "take INT4 W4A16: measured 10.61 ms, 2.4× BF16, KL 0.035 [0.033, 0.038] nats/token over 504 random tokens"
+    )
+
+
+def test_the_store_gives_the_same_as_its_records(store) -> None:
+    from reports.stored import recommend_from_runs
+
+    runs = store.runs()
+    records = [record for run in runs for record in store.records(run.run_id, with_samples=False)]
+    profiles = {one.profile_hash: store.profile(one.profile_hash) for record in records for one in record.predictions}
+    assert recommend_from_runs(runs, records, profiles).rankings == recommend_from_store(store).rankings
+
+
+def test_a_loss_limit_and_a_chip_of_none(store) -> None:
+    found = recommend_from_store(store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m"))
+    assert [one.label for one in found.rankings[0].rows] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
+    assert found.rankings[0].refused[0].reason == "loses 3.6 %, the limit is 1 %"
+    none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
+    assert none.rankings == ()
+    assert none.missing == (f"no record on gb10 is stored; stored chips: {CPU}; `roofline runs` lists what is",)

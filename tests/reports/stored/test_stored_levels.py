@@ -1,0 +1,86 @@
+"""Which nights speak for a case: the newest comparable ones since the last step; stale, doubtful and failed ones are said."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.stored.levels import POOLED_COUNT, case_level, stale_reason
+
+BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
+
+
+def level_of(nights):
+    runs = {run.run_id: run for run, _ in nights}
+    return case_level([record for _, records in nights for record in records], runs)
+
+
+def test_the_newest_comparable_nights_are_pooled_and_no_more(night) -> None:
+    level = level_of([night(day, {INT4: 9e-6}) for day in range(9)])
+    assert [int(run.run_id[:8], 16) for run in level.runs] == list(range(9 - POOLED_COUNT, 9))
+    assert len(level.records) == 3 * POOLED_COUNT
+    assert level.records[0].run_id == level.newest.run_id, "what is said beside the time is the newest night's"
+
+
+def test_nights_before_a_step_and_of_another_driver_do_not_count(night) -> None:
+    step = level_of([night(day, {INT4: 9e-6 if day < 3 else 12e-6 * (1 + 0.01 * day)}) for day in range(5)])
+    assert [int(run.run_id[:8], 16) for run in step.runs] == [3, 4]
+    driver = level_of([night(1, {INT4: 9e-6}), night(2, {INT4: 9e-6}), night(3, {INT4: 10e-6}, driver="590.12")])
+    assert [int(run.run_id[:8], 16) for run in driver.runs] == [3]
+
+
+def test_a_disturbed_or_foreign_night_is_used_only_where_there_is_no_other(night) -> None:
+    contended = night(3, {INT4: 20e-6}, flags=("contended",))
+    branch = night(4, {INT4: 30e-6}, git_branch="idea")
+    level = level_of([night(1, {INT4: 9e-6}), night(2, {INT4: 9e-6}), contended, branch])
+    assert [int(run.run_id[:8], 16) for run in level.runs] == [1, 2]
+    assert not level.doubt
+    alone = level_of([contended])
+    assert (len(alone.runs), alone.doubt) == (1, "contended")
+    cut = level_of([night(1, {INT4: 9e-6}, status="interrupted")])
+    assert cut.doubt == "the run is interrupted"
+
+
+def test_a_measurement_goes_stale_by_software_by_age_and_by_a_later_skip(night) -> None:
+    old = night(1, {INT4: 9e-6})
+    driver, _ = night(2, {}, driver="590.12")
+    late, _ = night(60, {})
+    level = level_of([old])
+    assert stale_reason(level, old[0]) == ""
+    assert stale_reason(level, driver) == "measured before driver 580.95 → 590.12"
+    assert stale_reason(level, late) == "59 days older than the chip's newest run"
+    skipped = level_of([old, night(2, {INT4: "skipped: torchao is not installed"})])
+    assert stale_reason(skipped, old[0]) == "skipped since: torchao is not installed"
+
+
+def test_stale_and_failed_rows_are_told_in_the_answer(night, recommend) -> None:
+    nights = [
+        night(1, {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}),
+        night(2, {BF16: 22e-6, INT4: "failed: relative error 0.3 exceeds 0.08"}, driver="590.12"),
+    ]
+    [ranking] = recommend(nights).rankings
+    rows = {one.label: one for one in ranking.rows}
+    assert rows["INT8 (int_mm)"].stale_reason == "measured before driver 580.95 → 590.12"
+    assert rows["INT8 (int_mm)"].confidence == "medium"
+    assert not rows["BF16 (matmul)"].stale_reason
+    assert "INT4 W4A16 (tinygemm)" not in rows, "what fails now is not recommended"
+    assert next(one for one in ranking.refused if one.label == "INT4 W4A16 (tinygemm)").reason == (
+        "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"
+    )
+    assert any(one.startswith("stale: INT8 (int_mm)") for one in ranking.missing)
+    assert any("different machines or software" in one for one in ranking.missing)
+
+
+def test_a_forced_measurement_is_none_of_the_chip(night, recommend) -> None:
+    [ranking] = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}, is_forced=True)], with_chip=True).rankings or [None]
+    assert ranking is None or not any(one.is_measured for one in ranking.rows)
+
+
+def test_interval_and_time_are_over_the_processes_of_all_pooled_nights(night, recommend) -> None:
+    nights = [
+        night(day, {BF16: 22e-6, INT8: 14e-6, INT4: time_s}) for day, time_s in enumerate((9.0e-6, 9.2e-6, 9.1e-6))
+    ]
+    best = recommend(nights).rankings[0].best
+    assert best.process_count == 9
+    assert best.time_s == pytest.approx(9.1e-6, rel=0.005)
+    assert best.low_s < 9.1e-6 < best.high_s
+    assert best.high_s / best.low_s - 1 < 0.1

@@ -1,0 +1,121 @@
+"""Whole models: measured times, held memory and measured loss; the loss of a losses file or a claim where no run measured one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from results.case_names import PassName
+from roofline_model.case import Case
+from roofline_model.pareto.losses_file import MeasuredLosses
+
+NAME = "tiny"
+KL = {"value": 0.02, "low": 0.018, "high": 0.022}
+WIDE, INT4, INT8 = ("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "BF16")
+
+
+@pytest.fixture
+def passes(make, night):
+    """A run of a night with passes of a model: {(weight, activation): seconds}, some with a measured quality."""
+
+    def of(day: int, times_s, *, phase: str = "decode", quality=(), held=None):
+        run, _ = night(day, {})
+        sizes = (("B", 1), ("Sq", 1 if phase == "decode" else 128), ("Skv", 128))
+        records = []
+        for number, ((weight, activation), time_s) in enumerate(times_s.items()):
+            formats = (("a", activation), ("b", weight), ("kv", "BF16"))
+            case = Case(f"{phase}:{NAME}", sizes, formats, "transformers", "warm")
+            one = make.record(
+                (1, 64, 64),
+                weight,
+                activation,
+                "k",
+                time_s,
+                device=make.GPU,
+                number=day * 100 + number + (50 if phase == "prefill" else 0),
+                run_id=run.run_id,
+            )
+            is_wide = weight == "BF16"
+            told = {"source": "reference"} if is_wide else {"source": "none", "reason": "nobody looked"}
+            if (weight, activation) in quality:
+                told = {
+                    "source": "measured",
+                    "kl_nats_per_token": KL,
+                    "perplexity_ratio": {"value": 1.01},
+                    "top1_agreement_ratio": {"value": 0.9},
+                    "tokens_count": 504,
+                    "text": "a text",
+                    "is_language": True,
+                }
+            extra = {
+                "model": {"name": NAME, "precision": weight, "phase": phase, "method": "" if is_wide else "round-to-nearest"}, "tokens_per_call": 1,
+                "quality": told, "memory": {"original_bytes": 200, "held_bytes": (held or {}).get(weight, 200), "cache_bytes": 10},
+            }  # fmt: skip
+            records.append(replace(one, case=case, extra=extra))
+        return run, records
+
+    return of
+
+
+def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, recommend) -> None:
+    assert PassName(NAME, "decode", 1, 1, 128).title == "tiny, decode, batch 1, 128 tokens"
+    run, decode = passes(1, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,), held={"INT4": 60})
+    prefill = passes(1, {WIDE: 30e-3, INT4: 60e-3}, phase="prefill", held={"INT4": 60})[1]
+    found = recommend([(run, decode + prefill)])
+    assert [(one.subject, one.phase, one.title) for one in found.rankings] == [
+        ("model", "decode", "tiny, decode, batch 1, 128 tokens"), ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
+    ]  # fmt: skip
+    best = found.rankings[0].best
+    assert (best.label, best.memory_bytes, best.is_memory_measured, best.memory_saved_ratio) == (
+        "INT4 W4A16",
+        70,
+        True,
+        pytest.approx(0.7),
+    )
+    assert best.quality.source == "measured"
+    assert (best.quality.loss_pct, best.quality.kl_nats_per_token, best.quality.top1_agreement_ratio) == (
+        pytest.approx(1.0),
+        0.02,
+        0.9,
+    )
+    assert best.quality.run_id == run.run_id
+    assert best.tokens_per_s == pytest.approx(125)
+    # Quality is the model's: measured in decode, it is known of prefill.
+    assert found.rankings[1].rows[1].quality.source == "measured"
+    assert [one.phase for one in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings] == [
+        "prefill"
+    ]
+    assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].rows[1].quality.source == "measured"
+
+
+def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(passes, recommend) -> None:
+    nights = [passes(1, {WIDE: 20e-3, INT4: 8e-3, INT8: 12e-3})]
+    values = {
+        (f"layers.{layer}.{part}", "INT4.FP16"): 0.001
+        for layer in range(2)
+        for part in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
+    }
+    values |= {("lm_head", "INT4.FP16"): 5.0, ("layers.0.kv", "INT8"): 5.0}
+    losses = MeasuredLosses(values, NAME, "kl", text="a text", tokens_count=2048)
+    rows = {one.label: one for one in recommend(nights, losses=(losses,)).rankings[0].rows}
+    assert rows["INT4 W4A16"].quality.source == "measured"
+    assert rows["INT4 W4A16"].quality.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
+    assert rows["INT8 W8A16"].quality.source == "claimed"
+    [ranking] = recommend(nights, losses=(losses,), max_loss_pct=1).rankings
+    assert [one.label for one in ranking.rows] == ["INT4 W4A16", "BF16"]
+    assert [one.reason for one in ranking.refused] == ["loses 2 % (claimed), the limit is 1 %"]
+    others = MeasuredLosses(values, "another", "kl", text="a text", tokens_count=2048)
+    assert recommend(nights, losses=(others,)).rankings[0].best.quality.source == "claimed"
+
+
+def test_the_newest_measured_loss_counts(passes, recommend, make) -> None:
+    first, second = (
+        passes(1, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,)),
+        passes(2, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,)),
+    )
+    [newer] = [one for one in second[1] if one.case.formats[1] == ("b", "INT4")]
+    better = {**newer.extra["quality"], "kl_nats_per_token": {"value": 0.01}, "perplexity_ratio": {"value": 1.002}}
+    changed = [replace(one, extra={**one.extra, "quality": better}) if one is newer else one for one in second[1]]
+    best = recommend([first, (second[0], changed)]).rankings[0].best
+    assert (best.quality.kl_nats_per_token, best.quality.run_id) == (0.01, second[0].run_id)

@@ -1,0 +1,183 @@
+"""Ranking from stored runs: evidence first, level times decided by loss and memory, limits, confidence, evidence links."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.stored.answer import RowQuality, StoredRow
+from reports.stored.confidence import measured_confidence, predicted_confidence
+from reports.stored.ordering import evidence_tier, ordered, within_limits
+from roofline_model.expected.predict import predict_expected
+from roofline_model.hardware import get_hardware
+from roofline_model.operators import gemm
+
+BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
+TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}
+
+
+def row(
+    number: int,
+    time_s: float = 1e-3,
+    source: str = "measured",
+    width: float = 0.01,
+    loss: float | None = 1.0,
+    memory: float | None = 1e6,
+    **more,
+):
+    """One row; the interval is ± `width` of its time."""
+    quality = RowQuality("unknown" if loss is None else "claimed", "", loss)
+    is_measured = source == "measured"
+    return StoredRow(
+        rank=0, identity=f"{number:04d}", label=f"row {number}", weight_format="INT4", activation_format="BF16", kernel="k", method="", path="native",
+        is_baseline=False, time_source=source, time_s=time_s, low_s=time_s * (1 - width) if is_measured else None,
+        high_s=time_s * (1 + width) if is_measured else None, expected_s=None, ideal_s=None, speedup_ratio=None, memory_bytes=memory,
+        is_memory_measured=False, memory_saved_ratio=None, quality=quality, confidence="low", confidence_reason="", reason="", **more,
+    )  # fmt: skip
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.floats(1e-6, 1e-3), st.sampled_from(["measured", "expected", "ideal"]), st.floats(0, 0.5),
+        st.none() | st.floats(0, 20), st.none() | st.floats(1e3, 1e9), st.sampled_from(["native", "emulated"]),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+def losses(one: StoredRow) -> tuple[float, float]:
+    loss, memory = one.quality.loss_pct, one.memory_bytes
+    return (float("inf") if loss is None else loss), (float("inf") if memory is None else memory)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_who_is_faster_smaller_and_no_worse_is_never_below_and_the_order_of_rows_is_nothing(
+    drawn, shuffler: random.Random
+) -> None:
+    rows = [
+        replace(row(at, time_s, source, width, loss, memory), path=path)
+        for at, (time_s, source, width, loss, memory, path) in enumerate(drawn)
+    ]
+    found = ordered(rows)
+    assert [one.rank for one in found] == list(range(1, len(rows) + 1))
+    assert [evidence_tier(one) for one in found] == sorted(evidence_tier(one) for one in rows)
+    for at, below in enumerate(found):
+        for above in found[:at]:
+            if evidence_tier(above) != evidence_tier(below):
+                continue
+            dominated = (
+                below.time_s < above.time_s
+                and losses(below)[0] <= losses(above)[0]
+                and losses(below)[1] < losses(above)[1]
+            )
+            assert not dominated, (above, below)
+    shuffled = list(rows)
+    shuffler.shuffle(shuffled)
+    assert ordered(shuffled) == found
+
+
+def test_of_times_that_cannot_be_told_apart_the_smaller_loss_comes_first_then_the_smaller_memory() -> None:
+    fast, gentle, small = (
+        row(1, 1e-3, loss=5.0),
+        row(2, 1.01e-3, loss=0.0, memory=9e6),
+        row(3, 1.005e-3, loss=0.0, memory=2e6),
+    )
+    slow = row(4, 2e-3, loss=0.0, memory=1.0)
+    assert [one.identity for one in ordered([fast, gentle, small, slow])] == ["0003", "0002", "0001", "0004"]
+
+
+def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None:
+    kept, refused = within_limits(
+        [row(1, memory=1e9, loss=0.5), row(2, memory=3e9, loss=5.0), row(3, memory=None, loss=None)], 2e9, 1.0
+    )
+    assert [one.identity for one in kept] == ["0001"]
+    assert refused[0].reason == "needs 3 GB, the limit is 2 GB; loses 5 % (claimed), the limit is 1 %"
+    assert refused[1].reason.startswith(
+        "what it needs in memory is not known, and a limit was given; its loss is not known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((3, 0.01, (), ""), ("high", "measured in 3 processes, stable")),
+        ((1, None, (), ""), ("medium", "1 process only")),
+        ((9, 0.08, (), ""), ("medium", "interval ±8 %")),
+        ((9, 0.01, (), "100 days older than the chip's newest run"), ("medium", "stale")),
+        ((2, 0.01, ("noisy",), ""), ("low", "2 processes only, doubtful (noisy)")),
+        ((5, 0.01, ("simulated",), ""), ("low", "times of a simulated timer")),
+    ],
+)  # fmt: skip
+def test_confidence_in_a_measurement_loses_a_step_for_each_weakness(arguments, expected) -> None:
+    assert measured_confidence(*arguments) == expected
+
+
+def test_confidence_in_a_prediction_is_medium_at_most() -> None:
+    assert predicted_confidence("expected", 1.0, 2.0, "fitted")[0] == "medium"
+    assert predicted_confidence("expected", 1.0, 2.0, "transferred-sibling")[0] == "low"
+    assert predicted_confidence("expected", None, None, "fitted")[0] == "low"
+    assert predicted_confidence("ideal", None, None, "") == ("low", "ideal time only, the speed of light")
+
+
+def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, recommend) -> None:
+    found = recommend([night(1, TIMES), night(2, TIMES)], with_chip=True)
+    [ranking] = found.rankings
+    assert [(one.label, one.time_source) for one in ranking.rows[:3]] == [
+        ("INT4 W4A16 (tinygemm)", "measured"), ("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured"),
+    ]  # fmt: skip
+    later = ranking.rows[3:]
+    assert later
+    assert all(not one.is_measured and not one.nights and one.confidence != "high" for one in later)
+    best = ranking.best
+    assert best.time_s == pytest.approx(9e-6, rel=1e-6)
+    assert best.speedup_ratio == pytest.approx(22 / 9)
+    assert best.confidence == "high"
+    assert (best.process_count, [one.process_count for one in best.nights]) == (6, [3, 3])
+    assert len(best.record_ids) == len(set(best.record_ids)) == 6
+    assert ranking.summary.startswith(
+        "take INT4 W4A16 (tinygemm): measured 9 µs, 2.4× BF16 (matmul), claimed: 2-5 % loss"
+    )
+    assert found.run_count == 2
+
+
+def test_what_was_not_measured_has_the_chips_expected_time_with_its_interval(night, recommend) -> None:
+    chip = get_hardware("h200")
+    found = recommend([night(1, TIMES, device=chip)], chips=(chip,))
+    expected = [one for one in found.rankings[0].rows if one.time_source == "expected"]
+    assert {one.weight_format for one in expected} >= {"FP8_E4M3", "NVFP4"}
+    assert all(one.low_s < one.time_s < one.high_s for one in expected)
+    fp8 = next(one for one in expected if one.weight_format == "FP8_E4M3")
+    # Expected over expected: never a prediction over the measured baseline.
+    wide = predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
+    assert fp8.speedup_ratio == pytest.approx(wide.time_s / fp8.time_s)
+
+
+def test_the_order_of_runs_and_records_makes_no_difference(make, night, recommend) -> None:
+    from reports.stored import recommend_from_runs
+
+    nights = [night(day, {BF16: 22e-6, INT8: 14e-6 * (1 + 0.01 * (day % 3)), INT4: 9e-6}) for day in range(8)]
+    runs, records = [run for run, _ in nights], [record for _, records in nights for record in records]
+    first = recommend_from_runs(runs, records)
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(records, len(records))
+        assert recommend_from_runs(runs[::-1], shuffled) == first
+
+
+def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
+    nights = [night(1, TIMES), night(2, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096))]
+    assert [one.phase for one in recommend(nights).rankings] == ["prefill", "decode"]
+    assert [one.shape_label for one in recommend(nights, phase="decode").rankings] == ["1x4096x4096"]
+    assert [one.op for one in recommend(nights, op="GEMM").rankings] == ["gemm"]
+    assert [one.op for one in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
+    assert recommend(nights, model="llama").rankings == ()
+    [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
+    assert [one.label for one in small.rows] == ["INT8 (int_mm)"]
+    assert {one.label: one.reason.partition(",")[0] for one in small.refused} == {
+        "INT4 W4A16 (tinygemm)": "loses 5 % (claimed)", "BF16 (matmul)": "needs 0.0336 GB",
+    }  # fmt: skip
+    assert not any("only INT8" in one for one in small.missing), "what a limit refused was measured"

@@ -1,0 +1,35 @@
+"""The newest nights of every case out of a store: as many as asked for, by case and chip, measured ones apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from results import open_store
+from results.newest import LOST_NIGHT_COUNT, newest_records
+
+
+def test_the_newest_nights_of_each_case_and_chip(tmp_path, make_run, make_record) -> None:
+    with open_store(str(tmp_path / "results.db")) as store:
+        wanted = set()
+        for night in range(6):
+            for chip in ("gb10", "h100"):
+                run_id = f"{night:02d}{chip.encode().hex()}".ljust(32, "0")
+                run = replace(
+                    make_run(),
+                    run_id=run_id,
+                    started_at=f"2026-11-{night + 1:02d}T02:00:00.000000+00:00",
+                    hardware_key=chip,
+                )
+                measured, lost = make_record(run_id), make_record(run_id)
+                other = replace(measured.case, kernel="another")
+                lost = replace(lost, case=other, status="skipped", reason="no kernel", measurement=None)
+                store.add_run(run, (), (measured, lost))
+                wanted |= {measured.record_id} if night >= 3 else set()
+                wanted |= {lost.record_id} if night >= 6 - LOST_NIGHT_COUNT else set()
+        found = newest_records(store, night_count=3)
+        assert {one.record_id for one in found.records} == wanted
+        assert {run.hardware_key for run in found.runs.values()} == {"gb10", "h100"}
+        assert {one.run_id for one in found.records} == set(found.runs)
+        only = newest_records(store, lambda case: case.kernel == "another")
+        assert {one.case.kernel for one in only.records} == {"another"}
+        assert newest_records(store, lambda case: False).records == ()

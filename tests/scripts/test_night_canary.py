@@ -1,0 +1,47 @@
+"""The canary alone: what it says of a reading, and that it does not call healthy what it cannot judge."""
+
+from __future__ import annotations
+
+import pytest
+from loaded_scripts import load_script
+
+from results.state_records import CanaryReading
+
+canary = load_script("night_canary")
+
+
+def reading(time_s, reference_s, *, is_slow=False, power_w=None):
+    return CanaryReading(
+        ordinal=0, process_ordinal=0, created_at="2026-11-22T01:00:00+00:00", kernel="gemv", time_s=time_s,
+        reference_s=reference_s, is_slow=is_slow, power_w=power_w, sm_clock_hz=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        (0, "canary gemv: 7.699 ms, not judged: no earlier reading on this machine and software, 3 make a reference"),
+        (1, "canary gemv: 7.699 ms, not judged: 1 earlier reading on this machine and software, 3 make a reference"),
+        (2, "canary gemv: 7.699 ms, not judged: 2 earlier readings on this machine and software, 3 make a reference"),
+    ],
+)
+def test_too_few_earlier_readings_judge_nothing(earlier, said):
+    assert canary.sentence([reading(7.699e-3, 7.699e-3)], earlier) == said
+
+
+def test_a_healthy_reading_says_how_far_from_usual_it_is():
+    said = canary.sentence([reading(3.53e-3, 3.22e-3, power_w=41.7)], 3)
+    assert said == "canary gemv: 3.530 ms, 42 W, 1.10× its usual 3.220 ms: healthy"
+
+
+@pytest.mark.parametrize(("is_slow", "code"), [(False, 0), (True, 5)])
+def test_the_exit_code_is_the_state(monkeypatch, capsys, is_slow, code):
+    found = [reading(9e-3, 3e-3, is_slow=is_slow)] * 3
+    monkeypatch.setattr(canary, "look", lambda db, device: (found, 5))
+    assert canary.main([]) == code
+    streams = capsys.readouterr()
+    assert (
+        "3.0× its usual 3.000 ms, in 3 readings: this machine is in a slow state" in streams.err
+        if is_slow
+        else "healthy" in streams.out
+    )
