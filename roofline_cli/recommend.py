@@ -295,7 +295,9 @@ def winner_sentence(found: Recommendation) -> str:
         return str(found)
     best = found.best
     # `INT8` alone is weight-only to torchao and both operands to the original documents.
-    told = str(found).replace(best.precision, named(best), 1) if best.precision != found.baseline.precision else str(found)
+    told = (
+        str(found).replace(best.precision, named(best), 1) if best.precision != found.baseline.precision else str(found)
+    )
     return f"Best: {told}, {found.memory_savings_pct:.0f} % of the weight bytes saved: {found.reason}"
 
 

@@ -83,7 +83,11 @@ def test_a_plan_on_ceilings_stands_behind_and_is_not_chosen(cpu):
     assert found.chosen is found.candidates[0]
     assert found.chosen.kind == "baseline"
     assert ceilings.speedup == pytest.approx(ceilings.ideal_speedup)
-    assert [one.is_speedup_ideal for one in (ceilings, found.baseline, found.candidate("INT8.BF16"))] == [True, False, False]
+    assert [one.is_speedup_ideal for one in (ceilings, found.baseline, found.candidate("INT8.BF16"))] == [
+        True,
+        False,
+        False,
+    ]
     assert any("NVFP4.BF16" in note and "were not timed on this machine" in note for note in found.notes)
     # INT8 was timed: faster, but nobody knows what it loses.
     assert found.candidate("INT8.BF16").time_source == "expected"
