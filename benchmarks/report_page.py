@@ -122,7 +122,7 @@ def _opened(page: Path, rounds: int) -> list[float]:
         for _ in range(rounds):
             tab = browser.new_page(viewport={"width": 1280, "height": 900})
             tab.goto(page.as_uri())
-            tab.wait_for_function("document.documentElement.dataset.ready")
+            tab.wait_for_selector("html[data-ready]", state="attached")
             found.append(float(tab.evaluate("document.documentElement.dataset.ready")) / 1000)
             tab.close()
         browser.close()

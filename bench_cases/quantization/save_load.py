@@ -29,6 +29,7 @@ from bench_cases.quantization.saved_weights import (
     non_finite_name,
     read_weights,
     unsaved_buffers,
+    write_weights,
 )
 from bench_cases.quantization.whole_folder import refuse_filled_folder, whole_folder
 from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError, UnsupportedError
@@ -56,7 +57,7 @@ def save_quantized(
     config = getattr(model, "config", None)
     is_transformers = hasattr(config, "save_pretrained")
     with whole_folder(target, last=REPORT_FILE) as partial:
-        torch.save({"state": state, "buffers": buffers}, partial / WEIGHTS_FILE)
+        write_weights(partial / WEIGHTS_FILE, state, buffers)
         if is_transformers:
             assert config is not None
             config.save_pretrained(partial)

@@ -1,11 +1,14 @@
-"""Reads the weights of a saved model and checks each tensor before any model is filled with them."""
+"""Writes the weights of a saved model, reads them, and checks each tensor before any model is filled with them."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import pickle
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -23,6 +26,23 @@ CHECKSUM_KEY = "weights_sha256"
 _REGISTERING_MODULES = ("torchao.prototype.quantization.int4", "torchao.prototype.mx_formats", "torchao.quantization")
 """Importing these puts torchao's tensor classes on torch's list of what a weights file may hold."""
 _WIDE = {"FP64": torch.float64, "FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
+
+
+class _PlainEnums(pickle.Pickler):
+    """Writes members of enums as class and value, as Python does from 3.11.4 on.
+
+    Before (Debian 12 has 3.11.2) they are written as `getattr(class, name)`, which torch rightly refuses to load.
+    """
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how a member of an enum is made again; leave everything else to pickle."""
+        return (type(obj), (obj.value,)) if isinstance(obj, Enum) else NotImplemented
+
+
+def write_weights(path: Path, state: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
+    """Write a state dict and the buffers beside it to a file that `read_weights` loads on any Python. Raises `OSError`."""
+    module: Any = SimpleNamespace(__name__="pickle", Pickler=_PlainEnums)
+    torch.save({"state": state, "buffers": buffers}, path, pickle_module=module)
 
 
 def file_checksum(path: Path) -> str:

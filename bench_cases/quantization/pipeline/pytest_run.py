@@ -109,6 +109,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that put us in the background (`nohup … &`) has us ignore it
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)

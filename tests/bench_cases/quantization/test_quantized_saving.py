@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
 import subprocess
 import sys
+from enum import Enum
 
 import pytest
 import torch
 from torch import nn
+
+from bench_cases.quantization.saved_weights import _PlainEnums
 
 pytest.importorskip("torchao")
 
@@ -187,3 +191,18 @@ def test_engines_that_read_plain_torchao_tensors(small_llama):
     assert int8["vLLM"].answer == "unverified"
     loading = [engine.engine for engine in int8.values() if engine.answer == "yes"]
     assert loading == ["roofline-bench (load_quantized)", "transformers"]
+
+
+def test_members_of_enums_are_written_as_every_python_reads_them(monkeypatch):
+    class Mode(Enum):
+        FAST = "fast"
+
+    # As Python 3.11.0 to 3.11.3 write them (Debian 12): torch refuses to load a call of getattr.
+    monkeypatch.setattr(Enum, "__reduce_ex__", lambda self, protocol: (getattr, (type(self), self._name_)))
+    monkeypatch.setitem(globals(), "Mode", Mode)
+    Mode.__qualname__ = "Mode"
+    stream = io.BytesIO()
+    _PlainEnums(stream).dump({"mode": Mode.FAST, "other": (1, "x")})
+    assert b"getattr" not in stream.getvalue()
+    assert b"getattr" in pickle.dumps(Mode.FAST)
+    assert pickle.loads(stream.getvalue()) == {"mode": Mode.FAST, "other": (1, "x")}

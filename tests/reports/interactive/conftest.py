@@ -52,7 +52,7 @@ class Watched:
             self.page.add_init_script(init)
         self.page.goto(path.as_uri())
         if wait:
-            self.page.wait_for_function("document.documentElement.dataset.ready")
+            self.page.wait_for_selector("html[data-ready]", state="attached")
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,9 @@ def test_pointing_at_a_mark_shows_its_numbers(make, page):
     )
     page.mouse.move(spot[0] + 40, spot[1] + 90)
     page.mouse.move(*spot, steps=4)
-    page.wait_for_function("!document.querySelector('.tip').hidden")
+    page.wait_for_selector(
+        ".tip:not([hidden])", state="attached"
+    )  # not a function: the page's policy forbids to evaluate one
     text = page.locator(".tip").inner_text()
     assert "INT8 (int_mm_padded)" in text
     assert format_time(record.measurement.median_s) in text
@@ -110,7 +112,7 @@ def test_pointing_at_a_mark_shows_its_numbers(make, page):
     page.mouse.click(*spot)
     assert "int_mm_padded" in page.locator(".selected.is-open").inner_text()
     page.mouse.move(5, 5)
-    page.wait_for_function("document.querySelector('.tip').hidden")
+    page.wait_for_selector(".tip[hidden]", state="attached")
 
 
 def test_filters_hold_for_table_and_plot_and_are_undone(make, page):
