@@ -187,7 +187,7 @@ def test_a_save_that_fails_leaves_nothing(saved, tmp_path, monkeypatch, is_there
         save_quantized(model, target, result, tokenizer=FullDisk())
     assert (list(target.iterdir()) == []) if is_there else (list(tmp_path.iterdir()) == [])
 
-    def full(held, path):
+    def full(held, path, **options):
         path.write_bytes(b"half a file")
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0\nframe #0: …")
 
@@ -204,7 +204,7 @@ def test_a_save_that_fails_leaves_nothing(saved, tmp_path, monkeypatch, is_there
 
 
 def test_an_interrupted_save_leaves_nothing(saved, tmp_path, monkeypatch):
-    def interrupted(held, path):
+    def interrupted(held, path, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(torch, "save", interrupted)
