@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from results.diff.case_sides import CaseSide, case_sides, joined
 from results.diff.evidence import ratio_of
@@ -87,7 +86,7 @@ def settled(
         records += level.records
         texts = list(level.set_aside)
         if level.waiting is not None:
-            texts.append(f"{_said(level.waiting, 'faster than before, not yet confirmed')}")
+            texts.append(_said(level.waiting, "faster than before, not yet confirmed"))
         if texts:
             set_aside[key] = tuple(texts)
     return replace(before, records=tuple(records), set_aside=set_aside)
@@ -125,27 +124,24 @@ def _add(
     for key, side in usable.items():
         level = levels.setdefault(key, _Level([]))
         night = _Night(run, side, changes.get(key))
-        expected = partial(reason_of_change, annotations, side.case, key)
-        _join(level, night, verdicts.get(key, "SAME"), expected([one.run for one in level.nights], [run]))
+        expected = reason_of_change(annotations, side.case, key, [one.run for one in level.nights], [run])
+        _join(level, night, verdicts.get(key, "SAME"), expected)
 
 
 def _join(level: _Level, night: _Night, verdict: Verdict, expected: str) -> None:
     waiting, level.waiting = level.waiting, None
-    if verdict == "SLOWER" and not expected:
-        level.set_aside.append(_said(night, "slower than the nights before it"))
-    elif verdict == "SLOWER":
-        _restart(level, [night], expected)
-        return
-    elif verdict == "FASTER" and waiting is None:
+    if verdict == "FASTER" and waiting is None:
         level.waiting = night
-        return
     elif verdict == "FASTER" and waiting is not None:
         _restart(level, [waiting, night], "slower than the nights since")
-        return
-    if waiting is not None:
-        level.nights.append(waiting)
-    if verdict != "SLOWER":
-        level.nights.append(night)
+    elif verdict == "SLOWER" and expected:
+        _restart(level, [night], expected)
+    else:
+        level.nights += [] if waiting is None else [waiting]  # it was luck
+        if verdict == "SLOWER":
+            level.set_aside.append(_said(night, "slower than the nights before it"))
+        else:
+            level.nights.append(night)
 
 
 def _restart(level: _Level, nights: list[_Night], why: str) -> None:
