@@ -139,12 +139,13 @@ def roofline_view(
 
 def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
     bandwidth, _ = _memory(rows, device)
-    found: dict[tuple[str, float, float], Roof] = {}
+    found: dict[tuple[str, str, str], Roof] = {}
     for row in (*(one for one in rows if not one.is_model), *_one_per_format(rows, device)):
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
         own = row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
         if own and row.peak_flops_per_s:
-            key = (row.precision, own, row.peak_flops_per_s)
+            # A stored peak is FLOPs over time, and differs between shapes in its last digits.
+            key = (row.precision, f"{own:.9g}", f"{row.peak_flops_per_s:.9g}")
             found.setdefault(
                 key, Roof(row.precision, row.compute_format, row.path, own, row.peak_flops_per_s, row.provenance)
             )

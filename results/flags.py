@@ -19,7 +19,7 @@ class Flag:
 
 _ALL = (
     Flag("noisy", "the median's interval is wider than ±5 %", True),
-    Flag("few-samples", "too few samples for an interval of the median; --roofline-max-seconds gives more", False),
+    Flag("few-samples", "too few independent samples for an interval of the median; --roofline-max-seconds gives more", False),
     Flag("drift", "the times rose or fell while they were taken", True),
     Flag("bimodal", "the times fall into two groups: the median lies in one of them or between, look at the samples", True),
     Flag("capped", "the clock was held down (power, heat or supply) in every try: the time is of the capped chip", True),

@@ -269,8 +269,8 @@ def are_level(one: Contender | None, other: Contender | None) -> bool:
 
 
 def times_faster(ratio: float) -> str:
-    """Print a speed-up as people say it: `4.0×`, `0.08×`, `120×`."""
-    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.95 else f"{ratio:.2g}×"
+    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never `1.0×`."""
+    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
 
 
 def comparison(one: Contender, baseline: Contender) -> str:
@@ -308,7 +308,7 @@ def level_text(one: Contender, baseline: Contender) -> str:
     parts = [promised] if promised else []
     if measured is None:
         parts.append("not measured")
-    elif times_faster(measured) == times_faster(1):
+    elif abs(measured - 1) < BASELINE_TIE_RATIO:
         parts.append(f"measured {times_faster(measured)} within the intervals")
     else:
         which = "faster" if measured > 1 else "slower"

@@ -38,8 +38,7 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
     if shown:
         show_line()
         show_cases(shown)
-        for case in shown:
-            _show_remarks(case)
+        _show_remarks(shown)
     show_line()
     show_line(counts_text(diff))
     for text in (sensitivity_text(diff), common_text(diff)):
@@ -90,9 +89,22 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
     show_table(columns, rows)
 
 
-def _show_remarks(case: CaseDiff) -> None:
-    """Print what the row of a case has no room for: cycles, other figures, what was not used."""
-    from results.diff.sentences import short, signed, told_metrics
+def _show_remarks(cases: Sequence[CaseDiff]) -> None:
+    """Print what the rows have no room for; what several cases have in common (a busy machine) is one line."""
+    from results.diff.sentences import short
+
+    names: dict[str, list[str]] = {}
+    for case in cases:
+        names.setdefault("; ".join(_remarks(case)), []).append(case.name)
+    for text, members in names.items():
+        if text:
+            others = f" and {len(members) - 1} more" if len(members) > 1 else ""
+            show_line(f"  {short(members[0])}{others}: {short(text, 1000)}", "dim")
+
+
+def _remarks(case: CaseDiff) -> list[str]:
+    """Return cycles, other figures, and what was not used."""
+    from results.diff.sentences import signed, told_metrics
     from roofline_model.units import format_quantity
 
     texts = [case.detail] if case.detail else []
@@ -103,8 +115,7 @@ def _show_remarks(case: CaseDiff) -> None:
     texts += told_metrics(case)
     texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
     texts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
-    if texts:
-        show_line(f"  {short(case.name)}: {short('; '.join(texts), 1000)}", "dim")
+    return texts
 
 
 def _order(show_all: bool) -> tuple[Verdict, ...]:

@@ -78,7 +78,7 @@ def speedup(ratio: float | None) -> str:
     """Print a speed-up as the seeds do, `4.0x`; below 1, two decimals; missing → `–`."""
     if ratio is None:
         return MISSING
-    return f"{ratio:.1f}x" if ratio >= 0.95 else f"{ratio:.2g}x"
+    return f"{ratio:.1f}x" if ratio >= 0.995 else f"{ratio:.2g}x"
 
 
 def plus_minus(half_width_ratio: float | None) -> str:

@@ -94,4 +94,4 @@ def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -
     """Print a stored ratio as percent; missing → `–`."""
     if ratio is None:
         return "–"
-    return f"{ratio * 100:{'+' if signed else ''}.{digits}f} %"
+    return f"{ratio * 100:{'+' if signed else ''}z.{digits}f} %"  # z: a zero has no minus

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reports.display_text import counted
 from reports.stored.answer import Confidence, TimeSource
-from roofline_model.units import format_percent
+from results.replication import width_text
 
 LEAST_PROCESS_COUNT = 3
 """Processes a measured time needs for full confidence."""
@@ -23,15 +23,16 @@ def measured_confidence(
     """Return the confidence in a measured time, and why.
 
     high: at least three processes, an interval of at most ±5 %, no doubt, not stale. Each of these that is missed takes one
-    step: too few processes (their interval is not asked then), or a wide interval; a flag that puts the time in doubt;
-    staleness. Simulated times are low.
+    step: too few processes; an interval that is wide, or unknown though there are enough processes to know it; a flag that
+    puts the time in doubt; staleness. Simulated times are low.
     """
     weak = []
     if process_count < LEAST_PROCESS_COUNT:
         weak.append(f"{counted(process_count, 'process', 'processes')} only")
-    elif half_width_ratio is None or half_width_ratio > WIDE_RATIO:
-        width = "unknown" if half_width_ratio is None else f"±{format_percent(half_width_ratio, 0)}"
-        weak.append(f"interval {width}")
+    if half_width_ratio is None and process_count >= LEAST_PROCESS_COUNT:
+        weak.append("interval unknown")
+    elif half_width_ratio is not None and half_width_ratio > WIDE_RATIO:
+        weak.append(f"interval ±{width_text(half_width_ratio)}")
     if doubts:
         weak.append(f"doubtful ({', '.join(doubts)})")
     if stale_reason:

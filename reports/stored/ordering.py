@@ -12,8 +12,12 @@ from dataclasses import replace
 from reports.stored.answer import Refused, StoredRow
 from roofline_model.auto_quantize import TIE_RATIO
 
+LEVEL_LIMIT_RATIO = 0.10
+"""Measured times further apart than this are never level, however wide their intervals are. Two processes can have intervals
+of several hundred percent; calling a kernel level that took 1.7 times as long would prefer it for its loss, against what was
+seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the likelier truth."""
 _TIERS = {"measured": 0, "expected": 1, "ideal": 2}
-_EMULATED_TIER = 3
+_EMULATED_TIER, _BARRED_TIER = 3, 4
 
 
 def ordered(rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
@@ -26,17 +30,22 @@ def ordered(rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
 
 
 def evidence_tier(row: StoredRow) -> int:
-    """Return the kind of evidence, best first: measured, expected, ideal, prediction of an emulated kernel.
+    """Return the kind of evidence, best first: measured, expected, ideal, prediction of an emulated kernel, no known kernel.
 
     An ideal time is always shorter than a real one, and a prediction of an emulated kernel leaves out what emulating costs.
     """
+    if row.kernel_gap:
+        return _BARRED_TIER
     return _EMULATED_TIER if row.is_emulated and not row.is_measured else _TIERS[row.time_source]
 
 
 def is_level(faster: StoredRow, slower: StoredRow) -> bool:
-    """Return whether two rows of one kind cannot be told apart: overlapping intervals when measured, 1 % when predicted."""
+    """Return whether two rows of one kind cannot be told apart: measured intervals that overlap, with times at most
+    `LEVEL_LIMIT_RATIO` apart; predictions within 1 %."""
     if not faster.is_measured:
         return slower.time_s <= faster.time_s * (1 + TIE_RATIO)
+    if slower.time_s > faster.time_s * (1 + LEVEL_LIMIT_RATIO):
+        return False
     if faster.low_s is None or faster.high_s is None or slower.low_s is None or slower.high_s is None:
         return slower.time_s == faster.time_s
     return faster.low_s <= slower.high_s and slower.low_s <= faster.high_s

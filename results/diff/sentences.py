@@ -133,7 +133,7 @@ def signed(ratio: float) -> str:
     """Print a change as `+3.1 %`; from 100 % on without a decimal, beyond that `>+999 %`."""
     if ratio >= 9.995:
         return ">+999 %"
-    return f"{ratio * 100:+.1f} %" if abs(ratio) < 0.9995 else f"{ratio * 100:+.0f} %"
+    return f"{ratio * 100:+z.1f} %" if abs(ratio) < 0.9995 else f"{ratio * 100:+.0f} %"
 
 
 def percent(ratio: float) -> str:

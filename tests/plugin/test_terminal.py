@@ -111,8 +111,10 @@ def test_power_has_a_column_only_when_somebody_measured_it():
     assert [line.text.split()[-1] for line in lines[2:4]] == ["123", "–"]
 
 
-@pytest.mark.parametrize(("asked", "given"), [(80, 80), (40, 80), (100, 100), (500, 120)])
-def test_every_line_fits_the_terminal_but_never_less_than_80_columns(asked, given):
+@pytest.mark.parametrize(
+    ("asked", "given"), [(40, 60), (60, 60), (70, 70), (80, 80), (100, 100), (140, 140), (200, 200), (500, 200)]
+)
+def test_every_line_fits_the_terminal_from_60_to_200_columns(asked, given):
     long = "a_kernel_with_a_very_long_name_indeed_" * 3
     records = [
         record(
@@ -148,7 +150,7 @@ def test_too_few_samples_for_an_interval_are_said_once():
     assert "no ±" not in text(summary_lines([record(median_s=1.5)]))
     found = text(flag_lines([few], width=120))
     assert (
-        found == "few-samples: 1 case: too few samples for an interval of the median; --roofline-max-seconds gives more"
+        found == "few-samples: 1 case: too few independent samples for an interval of the median; --roofline-max-seconds gives more"
     )
     assert count_line([few]) == "1 measured"  # a wide interval is a doubt, an unknown one is not
 
@@ -191,6 +193,27 @@ def test_what_80_columns_leave_out_is_implied_by_what_they_show_and_said_once():
     assert "FP8_E4M3.FP8_E4M3" not in text(narrow)
     assert text(narrow).count("left out at this width") == 1
     assert "left out" not in text(wide)
+
+
+def test_60_columns_keep_what_was_measured_and_fold_a_long_kernel_name():
+    records = [
+        record(median_s=70e-6, power_w=612.0, half_width_s=1e-6),
+        record(a="BF16", b="INT4", kernel="dequantize_then_matmul_in_bf16", median_s=35e-6, flags=("contended",)),
+    ]
+    lines = [line.text for line in summary_lines(records, width=60)]
+    assert lines[1].split() == ["formats", "kernel", "median", "error", "!"]
+    row = next(index for index, line in enumerate(lines) if line.startswith("  INT4.BF16"))
+    assert lines[row].split()[1:] == ["dequantize_then_matmul_in_", "35", "µs", "-76", "%", "!"]
+    assert lines[row + 1].strip() == "bf16"
+    assert "…" not in "\n".join(lines)
+    (said,) = [line for line in lines if "left out at this width" in line]
+    assert said.startswith("±, ideal, rate, roof, bound, W left out")
+
+
+def test_what_was_only_predicted_keeps_its_ideal_time_at_60_columns():
+    records = [record(median_s=70e-6, kernel="a_kernel_with_a_long_name"), record(a="FP16", kernel="cutlass_w4a16")]
+    header = summary_lines(records, width=60)[1].text.split()
+    assert "ideal" in header
 
 
 def in_process(one, ordinal, median_s=None):

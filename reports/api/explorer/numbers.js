@@ -47,10 +47,12 @@ export const bytes = (size) => prefixed(size, "B", 4, "");
 export const flop = (count) => prefixed(count, "FLOP", 4, "");
 export const intensity = (value) => significant(value, 4);
 export const times = (ratio) => (known(ratio) ? `${significant(ratio, ratio < 9.95 ? 2 : 3)}×` : MISSING);
+/** Whether a ratio printed as percent has a minus: what rounds to zero has none. */
+const below = (ratio, digits) => Number((ratio * 100).toFixed(digits)) < 0;
 export const percent = (ratio, digits = 0) =>
-  known(ratio) ? `${ratio < 0 ? "−" : ""}${Math.abs(ratio * 100).toFixed(digits)} %` : MISSING;
+  known(ratio) ? `${below(ratio, digits) ? "−" : ""}${Math.abs(ratio * 100).toFixed(digits)} %` : MISSING;
 export const signedPercent = (ratio) =>
-  known(ratio) ? `${ratio < 0 ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %` : MISSING;
+  known(ratio) ? `${below(ratio, 1) ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %` : MISSING;
 export const count = (value) => (known(value) ? value.toLocaleString("en-US") : MISSING);
 
 /** Print the ends of an interval in one unit: "37.4–49.2 µs". */

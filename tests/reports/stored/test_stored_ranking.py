@@ -107,7 +107,9 @@ def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None
     [
         ((3, 0.01, (), ""), ("high", "measured in 3 processes, stable")),
         ((1, None, (), ""), ("medium", "1 process only")),
-        ((9, 0.08, (), ""), ("medium", "interval ±8 %")),
+        ((9, 0.08, (), ""), ("medium", "interval ±8.0 %")),
+        ((9, None, (), ""), ("medium", "interval unknown")),
+        ((2, 7.57, (), ""), ("low", "2 processes only, interval ±757 %")),
         ((9, 0.01, (), "100 days older than the chip's newest run"), ("medium", "stale")),
         ((2, 0.01, ("noisy",), ""), ("low", "2 processes only, doubtful (noisy)")),
         ((5, 0.01, ("simulated",), ""), ("low", "times of a simulated timer")),
@@ -181,3 +183,11 @@ def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
         "INT4 W4A16 (tinygemm)": "loses 5 % (claimed)", "BF16 (matmul)": "needs 0.0336 GB",
     }  # fmt: skip
     assert not any("only INT8" in one for one in small.missing), "what a limit refused was measured"
+
+
+def test_wide_intervals_do_not_put_a_much_slower_time_first_for_its_loss() -> None:
+    fast = replace(row(1, 59e-6, loss=5.0), low_s=59e-6 / 8, high_s=59e-6 * 8)
+    slow = replace(row(2, 103e-6, loss=0.0), low_s=103e-6 / 8, high_s=103e-6 * 8)
+    near = replace(row(3, 64e-6, loss=0.0), low_s=64e-6 / 8, high_s=64e-6 * 8)
+    assert [one.identity for one in ordered([slow, fast])] == ["0001", "0002"]
+    assert [one.identity for one in ordered([slow, fast, near])] == ["0003", "0001", "0002"]
