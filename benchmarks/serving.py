@@ -1,19 +1,24 @@
 """`roofline serve` under load: a real server process, 50 open connections that offer 300 requests a second, whatever comes back.
 
 Open loop: request n is due at n / 300 s, and its latency counts from then, also when every connection was busy. The client
-is another process on the same machine, so both share its cores.
+is another process on the same machine, so both share its cores: how late the client itself was is a row of its own, and what
+an answer costs in the server is timed once more without HTTP, load and neighbours, where the least of many is worth something.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import multiprocessing
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +26,7 @@ from statistics import median
 from urllib.parse import urlsplit
 
 from benchmarks.interleave import child_environment
-from benchmarks.rows import Row
+from benchmarks.rows import Figure, Row
 
 CONNECTIONS = 50
 REQUESTS_PER_S = 300
@@ -58,29 +63,37 @@ class Answered:
     kind: str
     latency_s: float
     server_s: float
+    late_s: float
+    """What of the latency passed before the client itself came to it."""
 
 
-def measure(folder: Path, *, quick: bool) -> list[Row]:
+def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     """Start servers, load one, and sweep beside the load."""
     seconds, starts = (2, 1) if quick else (20, 5)
+    count = seconds * REQUESTS_PER_S
     ready = [_time_to_ready(folder) for _ in range(starts)]
     with _server(folder) as url:
         source = random.Random(7)
         questions = _known_questions()
         time.sleep(WARM_UP_S)
         asyncio.run(_asked_once(url))
-        new = asyncio.run(_offered(url, [_distinct(source, n) for n in range(seconds * REQUESTS_PER_S)]))
-        known = asyncio.run(_offered(url, [source.choice(questions) for _ in range(seconds * REQUESTS_PER_S)]))
-        beside, sweeps = asyncio.run(_beside_sweeps(url, [source.choice(questions) for _ in range(seconds * REQUESTS_PER_S)]))  # fmt: skip
+        new = asyncio.run(_offered(url, [_distinct(source, n) for n in range(count)]))
+        known = asyncio.run(_offered(url, [source.choice(questions) for _ in range(count)]))
+        beside, sweeps = _beside_sweeps(url, [_distinct(source, n) for n in range(count)])
+        rate = asyncio.run(_most_per_s(url, [_distinct(source, 1) for _ in range(count)], seconds / 4))
+    alone = _sweep_alone(folder, seconds / 4)
     where = f"{CONNECTIONS} connections, {REQUESTS_PER_S} requests/s"
     return [
         Row("roofline serve: start to first analysis", median(ready), starts, READY_AIM_S, note="a fresh process each; the health check is sooner"),
         *_latency_rows(" of new shapes", new, note=f"{where}; every request another shape, so nothing is answered from memory; the client shares the cores"),
         *_latency_rows(" of known shapes", known, note=f"{where}; {len(questions)} questions in all, each asked once before: answered from memory"),
         *_server_rows(new),
-        *_latency_rows(" of known shapes while a sweep runs", beside, note=f"{where}; sweeps of {SWEEP_POINTS:,} points follow each other meanwhile"),
-        Row(f"a sweep of {SWEEP_POINTS:,} points beside that load", median(sweeps), len(sweeps), None, note="whole answer received"),
-        Row(f"a sweep of {SWEEP_POINTS:,} points alone", _sweep_alone(folder, 2 if quick else 7), 2 if quick else 7, SWEEP_AIM_S, note="ideal and expected times with intervals, whole answer received"),
+        *_latency_rows(" of new shapes while a sweep runs", beside, note=f"{where}; sweeps of {SWEEP_POINTS:,} points follow each other meanwhile"),
+        Row(f"a sweep of {SWEEP_POINTS:,} points beside that load", median(sweeps), len(sweeps), None, note="whole answer received; it gives way to short answers"),
+        Row(f"a sweep of {SWEEP_POINTS:,} points alone", median(alone), len(alone), SWEEP_AIM_S, note=f"least {min(alone) * 1e3:.0f} ms; ideal and expected times with intervals, whole answer received"),
+        _client_row(new),
+        Figure("recommendations of new shapes per second", rate, 1, "count", note=f"closed loop over {CONNECTIONS} connections, client and server on the same cores"),
+        *_in_process_rows(400 if quick else 4_000),
     ]  # fmt: skip
 
 
@@ -100,6 +113,50 @@ def _server_rows(answers: Sequence[Answered]) -> list[Row]:
     return found
 
 
+def _client_row(answers: Sequence[Answered]) -> Row:
+    late = [one.late_s for one in answers]
+    return Row("the client's own delay, p99", _quantile(late, 0.99), len(late), None, note=f"median {median(late) * 1e3:.2f} ms, of new shapes: from due to sent, inside the latencies above; a busy machine shows here first")  # fmt: skip
+
+
+def _in_process_rows(count: int) -> list[Row]:
+    """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its formats one by one."""
+    from reports.api import analysis
+    from reports.api.chip_lookup import find_chip
+    from roofline_model.auto_quantize import recommend_quantization
+    from roofline_model.expected.case_times import expected_times
+
+    def analyze(chip: str, shape: tuple[int, int, int]) -> None:
+        analysis.analysis_json(chip, shape, "FP16", "FP16", "cold")
+
+    def recommend(chip: str, shape: tuple[int, int, int]) -> None:
+        analysis.recommendation_json(chip, shape, None, None, None, None)
+
+    def one_by_one(chip: str, shape: tuple[int, int, int]) -> None:
+        times = expected_times(find_chip(chip))
+        recommend_quantization(find_chip(chip), *shape, times=lambda case: times(case))
+
+    source, times = random.Random(11), {"analyze": analyze, "recommend": recommend, "formats one by one": one_by_one}
+    found: dict[str, list[float]] = {name: [] for name in times}
+    for number, (chip, shape) in enumerate(
+        dict.fromkeys((source.choice(CHIPS), _shape(source)) for _ in range(count + 8))
+    ):
+        for name, answer in times.items():
+            begin = time.perf_counter()
+            answer(chip, shape)
+            if number >= 8:  # chips, constants and numpy are there by then
+                found[name].append(time.perf_counter() - begin)
+    rows = []
+    for kind, aim_s in (("analyze", ANALYZE_SERVER_AIM_S), ("recommend", RECOMMEND_SERVER_AIM_S)):
+        rival = "formats one by one" if kind == "recommend" else ""
+        rows.append(
+            Row(
+                f"{kind} in process, a new shape", median(found[kind]), len(found[kind]), aim_s, rival, median(found[rival]) if rival else None,
+                note=f"least {min(found[kind]) * 1e6:.0f} µs, p99 {_quantile(found[kind], 0.99) * 1e6:.0f} µs; the answer as JSON, without HTTP",
+            )
+        )  # fmt: skip
+    return rows
+
+
 def _quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
@@ -115,8 +172,12 @@ def _known_questions() -> list[Asked]:
 
 
 def _distinct(source: random.Random, number: int) -> Asked:
-    shape = (source.choice(ROWS), 64 * source.randint(8, 512), 64 * source.randint(8, 512))
-    return _asked(number, shape, source.choice(CHIPS))
+    return _asked(number, _shape(source), source.choice(CHIPS))
+
+
+def _shape(source: random.Random) -> tuple[int, int, int]:
+    """Return one of a million shapes."""
+    return source.choice(ROWS), 64 * source.randint(8, 512), 64 * source.randint(8, 512)
 
 
 def _asked(number: int, shape: tuple[int, int, int], chip: str) -> Asked:
@@ -171,15 +232,38 @@ async def _offered(url: str, load: Sequence[Asked]) -> list[Answered]:
     async def send(number: int, asked: Asked) -> Answered:
         due = begin + number / REQUESTS_PER_S
         await asyncio.sleep(due - time.perf_counter())
+        late_s = time.perf_counter() - due
         connection = await idle.get()
         server_s, _ = await connection.ask(asked)
         idle.put_nowait(connection)
-        return Answered(asked.path.split("?")[0].rpartition("/")[2], time.perf_counter() - due, server_s)
+        kind = asked.path.split("?")[0].rpartition("/")[2]
+        return Answered(kind, time.perf_counter() - due, server_s, late_s)
 
+    gc.freeze()
+    gc.disable()  # the client's own pauses are nobody's latency
     found = await asyncio.gather(*(send(number, asked) for number, asked in enumerate(load)))
+    gc.enable()
+    gc.unfreeze()
     for one in connections:
         one.close()
     return found
+
+
+async def _most_per_s(url: str, load: Sequence[Asked], seconds: float) -> float:
+    """Return the answers per second when each connection asks again as soon as it has its answer."""
+    waiting, end = iter([*load] * 4), time.perf_counter() + seconds
+
+    async def keep_asking() -> int:
+        connection, count = await Connection.open(url), 0
+        while time.perf_counter() < end and (asked := next(waiting, None)) is not None:
+            await connection.ask(asked)
+            count += 1
+        connection.close()
+        return count
+
+    begin = time.perf_counter()
+    counts = await asyncio.gather(*(keep_asking() for _ in range(CONNECTIONS)))
+    return sum(counts) / (time.perf_counter() - begin)
 
 
 async def _asked_once(url: str) -> None:
@@ -189,39 +273,44 @@ async def _asked_once(url: str) -> None:
     connection.close()
 
 
-async def _beside_sweeps(url: str, load: Sequence[Asked]) -> tuple[list[Answered], list[float]]:
-    """Offer the load while sweeps follow each other on a connection of their own; only answers due meanwhile count."""
-    sweeping = asyncio.create_task(_sweeps(url, len(load) / REQUESTS_PER_S))
-    answers = await _offered(url, load)
-    return answers, await sweeping
+def _beside_sweeps(url: str, load: Sequence[Asked]) -> tuple[list[Answered], list[float]]:
+    """Offer the load while sweeps follow each other; a process of its own reads them, for twelve megabytes keep a client busy."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as reader:
+        reader.submit(_give_way).result()
+        sweeping = reader.submit(_sweeps, url, len(load) / REQUESTS_PER_S)
+        answers = asyncio.run(_offered(url, load))
+        return answers, sweeping.result()
 
 
-async def _sweeps(url: str, seconds: float) -> list[float]:
-    connection, found = await Connection.open(url), []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or not found:
-        begin = time.perf_counter()
-        _, body = await connection.ask(_sweep())
-        found.append(time.perf_counter() - begin)
-        # Not parsed: twelve megabytes would keep this client from reading the other answers.
-        assert body.startswith(b'{"point_count":%d,' % SWEEP_POINTS)
-    connection.close()
-    return found
+def _give_way() -> None:
+    """Let the server and the timed client go first: on few cores the reader of the sweeps would be timed as well."""
+    if hasattr(os, "nice"):
+        os.nice(10)
 
 
-def _sweep_alone(folder: Path, rounds: int) -> float:
-    async def run(url: str) -> list[float]:
-        connection, found = await Connection.open(url), []
-        for _ in range(rounds + 1):
+def _sweeps(url: str, seconds: float) -> list[float]:
+    """Ask for one sweep after the other for so long, at least once; return the seconds of each."""
+
+    async def run() -> list[float]:
+        connection = await Connection.open(url)
+        found: list[float] = []
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or not found:
             begin = time.perf_counter()
-            await connection.ask(_sweep())
+            _, body = await connection.ask(_sweep())
             found.append(time.perf_counter() - begin)
+            assert body.startswith(b'{"point_count":%d,' % SWEEP_POINTS)
         connection.close()
-        return found[1:]
+        return found
 
+    return asyncio.run(run())
+
+
+def _sweep_alone(folder: Path, seconds: float) -> list[float]:
+    """Return the seconds of each sweep that nobody else asks beside."""
     with _server(folder) as url:
         time.sleep(WARM_UP_S)
-        return median(asyncio.run(run(url)))
+        return _sweeps(url, seconds)
 
 
 # Server ------------------------------------------------------------------------------------------------------------

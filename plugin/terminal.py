@@ -6,19 +6,20 @@ the machine are in `terminal_notes.py`.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from plugin.terminal_models import model_lines
-from plugin.terminal_notes import Line, flag_lines, wrapped
+from plugin.terminal_notes import Line, flag_lines, laid_out_width, wrapped
+from plugin.terminal_table import table_lines
 from results.case_names import is_model_case, op_title
 from results.flags import DOUBTFUL_FLAGS
 from results.records import PredictionRecord, Record
 from results.replication import TotalInterval, total_intervals, width_text
 from results.state_records import NoiseFloor
+from results.table_layout import Column, filled_columns, fitting_columns
 from results.verdict import GroupKey, groups, shape_verdicts
 from roofline_model.case import Case
 from roofline_model.roofline import error_ratio
@@ -26,8 +27,6 @@ from roofline_model.units import format_achieved, format_percent, format_time
 
 __all__ = ["Line", "count_line", "flag_lines", "summary_lines"]
 
-LEAST_WIDTH = 80
-MOST_WIDTH = 120
 GOOD_ROOF_RATIO = 0.7
 POOR_ROOF_RATIO = 0.3
 
@@ -42,10 +41,15 @@ _MODE_MEANINGS = {
     "burst": "short, after recovery",
     "sustained": "power and clock flat",
 }
-_TEXT_COLUMNS = ("formats", "kernel", "bound")
-_LEAVING = ("roof", "expected", "rate", "exp.err")
-"""What leaves a narrow table, in this order: first what other columns imply (`roof` is `error` plus one, `expected` is the
-median and `exp.err`)."""
+_COLUMNS = (
+    Column("formats"), Column("kernel", is_prose=True, least=10), Column("median", "right", hide_empty=True), Column("±", "right", drop=1, hide_empty=True),
+    Column("ideal", "right", drop=2), Column("error", "right", hide_empty=True), Column("expected", "right", drop=7, hide_empty=True), Column("exp.err", "right", drop=5, hide_empty=True),
+    Column("rate", "right", drop=6), Column("roof", "right", drop=8, hide_empty=True), Column("bound", drop=4), Column("!", hide_empty=True),
+    Column("W", "right", drop=3, hide_empty=True),
+)  # fmt: skip
+"""Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median and
+`exp.err`."""
+_INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +121,15 @@ def summary_lines(
     """Return the whole summary: one block per shape, what ± means, then the reasons of what was not measured.
 
     `floors` (by case key and method hash) widen the interval of cases that ran in one process; `width` is the terminal's
-    own by default, and lines are laid out for 80 to 120 columns.
+    own by default, and lines are laid out for 60 to 200 columns.
     """
-    width = min(
-        max(shutil.get_terminal_size((LEAST_WIDTH, 24)).columns if width is None else width, LEAST_WIDTH), MOST_WIDTH
-    )
+    width = laid_out_width(width)
     totals = total_intervals(records, floors or {})
     verdicts = {verdict.key: verdict for verdict in shape_verdicts(records, totals)}
     blocks = {key: rows for key, members in groups(records).items() if (rows := _case_rows(members, totals))}
     kernels = {key: rows for key, rows in blocks.items() if not is_model_case(rows[0].case)}
     # Every block has the same columns: those that fit in the widest of them.
-    left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - 2))
+    left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - len(_INDENT)))
     lines: list[Line] = []
     for key, rows in kernels.items():
         lines += _block(key, rows, width, left_out)
@@ -187,35 +189,33 @@ def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozen
         + (f" · {cache}" if cache != "none" else "")
         + (f" · {mode}" if mode != "eager" else "")
     )
-    table = _fitted([_without(cells, left_out) for cells in _table(rows)], width - 2)
-    headers = list(table[0])
-    widths = {name: max(len(name), *(len(row[name]) for row in table)) for name in headers}
     lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
-    lines.append(Line("  " + _join({name: name for name in headers}, widths), "light"))
-    for row, cells in zip(rows, table, strict=True):
-        lines.append(Line("  " + _join(cells, widths), _colour(row)))
-    return lines
+    texts = _texts(rows, width - len(_INDENT))
+    kept = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
+    columns, table = [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in texts]
+    return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
 
 
-def _cells(row: _CaseRow) -> dict[str, str]:
+def _cells(row: _CaseRow, has_doubts: bool) -> tuple[str, ...]:
     ideal, median_s = row.ideal, row.median_s
     error = None if ideal is None or median_s is None else ideal.error_ratio
     if error is None or len(row.records) > 1:
         error = None if row.roof_share_ratio is None else row.roof_share_ratio - 1
-    return {
-        "formats": row.case.format_label or "–",
-        "kernel": row.case.kernel,
-        "median": format_time(median_s),
-        "±": _plus_minus(row),
-        "ideal": format_time(ideal.time_s if ideal else None),
-        "error": format_percent(error, 0, signed=True),
-        "expected": format_time(row.expected.time_s if row.expected else None),
-        "exp.err": format_percent(row.expected_error_ratio, 0, signed=True),
-        "rate": _rate(row),
-        "roof": format_percent(row.roof_share_ratio, 0),
-        "bound": (ideal.bound if ideal else "–") + (" !" if row.is_doubtful else ""),
-        "W": "–" if row.power_w is None else f"{row.power_w:.0f}",
-    }
+    return (
+        row.case.format_label or "–",
+        row.case.kernel,
+        format_time(median_s),
+        _plus_minus(row),
+        format_time(ideal.time_s if ideal else None),
+        format_percent(error, 0, signed=True),
+        format_time(row.expected.time_s if row.expected else None),
+        format_percent(row.expected_error_ratio, 0, signed=True),
+        _rate(row),
+        format_percent(row.roof_share_ratio, 0),
+        ideal.bound if ideal else "–",
+        "!" if row.is_doubtful else "" if has_doubts else "–",
+        "–" if row.power_w is None else f"{row.power_w:.0f}",
+    )
 
 
 def _plus_minus(row: _CaseRow) -> str:
@@ -235,69 +235,36 @@ def _rate(row: _CaseRow) -> str:
     return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
 
 
-def _table(rows: Sequence[_CaseRow]) -> list[dict[str, str]]:
-    """Return the cells of a block; columns that nobody knows anything for are left out."""
-    table = [_cells(row) for row in rows]
-    empty = {
-        name
-        for name in ("median", "±", "error", "exp.err", "expected", "roof", "W")
-        if all(cells[name] == "–" for cells in table)
-    }
-    return [_without(cells, empty) for cells in table]
+def _texts(rows: Sequence[_CaseRow], width: int) -> list[tuple[str, ...]]:
+    """Return the cells of a block; a format that weight and activation share is named once where the screen is narrow."""
+    has_doubts = any(row.is_doubtful for row in rows)
+    texts = [_cells(row, has_doubts) for row in rows]
+    filled = filled_columns(_COLUMNS, texts)
+    if len(_fitting(texts, filled, width)) == len(filled):
+        return texts
+    return [(_short_formats(formats), *others) for formats, *others in texts]
 
 
 def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
-    """Return the columns that a block has no room for."""
-    table, found = _shortened(_table(rows)), set[str]()
-    for column in _LEAVING:
-        if column in table[0] and _width(table) > width:
-            found.add(column)
-            table = [_without(cells, found) for cells in table]
-    return found
+    """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
+    texts = _texts(rows, width)
+    filled = filled_columns(_COLUMNS, texts)
+    kept = _fitting(texts, filled, width)
+    return {_COLUMNS[i].header for i in filled if i not in kept}
 
 
-def _fitted(rows: list[dict[str, str]], width: int) -> list[dict[str, str]]:
-    """Make the columns as narrow as the screen: shorter words first, names last."""
-    if _width(rows) > width:
-        rows = _shortened(rows)
-    if _width(rows) > width:
-        rows = [{**row, "bound": row["bound"].replace("memory", "mem").replace("compute", "comp")} for row in rows]
-    for column in ("kernel", "formats"):
-        excess = _width(rows) - width
-        if excess > 0:
-            keep = max(10, max(len(row[column]) for row in rows) - excess)
-            rows = [{**row, column: _cut(row[column], keep)} for row in rows]
-    return rows
-
-
-def _shortened(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{**row, "formats": _short_formats(row["formats"])} for row in rows]
-
-
-def _without(row: dict[str, str], columns: Iterable[str]) -> dict[str, str]:
-    return {name: text for name, text in row.items() if name not in columns}
-
-
-def _width(rows: list[dict[str, str]]) -> int:
-    return sum(max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]) + 2 * (len(rows[0]) - 1)
+def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) -> list[int]:
+    is_predicted = any(row[2] == "–" for row in texts)
+    columns = [
+        replace(_COLUMNS[i], drop=0) if is_predicted and _COLUMNS[i].header == "ideal" else _COLUMNS[i] for i in filled
+    ]
+    return [filled[i] for i in fitting_columns(columns, [[row[i] for i in filled] for row in texts], width)]
 
 
 def _short_formats(label: str) -> str:
     """`BF16.BF16` → `BF16`: one name where weight and activation share it."""
     parts = label.split(".")
     return parts[0] if len(parts) == 2 and parts[0] == parts[1] else label
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _join(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
-    texts = [
-        cells[name].ljust(width) if name in _TEXT_COLUMNS else cells[name].rjust(width)
-        for name, width in widths.items()
-    ]
-    return "  ".join(texts).rstrip()
 
 
 def _colour(row: _CaseRow) -> str:
@@ -329,7 +296,7 @@ def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
 
 
 def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
-    """Say once what ± is, and what an 80-column screen does not show."""
+    """Say once what ± is, and what a narrow screen does not show."""
     within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
     total = [row for row in rows if row.total_ratio is not None]
     lines: list[Line] = []
@@ -353,7 +320,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
     if any(row.median_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
         lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
     if left_out:
-        names = ", ".join(sorted(left_out))
+        names = ", ".join(column.header for column in _COLUMNS if column.header in left_out)
         lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
     return lines
 

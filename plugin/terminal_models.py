@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from plugin.terminal_notes import Line, wrapped
+from plugin.terminal_table import INDENT, table_lines
 from results.contenders import Totals
 from results.model_results import ModelResult, model_results
 from results.model_text import TextTable, model_notes, model_tables, verdict_lines
 from results.records import Record
+from results.table_layout import Column, fitting_columns
 
-_LEAVING = ("process", "±", "peak prefill", "share", "same top-1", "J/1k tokens")
+_LEAVING = ("process", "±", "peak prefill", "share", "same top-1", "J/1k tokens", "perplexity ratio", "ideal", "ideal tokens/s", "peak decode", "tokens/s", "exp. tokens/s")  # fmt: skip
 """What leaves a table that is wider than the screen, in this order."""
-_INDENT = "  "
 
 
 def model_lines(records: Sequence[Record], totals: Totals, width: int) -> list[Line]:
@@ -36,39 +37,22 @@ def model_lines(records: Sequence[Record], totals: Totals, width: int) -> list[L
 def _block(model: ModelResult, tables: Sequence[TextTable], width: int, left_out: set[str]) -> list[Line]:
     lines = wrapped(model.title, "bold", width)
     for table in tables:
-        lines += wrapped(f"{_INDENT}{table.title}", "light", width, indent=_INDENT * 2)
-        lines += _rows(table, left_out)
+        lines += wrapped(f"{INDENT}{table.title}", "light", width, indent=INDENT * 2)
+        kept = [i for i, name in enumerate(table.headers) if name not in left_out]
+        lines += table_lines([_columns(table)[i] for i in kept], [[row[i] for i in kept] for row in table.rows], width)
         lines.append(Line(""))
     for sentence in verdict_lines(model):
-        lines += wrapped(f"{_INDENT}→ {sentence}", "bold", width, indent=_INDENT * 2)
+        lines += wrapped(f"{INDENT}→ {sentence}", "bold", width, indent=INDENT * 2)
     return lines
-
-
-def _rows(table: TextTable, left_out: set[str]) -> list[Line]:
-    columns = _columns(table, left_out)
-    widths = {name: max(len(name), *map(len, texts)) for name, texts in columns.items()}
-    first = table.headers[0]
-
-    def line(cells: Mapping[str, str]) -> str:
-        texts = [cells[name].ljust(size) if name == first else cells[name].rjust(size) for name, size in widths.items()]
-        return (_INDENT + "  ".join(texts)).rstrip()
-
-    header = Line(line({name: name for name in columns}), "light")
-    return [header, *(Line(line({n: texts[i] for n, texts in columns.items()})) for i in range(len(table.rows)))]
 
 
 def _too_wide(table: TextTable, width: int) -> set[str]:
     """Return the columns that a table has no room for."""
-    found: set[str] = set()
-    for name in _LEAVING:
-        if name in table.headers and _width(_columns(table, found)) > width:
-            found.add(name)
-    return found
+    kept = fitting_columns(_columns(table), table.rows, width - len(INDENT))
+    return {name for i, name in enumerate(table.headers) if i not in kept}
 
 
-def _columns(table: TextTable, left_out: set[str]) -> dict[str, list[str]]:
-    return {name: [row[i] for row in table.rows] for i, name in enumerate(table.headers) if name not in left_out}
-
-
-def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    return len(_INDENT) + sum(max(len(n), *map(len, texts)) for n, texts in columns.items()) + 2 * (len(columns) - 1)
+def _columns(table: TextTable) -> list[Column]:
+    drops = {name: len(_LEAVING) - place for place, name in enumerate(_LEAVING)}
+    first, *others = table.headers
+    return [Column(first), *(Column(name, "right", drop=drops.get(name, 0)) for name in others)]

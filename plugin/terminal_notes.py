@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,12 @@ from dataclasses import dataclass
 from results.flags import FLAGS
 from results.records import ProcessInfo, Record
 from results.state_records import CanaryReading
+from results.table_layout import folded
 from results.verdict import times_faster
 from roofline_model.units import format_time
 
-MOST_WIDTH = 120
+LEAST_WIDTH = 60
+MOST_WIDTH = 200
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
 
@@ -39,7 +40,7 @@ def flag_lines(
     Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other flag.
     `processes` are those of the run; None: those of the records.
     """
-    width = min(max(shutil.get_terminal_size((80, 24)).columns if width is None else width, 80), MOST_WIDTH)
+    width = laid_out_width(width)
     by_flag = _cases_by_flag(records)
     measured = len({one.case.case_key for one in records if one.measurement})
     lines: list[Line] = []
@@ -71,10 +72,15 @@ def flag_lines(
     return lines
 
 
+def laid_out_width(width: int | None) -> int:
+    """Return the width that lines are laid out for: `width`, or None for the terminal's own, within what is readable."""
+    asked = shutil.get_terminal_size((80, 24)).columns if width is None else width
+    return min(max(asked, LEAST_WIDTH), MOST_WIDTH)
+
+
 def wrapped(text: str, colour: str, width: int, *, indent: str = "  ") -> list[Line]:
     """Return a text folded at `width`; continuation lines are indented."""
-    parts = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
-    return [Line(part, colour) for part in parts]
+    return [Line(part, colour) for part in folded(text, width, indent)]
 
 
 def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[CanaryReading], width: int) -> list[Line]:

@@ -9,7 +9,7 @@ from roofline_model.gap import LABELS, Gap, explain_gap
 if TYPE_CHECKING:
     from reports.case_summary import CaseSummary
 
-__all__ = ["LABELS", "case_gap", "expected_gap"]
+__all__ = ["LABELS", "case_gap", "expected_gap", "has_parts"]
 
 
 def case_gap(case: CaseSummary) -> Gap | None:
@@ -31,10 +31,13 @@ def case_gap(case: CaseSummary) -> Gap | None:
 
 def expected_gap(case: CaseSummary) -> Gap | None:
     """Return the split where an expected time is part of it; without one it would say no more than the error does."""
-    gap = case_gap(case)
+    return case_gap(case) if has_parts(case) and case.measured_s else None
+
+
+def has_parts(case: CaseSummary) -> bool:
+    """Return whether an expected time with its terms is stored, so that a split has more than the roof and the rest."""
     expected = case.lead.record.expected
-    known = expected is not None and expected.low_s is not None and expected.terms_s is not None
-    return gap if known and case.measured_s else None
+    return expected is not None and expected.low_s is not None and expected.terms_s is not None
 
 
 def _clock_ratio(case: CaseSummary) -> float | None:

@@ -29,6 +29,10 @@ MOST_ROWS = 50
 """Rows of one verdict: GitHub refuses comments beyond 65,536 characters."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
+_ADDRESSED = re.compile(r"(@(?=\w)|#(?=\d)|://|www\.)", re.IGNORECASE)
+_BREAK = "\u200b"
+"""Zero-width space. GitHub reads `@name`, `#1` and bare addresses after Markdown is done, where no backslash helps: a branch
+named after a person would notify them from every comment."""
 
 
 def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
@@ -51,8 +55,8 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line: labels and case names come from outside."""
-    return _SPECIAL.sub(r"\\\1", shown(text, 400))
+    """Return text that Markdown shows as it is, on one line, and that names nobody: labels and case names come from outside."""
+    return _SPECIAL.sub(r"\\\1", _ADDRESSED.sub(rf"\1{_BREAK}", shown(text, 400)))
 
 
 def _table(verdict: str, cases: Sequence[CaseDiff]) -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
+from reports.advice_blocks import action_blocks, matrix_blocks, stored_blocks
 from reports.case_energy import case_energy
 from reports.case_gap import LABELS, expected_gap
 from reports.case_summary import CaseSummary
 from reports.display_text import counted, prefixed, shown
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock, TableColumn, table
+from reports.environment_words import environment_words
 from reports.error_summary import ErrorSummary
 from reports.figure_files import figure_suffix, pareto_name
 from reports.model_results import model_sentences, model_title
@@ -23,8 +26,12 @@ from results.verdict import times_faster
 from roofline_model.gap import Gap
 from roofline_model.units import format_percent, format_time
 
+if TYPE_CHECKING:
+    from reports.comparison import Comparison
+    from reports.stored.answer import StoredRecommendations
+
 MODEL_COLUMN_DROPS: Mapping[str, int] = {
-    "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "tokens/s": 1,
+    "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2, "tokens/s": 1, "exp. tokens/s": 1,
 }  # fmt: skip
 """Columns of a model's tables that leave a narrow screen, the highest number first."""
 
@@ -34,15 +41,27 @@ MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking; the page has them all."""
 
 
-def report_blocks(view: ReportView) -> Iterator[Block]:
-    """Yield the blocks of a report in reading order. A section without content is left out."""
+def report_blocks(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> Iterator[Block]:
+    """Yield the blocks of a report in reading order, what changed since a baseline first. A section without content is left out."""
     yield Heading(1, view.title)
     yield Paragraph(_byline(view), "quiet")
+    if comparison is not None:
+        # Imported by a report that has one: it brings the diff and the database along.
+        from reports.comparison_blocks import comparison_blocks, verdict_blocks
+
+        yield from verdict_blocks(comparison)
     yield Bullets(view.headlines, "verdict")
     if view.findings:
         yield Bullets(view.findings)
     if view.warnings:
         yield Bullets(view.warnings, "warning")
+    yield from action_blocks(view)
+    if comparison is not None:
+        yield from comparison_blocks(comparison)
+    if stored is not None:
+        yield from stored_blocks(stored)
     for chip in view.chips:
         yield from _chip_blocks(view, chip)
     yield from _machine_blocks(view)
@@ -93,7 +112,8 @@ def _chip_blocks(view: ReportView, chip: ChipView) -> Iterator[Block]:
     if chip.models:
         yield Bullets(tuple(shown(note, 300) for note in model_notes(chip.models)), "quiet")
     if chip.recommendations:
-        yield Heading(2, f"Recommendation{where}")
+        yield Heading(2, f"What to use, shape by shape{where}")
+        yield from matrix_blocks(chip)
         for one in chip.recommendations:
             yield from _recommendation(one)
     if any(expected_gap(case) is not None for case in chip.cases):
@@ -263,7 +283,7 @@ def run_facts(view: ReportView) -> Iterator[tuple[str, str]]:
         ("hardware asked for", shown(run.hardware_key) or "–"), ("command", shown(run.command) or "–"),
         ("git", f"{shown(run.git_branch or '–', 80)} {shown(run.git_commit or '', 40)}{dirty}".strip()), ("plugin version", shown(run.plugin_version) or "–"),
     )  # fmt: skip
-    yield from ((name, value) for name, value in view.environment if value != "–")
+    yield from ((name, value) for name, value in environment_words(view.environment) if value != "–")
 
 
 def _plus_minus(ratio: float | None) -> str:

@@ -17,8 +17,10 @@ from reports.gap_plot import draw_gaps
 from reports.model_results import model_title
 from reports.pareto_plot import draw_pareto
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
+from reports.run_timeline import run_timeline
 from reports.small_plots import draw_canaries, draw_samples
 from reports.spread_plot import draw_spreads
+from reports.timeline_plot import draw_timeline
 from reports.views import ChipView, ReportView
 
 if TYPE_CHECKING:
@@ -52,6 +54,13 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
                     pareto_name(model, phase.phase), title, f"{title}: tokens per second over the measured loss of each precision.",
                     lambda phase=phase, title=title: draw_pareto(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
                 )  # fmt: skip
+    over_time = run_timeline(view)
+    if over_time.channels:
+        title = "Power and clock over the run"
+        yield ReportFigure(
+            "timeline", title, f"{title}, with the interval of each case.",
+            lambda: draw_timeline(over_time, title=title, subtitle=_subtitle(view)),
+        )  # fmt: skip
     if view.state.canaries:
         yield ReportFigure(
             "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_canaries(view.state)

@@ -9,6 +9,7 @@ from reports.case_gap import LABELS, case_gap, expected_gap
 from reports.case_summary import CaseSummary
 from reports.display_text import shown
 from reports.figure_frame import FONT, KEY_INCHES, ROW_INCHES, frame, key, key_rows, row_axes
+from reports.gap_inks import HATCHED, PART_INKS
 from reports.plot_style import INK, MUTED, SURFACE
 from reports.regime import regime_title
 from roofline_model.gap import Gap
@@ -21,11 +22,6 @@ WIDTH_INCHES = 10.8
 MOST_CASES = 40
 """Bars in one figure: the cases that take longest beyond their roof."""
 
-_PART_COLOURS = {
-    "ideal": "#c9d1da", "memory": "#0060a8", "tiles": "#3fa2dd", "exp": "#6a8f1f", "launch": "#d99a00", "widening": "#cc5500",
-    "host": "#8a5a2b", "supply": "#8d4a9e", "kernel": "#00664b", "clock": "#8c2f39", "unexplained": "#98a1ac",
-}  # fmt: skip
-_HATCHED = ("unexplained",)
 _LEAST_RATIO = 0.0005
 
 
@@ -51,7 +47,7 @@ def draw_gaps(cases: Iterable[CaseSummary], *, title: str, subtitle: str) -> Fig
         if any(abs(dict(gap.parts).get(name, 0.0)) > _LEAST_RATIO * gap.measured_s for _, gap in split)
     ]
     names = [_name(case) for case, _ in split]
-    entries = [("s", _PART_COLOURS[name], LABELS[name].split(":")[0]) for name in occurring]
+    entries = [("s", PART_INKS[name][0], LABELS[name].split(":")[0]) for name in occurring]
     below = 0.75 + KEY_INCHES * key_rows(entries, WIDTH_INCHES)
     figure = frame(
         title, f"{subtitle} · share of each measured time", (WIDTH_INCHES, below + 0.95 + ROW_INCHES * len(split))
@@ -89,8 +85,8 @@ def _bar(axes, place: int, gap: Gap) -> None:  # type: ignore[no-untyped-def]
             continue
         start = right if share > 0 else left
         axes.barh(
-            place, share, left=start, height=0.66, color=_PART_COLOURS[name], edgecolor=SURFACE.light, linewidth=0.5, zorder=3,
-            hatch="////" if name in _HATCHED else None,
+            place, share, left=start, height=0.66, color=PART_INKS[name][0], edgecolor=SURFACE.light, linewidth=0.5, zorder=3,
+            hatch="////" if name in HATCHED else None,
         )  # fmt: skip
         right, left = (right + share, left) if share > 0 else (right, left + share)
     axes.text(right + 0.012, place, format_time(gap.measured_s, 3), va="center", fontsize=FONT - 1, color=INK.light)

@@ -25,7 +25,7 @@ def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
         if result.best is not None:
             families.setdefault(result.op, []).append(result)
     ordered = sorted(families, key=lambda op: list(_FAMILIES).index(op) if op in _FAMILIES else len(_FAMILIES))
-    judged = {op: _judged(families[op]) for op in ordered}
+    judged = {op: judged_results(families[op]) for op in ordered}
     alone = [op for op in ordered if op not in _FAMILIES and not any(one.is_contest for one in judged[op])]
     alone = alone if len(alone) > 1 else []
     titles = {op: families[op][0].op_title for op in alone}
@@ -37,8 +37,8 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _judged(results: list[ShapeResult]) -> list[ShapeResult]:
-    """Narrow the results of an operator to the best evidence there is, never to nothing."""
+def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
+    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, one regime."""
     for keep in (
         lambda one: one.is_contest and one.baseline is not None,
         lambda one: one.best.is_measured,
@@ -60,12 +60,12 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
         if one.is_win and one.best is not None:
             wins.setdefault(one.best.label, []).append(one)
     ranked = sorted(wins.items(), key=lambda item: (-len(item[1]), -max(_gain(one) for one in item[1]), item[0]))
-    base = _baseline_name([one.baseline for one in results if one.baseline is not None])
+    base = baseline_name([one.baseline for one in results if one.baseline is not None])
     if not ranked:
         return f"{family}: no format beats {base} at any of {len(results)} shapes{_level(results)}{_doubts(results)}"
     verb = "wins" if ranked[0][1][0].best.is_measured else "should win"  # type: ignore[union-attr]  # it has won
-    parts = [f"{ranked[0][0]} {verb} {len(ranked[0][1])} of {len(results)} shapes, {_gains(ranked[0][1], base)}"]
-    parts += [f"{label} {verb} {len(members)}, {_gains(members, base)}" for label, members in ranked[1:3]]
+    parts = [f"{ranked[0][0]} {verb} {len(ranked[0][1])} of {len(results)} shapes, {gains(ranked[0][1], base)}"]
+    parts += [f"{label} {verb} {len(members)}, {gains(members, base)}" for label, members in ranked[1:3]]
     others = sum(len(members) for _, members in ranked[3:])
     parts += [f"{counted(len(ranked) - 3, 'other configuration')} {others}"] if others else []
     stays = sum(not one.is_win and not one.judged.is_level for one in results)
@@ -73,8 +73,8 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
     return f"{family}: {'; '.join(parts)}{_level(results)}{_doubts(results)}"
 
 
-def _gains(results: list[ShapeResult], base: str) -> str:
-    """`measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(predicted …)`."""
+def gains(results: list[ShapeResult], base: str) -> str:
+    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(predicted …)`."""
     measured = [one.measured_speedup for one in results if one.measured_speedup is not None]
     predicted = [one.predicted_speedup for one in results if one.predicted_speedup is not None]
     expected = [one.expected_speedup for one in results if one.expected_speedup is not None]
@@ -97,7 +97,8 @@ def _gain(result: ShapeResult) -> float:
     return result.measured_speedup or result.expected_speedup or result.predicted_speedup or 0.0
 
 
-def _baseline_name(baselines: list[Configuration]) -> str:
+def baseline_name(baselines: list[Configuration]) -> str:
+    """Return what a sentence about several shapes calls their baselines."""
     names = dict.fromkeys(one.precision for one in baselines)
     if len(names) == 1:
         return next(iter(names))

@@ -17,10 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reports.case_anchors import case_anchors, record_anchors
 from reports.case_energy import case_energy
 from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
+from reports.environment_words import environment_words
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.page_script import interactive_css, script_policy, scripts
 from reports.model_results import model_sentences, model_title, part_columns
@@ -28,8 +30,11 @@ from reports.plot_style import all_inks
 from reports.regime import regime_title, regime_words
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.roofline_view import RooflineView
+from reports.run_timeline import RunTimeline, run_timeline
 from reports.sample_series import MAX_SERIES, SHAPE_FLAGS
+from reports.shape_matrix import entries_and_matrices, reason_spans
 from reports.small_plots import draw_canaries, draw_samples
+from reports.timeline_plot import draw_timeline
 from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.model_text import (
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from reports.comparison import Comparison
+    from reports.stored.answer import StoredRecommendations
 
 
 class RecordSource(Protocol):
@@ -87,17 +93,21 @@ ROW_LIMIT, ADVICE_LIMIT, SHAPE_LIMIT = 200, 40, 24
 """Of an interactive page: rows of its static tables (the scripts show all cases), shapes that are ranked, verdicts not folded away."""
 SVG_POINTS = 1_000
 """More points than this are a picture, not shapes: half the size, and no work for the browser."""
+SVG_SPANS = 200
+"""The same for the cases of a run over time."""
 SAMPLED_CASES = 500
 """Up to so many records are read with their samples, so that those of any case can be looked at."""
 
 
 def write_report(
-    store: RecordSource, run: RunInfo, output: Path, *, is_static: bool = False, comparison: Comparison | None = None
-) -> ReportFiles:
+    store: RecordSource, run: RunInfo, output: Path, *, is_static: bool = False, comparison: Comparison | None = None,
+    stored: StoredRecommendations | None = None,
+) -> ReportFiles:  # fmt: skip
     """Write the report of a run to `output` (a folder gets `report.html`) and the plot beside it.
 
     `report.html` brings `roofline.png` and `roofline.svg`, any other `NAME.html` brings `NAME-roofline.png` and `.svg`.
-    `is_static`: a page without scripts, a tenth of the size. `comparison`: what changed against a baseline, to be told.
+    `is_static`: a page without scripts, a tenth of the size. `comparison`: what changed against a baseline, to be told;
+    `stored`: what all stored runs recommend.
     Raises `RooflineError` when the place cannot be written.
     """
     page = output / "report.html" if output.is_dir() else output
@@ -121,7 +131,9 @@ def write_report(
         picture = figure_png(first)
         files.png.write_bytes(picture)
         files.svg.write_text(figure_svg(first), encoding="utf-8")
-        page_text = render_page(view, first, picture, is_interactive=not is_static, comparison=comparison)
+        page_text = render_page(
+            view, first, picture, is_interactive=not is_static, comparison=comparison, stored=stored
+        )
         files.html.write_text(page_text, encoding="utf-8")
     except OSError as error:
         raise RooflineError(
@@ -144,6 +156,7 @@ def render_page(
     *,
     is_interactive: bool = False,
     comparison: Comparison | None = None,
+    stored: StoredRecommendations | None = None,
 ) -> str:
     """Return the whole page of a view; `first` is the figure of its first chip and `first_png` its picture, if they are made already.
 
@@ -162,8 +175,9 @@ def render_page(
     canary_plot = (
         _inline_svg(figure_svg(draw_canaries(view.state), text_as_paths=False), "c-") if view.state.canaries else ""
     )
+    timeline = run_timeline(view)
     stated = [(case, state) for case in view.cases if (state := case_state(case)) is not None]
-    data = page_data(view, () if comparison is None else comparison.histories) if is_interactive else None
+    data = page_data(view, () if comparison is None else comparison.histories, stored) if is_interactive else None
     return _template().render(
         view=view,
         css=Markup(_css() + (interactive_css() if is_interactive else "")),
@@ -172,8 +186,12 @@ def render_page(
         live=None if data is None else data["chips"],
         scripts=[Markup(text) for text in scripts()] if is_interactive else [],
         row_limit=limit,
+        sampled_cases=SAMPLED_CASES,
         shape_limit=SHAPE_LIMIT if is_interactive else None,
+        shapes=[entries_and_matrices(chip.shapes, chip.recommendations) for chip in view.chips],
         comparison=comparison,
+        stored=stored,
+        stored_numbers={} if stored is None else {one.key: at for at, one in enumerate(stored.rankings, start=1)},
         histories=data["histories"] if data is not None else (),
         compared=() if comparison is None else _told().compared_rows(comparison),
         plots=[Markup(plot) for plot in plots],
@@ -181,22 +199,13 @@ def render_page(
         has_sm_clock=any(state.clock_low_hz is not None for _, state in stated),
         sample_plots=_sample_plots(view),
         canary_plot=Markup(canary_plot),
-        anchors=_anchors(view, limit),
+        timeline=timeline,
+        timeline_plot=Markup(_timeline_markup(view, timeline)),
+        anchors=record_anchors(view, limit),
+        rows_of_cases=case_anchors(view, limit),
         facts=_facts(view),
         gap_labels=tuple(LABELS.items()),
     )
-
-
-def _anchors(view: ReportView, limit: int | None) -> dict[str, str]:
-    """Return record → id of its case's row in the static table: what evidence links lead to. Rows are numbered through."""
-    found: dict[str, str] = {}
-    number = 0
-    for chip in view.chips:
-        for place, case in enumerate(chip.cases):
-            number += 1
-            if limit is None or place < limit:
-                found |= {row.record_id: f"case-{number}" for row in case.rows}
-    return found
 
 
 def _roofline_markup(figure: Figure, view: RooflineView, prefix: str, png: bytes | None) -> str:
@@ -204,6 +213,15 @@ def _roofline_markup(figure: Figure, view: RooflineView, prefix: str, png: bytes
         return _inline_svg(figure_svg(figure, text_as_paths=False), prefix)
     picture = base64.b64encode(png if png is not None else figure_png(figure)).decode("ascii")
     return f'<img alt="" src="data:image/png;base64,{picture}">'
+
+
+def _timeline_markup(view: ReportView, timeline: RunTimeline) -> str:
+    figure = draw_timeline(timeline, title="Power and clock over the run", subtitle=view.date)
+    if figure is None:
+        return ""
+    if len(timeline.spans) <= SVG_SPANS:
+        return _inline_svg(figure_svg(figure, text_as_paths=False), "t-")
+    return f'<img alt="" src="data:image/png;base64,{base64.b64encode(figure_png(figure)).decode("ascii")}">'
 
 
 def _sample_plots(view: ReportView) -> dict[str, list[tuple[Any, Any]]]:
@@ -257,6 +275,7 @@ def _template() -> Template:
         gap=expected_gap,
         attribution=lambda case: next((one.attribution for one in case.measurements if one.attribution), None),
         meaning=lambda flag: FLAGS[flag].meaning if flag in FLAGS else "a flag that this version does not know",
+        reason_spans=reason_spans,
         doubtful=lambda flag: flag in DOUBTFUL_FLAGS,
         regime=lambda one: regime_words(one.cache, one.mode),
         regime_title=lambda one: regime_title(one.cache, one.mode),
@@ -297,7 +316,7 @@ def _css() -> str:
     light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_inks())
     dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_inks()) + "\n" + _read("dark.css")
     return (
-        f":root {{ {light} }}\n{_read('report.css')}"
+        f":root {{ {light} }}\n{_read('report.css')}{_read('advice.css')}"
         f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
         f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
         ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
@@ -311,6 +330,8 @@ def _inline_svg(svg: str, prefix: str) -> str:
     body = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", body).replace("xlink:href=", "href=")
     body = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", body, count=1)
     body = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", body, count=1)
+    # A hundredth of a point is finer than any screen; names and numbers in words are no such attributes.
+    body = re.sub(r' (?:d|x|y|points)="[^"]*"', lambda found: re.sub(r"(\d\.\d\d)\d+", r"\1", found[0]), body)
     # Several plots share one page: ids are made their own, and a style for `*` may not reach the page's tables.
     body = re.sub(r'\sid="([^"]+)"', rf' id="{prefix}\1"', body)
     body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}\1"', body)
@@ -346,4 +367,5 @@ def _facts(view: ReportView) -> list[tuple[str, str]]:
         ("plugin version", shown(run.plugin_version) or "–"),
         ("hardware profiles", ", ".join(f"{chip.hardware_name} ({chip.hardware_key})" for chip in view.chips)),
     ]  # fmt: skip
-    return [*facts, *view.environment]
+    said = {name for name, _ in facts}
+    return [*facts, *(pair for pair in environment_words(view.environment) if pair[0] not in said)]

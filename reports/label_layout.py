@@ -39,7 +39,16 @@ class Field:
 
     def is_free(self, polygon: Polygon) -> bool:
         """Return whether a polygon lies inside the field and covers nothing."""
-        return self.holds(polygon) and not self.hits(polygon)
+        if not self.holds(polygon):
+            return False
+        seen: set[int] = set()
+        for cell in self._cells_of(polygon):
+            for other, _ in self._cells.get(cell, ()):
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    if overlap(polygon, other):  # the first is enough: a crowded place is refused at once
+                        return False
+        return True
 
     def holds(self, polygon: Polygon) -> bool:
         """Return whether a polygon lies inside the field."""

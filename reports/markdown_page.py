@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from reports.diff_markdown import escaped
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
 from reports.document_blocks import report_blocks
 from reports.views import ReportView
+
+if TYPE_CHECKING:
+    from reports.comparison import Comparison
+    from reports.stored.answer import StoredRecommendations
 
 MOST_ROWS = 60
 """Rows of one table: a pull request's comment holds 65,536 characters."""
@@ -21,9 +26,11 @@ _CELL_CHARACTERS = 200
 _LEADS = {"warning": "⚠️ ", "verdict": "", "plain": "", "quiet": ""}
 
 
-def markdown_report(view: ReportView) -> str:
+def markdown_report(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> str:
     """Return the whole report as Markdown, at most `MOST_CHARACTERS` long: what does not fit is left out, and that is said."""
-    return markdown(report_blocks(view))
+    return markdown(report_blocks(view, comparison, stored))
 
 
 def markdown(blocks: Iterable[Block]) -> str:

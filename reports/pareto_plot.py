@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reports.display_text import prefixed, shown
 from reports.figure_frame import FONT, frame, key, plain
 from reports.plot_style import ACCENT, GRID, INK, MUTED, PLAIN_TEXT, SURFACE, format_inks
+from reports.trade_offs import on_front
 from results.model_figures import Interval
 from results.model_results import PassResult, PhaseResult
 from results.model_text import NOT_LANGUAGE, text_source, tokens_text
@@ -44,12 +45,15 @@ def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
     found = [(one, loss) for one in phase.passes if one.tokens_per_s and (loss := _loss(one)) is not None]
     if not any(one.figures.quality_source == "measured" for one, _ in found):
         return ()
+    fronts = on_front(
+        [(-(one.tokens_per_s or 0.0), loss.value, float(one.figures.held_bytes or 0)) for one, loss in found]
+    )
     return tuple(
         ParetoPoint(
             shown(one.label, 40), loss, one.tokens_per_s or 0.0, one.figures.held_bytes, one.figures.quality_source == "reference",
-            one is chosen, not any(_beats(other, loss_of_other, one, loss) for other, loss_of_other in found),
+            one is chosen, is_front,
         )
-        for one, loss in found
+        for (one, loss), is_front in zip(found, fronts, strict=True)
     )  # fmt: skip
 
 
@@ -110,12 +114,6 @@ def _loss(one: PassResult) -> Interval | None:
         return figures.kl_nats_per_token
     low, high = (None if end is None else 1 - end for end in (cosine.high_value, cosine.low_value))
     return Interval(1 - cosine.value, low, high)
-
-
-def _beats(one: PassResult, loss: Interval, other: PassResult, other_loss: Interval) -> bool:
-    mine = (one.tokens_per_s or 0.0, -loss.value, -(one.figures.held_bytes or 0))
-    theirs = (other.tokens_per_s or 0.0, -other_loss.value, -(other.figures.held_bytes or 0))
-    return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
 
 def _fastest_at_each_loss(points: tuple[ParetoPoint, ...]) -> list[tuple[float, float]]:

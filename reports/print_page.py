@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
 from reports.document_blocks import report_blocks
@@ -18,15 +19,21 @@ from reports.figure_files import ReportFigure, report_figures
 from reports.roofline_plot import figure_svg
 from reports.views import ReportView
 
+if TYPE_CHECKING:
+    from reports.comparison import Comparison
+    from reports.stored.answer import StoredRecommendations
+
 LONGEST_WORD = 18
 """Characters of a word that a column of a table on paper takes whole."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def print_page(view: ReportView) -> str:
+def print_page(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> str:
     """Return the whole page; equal views give equal pages."""
     figures = {one.name: one for one in report_figures(view)}
-    blocks = list(_with_content(report_blocks(view), figures))
+    blocks = list(_with_content(report_blocks(view, comparison, stored), figures))
     css = resources.files("reports").joinpath("print_page.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

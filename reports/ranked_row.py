@@ -47,6 +47,8 @@ class RankedRow:
     """Expected time, where one is known."""
     provenance: str = ""
     """Of an expected time: fitted, transferred-sibling, measured-here, …"""
+    kernel_gap: str = ""
+    """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
 
     @property
     def is_emulated(self) -> bool:

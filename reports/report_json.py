@@ -6,24 +6,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.case_energy import case_energy
 from reports.case_gap import case_gap
 from reports.case_summary import CaseSummary
 from reports.model_results import model_json
-from reports.recommend import ShapeRecommendation
+from reports.ranking_json import recommendations_json, shape_recommendation_json
 from reports.roofline_view import RooflineView
-from reports.run_json import case_json, ranked_json, run_json, summary_json
+from reports.run_json import case_json, run_json, summary_json
 from reports.shape_results import Configuration, ShapeResult
+from reports.trade_offs import trade_groups
 from reports.views import ChipView, ReportView
+from reports.what_to_do import Action
+
+if TYPE_CHECKING:
+    from reports.comparison import Comparison
+    from reports.stored.answer import StoredRecommendations
 
 SCHEMA = "roofline-report"
 SCHEMA_VERSION = 1
 
 
-def report_json(view: ReportView) -> dict[str, Any]:
-    """Return the document as plain values."""
+def report_json(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> dict[str, Any]:
+    """Return the document as plain values; `comparison` is null without a baseline, `stored` where it was not asked for."""
     return {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
@@ -35,9 +43,12 @@ def report_json(view: ReportView) -> dict[str, Any]:
             "findings": list(view.findings),
             "warnings": list(view.warnings),
             "missing": list(view.missing),
+            "actions": [_action(chip.hardware_key, one) for chip in view.chips for one in chip.actions],
         },
+        "comparison": None if comparison is None else _comparison(comparison),
         "counts": dict(view.counts),
-        "chips": [_chip(chip) for chip in view.chips],
+        "chips": [_chip(view, chip) for chip in view.chips],
+        "stored": None if stored is None else recommendations_json(stored),
         "not_measured": [
             {"status": one.status, "reason": one.reason, "cases": list(one.case_ids)} for one in view.reasons
         ],
@@ -53,7 +64,24 @@ def report_json(view: ReportView) -> dict[str, Any]:
     }
 
 
-def _chip(chip: ChipView) -> dict[str, Any]:
+def _action(hardware_key: str, one: Action) -> dict[str, Any]:
+    return {
+        "hardware": hardware_key or None,
+        "phase": one.phase,
+        "take": one.take,
+        "evidence": one.evidence,
+        "caveat": one.caveat or None,
+        "record_ids": list(one.record_ids),
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    from reports.comparison_json import comparison_json  # it brings the diff and the database along
+
+    return comparison_json(comparison)
+
+
+def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
     return {
         "hardware": chip.hardware_key or None,
         "hardware_name": chip.hardware_name,
@@ -63,7 +91,8 @@ def _chip(chip: ChipView) -> dict[str, Any]:
         "models": [model_json(one) for one in chip.models],
         "errors": [asdict(one) for one in chip.errors],
         "overall_error": None if chip.overall is None else asdict(chip.overall),
-        "recommendations": [_recommendation(one) for one in chip.recommendations],
+        "recommendations": [shape_recommendation_json(one) for one in chip.recommendations],
+        "trade_offs": [asdict(one) for one in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)],
     }
 
 
@@ -116,17 +145,3 @@ def _configuration(one: Configuration | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {"label": one.label, "case_key": one.case_key, "measured_s": one.measured_s, "ideal_s": one.ideal_s}
-
-
-def _recommendation(one: ShapeRecommendation) -> dict[str, Any]:
-    return {
-        "op": one.op,
-        "shape": one.shape_label,
-        "cache": one.cache,
-        "mode": one.mode,
-        "phase": one.phase or None,
-        "baseline": one.baseline_label or None,
-        "summary": one.summary,
-        "ranked": [ranked_json(row) for row in one.rows],
-        "excluded": [{"configuration": name, "reason": reason} for name, reason in one.excluded],
-    }

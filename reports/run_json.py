@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reports.case_rows import CaseRow
     from reports.case_summary import CaseSummary
-    from reports.recommend import RankedRow
     from results.records import RunInfo
 
 
@@ -81,27 +80,4 @@ def case_json(row: CaseRow) -> dict[str, Any]:
         "tolerance_ratio": row.tolerance,
         "flags": list(row.flags),
         "notes": list(row.notes),
-    }
-
-
-def ranked_json(row: RankedRow) -> dict[str, Any]:
-    """Return a ranked configuration as JSON; `time_source` says what its time is."""
-    return {
-        "rank": row.rank,
-        "label": row.label,
-        "weight_format": row.weight_format or None,
-        "activation_format": row.activation_format or None,
-        "kernel": row.kernel,
-        "method": row.method or None,
-        "path": row.path or None,
-        "time_source": row.source,
-        "time_s": row.time_s,
-        "interval_half_width_ratio": row.interval_ratio,
-        "ideal_s": row.ideal_s,
-        "speedup_ratio": row.speedup,
-        "memory_saved_ratio": row.memory_saved_ratio,
-        "quality": row.quality or None,
-        "reason": row.reason,
-        "doubts": list(row.doubts),
-        "record_ids": list(row.record_ids),
     }

@@ -78,11 +78,11 @@ def run_state(
     """Return the state of a run; `summaries` name the cases, `records` the processes."""
     readings = sorted(canaries, key=lambda one: (one.created_at, one.process_ordinal, one.ordinal))
     records, summaries = tuple(records), tuple(summaries)
-    start_s = _seconds(run.started_at)
+    start_s = utc_seconds(run.started_at)
     held = [one for one in records if one.measurement and "quarantined" in one.measurement.flags]
-    offsets_s = [_offset_s(start_s, one.created_at) for one in held]
+    offsets_s = [seconds_since(start_s, one.created_at) for one in held]
     return RunState(
-        canaries=tuple(_point(one, readings, _offset_s(start_s, one.created_at)) for one in readings),
+        canaries=tuple(_point(one, readings, seconds_since(start_s, one.created_at)) for one in readings),
         quarantined_offsets_s=tuple(one for one in offsets_s if one is not None),
         quarantined=tuple(one.lead.case_id for one in summaries if "quarantined" in one.flags),
         capped=tuple(one.lead.case_id for one in summaries if "capped" in one.flags),
@@ -98,7 +98,7 @@ def _point(reading: CanaryReading, readings: list[CanaryReading], offset_s: floa
         usual_s = median(own or [reading.time_s])
     slowdown_ratio = reading.time_s / usual_s if usual_s > 0 else 1.0
     kernel = shown(reading.kernel, 60)
-    clock = reading.created_at[11:19] if _seconds(reading.created_at) is not None else f"reading {reading.ordinal}"
+    clock = reading.created_at[11:19] if utc_seconds(reading.created_at) is not None else f"reading {reading.ordinal}"
     text = (
         f"{shown(clock, 20)} UTC, process {reading.process_ordinal}: {kernel} took {format_time(reading.time_s, 3)}, "
         f"{times_faster(slowdown_ratio)} its usual {format_time(usual_s, 3)}"
@@ -123,12 +123,14 @@ def _stored_warnings(run: RunInfo) -> tuple[str, ...]:
     return tuple(shown(one) for one in warnings) if isinstance(warnings, list | tuple) else ()
 
 
-def _offset_s(start_s: float | None, timestamp: str) -> float | None:
-    time_s = _seconds(timestamp)
+def seconds_since(start_s: float | None, timestamp: str) -> float | None:
+    """Return the seconds between a moment and a stored time; None where either is not known."""
+    time_s = utc_seconds(timestamp)
     return None if start_s is None or time_s is None else time_s - start_s
 
 
-def _seconds(timestamp: str) -> float | None:
+def utc_seconds(timestamp: str) -> float | None:
+    """Return a stored ISO 8601 time as seconds since 1970 (UTC where it names no zone); None for what is no time."""
     from datetime import UTC, datetime
 
     try:

@@ -8,8 +8,8 @@ expected over its expected time, ideal over its ideal (the best 16-bit configura
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.case_rows import CaseRow
@@ -17,17 +17,18 @@ from reports.display_text import shown
 from reports.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
+from reports.weight_saving import weight_saved_ratio
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup, times_faster
 from roofline_model.case import Case
 from roofline_model.errors import RooflineError
-from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import GEMV_MAX_ROWS
 from roofline_model.units import format_percent, format_time
 
 if TYPE_CHECKING:
-    from roofline_model.auto_quantize import Candidate, Recommendation, TimeEstimate
+    from roofline_model.expected.case_times import ExpectedTimes
+    from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
 
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
@@ -53,8 +54,8 @@ def rank_shape(
     excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_rows(ranked, baseline, advice, tried, refused, device)
-    # An emulated kernel's ideal time leaves out what emulating costs: it stands behind every honest prediction.
-    ordered = [*measured, *sorted(predicted, key=lambda row: (row.is_emulated, row.source == "predicted", row.time_s))]
+    # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
+    ordered = [*measured, *sorted(predicted, key=_evidence_place)]
     numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
     if advice:
         excluded += tuple((shown(name, 60), shown(reason)) for name, reason in advice.excluded)
@@ -73,6 +74,10 @@ def rank_shape(
     )
 
 
+def _evidence_place(row: RankedRow) -> tuple[bool, bool, bool, float]:
+    return bool(row.kernel_gap), row.is_emulated, row.source == "predicted", row.time_s
+
+
 def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Recommendation | None:
     """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
     shape = dict(case.shape)
@@ -86,24 +91,37 @@ def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None
         return None
 
 
-def _best_times(ranked: tuple[Configuration, ...], device: Device) -> Callable[[Case], TimeEstimate | None]:
-    """Return the seam to the model: the fastest measured kernel of the case's formats, else the chip's expected time."""
-    from roofline_model.auto_quantize import TimeEstimate
-    from roofline_model.expected.case_times import expected_times
+@dataclass(frozen=True, slots=True)
+class _BestTimes:
+    """The seam to the model: the fastest measured kernel of a case's formats, else the chip's expected time."""
 
-    expected = expected_times(device)
+    fastest_s: Mapping[Formats, float]
+    expected: ExpectedTimes
+
+    def __call__(self, case: Case) -> TimeEstimate | None:
+        return self._measured(case) or self.expected(case)
+
+    def many(self, cases: Sequence[Case]) -> list[TimeEstimate | None]:
+        """Return the same for each case; the expected ones are priced together."""
+        expected = self.expected.many(cases)
+        return [self._measured(case) or found for case, found in zip(cases, expected, strict=True)]
+
+    def _measured(self, case: Case) -> TimeEstimate | None:
+        from roofline_model.recommendation import TimeEstimate
+
+        formats = dict(case.formats)
+        time_s = self.fastest_s.get(_pair(formats.get("b", ""), formats.get("a", "")))
+        return None if time_s is None else TimeEstimate(time_s, "measured")
+
+
+def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes:
+    from roofline_model.expected.case_times import expected_times
 
     fastest_s: dict[Formats, float] = {}
     for one in ranked:
         if one.measured_s is not None:
             fastest_s.setdefault(_formats(one), one.measured_s)
-
-    def times(case: Case) -> TimeEstimate | None:
-        formats = dict(case.formats)
-        time_s = fastest_s.get(_pair(formats.get("b", ""), formats.get("a", "")))
-        return expected(case) if time_s is None else TimeEstimate(time_s, "measured")
-
-    return times
+    return _BestTimes(fastest_s, expected_times(device))
 
 
 def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candidate | None) -> RankedRow:
@@ -130,7 +148,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         interval_ratio=max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None),
         ideal_s=one.ideal_s,
         speedup=measured if one.is_measured else likely,
-        memory_saved_ratio=_memory_saved(one.weight_format),
+        memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
         quality=shown(candidate.quality) if candidate else "",
         reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
@@ -141,6 +159,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         memory_bytes=next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None),
         expected_s=expected_s,
         provenance=shown(expected.provenance, 60) if expected is not None else "",
+        kernel_gap=shown(candidate.kernel_gap) if candidate and not one.is_measured else "",
     )
 
 
@@ -207,7 +226,7 @@ def _row_of_candidate(
         interval_ratio=None,
         ideal_s=candidate.ideal_s,
         speedup=baseline_s / time_s if baseline_s else None,
-        memory_saved_ratio=_memory_saved(candidate.weight_format),
+        memory_saved_ratio=weight_saved_ratio(None, candidate.weight_format),
         quality=shown(candidate.quality),
         reason=shown(candidate.reason),
         record_ids=(),
@@ -216,6 +235,7 @@ def _row_of_candidate(
         low_s=candidate.low_s if is_expected else None,
         high_s=candidate.high_s if is_expected else None,
         provenance=shown(candidate.time_provenance, 60) if is_expected else "",
+        kernel_gap=shown(candidate.kernel_gap),
     )
 
 
@@ -261,8 +281,11 @@ def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
     evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "predicted only")
+    level += f"; no kernel is known to run it here ({best.kernel_gap})" if best.kernel_gap else ""
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"
-    promise = next((row for row in rows if row.source != "measured" and not row.is_emulated), None)
+    promise = next(
+        (row for row in rows if row.source != "measured" and not row.is_emulated and not row.kernel_gap), None
+    )
     if (
         best.source == "measured"
         and promise is not None
@@ -304,14 +327,6 @@ def phase_of(case: Case) -> str:
     if case.op not in ("gemv", "gemm") or rows is None:
         return ""
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
-
-
-def _memory_saved(weight_format: str) -> float | None:
-    try:
-        saved = 1 - get_format(weight_format).traffic_bytes_per_element / 2 if weight_format else None
-    except RooflineError:  # a user's format that this process has not loaded
-        return None
-    return saved
 
 
 def _plain_method(one: Configuration) -> str:

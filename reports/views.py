@@ -30,8 +30,10 @@ from reports.run_state import RunState, run_state
 from reports.run_warnings import missing, run_warnings
 from reports.sample_series import SampleSeries, flagged_series
 from reports.shape_results import ShapeResult, shape_results
+from reports.what_to_do import Action, actions
 from results.case_names import is_model_case
 from results.flags import FLAGS, Flag
+from results.impossible import possible_records
 from results.model_results import ModelResult, model_results
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import total_intervals
@@ -74,6 +76,8 @@ class ChipView:
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]
     """Samples of cases whose shape was flagged; empty where samples were not read."""
+    actions: tuple[Action, ...]
+    """What to do, a line per phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,13 @@ def report_view(
     `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method hash,
     the noise between processes of cases that ran in one; `most_ranked`: rank the configurations of so many shapes per chip (None: all).
     """
-    records = tuple(records)
+    stored = tuple(records)
+    records = possible_records(stored)
     rows = case_rows(records, is_forced=run.is_forced)
-    warnings: list[str] = []
+    damaged = sum(one is not other for one, other in zip(stored, records, strict=True))
+    warnings = (
+        [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
+    )
     chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings, most_ranked)
     cases = tuple(case for chip in chips for case in chip.cases)
     run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
@@ -228,6 +236,10 @@ def _chip(
     cases = case_summaries(rows, totals)
     pooled = [case.pooled for case in cases]
     ranked, unranked_count = _ranked(records, most_ranked)
+    models, recommendations = (
+        model_results((row.record for row in rows), totals),
+        tuple(recommend_from_run(ranked, device, totals=totals)),
+    )
     roofline = roofline_view(
         pooled,
         results,
@@ -242,13 +254,14 @@ def _chip(
         rows=tuple(rows),
         cases=cases,
         shapes=results,
-        models=model_results((row.record for row in rows), totals),
+        models=models,
         roofline=roofline,
         errors=error_summaries(pooled),
         overall=overall_error(pooled),
-        recommendations=tuple(recommend_from_run(ranked, device, totals=totals)),
+        recommendations=recommendations,
         unranked_count=unranked_count,
         series=flagged_series(cases),
+        actions=actions(results, models, recommendations),
     )
 
 

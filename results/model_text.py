@@ -233,11 +233,13 @@ def parts_text(one: PassResult, at_most: int = 8) -> str:
 
 
 def _times(phase: PhaseResult) -> TextTable:
-    headers = (phase.phase, "!", "time", "±", "tokens/s", "measured", "expected", "ideal", "J/1k tokens")
+    headers = (
+        phase.phase, "!", "time", "±", "tokens/s", "exp. tokens/s", "error", "ideal tokens/s", "measured", "expected", "ideal", "J/1k tokens",
+    )  # fmt: skip
     rows = [
         (
             mark(one), "!" if one.is_doubtful else "", _time_text(one), _plus_minus(one),
-            tokens_text(one.tokens_per_s or one.expected_tokens_per_s), speedup_text(one.measured_speedup),
+            tokens_text(one.tokens_per_s or one.expected_tokens_per_s), *_predicted(phase, one), speedup_text(one.measured_speedup),
             speedup_text(one.expected_speedup), speedup_text(one.ideal_speedup), energy_text(one.figures.energy_j_per_token),
         )
         for one in phase.passes if one.contender is not None
@@ -247,6 +249,24 @@ def _times(phase: PhaseResult) -> TextTable:
     what = "decode steps" if phase.phase == "decode" else "prefills"
     over = f"; speed-ups over {baseline}" if baseline else ""
     return _table(f"{what}{'' if is_measured else ', predicted'}{over}", headers, rows)
+
+
+def _predicted(phase: PhaseResult, one: PassResult) -> tuple[str, str, str]:
+    """Return expected tokens/s, the error of the expected time, ideal tokens/s, where nothing else sets the time beside its prediction.
+
+    That is so where speed-ups have no baseline, and of what another program measured.
+    """
+    is_alone = not any(other.is_baseline for other in phase.passes)
+    if one.measured_s is None or not (is_alone or "imported" in one.records[0].extra):
+        return "–", "–", "–"
+    contender = one.contender
+    expected_s, ideal_s = (None, None) if contender is None else (contender.expected_s, contender.ideal_s)
+    error = "–" if expected_s is None else format_percent(expected_s / one.measured_s - 1, signed=True)
+    return (
+        tokens_text(one.expected_tokens_per_s),
+        error,
+        tokens_text(one.figures.tokens_per_call / ideal_s if ideal_s else None),
+    )
 
 
 def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:

@@ -29,6 +29,10 @@ _OURS = re.compile(r"latest(~|$)|baseline(:|$)|branch:", re.IGNORECASE)
 """Labels that `resolve` and `--against` would take for words of their own."""
 
 
+class NoSuchRunError(StoreError):
+    """The database can be read, and the name means no run of it, or several."""
+
+
 def check_label(label: str) -> None:
     """Raise `StoreError` for a label that would be taken for other runs (latest, baseline:3, `A,B`), or is too long."""
     shown = repr(label.strip()[:40])
@@ -68,7 +72,7 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
         if len(found) == 1:
             return found[0]
         if found:
-            raise StoreError(f"{name} begins the ids of several runs: {_listed(found)}. Give more digits.")
+            raise NoSuchRunError(f"{name} begins the ids of several runs: {_listed(found)}. Give more digits.")
     raise _unknown(connection, name, place)
 
 
@@ -82,7 +86,7 @@ def _latest(connection: Connection, back: int, place: str, host: str) -> RunInfo
     newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
     if not newest:
         raise _no_runs(place)
-    raise StoreError(f"no run in {place} is complete yet. Unfinished ones can be named by id: {_listed(newest)}.")
+    raise NoSuchRunError(f"no run in {place} is complete yet. Unfinished ones can be named by id: {_listed(newest)}.")
 
 
 def _before(connection: Connection, latest: RunInfo, kind: Select[Any], back: int, place: str) -> RunInfo:
@@ -100,7 +104,7 @@ def _before(connection: Connection, latest: RunInfo, kind: Select[Any], back: in
     oldest = "latest" if count == 1 else f"latest~{count - 1}"
     of_others = _count(connection, kind) - count
     machine = f" of the machine of run {latest.run_id[:8]} ({of_others} more in all)" if of_others else ""
-    raise StoreError(
+    raise NoSuchRunError(
         f"latest~{back} is not there: {place} holds {count} complete run{'s' * (count > 1)}{machine}, the oldest is {oldest}."
         + " `roofline runs` lists the others." * bool(of_others)
     )
@@ -126,7 +130,7 @@ def _unknown(connection: Connection, name: str, place: str) -> StoreError | Unkn
 
 
 def _no_runs(place: str) -> StoreError:
-    return StoreError(f"{place} holds no runs yet: {MAKE_A_RUN}")
+    return NoSuchRunError(f"{place} holds no runs yet: {MAKE_A_RUN}")
 
 
 def _listed(runs: list[RunInfo]) -> str:

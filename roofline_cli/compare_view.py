@@ -226,7 +226,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: ShapeRecommendation) -> dict[str, Any]:
-    from reports.run_json import ranked_json
+    from reports.ranking_json import ranked_json
 
     return {
         "phase": recommendation.phase,

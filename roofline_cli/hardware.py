@@ -189,7 +189,7 @@ def _print_paths(chip: Device) -> None:
     from roofline_model.units import format_flops
 
     columns = (
-        Column("Format"), Column("Path"), Column("Unit"), Column("Dense", "right"), Column("Critical AI", "right"),
+        Column("Format"), Column("Path"), Column("Unit", drop=2), Column("Dense", "right"), Column("Critical AI", "right", drop=1),
         Column("Why", is_prose=True),
     )  # fmt: skip
     rows: list[list[Cell]] = []

@@ -27,6 +27,7 @@ from roofline_cli import (
     report,
     runs,
     serve,
+    stored_runs,
     sweep,
     tiling,
     transfer,
@@ -54,7 +55,7 @@ app.command("sweep")(sweep.sweep)
 app.add_typer(compare.app, name="compare")
 app.command("formats")(formats.formats)
 app.add_typer(hardware.app, name="hardware")
-app.command("runs")(runs.list_runs)
+app.add_typer(stored_runs.app, name="runs")
 app.command("show")(runs.show_run)
 app.command("diff")(diff.diff_runs)
 app.command("history")(history.history)

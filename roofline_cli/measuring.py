@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import uuid
@@ -113,16 +112,18 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
 
 def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
     """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr."""
+    from bench_cases.child_process import start_interruptible, stop_child
+
     screen = _stream_with_handle(sys.stderr)
     with _pipe_that_ends_with_us() as pipe:
-        process = subprocess.Popen(
+        process = start_interruptible(
             command, env={**environment, PIPE_VARIABLE: str(pipe)}, pass_fds=(pipe,), stdout=screen or subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, errors="replace",
         )  # fmt: skip
         try:
             output, errors = process.communicate()
         except KeyboardInterrupt:
-            _stop(process)
+            stop_child(process, STOP_TIMEOUT_S)
             raise
         finally:
             if process.poll() is None:
@@ -142,18 +143,6 @@ def _pipe_that_ends_with_us() -> Iterator[int]:
     finally:
         os.close(reading)
         os.close(writing)
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    """Let pytest finish storing; a terminal has already sent it the same Ctrl-C, another caller may not have."""
-    try:
-        process.wait(1.0)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def _stream_with_handle(stream: IO[str]) -> IO[str] | None:

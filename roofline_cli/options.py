@@ -132,11 +132,11 @@ def format_pair(text: str) -> tuple[NumberFormat, NumberFormat]:
 
 
 def product(rows: int, columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat]) -> Operator:
-    """Return the GEMV or GEMM of a weight and an activation format (output: the operators' convention)."""
-    from roofline_model.operators import gemm
+    """Return the GEMV or GEMM of a weight and an activation format, the weight as it is stored beside that activation."""
+    from roofline_model.weight_storage import product_of_pair
 
     weight, activation = pair
-    return gemm(rows, columns, inner, a=activation, b=weight)
+    return product_of_pair(rows, columns, inner, weight=weight, activation=activation)
 
 
 def operands_label(weight: str, activation: str) -> str:

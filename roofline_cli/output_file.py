@@ -122,19 +122,22 @@ def _beside(place: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+_ENDING_SIGNALS = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(signal, name, None)) is not None]
+"""What ends a program that could still tidy up: asked to, or its terminal closed (no SIGHUP on Windows)."""
+
+
 @contextmanager
 def _stopped_by_an_exception() -> Iterator[None]:
-    """Let SIGTERM raise `SystemExit` meanwhile, so that the temporary folder goes; a handler of somebody else stays."""
-    is_ours = (
-        threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    )
-    if is_ours:
-        signal.signal(signal.SIGTERM, _exit_on)
+    """Let SIGTERM and SIGHUP raise `SystemExit` meanwhile, so that the temporary folder goes; another's handler stays."""
+    is_main = threading.current_thread() is threading.main_thread()
+    ours = [one for one in _ENDING_SIGNALS if is_main and signal.getsignal(one) is signal.SIG_DFL]
+    for one in ours:
+        signal.signal(one, _exit_on)
     try:
         yield
     finally:
-        if is_ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _exit_on(number: int, frame: FrameType | None) -> None:

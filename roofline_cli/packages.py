@@ -15,6 +15,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "quant": (("torchao", "0.18"), ("transformers", "4.57")),
     "postgres": (("psycopg", "3.2"),),
     "parquet": (("pyarrow", "17"),),
+    "api": (("fastapi", "0.115"), ("uvicorn", "0.30")),
 }  # fmt: skip
 """Extra → (distribution, smallest version). `core` is what the distribution itself needs."""
 
@@ -24,6 +25,7 @@ PURPOSES = {
     "quant": "quantizing real models",
     "postgres": "a PostgreSQL results database",
     "parquet": "Parquet files",
+    "api": "`roofline serve`: the HTTP API and the explorer page",
 }
 
 

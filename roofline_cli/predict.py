@@ -67,6 +67,12 @@ class FormatPrediction:
         formats = dict(self.work.formats)
         return operands_label(formats["b"], formats["a"])
 
+    @property
+    def is_weight_only(self) -> bool:
+        """Whether the activation is wider than the weight."""
+        weight, activation = format_pair(self.label)
+        return activation.element_bits > weight.element_bits
+
 
 @dataclass(frozen=True, slots=True)
 class PredictionTable:
@@ -164,6 +170,7 @@ def predict_table(
     from roofline_model.formats import get_format
     from roofline_model.operators import gemm
     from roofline_model.roofline import predict
+    from roofline_model.weight_storage import with_storage_note
 
     baseline = prediction_rows.baseline_format(hardware)
     wide = None if baseline is None else gemm(*shape, a=baseline)
@@ -181,7 +188,7 @@ def predict_table(
     for pair in pairs:
         work = product(*shape, pair)
         try:
-            prediction = predict(work, hardware)
+            prediction = with_storage_note(predict(work, hardware), *pair)
         except UnsupportedError as error:
             if formats is not None:
                 raise
@@ -230,30 +237,37 @@ def print_table(table: PredictionTable) -> None:
                 gained.values[index],
                 prediction.bound,
                 prediction.path,
-                prediction_rows.note_numbers(prediction.notes, notes),
+                prediction_rows.note_numbers((*prediction.notes, *_said_of_expected(row.expected)), notes),
             ]
         )
     columns = (
         Column("Format"), Column("Operands", drop=2), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("80 %", "right", drop=1, hide_empty=True), Column("AI", "right", drop=4), Column("Critical AI", "right", drop=5),
-        Column(gained.ideal_header, "right", drop=6, hide_empty=True), Column(gained.header, "right"), Column("Bound"), Column("Path", drop=3), Column("Notes"),
+        Column(gained.ideal_header, "right", drop=6, hide_empty=True), Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=3), Column("Notes"),
     )  # fmt: skip
     show_table(columns, lines, title=f"{op} M={m} N={n} K={k} on {table.hardware.key}: {table.hardware.name}")
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
     _print_left_out(table)
+    _print_untimed(table)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
-    if sentence := _expected_sentence(table):
+    rows = [(dict(row.work.formats), row.expected) for row in table.rows]
+    standing = ((formats["b"], formats["a"], one.provenance) for formats, one in rows if one is not None)
+    for sentence in filter(None, (_expected_sentence(table), prediction_rows.standing_sentence(standing))):
         show_line(sentence, style="dim")
 
 
 def print_plot(table: PredictionTable) -> None:
-    """Draw the rows on their roofs, with the expected roof of the row that is expected to be fastest."""
+    """Draw the rows on their roofs, with the expected roof of the row that is expected to be fastest.
+
+    Both operands narrow on a chip without a unit for them is no kernel of its own: its row has no roof if another has one.
+    """
     from roofline_cli.text_plot_predicted import PlottedPrediction, expected_roof
     from roofline_cli.text_plot_sources import letter_of
     from roofline_cli.text_plot_view import show_predicted
 
     known = [row for row in table.rows if row.expected is not None]
-    best = min(known, key=lambda row: row.expected.time_s if row.expected else 0.0, default=None)
+    native = [row for row in known if row.prediction.path == "native" or row.is_weight_only]
+    best = min(native or known, key=lambda row: row.expected.time_s if row.expected else 0.0, default=None)
     _, n, k = table.shape
     roof = () if best is None else expected_roof(n, k, format_pair(best.label), table.hardware)
     swept = "" if best is None else f"{best.label} at this N and K, M from 1 to 16,384"
@@ -272,6 +286,21 @@ def _expected_sentence(table: PredictionTable) -> str:
     if not known:
         return "" if table.hardware.is_placeholder else table.rows[0].no_expected_reason
     return f"Expected: what a good kernel takes, launch included, with the interval that holds four times in five ({', '.join(known)})."
+
+
+def _said_of_expected(expected: ExpectedPrediction | None) -> list[str]:
+    """Return what a reader must know of an expected time: that no fitted product was as large, whose kernel it is of."""
+    words = ("extrapolated", "no kernel decodes", "was timed with a result in")
+    return [] if expected is None else [note for note in expected.notes if any(word in note for word in words)]
+
+
+def _print_untimed(table: PredictionTable) -> None:
+    """Say why rows have no expected time where others have one, in one line per reason."""
+    if all(row.expected is None for row in table.rows):
+        return  # `_expected_sentence` says it
+    for row in table.rows:
+        if row.expected is None and row.no_expected_reason:
+            show_line(f"  {row.no_expected_reason}")
 
 
 def _print_left_out(table: PredictionTable) -> None:

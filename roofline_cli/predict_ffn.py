@@ -173,9 +173,11 @@ def _is_narrow(fmt: NumberFormat) -> bool:
 
 def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) -> dict[str, Operator]:
     from roofline_model.ops.layer_ops import ffn_parts
+    from roofline_model.weight_storage import stored_weight
 
+    stored = stored_weight(weight, activation)
     return ffn_parts(
-        shape.tokens_count, shape.hidden_size, shape.ffn_size, a=activation, b=weight, gated=shape.is_gated,
+        shape.tokens_count, shape.hidden_size, shape.ffn_size, a=activation, b=stored, gated=shape.is_gated,
         fused=shape.is_fused, dynamic_activation_quantization=shape.has_cast_kernels and _is_narrow(activation),
     )  # fmt: skip
 
@@ -206,7 +208,7 @@ def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
         Column("Format"), Column("Operands", drop=3), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
         Column("80 % within", "right", drop=1, hide_empty=True), *(Column(name, "right", drop=5) for name in kernels),
         Column("AI", "right", drop=2), Column(gained.ideal_header, "right", drop=6, hide_empty=True),
-        Column(gained.header, "right"), Column("Bound"), Column("Path", drop=4),
+        Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=4),
     )  # fmt: skip
     kind = "gated" if shape.is_gated else "without a gate"
     plural = "" if shape.tokens_count == 1 else "s"

@@ -241,13 +241,13 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
 
 def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
     """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
-    from roofline_model.expected.tables.table_ideal import SCALE_GROUP_ELEMS
+    from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
     keys = list(dict.fromkeys(key for one in passes for key in one.plan.grouped_weights))
     if not keys:
         return ""
     grouped = next(one for one in passes if one.plan.grouped_weights)
-    scale = f"a 16-bit scale per {SCALE_GROUP_ELEMS} elements"
+    scale = f"a {WEIGHT_SCALE_BITS}-bit scale per {WEIGHT_GROUP_ELEMS} elements"
     if grouped.plan.has_group_scales:
         return f"{' and '.join(keys)} weights carry {scale}, in memory, ideal and expected time; zero points are not counted."
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ def time_columns(
     prefix = shared_prefix(floors, known)
     likely = [in_prefix(one.time_s, prefix) if one else MISSING for one in expected]
     intervals = [
-        _range(in_prefix(one.low_s, prefix), in_prefix(one.high_s, prefix), beside) if one else MISSING
+        interval_text(one.low_s, one.high_s, prefix, beside) if one else MISSING
         for one, beside in zip(expected, likely, strict=True)
     ]
     return TimeColumns(
@@ -92,8 +92,11 @@ def time_columns(
     )
 
 
-def _range(low: str, high: str, beside: str) -> str:
-    """Leave out the unit where all three have the same."""
+def interval_text(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:
+    """Return `55.10–70.20`, without the unit where the time `beside` it has the same."""
+    from roofline_cli.numbers import in_prefix
+
+    low, high = in_prefix(low_s, prefix), in_prefix(high_s, prefix)
     is_shared = len({text.split()[-1] for text in (low, high, beside)}) == 1
     return f"{low.split()[0]}–{high.split()[0]}" if is_shared else f"{low}–{high}"
 
@@ -109,6 +112,14 @@ class Gains:
     ideal_header: str
     ideal: list[str]
     """The ideal gains beside expected ones; `–` throughout where `values` are the ideal ones."""
+
+
+def standing_sentence(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
+    from roofline_model.expected.standing_kernel import standing_kernel
+
+    kernel = next(filter(None, (standing_kernel(*row) for row in rows)), "")
+    return f"Expected times of weight-only formats: {kernel}." if kernel else ""
 
 
 def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:

@@ -144,16 +144,28 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
     if len(report.drops) > _SHOWN:
         show_line(f"… and {len(report.drops) - _SHOWN} more runs (--json lists all)")
     done = "would drop" if dry_run else "dropped"
-    show_line(
-        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {report.measurement_count:,} measurements and "
-        f"{report.reading_count:,} sensor readings of {_runs(len(report.drops))} before {report.before[:10]}; "
-        f"every statistic stays; kept whole: {_runs(len(report.protected))}"
-    )
+    if not report.drops:
+        show_line(
+            f"{shown}: nothing to drop: no run before {report.before[:10]} has samples or sensor readings that may go; "
+            f"kept whole: {_runs(len(report.protected))}"
+        )
+    else:
+        _print_dropped(shown, report, done)
     _print_kept(report)
     if file_bytes:
         show_line(f"vacuumed: {decimal_bytes(file_bytes[0])} before, {decimal_bytes(file_bytes[1])} now")
     elif report.drops and not dry_run:
         show_line("the room is used for new results; --vacuum gives it back to the disk")
+
+
+def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
+    from roofline_cli.numbers import decimal_bytes
+
+    show_line(
+        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {report.measurement_count:,} measurements and "
+        f"{report.reading_count:,} sensor readings of {_runs(len(report.drops))} before {report.before[:10]}; "
+        f"every statistic stays; kept whole: {_runs(len(report.protected))}"
+    )
 
 
 def _print_kept(report: PruneReport) -> None:

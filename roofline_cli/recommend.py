@@ -48,32 +48,40 @@ if TYPE_CHECKING:
 ONE_PRODUCT_NOTE = "the limit was applied to the operands of this one product only; --model-parameters COUNT applies it to a whole model's weights"
 
 
+_RowsOption = Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
+_ColumnsOption = Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
+_InnerOption = Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")]
+_ChipOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hw", metavar="NAME|FILE|auto",
+        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
+    ),
+]  # fmt: skip
+_PhaseOption = Annotated[
+    str | None, typer.Option("--phase", metavar="decode|prefill", help="Default: decode (of a shape: up to M = 16).")
+]
+_LimitOption = Annotated[
+    str | None,
+    typer.Option("--memory-limit-gb", metavar="GB", help="Exclude what needs more decimal gigabytes (with --model, default: the chip's)."),
+]  # fmt: skip
+_ParametersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model-parameters", metavar="COUNT", help="Of a shape: parameters of the whole model, e.g. 8.03e9, for the limit."
+    ),
+]  # fmt: skip
+
+
 def recommend(
-    M: Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")] = None,
-    N: Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")] = None,
-    K: Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")] = None,
+    M: _RowsOption = None,
+    N: _ColumnsOption = None,
+    K: _InnerOption = None,
     model: ModelOption = None,
-    hw: Annotated[
-        str | None,
-        typer.Option(
-            "--hw", metavar="NAME|FILE|auto",
-            help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
-        ),
-    ] = None,
-    phase: Annotated[
-        str | None,
-        typer.Option("--phase", metavar="decode|prefill", help="Default: decode (of a shape: up to M = 16)."),
-    ] = None,
-    memory_limit_gb: Annotated[
-        str | None,
-        typer.Option("--memory-limit-gb", metavar="GB", help="Exclude what needs more decimal gigabytes (with --model, default: the chip's)."),
-    ] = None,
-    model_parameters: Annotated[
-        str | None,
-        typer.Option(
-            "--model-parameters", metavar="COUNT", help="Of a shape: parameters of the whole model, e.g. 8.03e9, for the limit."
-        ),
-    ] = None,
+    hw: _ChipOption = None,
+    phase: _PhaseOption = None,
+    memory_limit_gb: _LimitOption = None,
+    model_parameters: _ParametersOption = None,
     batch: BatchOption = None,
     context: ContextOption = None,
     max_context: MaxContextOption = None,
@@ -245,33 +253,44 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
 def print_recommendation(found: Recommendation) -> None:
     """Print the ranked candidates, what was excluded and why, and the winner in a sentence."""
     from roofline_cli.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
+    from roofline_cli.prediction_rows import interval_text, standing_sentence
 
     better_s = [None if one.time_source == "ideal" else one.time_s for one in found.candidates]
     prefix = shared_prefix([one.ideal_s for one in found.candidates], better_s)
     ideal = [in_prefix(one.ideal_s, prefix) for one in found.candidates]
     better = [in_prefix(time_s, prefix) for time_s in better_s]
+    intervals = [
+        MISSING if one.low_s is None or one.high_s is None else interval_text(one.low_s, one.high_s, prefix, time)
+        for one, time in zip(found.candidates, better, strict=True)
+    ]
     # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
     has_better = any(one.time_source != "ideal" for one in found.candidates)
     said = [speedup(one.ideal_speedup) if has_better else MISSING for one in found.candidates]
     columns = (
         Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=5), Column("Path", drop=6), Column("Ideal", "right"),
-        Column("Ideal gain", "right", drop=2, hide_empty=True), Column("Expected", "right", hide_empty=True), Column("vs 16-bit", "right"),
-        Column("From", drop=8, hide_empty=True), Column("Memory", "right", drop=3), Column("W saved", "right", drop=1),
+        Column("Ideal gain", "right", drop=2, hide_empty=True), Column("Expected", "right", hide_empty=True),
+        Column("80 %", "right", drop=3, hide_empty=True), Column("vs 16-bit", "right"), Column("From", drop=8, hide_empty=True), Column("Memory", "right", drop=3), Column("W saved", "right", drop=1),
         Column("Bound", drop=4), Column("Quality", is_prose=True, drop=7),
     )  # fmt: skip
     rows = [
         [
-            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, floor, gain, time, _gain(one, found.baseline), one.time_provenance or MISSING, decimal_bytes(one.memory_bytes),
+            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, floor, gain, time, interval, _gain(one, found.baseline), one.time_provenance or MISSING, decimal_bytes(one.memory_bytes),
             f"{one.memory_saved_ratio * 100:.0f} %", one.bound, one.quality,
         ]
-        for rank, (one, floor, gain, time) in enumerate(zip(found.candidates, ideal, said, better, strict=True), 1)
+        for rank, (one, floor, gain, time, interval) in enumerate(zip(found.candidates, ideal, said, better, intervals, strict=True), 1)
     ]  # fmt: skip
     show_table(columns, rows, title=f"{found.phase} M={found.M} N={found.N} K={found.K} on {found.hardware}")
     for name, reason in found.excluded:
         show_line(f"  excluded: {name}: {reason}")
+    for one in found.candidates:
+        if one.kernel_gap:
+            show_line(f"  {one.precision} last: no kernel is known to run it here: {one.kernel_gap}", "yellow")
     for note in found.notes:
         show_line(f"  note: {note}")
     show_line(basis_sentence(found), "dim")
+    timed = [one for one in found.candidates if one.time_source == "expected"]
+    if said_of := standing_sentence((one.weight_format, one.activation_format, one.time_provenance) for one in timed):
+        show_line(said_of, "dim")
     show_line(winner_sentence(found), "bold")
 
 
@@ -286,7 +305,10 @@ def basis_sentence(found: Recommendation) -> str:
     """Say which kind of time the ranking goes by."""
     if all(one.time_source == "ideal" for one in found.candidates):
         return f"Ranked by ideal times, the speed of light: no expected times are known for {found.hardware}."
-    return "Ranked by expected time, what a good kernel takes; ideal gain: of the speed of light over that of 16 bit."
+    return (
+        "Ranked by expected time, what a good kernel takes, and among level ones (within 1 %, or within 5 % with overlapping "
+        "intervals) by quality; ideal gain: of the speed of light over that of 16 bit."
+    )
 
 
 def winner_sentence(found: Recommendation) -> str:
@@ -348,4 +370,5 @@ def candidate_json(one: Candidate) -> dict[str, Any]:
         "bound": one.bound,
         "quality": one.quality,
         "reason": one.reason,
+        "kernel_gap": one.kernel_gap or None,
     }

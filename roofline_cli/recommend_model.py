@@ -43,7 +43,7 @@ LatencyOption = Annotated[
 ]
 LossOption = Annotated[
     str | None,
-    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model: most that perplexity may rise (default: 1)."),
+    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model: most that perplexity may rise (default: 1 where measured, 15 where claimed)."),
 ]  # fmt: skip
 LossesOption = Annotated[
     Path | None,
@@ -97,9 +97,9 @@ class ModelQuestion:
 
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> None:
     """Answer for a whole model; exits 1 when nothing meets the limits."""
+    from reports.model_advice_json import model_recommendation_json
     from roofline_cli.chips import find_chip
     from roofline_cli.output_file import check_output
-    from roofline_cli.recommend_model_json import model_recommendation_json
     from roofline_cli.recommend_model_layers import print_layers
     from roofline_cli.recommend_model_view import print_model_recommendation
     from roofline_cli.screen import show_json, show_line

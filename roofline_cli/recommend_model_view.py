@@ -15,8 +15,8 @@ _COLUMNS = (
     Column("", "right"), Column("Plan"), Column("Ideal", "right", drop=4), Column("Expected", "right", hide_empty=True),
     Column("80 % interval", "right", drop=5, hide_empty=True), Column("Tokens/s", "right", drop=2), Column("vs 16-bit", "right"),
     Column("Weights", "right", drop=8), Column("KV cache", "right", drop=7), Column("Memory", "right", drop=1),
-    Column("left", "right", drop=10, hide_empty=True), Column("Loss"), Column("Method", drop=6), Column("Runs as", drop=9),
-    Column("From", drop=11, hide_empty=True), Column("Why", is_prose=True, least=30, drop=12),
+    Column("left", "right", drop=10, hide_empty=True), Column("Loss", is_prose=True, least=16), Column("Method", drop=6), Column("Runs as", drop=9),
+    Column("Kernels", drop=13, hide_empty=True), Column("From", drop=11, hide_empty=True), Column("Why", is_prose=True, least=30, drop=12),
 )  # fmt: skip
 
 
@@ -28,8 +28,8 @@ def print_model_recommendation(found: ModelRecommendation, chip: Device) -> None
         show_table(_COLUMNS, _rows(found))
     for line in filter(None, map(_made_of, found.candidates)):
         show_line(f"  {line}")
-    for label, claimed_of in _borrowed_claims(found):
-        show_line(f"  {label}: {claimed_of}")
+    for line in _claim_lines(found):
+        show_line(f"  {line}")
     for refused in found.excluded:
         show_line(f"  refused: {refused.label}: {refused.reason}")
     for note in found.notes:
@@ -61,15 +61,23 @@ def limits_sentence(found: ModelRecommendation) -> str:
         said.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{kept}")
     if limits.max_latency_s is not None:
         said.append(f"{limits.max_latency_s * 1e3:g} ms a pass")
-    default = "" if limits.is_loss_given else " (default)"
-    said.append(f"perplexity up by at most {limits.max_loss_pct:g} %{default}")
+    if limits.is_loss_given:
+        said.append(f"perplexity up by at most {limits.max_loss_pct:g} %")
+    elif limits.max_claimed_pct == limits.max_loss_pct:
+        said.append(f"perplexity up by at most {limits.max_loss_pct:g} % (default)")
+    else:
+        said.append(
+            f"perplexity up by at most {limits.max_loss_pct:g} % measured, {limits.max_claimed_pct:g} % claimed (default)"
+        )
     return f"Limits: {'; '.join(said)}."
 
 
 def basis_sentence(found: ModelRecommendation) -> str:
     """Say which kind of time ranks, and how ties and unknown losses are treated."""
     kind = found.time_source
-    ranked = "ideal time, the speed of light" if kind == "ideal" else f"{kind} time"
+    has_intervals = any(one.high_s is not None for one in found.candidates)
+    of = "the end of the 80 % interval of the " if has_intervals else ""
+    ranked = "ideal time, the speed of light" if kind == "ideal" else f"{of}{kind} time"
     return (
         f"Ranked by {ranked}; within 5 % the smaller loss, then the smaller memory; plans of unknown loss stand behind the "
         "others. Uniform plans and the named strategies keep head and embedding in 16 bit."
@@ -89,14 +97,17 @@ def choice_sentence(found: ModelRecommendation) -> str:
     if best.low_s is not None and best.high_s is not None:
         interval = f" (80 % interval {format_time(best.low_s)} to {format_time(best.high_s)})"
     saved = 1 - best.memory.total_bytes / base.memory.total_bytes
+    kernels = f"; kernels: {best.kernels}" if best.kernels else ""
     return (
         f"Best: {found}: {format_time(best.time_s)}{interval} against {format_time(base.time_s)} in {found.wide}, "
-        f"{decimal_bytes(best.memory.total_bytes)} ({saved * 100:.0f} % less), loss {best.quality.text}; {best.reason}."
+        f"{decimal_bytes(best.memory.total_bytes)} ({saved * 100:.0f} % less), loss {best.quality.text}; {best.reason}{kernels}."
     )
 
 
 def _why_stay(found: ModelRecommendation) -> str:
     from roofline_model.model_choice.time_kinds import is_comparable
+    from roofline_model.quantization_engine import TIE_RATIO
+    from roofline_model.units import format_time
 
     others = [
         one
@@ -107,8 +118,15 @@ def _why_stay(found: ModelRecommendation) -> str:
     ]
     if not others:
         return "no other plan is known to keep the limits, with a time that can be compared"
-    nearest = min(others, key=lambda one: one.time_s)
-    return f"no plan of known loss is more than 5 % faster (the nearest, {nearest.label}: {speedup(nearest.speedup)})"
+    nearest = min(others, key=lambda one: one.prudent_s)
+    if nearest.speedup <= 1 + TIE_RATIO:
+        return (
+            f"no plan of known loss is more than 5 % faster (the nearest, {nearest.label}: {speedup(nearest.speedup)})"
+        )
+    return (
+        f"no plan of known loss is surely more than 5 % faster (the nearest, {nearest.label}: {speedup(nearest.speedup)}, but its "
+        f"80 % interval ends at {format_time(nearest.prudent_s)}, that of {found.wide} at {format_time(found.baseline.prudent_s)})"
+    )
 
 
 def _rows(found: ModelRecommendation) -> list[list[Cell]]:
@@ -124,7 +142,7 @@ def _rows(found: ModelRecommendation) -> list[list[Cell]]:
                 str(rank), one.label, in_prefix(one.ideal_s, prefix), _better(one, time_s, prefix),
                 _interval(one, prefix), _tokens(one), _gain(one), decimal_bytes(one.memory.weights_bytes),
                 decimal_bytes(one.memory.kv_bytes), decimal_bytes(one.memory.total_bytes), _left(found, one), quality,
-                one.method, one.path, one.provenance or MISSING, one.reason,
+                one.method, one.path, one.kernels or MISSING, one.provenance or MISSING, one.reason,
             ]
         )  # fmt: skip
     return rows
@@ -167,13 +185,18 @@ def _made_of(one: ModelCandidate) -> str:
     return f"{one.label}{also}: {one.formats}"
 
 
-def _borrowed_claims(found: ModelRecommendation) -> list[tuple[str, str]]:
-    """Return the plans whose claim is another one's, and whose."""
-    return [
-        (one.label, one.quality.note)
+def _claim_lines(found: ModelRecommendation) -> list[str]:
+    """Return where the choice's claim is from, what the claims of others lack, and where the other sources stand."""
+    best = found.chosen
+    lines = []
+    if best is not None and best.quality.source == "claimed" and best.quality.note:
+        lines.append(f"claim of {best.label}: {best.quality.note}")
+    lines += [
+        f"{one.label}: {one.quality.note}"
         for one in found.candidates
-        if one.quality.source == "claimed" and one.quality.note
+        if one.quality.source == "unknown" and one.quality.note
     ]
+    return lines
 
 
 def rate(tokens_per_s: float) -> str:

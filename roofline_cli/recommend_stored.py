@@ -45,8 +45,8 @@ class StoredRequest:
 
 def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
     """Answer from the database; exits 1 when nothing is left to recommend."""
+    from reports.ranking_json import recommendations_json
     from reports.stored import recommend_from_store
-    from reports.stored.document import recommendations_json
     from roofline_cli.database import reading
     from roofline_cli.recommend_stored_view import print_stored
     from roofline_cli.screen import show_json

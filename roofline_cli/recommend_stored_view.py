@@ -17,11 +17,11 @@ PREDICTED_COUNT = 3
 """Predictions shown behind the measured rows of a ranking; `--json` has all."""
 _OVERVIEW = (
     Column("What", is_prose=True, least=16), Column("Take", is_prose=True, least=14), Column("Time", "right"), Column("From"),
-    Column("vs 16-bit", "right", drop=1), Column("Loss", drop=2), Column("Confidence", drop=3), Column("Moved", "right", drop=4, hide_empty=True),
+    Column("vs 16-bit", "right", drop=1), Column("Loss", drop=2, is_prose=True, least=12), Column("Confidence", drop=3), Column("Moved", "right", drop=4, hide_empty=True),
 )  # fmt: skip
 _COLUMNS = (
     Column("", "right"), Column("Configuration", is_prose=True, least=18), Column("Time", "right"), Column("±", "right", drop=5, hide_empty=True),
-    Column("From"), Column("vs 16-bit", "right"), Column("Memory", "right", drop=3), Column("Loss", drop=1),
+    Column("From"), Column("vs 16-bit", "right"), Column("Memory", "right", drop=3), Column("Loss", drop=1, is_prose=True, least=12),
     Column("Confidence", drop=2), Column("Run", drop=6, hide_empty=True), Column("Why", is_prose=True, least=36, drop=7),
 )  # fmt: skip
 _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
@@ -139,13 +139,8 @@ def _interval(row: StoredRow) -> str:
 
 
 def _loss(quality: RowQuality) -> Cell:
-    if quality.source == "reference":
-        return "none"
-    if quality.loss_pct is None:
-        return Styled("unknown", "yellow")
-    if quality.source == "measured":
-        return f"{quality.loss_pct:.2g} %"
-    return Styled(f"{quality.source} {quality.loss_pct:.2g} %", "yellow")
+    text = quality.short_text
+    return text if quality.source in ("reference", "measured") and not quality.caveat else Styled(text, "yellow")
 
 
 def _runs(row: StoredRow) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from roofline_cli.screen import show_json, show_line
 if TYPE_CHECKING:
     from reports.comparison import Comparison
     from reports.html import ReportFiles
+    from reports.stored import StoredRecommendations
     from results.records import RunInfo
     from results.store import ResultStore
 
@@ -52,6 +53,14 @@ def write_run_report(
             help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
         ),
     ] = None,
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--history/--no-history",
+            help="With what all stored runs of the same shapes and models recommend, and what moved (default: where there are others).",
+            show_default=False,
+        ),
+    ] = None,
     is_static: Annotated[
         bool, typer.Option("--static", help="A page without scripts, a tenth of the size: for mail and strict viewers.")
     ] = False,
@@ -64,7 +73,7 @@ def write_run_report(
     """
     from roofline_cli.database import reading, shown_target
     from roofline_cli.output_file import check_output
-    from roofline_cli.report_files import check_figures_folder, stored_view, write_all_figures, write_view
+    from roofline_cli.report_files import all_runs, check_figures_folder, stored_view, write_all_figures, write_view
 
     _check_options(format_name, output, baseline, is_static, as_json)
     default = _DEFAULT_FILES.get(format_name)
@@ -76,12 +85,12 @@ def write_run_report(
         check_figures_folder(figures)
     with reading(db) as store:
         info = store.resolve_run(run)
-        comparison: Comparison | None = None
+        comparison = None if baseline is None else _comparison(store, info, baseline)
+        stored = all_runs(store, info, is_wanted=history)
         if format_name == "html" and place is not None:
-            comparison = None if baseline is None else _comparison(store, info, baseline)
-            paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison)
+            paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison, stored=stored)
         else:
-            paths = write_view(stored_view(store, info, with_samples=False), format_name, place)
+            paths = write_view(stored_view(store, info, with_samples=False), format_name, place, comparison, stored)
         drawn = [] if figures is None else write_all_figures(stored_view(store, info, with_samples=True), figures)
     if place is None:
         return  # it is printed; nothing is said into it
@@ -100,10 +109,9 @@ def _check_options(format_name: str, output: Path | None, baseline: str | None, 
         raise InvalidValueError(
             "--json prints one JSON document and --format md Markdown; give the Markdown a file with -o"
         )
-    if (baseline is not None or is_static) and format_name != "html":
-        option = "--baseline" if baseline is not None else "--static"
+    if is_static and format_name != "html":
         raise InvalidValueError(
-            f"{option} is about the page, and --format {format_name} makes none; see `roofline diff`"
+            f"--static is about the page, and --format {format_name} makes none; leave --static out"
         )
 
 
@@ -114,7 +122,7 @@ def _tell(
     """Say where the files are; `figures` is None where none were asked for."""
     if as_json:
         show_json({"run_id": info.run_id, "format": format_name, **{name: str(path) for name, path in paths.items()},
-                   **({} if comparison is None else {"baseline": _baseline_json(comparison)}),
+                   **({} if comparison is None else {"baseline": _verdict_json(comparison)}),
                    **({} if figures is None else {"figure_paths": [str(path) for path in figures]})})  # fmt: skip
         return
     if comparison is not None:
@@ -135,17 +143,20 @@ def _write_page(
     *,
     is_static: bool,
     comparison: Comparison | None,
+    stored: StoredRecommendations | None,
 ) -> dict[str, Path]:
     """Write the page and the plots beside it, all or none."""
     from roofline_cli.output_file import check_output, one_line_errors, written_together
     from roofline_model.errors import InvalidValueError
 
     with one_line_errors(output):
-        if output.exists() and not output.is_file():
+        # /dev/stdout is a link to whatever a shell opened, a regular file too: the plots would go to /dev.
+        is_stream = output.absolute().parts[1:2] in (("dev",), ("proc",))
+        if is_stream or (output.exists() and not output.is_file()):
             raise InvalidValueError(f"{output} is not a regular file: a page with plots beside it cannot go there")
         output.parent.mkdir(parents=True, exist_ok=True)
         with written_together(output) as folder:
-            written = _written(store, info, folder / output.name, output, is_static, comparison)
+            written = _written(store, info, folder / output.name, output, is_static, comparison, stored)
             places = [output.with_name(file.name) for file in (written.html, written.png, written.svg)]
             for place in places:
                 check_output(place, database)
@@ -158,18 +169,10 @@ def _comparison(store: ResultStore, info: RunInfo, baseline: str) -> Comparison:
     return compare_with_baseline(store, info, baseline)
 
 
-def _baseline_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the verdict; the whole diff is what `roofline diff --json` prints."""
-    from reports.comparison import against_text
+def _verdict_json(comparison: Comparison) -> dict[str, object]:
+    from reports.comparison_json import verdict_json
 
-    diff, result = comparison.diff, comparison.result
-    return {
-        "against": comparison.against,
-        "run_ids": [] if diff is None else [run.run_id for run in diff.before],
-        "verdict": against_text(comparison) or None,
-        "exit_code": None if result is None else result.exit_code,
-        "alert_count": comparison.alert_count,
-    }
+    return verdict_json(comparison)
 
 
 def _against_line(comparison: Comparison) -> str:
@@ -181,13 +184,14 @@ def _against_line(comparison: Comparison) -> str:
 
 
 def _written(
-    store: ResultStore, info: RunInfo, place: Path, output: Path, is_static: bool, comparison: Comparison | None
-) -> ReportFiles:
+    store: ResultStore, info: RunInfo, place: Path, output: Path, is_static: bool, comparison: Comparison | None,
+    stored: StoredRecommendations | None,
+) -> ReportFiles:  # fmt: skip
     """Write page and plots to `place`; an error names the place the user chose."""
     from reports.html import write_report
     from roofline_model.errors import RooflineError
 
     try:
-        return write_report(store, info, place, is_static=is_static, comparison=comparison)
+        return write_report(store, info, place, is_static=is_static, comparison=comparison, stored=stored)
     except RooflineError as error:
         raise RooflineError(str(error).replace(str(place.parent), str(output.parent))) from None

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reports.comparison import Comparison
+    from reports.stored import StoredRecommendations
     from reports.views import ReportView
     from results.records import RunInfo
     from results.store import ResultStore
@@ -24,19 +26,30 @@ def stored_view(store: ResultStore, info: RunInfo, *, with_samples: bool) -> Rep
     )
 
 
-def write_view(view: ReportView, format_name: str, place: Path | None) -> dict[str, Path]:
+def all_runs(store: ResultStore, info: RunInfo, *, is_wanted: bool | None) -> StoredRecommendations | None:
+    """Return what all stored runs say of a run's shapes and models; None where that is not wanted, or it is the only run."""
+    from reports.stored import recommend_for_run
+
+    return recommend_for_run(store, store.records(info.run_id, with_samples=False), is_wanted=is_wanted)
+
+
+def write_view(
+    view: ReportView, format_name: str, place: Path | None, comparison: Comparison | None = None,
+    stored: StoredRecommendations | None = None,
+) -> dict[str, Path]:  # fmt: skip
     """Write a view as md, json or pdf-ready to its place, or print it where there is none; return the path by its JSON key.
 
-    Markdown is laid out for a terminal, and goes as it is into a pipe.
+    Markdown is laid out for a terminal, and goes as it is into a pipe. `comparison`: what changed against a baseline; `stored`: what
+    all stored runs recommend.
     """
     from roofline_cli.output_file import write_text
 
     if place is None and format_name == "md" and sys.stdout.isatty():
         from roofline_cli.report_view import show_report
 
-        show_report(view)
+        show_report(view, comparison, stored)
         return {}
-    text = _text(view, format_name)
+    text = _text(view, format_name, comparison, stored)
     if place is None:
         sys.stdout.write(text)
         return {}
@@ -44,19 +57,21 @@ def write_view(view: ReportView, format_name: str, place: Path | None) -> dict[s
     return {"path": place}
 
 
-def _text(view: ReportView, format_name: str) -> str:
+def _text(
+    view: ReportView, format_name: str, comparison: Comparison | None, stored: StoredRecommendations | None
+) -> str:
     if format_name == "json":
         from reports.report_json import report_json
         from roofline_cli.screen import json_text
 
-        return json_text(report_json(view))
+        return json_text(report_json(view, comparison, stored))
     if format_name == "md":
         from reports.markdown_page import markdown_report
 
-        return markdown_report(view)
+        return markdown_report(view, comparison, stored)
     from reports.print_page import print_page
 
-    return print_page(view)
+    return print_page(view, comparison, stored)
 
 
 def check_figures_folder(folder: Path) -> None:

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from roofline_cli.screen import Cell, Column, show_line, show_table
 
 if TYPE_CHECKING:
+    from reports.comparison import Comparison
     from reports.document import Block, Bullets, TableBlock
+    from reports.stored import StoredRecommendations
     from reports.views import ReportView
 
 _STYLES = {"verdict": "bold", "warning": "yellow", "quiet": "dim", "plain": ""}
 _LEAST_PROSE = 18
 
 
-def show_report(view: ReportView) -> None:
+def show_report(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> None:
     """Print the whole report; a figure that text cannot draw is left out, with the section it is alone in."""
     from reports.document_blocks import report_blocks
     from reports.figure_files import figure_suffix
@@ -25,7 +29,7 @@ def show_report(view: ReportView) -> None:
         f"roofline{figure_suffix(view, chip)}": lambda chip=chip: show_run_plot(chip.roofline, chip.cases)
         for chip in view.chips
     }
-    _show_blocks(report_blocks(view), drawings)
+    _show_blocks(report_blocks(view, comparison, stored), drawings)
 
 
 def _show_blocks(blocks: Iterable[Block], drawings: Mapping[str, Callable[[], None]]) -> None:

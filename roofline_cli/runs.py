@@ -1,4 +1,4 @@
-"""`roofline runs` and `roofline show`: what the database holds."""
+"""`roofline show`: one stored run, or everything about some of its cases."""
 
 from __future__ import annotations
 
@@ -26,43 +26,6 @@ CasesArgument = Annotated[
 _STATUS_STYLES = {"measured": "green", "predicted": "yellow", "skipped": "yellow", "failed": "bold red"}
 
 
-def list_runs(
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="INT", min=1, max=100_000, help="Show at most this many, newest first.")
-    ] = 20,
-    db: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List the runs of the database, newest first."""
-    from reports.display_text import shown
-    from reports.run_json import run_json
-    from roofline_cli.database import reading
-
-    with reading(db) as store:
-        found = store.runs(limit=limit)
-    if as_json:
-        show_json({"runs": [run_json(run) for run in found]})
-        return
-    columns = (
-        Column("Run"), Column("Started (UTC)"), Column("Status"), Column("Exit", "right", drop=3), Column("Chip"),
-        Column("Commit", drop=2), Column("Host", drop=1), Column("Label", is_prose=True),
-    )  # fmt: skip
-    rows: list[list[Cell]] = [
-        [
-            run.run_id[:8],
-            _minutes(run.started_at),
-            Styled(run.status, "green" if run.status == "complete" else "yellow"),
-            "–" if run.exit_code is None else str(run.exit_code),
-            f"{shown(run.hardware_key, 40) or '–'}{' (forced)' if run.is_forced else ''}",
-            commit_label(run),
-            shown(run.environment.facts.get("host") or "–", 40),
-            shown(run.label, 200) or "–",
-        ]
-        for run in found
-    ]
-    show_table(columns, rows)
-
-
 def show_run(
     run: RunArgument,
     cases: CasesArgument = None,
@@ -80,6 +43,7 @@ def show_run(
     from roofline_cli.database import reading
     from roofline_cli.model_view import models_of, print_models
     from roofline_cli.text_plot_view import plotted_chips, show_run_plots, stored_profiles
+    from roofline_cli.transfer_view import show_unpredicted
 
     wanted = cases or []
     check_plot(plot, as_json)
@@ -110,7 +74,7 @@ def show_run(
             "worker_ends": list(state.restarts),
         })  # fmt: skip
         return
-    _print_run(info, _counted(len(found)))
+    _print_run(info, _held(found))
     if canaries:
         show_line(state.canary_sentence, "yellow" if state.slow else "")
     for line in state.restarts:
@@ -125,6 +89,7 @@ def show_run(
         show_line()
         print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
     print_models(models)
+    show_unpredicted(records)
     if plot:
         show_run_plots(plotted_chips(info, records, profiles, floors))
     _print_legend(found, info)
@@ -136,9 +101,11 @@ def summaries(
     """Return the cases of a run, their processes pooled and with both intervals."""
     from reports.case_rows import case_rows
     from reports.case_summary import case_summaries
+    from results.impossible import possible_records
     from results.replication import total_intervals
 
-    return case_summaries(case_rows(records, is_forced=run.is_forced), total_intervals(records, floors))
+    kept = possible_records(records)
+    return case_summaries(case_rows(kept, is_forced=run.is_forced), total_intervals(kept, floors))
 
 
 def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
@@ -178,21 +145,21 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
 def print_cases(title: str, cases: list[CaseSummary]) -> None:
     """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line below."""
     from roofline_cli.numbers import paired_times
-    from roofline_model.units import format_achieved, format_percent
+    from roofline_model.units import format_achieved, format_percent, format_time
 
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
     columns = (
         Column("Format"), Column("Kernel", is_prose=True, least=12), Column("Measured", "right", hide_empty=True),
-        Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Ideal", "right", drop=1), Column("Error", "right", hide_empty=True),
-        Column("Bound", drop=6), Column("Rate", "right", drop=4, hide_empty=True), Column("Energy", "right", drop=3, hide_empty=True),
-        Column("Power", "right", drop=5, hide_empty=True), Column("Status", drop=7),
+        Column("!", hide_empty=True), Column("±", "right", drop=3, hide_empty=True), Column("Ideal", "right", drop=1), Column("Error", "right", hide_empty=True),
+        Column("Expected", "right", drop=4, hide_empty=True), Column("Exp. error", "right", drop=2, hide_empty=True), Column("Bound", drop=8), Column("Rate", "right", drop=6, hide_empty=True),
+        Column("Energy", "right", drop=5, hide_empty=True), Column("Power", "right", drop=7, hide_empty=True), Column("Status", drop=9),
     )  # fmt: skip
     has_doubts = any(case.doubts for case in cases)
     cells: list[list[Cell]] = [
         [
             row.precision, row.kernel, time, "!" if case.doubts else "" if has_doubts else "–", plus_minus_cell(case), predicted,
-            format_percent(row.error_ratio, signed=True), row.bound or "–", format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
+            format_percent(row.error_ratio, signed=True), format_time(row.expected_s), format_percent(row.expected_error_ratio, signed=True), row.bound or "–", format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
             *_energy_cells(case), Styled(row.status, _STATUS_STYLES.get(row.status, "")),
         ]
         for case, row, time, predicted in zip(cases, rows, measured, ideal, strict=True)
@@ -275,13 +242,25 @@ def _print_run(run: RunInfo, cases: str) -> None:
     show_line(f"run {run.run_id[:8]} {shown(run.label, 160)}".rstrip(), "bold")
     exit_code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     chip = shown(run.hardware_key, 60) or "–"
-    show_line(f"{_minutes(run.started_at)} UTC, {run.status}{exit_code}, {cases}, chip {chip}")
+    show_line(f"{utc_minutes(run.started_at)} UTC, {run.status}{exit_code}, {cases}, chip {chip}")
     if run.is_forced:
         show_line("forced: measured on a machine that is not that chip", "yellow")
     facts = run.environment.facts
     machine = list(dict.fromkeys(shown(facts[name], 80) for name in ("host", "device", "cpu") if facts.get(name)))
     machine += [f"torch {shown(facts['torch'], 40)}"] if facts.get("torch") else []
-    show_line(", ".join([*machine, f"commit {commit_label(run)}"]))
+    machine += [f"commit {commit_label(run)}"] if run.git_commit else []
+    if machine:
+        show_line(", ".join(machine))
+
+
+def _held(cases: tuple[CaseSummary, ...]) -> str:
+    """Return `42 cases: 38 measured, 4 skipped`, and of how many processes where these are several."""
+    from collections import Counter
+
+    counts = Counter(case.pooled.status for case in cases)
+    processes = len({row.process for case in cases for row in case.rows if row.status == "measured"})
+    held = f"{_counted(len(cases))}: {', '.join(f'{count} {status}' for status, count in counts.most_common())}"
+    return (held if cases else _counted(0)) + (f", in {processes} processes" if processes > 1 else "")
 
 
 def _counted(case_count: int) -> str:
@@ -295,5 +274,6 @@ def commit_label(run: RunInfo) -> str:
     return run.git_commit[:9] + ("+" if run.git_is_dirty else "")
 
 
-def _minutes(timestamp: str) -> str:
+def utc_minutes(timestamp: str) -> str:
+    """Return a stored time as `2026-11-21 10:34`."""
     return timestamp[:16].replace("T", " ") or "–"

@@ -1,7 +1,8 @@
 """What the commands print: tables, notes and JSON.
 
-Tables go through rich when stdout is a terminal (or COLUMNS gives a width); piped output is plain aligned text without
-any escape sequence. Every cell is shown with control characters replaced, and never read as rich markup.
+Tables are laid out (`results.table_layout`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich; piped
+output is plain aligned text without any escape sequence. Every cell is shown with control characters replaced, and never
+read as rich markup.
 """
 
 from __future__ import annotations
@@ -11,28 +12,27 @@ import math
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from results.table_layout import (
+    GAP,
+    Column,
+    column_widths,
+    filled_columns,
+    fitting_columns,
+    folded,
+    joined,
+    row_lines,
+)
+
+__all__ = [
+    "Cell", "Column", "Styled", "clean", "clean_line", "has_unicode", "json_text", "screen_width", "show_json", "show_line", "show_pieces",
+    "show_table",
+]  # fmt: skip
+
 MIN_WIDTH = 40
-_GAP = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column. Numbers and names never wrap; `is_prose` columns fold; `drop` columns leave first when it gets narrow."""
-
-    header: str
-    align: Literal["left", "right"] = "left"
-    is_prose: bool = False
-    least: int = 18
-    """A prose column is folded, but never narrower than this."""
-    drop: int = 0
-    """0: always shown; otherwise the column with the largest number is left out first."""
-    hide_empty: bool = False
-    """Left out, without a word, when every cell is `–`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def show_line(text: str = "", style: str = "") -> None:
         sys.stdout.write(f"{text}\n")
         return
     indent = " " * (len(text) - len(text.lstrip()))
-    lines = textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_on_hyphens=False) or [""]
+    lines = folded(text, width, f"{indent}  ") or [""]
     if not style or not _has_colour():
         sys.stdout.write("\n".join(lines) + "\n")
         return
@@ -114,20 +114,23 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, tit
     width = screen_width()
     if title:
         show_line(title, style="bold")
-    filled = [i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] != "–" for row in rows)]
-    columns, rows = [columns[i] for i in filled], [[row[i] for i in filled] for row in rows]
     texts = [[clean(cell.text if isinstance(cell, Styled) else cell) for cell in row] for row in rows]
+    styles = [[cell.style if isinstance(cell, Styled) else "" for cell in row] for row in rows]
+    filled = filled_columns(columns, texts)
+    columns, texts, styles = [columns[i] for i in filled], _only(texts, filled), _only(styles, filled)
     if width is None:
         _write_plain(columns, texts)
         return ()
-    kept, dropped = _fit(columns, texts, width)
-    shown, cells = [columns[i] for i in kept], [[row[i] for i in kept] for row in texts]
-    # Wider than the screen is better than a number cut in two: the terminal wraps the line, nothing is lost.
-    _write_rich(shown, [[row[i] for i in kept] for row in rows], _widths(shown, cells, width))
-    left_out = tuple(columns[i].header for i in dropped)
+    kept = fitting_columns(columns, texts, width)
+    left_out = tuple(column.header for i, column in enumerate(columns) if i not in kept)
+    _write_laid_out([columns[i] for i in kept], _only(texts, kept), _only(styles, kept), width)
     if left_out:
         show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
     return left_out
+
+
+def _only(rows: Sequence[Sequence[str]], kept: Sequence[int]) -> list[list[str]]:
+    return [[row[i] for i in kept] for row in rows]
 
 
 def show_json(data: Any) -> None:
@@ -151,94 +154,29 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _fit(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> tuple[list[int], list[int]]:
-    """Return the indices of the columns that fit and of those left out, in table order."""
-    needed = [_column_width(column, [row[i] for row in texts]) for i, column in enumerate(columns)]
-    kept = list(range(len(columns)))
-    for i in sorted((i for i in kept if columns[i].drop), key=lambda i: -columns[i].drop):
-        if sum(needed[k] for k in kept) + _GAP * (len(kept) - 1) <= width:
-            break
-        kept.remove(i)
-    return kept, [i for i in range(len(columns)) if i not in kept]
-
-
-def _widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of every column: numbers and names have theirs, prose shares what is left, the shortest first."""
-    cells = [[row[i] for row in texts] for i in range(len(columns))]
-    room = width - _GAP * (len(columns) - 1)
-    widths = [_column_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
-    if sum(widths) > room:
-        return [_shortest_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
-    wanted = [max(len(text) for text in [column.header, *own]) for column, own in zip(columns, cells, strict=True)]
-    for left in range(room - sum(widths), 0, -1):
-        short = [i for i, (has, wants) in enumerate(zip(widths, wanted, strict=True)) if has < wants]
-        if not short or not left:
-            break
-        widths[min(short, key=lambda i: widths[i])] += 1
-    return widths
-
-
-def _column_width(column: Column, cells: Sequence[str]) -> int:
-    if not column.is_prose:
-        return max(len(text) for text in [column.header, *cells])
-    longest_word = max((len(word) for cell in cells for word in cell.split()), default=0)
-    natural = max((len(cell) for cell in [column.header, *cells]), default=0)
-    return min(natural, max(column.least, min(longest_word, 30)))
-
-
-def _shortest_width(column: Column, cells: Sequence[str]) -> int:
-    """Return the width below which a column would become unreadable: prose may break its words, numbers may not."""
-    natural = max(len(text) for text in [column.header, *cells])
-    return min(natural, column.least) if column.is_prose else natural
-
-
 def _write_plain(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> None:
-    widths = [
-        max(len(text) for text in [column.header, *(row[i] for row in texts)]) for i, column in enumerate(columns)
-    ]
-
-    def line(cells: Sequence[str]) -> str:
-        aligned = [
-            cell.rjust(width) if column.align == "right" else cell.ljust(width)
-            for cell, width, column in zip(cells, widths, columns, strict=True)
-        ]
-        return (" " * _GAP).join(aligned).rstrip() + "\n"
-
-    sys.stdout.write(line([column.header for column in columns]))
-    sys.stdout.write(line(["-" * width for width in widths]))
-    for row in texts:
-        sys.stdout.write(line(row))
-
-
-def _write_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], widths: Sequence[int]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        box=_rule_below_header(box), show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0), header_style="bold"
-    )
-    for column, width in zip(columns, widths, strict=True):
-        table.add_column(
-            Text(column.header),
-            width=width,
-            justify=column.align,
-            no_wrap=not column.is_prose,
-            overflow="fold" if column.is_prose else "crop",
-        )
+    """Write the table as wide as it is, for a pipe: nothing folds, nothing is left out."""
+    cells = [[column.header for column in columns], *texts]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    whole = [Column(column.header, column.align) for column in columns]
+    rows = [*cells[:1], ["-" * width for width in widths], *cells[1:]]
     for row in rows:
-        table.add_row(
-            *(
-                Text(clean(cell.text), style=cell.style) if isinstance(cell, Styled) else Text(clean(cell))
-                for cell in row
-            )
-        )
-    _console(sum(widths) + _GAP * (len(widths) - 1)).print(table)
+        sys.stdout.write("".join(joined(line) + "\n" for line in row_lines(whole, widths, row)))
 
 
-def _rule_below_header(box: Any) -> Any:
-    """Return rich's plainest box: nothing but a rule under the header."""
-    return box.Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+def _write_laid_out(
+    columns: Sequence[Column], texts: Sequence[Sequence[str]], styles: Sequence[Sequence[str]], width: int
+) -> None:
+    """Write the table for a screen: the header, a rule, and the rows, of which prose takes several lines."""
+    widths = column_widths(columns, texts, width)
+    gap = (" " * GAP, "")
+    for line in row_lines(columns, widths, [column.header for column in columns]):
+        show_pieces([(joined(line), "bold")])
+    show_pieces([("─" * (sum(widths) + GAP * (len(widths) - 1)), "")])
+    for row, looks in zip(texts, styles, strict=True):
+        for line in row_lines(columns, widths, row):
+            pieces = [piece for cell, look in zip(line, looks, strict=True) for piece in (gap, (cell, look))]
+            show_pieces(pieces[1:])
 
 
 def _console(width: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "ROOFLINE_TOKEN"
 KEEP_ALIVE_S = 30
 MOST_WORKERS = 4
+CUT_AFTER_S = 0.4
+"""How long open answers may go on after Ctrl-C; live streams end by themselves at once."""
 SHUTDOWN_S = 2
-"""How long open answers (live streams) may go on after Ctrl-C."""
+"""When uvicorn gives up what even that did not end."""
+THREADS_END_S = 0.2
 
 
 def serve(
@@ -44,12 +48,16 @@ def serve(
     sensors, why = find_sensors()
     listening = _bound(host, port)
     from reports.api.guard import LOOPBACK_HOSTS
+    from roofline_cli.chips import this_chip
 
     app = create_app(
         db, telemetry=sensors, telemetry_reason=why, token=token, allowed_hosts=(*LOOPBACK_HOSTS, host) if is_local else None,
-        workers_count=_workers_count(),
+        workers_count=_workers_count(), this_chip=this_chip,
     )  # fmt: skip
-    _run(app, listening, lambda: _announce(_url(host, listening), database, token is not None, as_json))
+    is_ended = _run(app, listening, lambda: _announce(_url(host, listening), database, token is not None, as_json))
+    if not is_ended:
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def find_token(file: Path | None) -> str | None:
@@ -143,20 +151,41 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _run(app: Any, listening: socket.socket, announce: Any) -> None:
-    """Serve until Ctrl-C or SIGTERM; both end in order."""
+def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
+    """Serve until Ctrl-C or SIGTERM; both end in order, within a second.
+
+    Return whether all threads have ended: one may be drawing a report that nobody waits for any more. It only reads.
+    """
+    import asyncio
     import contextlib
     import signal
 
     import uvicorn
 
     class Server(uvicorn.Server):
-        """Says so once it answers."""
+        """Says so once it answers; tells the app when it is asked to stop, and cuts off what goes on nevertheless."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
                 announce()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.service.closing.set()
+            cutting = asyncio.ensure_future(self._cut_off())
+            try:
+                await super().shutdown(sockets=sockets)
+            finally:
+                cutting.cancel()
+
+        async def _cut_off(self) -> None:
+            await asyncio.sleep(CUT_AFTER_S)
+            for connection in list(self.server_state.connections):
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await asyncio.sleep(0)  # the connections hear of it first: the end of their tasks is no fault to log then
+            for task in list(self.server_state.tasks):
+                task.cancel()
 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_S,
@@ -166,6 +195,21 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listening])
+    return _threads_end()
+
+
+def _threads_end() -> bool:
+    """Wait a moment for the threads that would keep this process; return whether none is left."""
+    import threading
+    import time
+
+    until_s = time.monotonic() + THREADS_END_S
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join(max(0.0, until_s - time.monotonic()))
+            if thread.is_alive():
+                return False
+    return True
 
 
 def _url(host: str, listening: socket.socket) -> str:
@@ -174,8 +218,6 @@ def _url(host: str, listening: socket.socket) -> str:
 
 
 def _announce(url: str, database: str, has_token: bool, as_json: bool) -> None:
-    import sys
-
     if as_json:
         show_json({"url": url, "database": database, "needs_token": has_token})
     else:

@@ -30,7 +30,7 @@ def state_checks(machine: Machine, load: LoadWatch | None = None) -> list[Check]
 
 
 def _calibration(machine: Machine) -> Check:
-    from plugin.calibration.cpu_calibration import calibration_note
+    from plugin.calibration.cpu_calibration import calibration_text, has_ceilings_only
 
     chip = _calibrated_chip(machine)
     known = None if chip is None else chip.calibration
@@ -41,12 +41,14 @@ def _calibration(machine: Machine) -> Check:
         )
     days = calibration_age_days(known)
     age = "today" if days == 0 else "yesterday" if days == 1 else f"{days} days ago"
-    detail = f"{calibration_note(chip)}, {age}"
+    detail = f"{calibration_text(chip)}, {age}"
     if known.disturbed_by:
         detail += f", while the machine was busy ({', '.join(known.disturbed_by)})"
         return Check("calibration", "warn", detail, "measure again when the machine is idle: roofline calibrate")
     if days > OLD_AFTER_DAYS:
         return Check("calibration", "warn", detail, "measure again: roofline calibrate")
+    if has_ceilings_only(chip):
+        return Check("calibration", "info", f"{detail}; ceilings only", "time the kernels too: roofline calibrate")
     return Check("calibration", "ok", detail)
 
 

@@ -126,7 +126,7 @@ def _axes(plot: RooflinePlot) -> tuple[Axis, Axis] | None:
     peaks = [roof.peak_flops_per_s for roof in plot.roofs]
     if not xs and not ridges:
         return None
-    x_low, x_high = min(xs or [ridge / 100 for ridge in ridges]) / 2, max([*xs, *ridges]) * 4
+    x_low, x_high = min([*xs, *ridges] if xs else [ridge / 100 for ridge in ridges]) / 2, max([*xs, *ridges]) * 4
     lowest, highest = min(rates or [roof.rate_flops_per_s(x_low) for roof in plot.roofs]), max([*peaks, *rates])
     room = max(highest / lowest, 2.0)
     return Axis(x_low, x_high), Axis(lowest / room**0.07, highest * room**0.07)

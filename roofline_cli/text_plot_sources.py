@@ -82,17 +82,17 @@ def ridge_texts(roofs: Sequence[PlotRoof], at_most: int = 12) -> list[str]:
     """Return `FP16, BF16: 989 TFLOP/s from 295 FLOP/byte` for every distinct roof, the highest first."""
     from roofline_model.units import format_flops
 
-    groups: dict[tuple[float, float], list[str]] = {}
+    # Roofs that read alike are one: the peaks of a model's operators differ in their last digits.
+    groups: dict[str, list[str]] = {}
     for roof in roofs:
-        names = groups.setdefault((roof.peak_flops_per_s, roof.bandwidth_bytes_per_s), [])
+        where = f"{format_flops(roof.peak_flops_per_s, 3)} from {_short(roof.ridge_flop_per_byte)} FLOP/byte"
+        names = groups.setdefault(where, [])
         if roof.label not in names:
             names.append(roof.label)
     texts = []
-    for (peak, bandwidth), names in groups.items():
+    for where, names in groups.items():
         more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-        texts.append(
-            f"{', '.join(names[:at_most])}{more}: {format_flops(peak, 3)} from {_short(peak / bandwidth)} FLOP/byte"
-        )
+        texts.append(f"{', '.join(names[:at_most])}{more}: {where}")
     return texts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
@@ -49,7 +50,7 @@ def show_comparison(foreign: ForeignRun) -> None:
         _summarise(others)
     if foreign.repeated_count:
         show_line(f"{foreign.repeated_count} rows stand in the file twice and were taken once")
-    _show_reasons(foreign.records)
+    show_unpredicted(foreign.records)
 
 
 def _row(record: Record) -> list[Cell]:
@@ -108,7 +109,8 @@ def _summarise(records: list[Record]) -> None:
     show_line(text)
 
 
-def _show_reasons(records: tuple[Record, ...]) -> None:
+def show_unpredicted(records: Sequence[Record]) -> None:
+    """Say why imported measurements stand without a prediction, each reason once with the count of its records."""
     counts: dict[str, int] = {}
     for record in records:
         reason = record.extra.get("unpredicted")

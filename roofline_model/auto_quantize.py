@@ -1,34 +1,34 @@
 """Which number format should this product use on this chip? Every candidate predicted, ranked, with its reason.
 
-A format that the chip computes natively gets both operands in that format (W8A8, W4A4); any other is weight-only: the
-weight is stored in the format, the activation stays in 16 bit and so does the arithmetic (W8A16, W4A16).
-Where both operands are integers they carry no group scales (the convention of the original documents). Weight-only INT4
-carries those of AWQ, so that it is weighed against MXFP4 and NVFP4 with their scales; see `_stored_weight`.
+`format_choices.py` says who takes part and with which operands in that format.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.claimed_losses import claimed_loss_of, claimed_quality
+from roofline_model.errors import InvalidValueError
+from roofline_model.expected.standing_kernel import standing_kernel
+from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_of
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
-from roofline_model.operators import GEMV_MAX_ROWS, Operator, gemm
-from roofline_model.quantization_method import AWQ_NOTE, method_of
+from roofline_model.operators import GEMV_MAX_ROWS, check_dimension
+from roofline_model.product_roof import RoofTimes
+from roofline_model.quantization_method import AWQ_BOTH_NOTE, AWQ_NOTE
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
-from roofline_model.roofline import Prediction, predict
-from roofline_model.tie_ranking import by_time_with_ties
+from roofline_model.tie_ranking import INTERVAL_TIE_RATIO, TIE_RATIO, are_level_predictions, by_time_with_ties
 from roofline_model.units import format_flops, format_percent, format_time
+from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS
+from roofline_model.wide_baseline import fastest_wide
 
-__all__ = ["DEFAULT_FORMATS", "TIE_RATIO", "Candidate", "Recommendation", "TimeEstimate", "recommend_quantization"]
-
-DEFAULT_FORMATS = ("FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4")
-"""Formats weighed against the 16-bit baseline unless the caller names others; those the chip declares take part."""
-
-TIE_RATIO = 0.01
-"""Times closer than this are equal: quality decides, and the 16-bit baseline is kept."""
+__all__ = [
+    "DEFAULT_FORMATS", "TIE_RATIO", "Candidate", "Recommendation", "TimeEstimate", "claimed_quality", "recommend_quantization",
+]  # fmt: skip
 
 PHASES = ("decode", "prefill")
 
@@ -36,24 +36,11 @@ _ONE_PRODUCT_NOTE = (
     "the memory limit was applied to the operands of this one product; give model_parameters for a whole model"
 )
 
-# Best first. Formats absent here (a user's own) come last, wider before narrower.
+# Best first, by the upper ends of `claimed_losses.py` where it has them. Formats absent here (a user's own) come last, wider before narrower.
 _QUALITY_ORDER = (
     "FP16", "BF16", "FP8_E4M3", "FP8_E5M2", "MXFP8_E4M3", "MXFP8_E5M2", "INT8", "MXINT8", "MXFP6_E2M3", "MXFP6_E3M2",
-    "NVFP4", "MXFP4", "NF4", "INT4", "INT2",
+    "NVFP4", "INT4", "MXFP4", "NF4", "INT2",
 )  # fmt: skip
-
-# Loss figures of the original documents (002, "Format Comparison"): claims without a source until measured.
-_QUALITY = {
-    "FP8_E4M3": "claimed: under 1 % loss", "FP8_E5M2": "claimed: under 1 % loss", "INT8": "claimed: 1-2 % loss with PTQ",
-    "INT4": "claimed: 2-5 % loss", "NVFP4": "claimed: 1-2 % loss", "MXFP4": "claimed: 2-3 % loss",
-}  # fmt: skip
-
-# The storage of AWQ's own checkpoints and kernels: groups of 128 weights share a 16-bit scale and a 4-bit zero point.
-_AWQ_GROUP_ELEMS, _AWQ_SCALE_BITS, _AWQ_ZERO_BITS = 128, 16, 4
-
-# Whose word makes an INT4 unit usable: an invented chip's or the user's own. On real chips no library uses it.
-_DECLARED = ("placeholder", "declared", "measured-here")
-
 
 Times = Callable[[Case], TimeEstimate | None]
 
@@ -66,9 +53,10 @@ class _Question:
     M: int
     N: int
     K: int
-    wide: NumberFormat
     model_parameters: float | None
-    times: Times | None
+    wide: NumberFormat
+    wide_bytes: float
+    """What the product moves in 16 bit."""
 
 
 def recommend_quantization(
@@ -79,8 +67,9 @@ def recommend_quantization(
 
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
     decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
-    `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each candidate's case
-    (`roofline_model.expected.case_times.expected_times` gives the expected ones). Without it the ideals are ranked.
+    `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each candidate's case,
+    or for all of them at once where it has a method `many` (`roofline_model.expected.case_times.expected_times` gives the
+    expected ones, and has it). Without it the ideals are ranked.
     Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for a chip or format nobody knows,
     `UnsupportedError` for a chip without a 16-bit rate.
     """
@@ -89,11 +78,11 @@ def recommend_quantization(
     limit_bytes = None if memory_limit_gb is None else _positive("memory_limit_gb", memory_limit_gb) * 1e9
     parameters = None if model_parameters is None else _positive("model_parameters", model_parameters)
     wanted = None if formats is None else _wanted(formats)
-    question = _Question(device, M, N, K, _baseline_format(device, wanted or ()), parameters, times)
-
-    baseline = _candidate(question, question.wide)
-    rivals, excluded = _rivals(question, wanted)
-    everyone = [baseline, *(_with_speedup(rival, baseline) for rival in rivals)]
+    for name, size in (("M", M), ("N", N), ("K", K)):
+        check_dimension(name, size)
+    field = field_of(device, wanted, None if times is None else fastest_wide(device, M, N, K, times))
+    everyone = _candidates(device, M, N, K, parameters, field.choices, times)
+    baseline = everyone[0]
     notes = _notes(device, everyone)
     if limit_bytes is not None and parameters is None:
         notes.append(_ONE_PRODUCT_NOTE)
@@ -103,13 +92,8 @@ def recommend_quantization(
     ranked = _ranked(fitting, baseline)
     ranked[0] = replace(ranked[0], reason=_final_reason(ranked[0], baseline, everyone, too_big, problem))
     return Recommendation(
-        device.key, M, N, K, phase, tuple(ranked), (*excluded, *too_big), ranked[0] if ranked[0].precision == baseline.precision else baseline, tuple(notes), misfit
+        device.key, M, N, K, phase, tuple(ranked), (*field.excluded, *too_big), ranked[0] if ranked[0].precision == baseline.precision else baseline, tuple(notes), misfit
     )  # fmt: skip
-
-
-def claimed_quality(format_key: str) -> str:
-    """Return what the original documents claim a format loses: `claimed: 2-5 % loss`; nobody measured it."""
-    return _QUALITY.get(format_key, "claimed: none; measure it")
 
 
 def _phase(phase: str | None, M: int) -> str:
@@ -135,120 +119,95 @@ def _wanted(formats: Iterable[str]) -> list[NumberFormat]:
     return list({get_format(name).key: get_format(name) for name in names}.values())
 
 
-def _baseline_format(device: Device, wanted: Sequence[NumberFormat]) -> NumberFormat:
-    """Return the 16-bit format of the comparison: one the caller names, else the faster native one, FP16 at a tie.
-
-    GPUs run both at one rate; a CPU may have instructions for one of them only, and then the other is no baseline.
-    """
-    named = [fmt.key for fmt in wanted if fmt.key in ("FP16", "BF16")]
-    order = [key for key in (*named, "FP16", "BF16") if device.declares(key)]
-    if not order:
-        raise UnsupportedError(
-            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 or BF16 to its description."
-        )
-    native = [key for key in order if device.path(key).kind == "native"]
-    fastest = max(native or order, key=device.peak_flops_per_s)  # max keeps the first of equals: FP16
-    return get_format(named[0] if named and named[0] in order else fastest)
+def _candidates(
+    device: Device, M: int, N: int, K: int, model_parameters: float | None, choices: Sequence[FormatChoice], times: Times | None
+) -> list[Candidate]:  # fmt: skip
+    """Predict every format, the baseline first."""
+    roofs = [choice.roof.at(M, N, K) for choice in choices]
+    question = _Question(device, M, N, K, model_parameters, choices[0].fmt, roofs[0].total_bytes)
+    estimates = _estimates(question, choices, times)
+    found: list[Candidate] = []
+    for choice, roof, estimate in zip(choices, roofs, estimates, strict=True):
+        found.append(_candidate(question, choice, roof, estimate, found[0] if found else None))
+    return found
 
 
-def _rivals(question: _Question, wanted: list[NumberFormat] | None) -> tuple[list[Candidate], list[tuple[str, str]]]:
-    """Predict every other format; formats that cannot take part are returned with the reason."""
-    device, wide = question.device, question.wide
-    if wanted is None:
-        wanted = [get_format(key) for key in DEFAULT_FORMATS if device.declares(key)]
-    rivals: list[Candidate] = []
-    excluded: list[tuple[str, str]] = []
-    for fmt in wanted:
-        if fmt.key == wide.key:
-            continue
-        if fmt.traffic_bytes_per_element >= wide.traffic_bytes_per_element:
-            excluded.append((fmt.key, f"not narrower than the {wide.key} baseline: nothing to gain"))
-            continue
-        try:
-            rivals.append(_candidate(question, fmt))
-        except UnsupportedError as error:
-            excluded.append((fmt.key, str(error)))
-    return rivals, excluded
+def _estimates(
+    question: _Question, choices: Sequence[FormatChoice], times: Times | None
+) -> Sequence[TimeEstimate | None]:
+    if times is None:
+        return [None] * len(choices)
+    op = "gemv" if question.M <= GEMV_MAX_ROWS else "gemm"
+    shape = (("M", question.M), ("N", question.N), ("K", question.K))
+    cases = [Case(op, shape, choice.formats, "*", cache="cold") for choice in choices]
+    many: Callable[[Sequence[Case]], Sequence[TimeEstimate | None]] | None = getattr(times, "many", None)
+    return [times(case) for case in cases] if many is None else many(cases)
 
 
-def _candidate(question: _Question, fmt: NumberFormat) -> Candidate:
-    """Predict one format; the speed-up is filled in by `_with_speedup`."""
-    device, wide = question.device, question.wide
-    both = fmt.key == wide.key or _takes_both_operands(device, fmt, wide)
-    weight = fmt if both else _stored_weight(fmt)
-    operator = gemm(question.M, question.N, question.K, a=fmt if both else wide, b=weight, c=wide)
-    prediction = predict(operator, device)
-    estimate = question.times(operator.case("*", cache="cold")) if question.times else None
-    method = "none" if fmt.key == wide.key else method_of(fmt.key, is_both=both)
+def _candidate(
+    question: _Question,
+    choice: FormatChoice,
+    roof: RoofTimes,
+    estimate: TimeEstimate | None,
+    baseline: Candidate | None,
+) -> Candidate:
+    """Return one format's candidate; None in place of the baseline for the baseline itself."""
+    ideal_s = roof.time_s
+    time_s, source = (ideal_s, "ideal") if estimate is None else (estimate.time_s, estimate.source)
+    ideal_speedup = speedup = 1.0
+    if baseline is not None:
+        ideal_speedup = baseline.ideal_s / ideal_s
+        speedup = baseline.time_s / time_s if source == baseline.time_source else ideal_speedup
+    parameters = question.model_parameters
     return Candidate(
-        precision=fmt.key,
-        weight_format=fmt.key,
-        activation_format=fmt.key if both else wide.key,
-        method=method,
-        path=prediction.path,
-        time_s=prediction.time_s if estimate is None else estimate.time_s,
-        time_source="ideal" if estimate is None else estimate.source,
-        ideal_s=prediction.time_s,
-        speedup=1.0,
-        ideal_speedup=1.0,
-        memory_bytes=_memory_bytes(question, weight, operator),
-        memory_saved_ratio=1 - weight.traffic_bytes_per_element / wide.traffic_bytes_per_element,
-        bound=prediction.bound,
-        quality="reference" if fmt.key == wide.key else claimed_quality(fmt.key),
-        reason=_reason(question, fmt, both, operator, prediction),
+        precision=choice.fmt.key,
+        weight_format=choice.fmt.key,
+        activation_format=choice.formats[0][1],
+        method=choice.method,
+        path=choice.roof.path,
+        time_s=time_s,
+        time_source=source,
+        ideal_s=ideal_s,
+        speedup=speedup,
+        ideal_speedup=ideal_speedup,
+        memory_bytes=roof.total_bytes if parameters is None else parameters * choice.weight.traffic_bytes_per_element,
+        memory_saved_ratio=choice.memory_saved_ratio,
+        bound=roof.bound,
+        quality=choice.quality,
+        reason=_reason(question, choice, roof) + _stands_for(choice, estimate),
         low_s=None if estimate is None else estimate.low_s,
         high_s=None if estimate is None else estimate.high_s,
         time_provenance="" if estimate is None else estimate.provenance,
+        kernel_gap=choice.kernel_gap,
     )
 
 
-def _takes_both_operands(device: Device, fmt: NumberFormat, wide: NumberFormat) -> bool:
-    """Return whether the activation is quantised too: the unit exists, is no slower than 16 bit, and kernels use it."""
-    path = device.path(fmt.key)
-    if path.kind != "native" or path.dense.value < device.peak_flops_per_s(wide.key):
-        return False
-    # AWQ keeps activations in 16 bit, and neither cuBLAS nor torch multiplies INT4 by INT4, although A100 and Ada have
-    # the unit. A placeholder's or a user's own rate is taken at its word.
-    return fmt.key != "INT4" or path.dense.status in _DECLARED
-
-
-def _stored_weight(fmt: NumberFormat) -> NumberFormat:
-    """Return how a weight-only weight lies in memory: catalog INT4 gets AWQ's scales and zero points (4.15625 bits)."""
-    if fmt.key != "INT4" or fmt.scales:
-        return fmt
-    return fmt.grouped(_AWQ_GROUP_ELEMS, scale_bits=_AWQ_SCALE_BITS, zero_bits=_AWQ_ZERO_BITS)
-
-
-def _memory_bytes(question: _Question, weight: NumberFormat, operator: Operator) -> float:
-    if question.model_parameters is not None:
-        return question.model_parameters * weight.traffic_bytes_per_element
-    return operator.cost.total_bytes
-
-
-def _with_speedup(candidate: Candidate, baseline: Candidate) -> Candidate:
-    ideal = baseline.ideal_s / candidate.ideal_s
-    is_alike = candidate.time_source == baseline.time_source
-    return replace(candidate, speedup=baseline.time_s / candidate.time_s if is_alike else ideal, ideal_speedup=ideal)
-
-
-def _reason(question: _Question, fmt: NumberFormat, both: bool, operator: Operator, prediction: Prediction) -> str:
+def _reason(question: _Question, choice: FormatChoice, roof: RoofTimes) -> str:
     """Say in one sentence what limits this candidate and what it asks for."""
-    device, wide = question.device, question.wide
-    if fmt.key == wide.key:
-        return f"the 16-bit baseline, {prediction.bound}-bound"
-    wide_bytes = gemm(question.M, question.N, question.K, a=wide).cost.total_bytes
-    if prediction.bound == "memory":
-        text = f"memory-bound: moves {operator.cost.total_bytes / wide_bytes:.2f}x the bytes of {wide.key}"
-    elif both:
-        text = f"compute-bound: native {format_flops(prediction.peak_flops_per_s)} against {format_flops(device.peak_flops_per_s(wide.key))} in {wide.key}"
+    wide, is_both = question.wide, choice.is_both
+    if choice.fmt.key == wide.key:
+        return f"the 16-bit baseline, {roof.bound}-bound"
+    if roof.bound == "memory":
+        text = f"memory-bound: moves {roof.total_bytes / question.wide_bytes:.2f}x the bytes of {wide.key}"
+    elif is_both:
+        rate, wide_rate = choice.roof.peak_flops_per_s, question.device.peak_flops_per_s(wide.key)
+        text = f"compute-bound: native {format_flops(rate)} against {format_flops(wide_rate)} in {wide.key}"
     else:
         text = f"compute-bound: weights are widened, so the arithmetic costs as much as {wide.key}"
-    if not both:
-        text += f" (weight-only, {wide.key} activations)"
-    if fmt.key == "INT4":
-        text += f"; {AWQ_NOTE}"
-        text += "; no group scales counted" if both else f"; group-{_AWQ_GROUP_ELEMS} scales counted"
-    return text
+    if not is_both:
+        text += f" (weight-only, {choice.formats[0][1]} activations)"
+    if choice.fmt.key == "INT4":
+        text += f"; {AWQ_BOTH_NOTE if is_both else AWQ_NOTE}"
+        text += "; no group scales counted" if is_both else f"; group-{WEIGHT_GROUP_ELEMS} scales counted"
+    return f"{text}; no kernel is known to run it here: {choice.kernel_gap}" if choice.kernel_gap else text
+
+
+def _stands_for(choice: FormatChoice, estimate: TimeEstimate | None) -> str:
+    """Name the kernel that an expected time is of, where another one may be faster."""
+    if choice.is_both or estimate is None or estimate.source != "expected":
+        return ""
+    kernel = standing_kernel(choice.fmt.key, choice.formats[0][1], estimate.provenance)
+    return f"; expected time: {kernel}" if kernel else ""
 
 
 def _notes(device: Device, everyone: Sequence[Candidate]) -> list[str]:
@@ -299,12 +258,15 @@ def _gigabytes(size_bytes: float) -> str:
 def _ranked(candidates: Iterable[Candidate], baseline: Candidate) -> list[Candidate]:
     """Sort: what beats the baseline by more than a tie, then the baseline, then the rest.
 
-    Behind an expected baseline a format with an ideal time only comes last: the two cannot be compared.
+    Behind an expected baseline a format with an ideal time only comes last: the two cannot be compared. Behind all of them
+    stands what no kernel is known to run on the chip.
     """
-    faster, same, slower, unknown = [], [], [], []
+    faster, same, slower, unknown, barred = [], [], [], [], []
     for candidate in candidates:
         if candidate.precision == baseline.precision:
             same.append(candidate)
+        elif candidate.kernel_gap:
+            barred.append(candidate)
         elif not _is_comparable(candidate, baseline):
             unknown.append(candidate)
         elif _beats(candidate, baseline):
@@ -312,7 +274,8 @@ def _ranked(candidates: Iterable[Candidate], baseline: Candidate) -> list[Candid
         else:
             slower.append(candidate)
     return [
-        *_by_time_then_quality(faster), *same, *_by_time_then_quality(slower), *_by_time_then_quality(unknown)
+        *_by_time_then_quality(faster), *same, *_by_time_then_quality(slower), *_by_time_then_quality(unknown),
+        *_by_time_then_quality(barred),
     ]  # fmt: skip
 
 
@@ -327,13 +290,43 @@ def _beats(candidate: Candidate, baseline: Candidate) -> bool:
 
 
 def _by_time_then_quality(candidates: list[Candidate]) -> list[Candidate]:
-    return by_time_with_ties(candidates, time_s=lambda one: one.time_s, better=_quality_rank, tie_ratio=TIE_RATIO)
+    return by_time_with_ties(
+        candidates,
+        time_s=lambda one: one.time_s,
+        better=_quality_rank,
+        tie_ratio=INTERVAL_TIE_RATIO,
+        is_level=_are_level,
+    )
 
 
-def _quality_rank(candidate: Candidate) -> tuple[int, float]:
-    if candidate.precision in _QUALITY_ORDER:
-        return _QUALITY_ORDER.index(candidate.precision), 0.0
-    return len(_QUALITY_ORDER), -get_format(candidate.precision).nominal_bits
+def _are_level(one: Candidate, other: Candidate) -> bool:
+    """Return whether two candidates cannot be told apart by time (`are_level_predictions`)."""
+    fast, slow = sorted((one, other), key=lambda two: two.time_s)
+    is_alike = fast.time_source == slow.time_source == "expected"
+    return are_level_predictions(
+        fast.time_s,
+        slow.time_s,
+        faster_high_s=fast.high_s if is_alike else None,
+        slower_low_s=slow.low_s if is_alike else None,
+    )
+
+
+def _quality_rank(candidate: Candidate) -> tuple[float, float, float]:
+    """Return what sorts the better quality first: the upper, then the lower end of what was published of the format."""
+    if candidate.precision not in _QUALITY_ORDER:
+        return math.inf, math.inf, -get_format(candidate.precision).nominal_bits
+    return _known_rank(candidate.precision, candidate.activation_format == candidate.weight_format)
+
+
+@lru_cache(maxsize=64)
+def _known_rank(precision: str, is_both: bool) -> tuple[float, float, float]:
+    """Return the rank of a format of `_QUALITY_ORDER`; one without a published figure stands behind the last one before it."""
+    place = _QUALITY_ORDER.index(precision)
+    for key in reversed(_QUALITY_ORDER[: place + 1]):
+        claim = claimed_loss_of(key, is_both=is_both)
+        if claim is not None:
+            return claim.high_pct, claim.low_pct, place
+    return 0.0, 0.0, place
 
 
 def _final_reason(
@@ -348,6 +341,9 @@ def _final_reason(
         others = [candidate for candidate in everyone if candidate.precision not in (baseline.precision, *dropped)]
         if not others:
             return f"stay at {best.precision}: there is no other candidate"
+        others = [one for one in others if not one.kernel_gap]
+        if not others:
+            return f"stay at {best.precision}: no kernel is known to run any other candidate here"
         others = [candidate for candidate in others if _is_comparable(candidate, baseline)]
         if not others:
             return f"stay at {best.precision}: no other candidate has an {baseline.time_source} time to compare with"
@@ -356,10 +352,11 @@ def _final_reason(
         gain = format_percent(gains[nearest], signed=True)
         return f"stay at {best.precision}: no candidate is more than 1 % faster{kind} (the nearest, {nearest}: {gain})"
     tied = [
-        candidate.precision
+        candidate
         for candidate in everyone
-        if candidate.precision not in dropped
-        and abs(candidate.time_s / best.time_s - 1) <= TIE_RATIO
+        if candidate.precision not in (best.precision, *dropped)
+        and not candidate.kernel_gap
+        and _are_level(candidate, best)
         and _quality_rank(candidate) > _quality_rank(best)
     ]
     said = [best.reason]
@@ -369,7 +366,11 @@ def _final_reason(
             f"where the ideals would give {best.ideal_speedup:.1f}x"
         )
     if tied:
-        said.append(f"as fast as {' and '.join(tied)} (within 1 %) and preferred for its quality")
+        is_near = all(abs(one.time_s / best.time_s - 1) <= TIE_RATIO for one in tied)
+        within = "within 1 %" if is_near else "80 % intervals overlap, within 5 %"
+        said.append(
+            f"as fast as {' and '.join(one.precision for one in tied)} ({within}) and preferred for its quality"
+        )
     if baseline.precision in dropped:
         said.append(f"{baseline.precision} does not fit the memory limit")
     return "; ".join(said)

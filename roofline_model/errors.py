@@ -45,6 +45,7 @@ class UnknownNameError(RooflineError, KeyError):
         # An unknown name comes from a command line, so it is shown cut and quoted, never raw.
         super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}Known: {listed}.{' ' + fix if fix else ''}")
         self.slug = f"unknown-{kind.replace(' ', '-')}"
+        self.nearest = tuple(nearest)
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])

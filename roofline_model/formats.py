@@ -206,6 +206,9 @@ def known_format(name: str | NumberFormat) -> NumberFormat | None:
     """Return the format called `name`, as `get_format` does, or None where nobody knows it."""
     if isinstance(name, NumberFormat):
         return name
+    found = _BUILT_IN_NAMES.get(name)  # a key as it is written in the catalog: nearly always
+    if found is not None:
+        return found
     wanted = str(name).strip().upper().replace("-", "_")
     found = _BUILT_IN_NAMES.get(wanted)
     if found is None and _USER_FORMATS:

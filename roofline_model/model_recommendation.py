@@ -1,8 +1,9 @@
 """Which formats should a whole model have on this chip, for this traffic? Every plan predicted, ranked, with its reason.
 
 Weighed are 16 bit, the uniform formats that a user would try, the named strategies, and, where the losses of the layers are
-known, the plans of a Pareto search. The fastest plan within the limits comes first; times within 5 % are equal, then the
-smaller loss decides, then the memory. A plan whose loss nobody measured or claims stands behind those whose loss is known.
+known, the plans of a Pareto search. The plan within the limits whose 80 % interval ends first is taken; ends within 5 %
+are equal, then the smaller loss decides, then the memory. A plan whose loss nobody measured or published stands behind
+those whose loss is known, and a plan without a known kernel on the chip is refused unless the caller named it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from roofline_model.model_choice.plan_candidates import (
     uniform_plan,
     wide_format,
 )
+from roofline_model.model_choice.plan_kernels import plan_kernels, why_no_kernel
 from roofline_model.model_choice.plan_quality import LossBook
 from roofline_model.model_choice.plan_search import NO_SEARCH, search_plans
 from roofline_model.model_choice.ranking import choice_of, notes_on_choice, ranked_plans
@@ -48,8 +50,9 @@ def recommend_model(
 
     `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
     passes, in their place. Limits: memory (default the chip's; `memory_headroom_ratio` of it stays free), the time of a pass,
-    and the loss in percent of perplexity (default 1). `losses`: of the model's layers (`read_losses`); they replace claims
-    and start the Pareto search. `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
+    and the loss in percent of perplexity (`max_loss_pct`; default 1 where it was measured, 15 where it is a published claim and
+    no `losses` are at hand). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
+    `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
     in place of the six named. `estimate`: prediction of a pass → a better time than the ideal, or None (default: the expected
     time). `is_runnable`: label of a plan or format → empty, or why the caller's device cannot run it.
     Raises a `RooflineError` naming the field: unknown chip, model or format, a context beyond the model's, a bad limit.
@@ -63,11 +66,14 @@ def recommend_model(
     limits = model_limits(
         device, memory_limit_bytes=memory_limit_bytes, headroom_ratio=memory_headroom_ratio,
         max_latency_s=max_latency_s, max_loss_pct=max_loss_pct,
+        is_loss_measured=losses is not None and losses.is_in_nats,
     )  # fmt: skip
     wide = wide_format(shape, device)
-    six = list_strategies(num_layers=shape.layer_count)
-    taken = six if strategies is None else strategies
-    field = plan_field(shape, device, wide, formats=formats, extra_formats=extra_formats, strategies=taken, lenders=six)
+    field = plan_field(
+        shape, device, wide, formats=formats, extra_formats=extra_formats,
+        strategies=list_strategies(num_layers=shape.layer_count) if strategies is None else strategies,
+        are_strategies_asked_for=strategies is not None,
+    )  # fmt: skip
     book = None if losses is None else LossBook(losses, shape, wide)
     weigher = Weigher(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
     baseline = weigher.weigh(field.candidates[0], book)
@@ -79,7 +85,8 @@ def recommend_model(
     if book is not None:
         found = search_plans(
             device, shape, book, wide=wide, traffic=shares, limits=limits, is_ideal=weigher.is_ideal,
-            time_of=weigher.time_s, why_not=lambda label: _why_not_searched(label, shape, wide, weigher, is_runnable),
+            time_of=weigher.time_s,
+            why_not=lambda label: _why_not_searched(label, shape, wide, weigher, is_runnable),
         )  # fmt: skip
         refused += found.refused
         notes += found.notes
@@ -123,11 +130,13 @@ def _traffic(
 def _why_not_searched(
     label: str, shape: ModelShape, wide: str, weigher: Weigher, is_runnable: IsRunnable | None
 ) -> str:  # fmt: skip
-    """Return why a format is not searched: the caller's device cannot run it, or its time is of another kind; else empty.
+    """Return why a format is not searched: no kernel, not on the caller's device, or a time of another kind; else empty.
 
     `kv=FORMAT` is a format of the cache, for which the caller is not asked.
     """
     name, _, cache = label.partition("=")
+    if weigher.is_listed and (gap := why_no_kernel(weigher.device)(label)):
+        return gap
     if cache:
         return weigher.why_incomparable(uniform_plan(f"{wide}.{wide}.{cache}", shape, wide))
     reason = is_runnable(label) if is_runnable is not None else ""
@@ -142,6 +151,13 @@ def _weighed(
     found = []
     for one in plans:
         reason = is_runnable(one.label) if is_runnable is not None and one.kind != "search" else ""
+        if (
+            not reason
+            and weigher.is_listed
+            and not one.is_asked_for
+            and one.kind not in ("baseline", "published", "search")
+        ):
+            reason = plan_kernels(one.formats, weigher.device).gap
         if reason:
             refused.append(RefusedPlan(one.label, reason))
             continue
@@ -167,8 +183,10 @@ def _notes(
         notes.append(f"ranked by ideal times, the speed of light: no expected times are known for {device.key}")
     if wide != shape.wide_format:
         notes.append(f"{device.key} has no native {shape.wide_format}: {wide} is the 16-bit format here")
-    if losses is None and any(one.claims is not None for one in field.candidates[1:]):
-        notes.append("claimed losses are those of document 004, without a source; losses of this model replace them")
+    if losses is None and len(field.candidates) > 1:
+        notes.append(
+            "claimed losses were published of other models (sources: docs/quality.md, --json); losses of this one replace them"
+        )
     if losses is not None:
         notes.append(f"losses: {losses.source} (confidence {losses.confidence}); added up over layers")
         if not losses.is_of(shape.name):

@@ -6,8 +6,9 @@ faster than its own ideal time: the ideal keeps the rated peak and says so.
 
 from __future__ import annotations
 
-from roofline_model.formats import get_format
+from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, Quantity
+from roofline_model.kept import Kept
 
 
 def published_rate(device: Device, format_key: str) -> Quantity | None:
@@ -16,12 +17,19 @@ def published_rate(device: Device, format_key: str) -> Quantity | None:
     The same unit: as wide, of the same kind, both or neither in blocks with scales, at the same dense peak (BF16 and FP16).
     Raises `UnsupportedError` for a format that the chip cannot compute in.
     """
-    path = device.path(format_key)
+    asked = get_format(format_key)
+    return _KEPT.of((device, asked), lambda: _best(device, asked))
+
+
+_KEPT: Kept[Quantity | None] = Kept(1024)
+
+
+def _best(device: Device, asked: NumberFormat) -> Quantity | None:
+    path = device.path(asked.key)
     if path.kind != "native":
         return None
     if path.achieved is not None:
         return path.achieved
-    asked = get_format(format_key)
     for key, other in device.paths.items():
         fmt = get_format(key)
         is_same = (fmt.element_bits, fmt.kind, bool(fmt.scales)) == (asked.element_bits, asked.kind, bool(asked.scales))

@@ -59,6 +59,8 @@ class Candidate:
     high_s: float | None = None
     time_provenance: str = ""
     """Of an expected time: fitted, transferred-sibling, …"""
+    kernel_gap: str = ""
+    """Why no kernel is known to run it on the chip; such a candidate stands behind all others. Empty for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +127,18 @@ class Recommendation:
             return self.misfit
         if self.best.precision == self.baseline.precision:
             return f"stay at {self.best.precision}"
-        return f"{self.precision} ({self.method}) {self.speedup:.1f}x speedup"
+        return f"{self.precision} ({self.method}) {speedup_words(self.speedup, self.baseline.precision, why_slower='needed for the memory limit')}"
+
+
+def speedup_words(speedup: float, wide: str, *, why_slower: str) -> str:
+    """Return `3.5x speedup`, `as fast as BF16` within 1 %, or a slowdown and why it is taken.
+
+    >>> speedup_words(3.52, "FP16", why_slower=""), speedup_words(1.003, "BF16", why_slower="")
+    ('3.5x speedup', 'as fast as BF16')
+    >>> speedup_words(0.82, "BF16", why_slower="needed for the memory limit")
+    '0.8x the speed of BF16, needed for the memory limit'
+    """
+    if abs(speedup - 1) < 0.01:
+        return f"as fast as {wide}" + (f", {why_slower}" if speedup < 1 else "")
+    said = f"{speedup:.2f}x" if 0.95 <= speedup < 1.05 else f"{speedup:.1f}x"
+    return f"{said} speedup" if speedup > 1 else f"{said} the speed of {wide}, {why_slower}"

@@ -17,6 +17,7 @@ from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import MAX_DIMENSION, compute_format, default_output_format, gemm
 from roofline_model.published_rate import published_over_peak
+from roofline_model.weight_storage import stored_weight
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,7 +114,10 @@ def ideal_columns(
 
     output = default_output_format(activation)
     flops = 2.0 * m * n * k
-    read = m * k * activation.traffic_bytes_per_element + k * n * weight.traffic_bytes_per_element
+    read = (
+        m * k * activation.traffic_bytes_per_element
+        + k * n * stored_weight(weight, activation).traffic_bytes_per_element
+    )
     moved = read + m * n * output.traffic_bytes_per_element
     bandwidth = np.full_like(moved, device.bandwidth.value)
     last = device.last_level_cache
@@ -201,14 +205,35 @@ def _expected(
     if _answers_itself(device):
         return _calibrated(device, weight, activation, m, n, k, cache)
     from roofline_model.expected.gemm.product import ProductModel
+    from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel
 
+    if why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device):
+        raise UnsupportedError(why_not)
     output = default_output_format(activation).key
-    model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output)
-    batch = model.expected(m, n, k, cache=cache)
+    found: dict[str, Any] = {}
+    for one in dict.fromkeys((activation.key, computed_activation(device, weight, activation))):
+        model = ProductModel.of(device, weight=weight.key, activation=one, output=output)
+        batch = model.expected(m, n, k, cache=cache)
+        columns = {
+            "expected_s": batch.time_s, "expected_low_s": batch.low_s, "expected_high_s": batch.high_s,
+            "binding": batch.binding, "provenance": batch.provenance,
+        }  # fmt: skip
+        found = _slower(found, columns) if found else columns
+    return found
+
+
+def _slower(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return of each product the longer of two expected times, with its interval and what binds it."""
+    import numpy as np
+
+    is_second = second["expected_s"] > first["expected_s"]
+    names = ("expected_s", "expected_low_s", "expected_high_s")
+    pairs = zip(first["binding"], second["binding"], is_second, strict=True)
     return {
-        "expected_s": batch.time_s, "expected_low_s": batch.low_s, "expected_high_s": batch.high_s,
-        "binding": batch.binding, "provenance": batch.provenance,
-    }  # fmt: skip
+        **{name: np.where(is_second, second[name], first[name]) for name in names},
+        "binding": [theirs if later else ours for ours, theirs, later in pairs],
+        "provenance": first["provenance"],
+    }
 
 
 def _calibrated(
@@ -221,7 +246,9 @@ def _calibrated(
 
     sizes = zip(m.astype(np.int64).tolist(), n.astype(np.int64).tolist(), k.astype(np.int64).tolist(), strict=True)
     found = [
-        predict_expected(gemm(rows, columns, inner, a=activation, b=weight), device, cache=cache)
+        predict_expected(
+            gemm(rows, columns, inner, a=activation, b=stored_weight(weight, activation)), device, cache=cache
+        )
         for rows, columns, inner in sizes
     ]
     known = [one for one in found if one is not None]

@@ -33,6 +33,8 @@ FULL_BUDGET_S = 40.0
 
 BUSY_NOTE = "Ceilings may be too low: other work ran while they were measured"
 
+CEILINGS_ONLY = "kernels not timed: `roofline calibrate` (two minutes) makes expected times fit this CPU"
+
 Report = Callable[[str], None]
 
 _TABLES = ("dram", "cache", "peaks", "floors", "casts", "scaling")
@@ -106,14 +108,27 @@ def cached_cpu_device(machine: Machine) -> Device | None:
 def calibration_note(device: Device) -> str:
     """Return what a session's header says of the measured constants in use; empty where there are none.
 
-    `calibrated 2026-11-21 (driver 580.142, torch 2.13.0+cu130)`.
+    Of a CPU whose kernels nobody timed it says so: ceilings alone leave its expected times wrong by half, and nothing else
+    would tell a newcomer.
     """
+    text = calibration_text(device)
+    return f"{text}; {CEILINGS_ONLY}" if has_ceilings_only(device) else text
+
+
+def calibration_text(device: Device) -> str:
+    """Return when and with what a chip's constants were measured: `calibrated 2026-11-21 (driver 580.142, torch 2.13.0+cu130)`."""
     known = device.calibration
     if known is None:
         return ""
     told = [f"{name} {known.conditions[name]}" for name in ("driver", "torch") if name in known.conditions]
     told += [f"{known.conditions['threads']} threads"] if "threads" in known.conditions else []
     return f"calibrated {known.date}" + (f" ({', '.join(told)})" if told else "")
+
+
+def has_ceilings_only(device: Device) -> bool:
+    """Return whether a CPU's ceilings were measured here and none of its kernels was timed."""
+    known = device.calibration
+    return device.kind == "cpu" and known is not None and known.provenance == "measured-here" and not known.kernels
 
 
 def cpu_fingerprint(machine: Machine) -> str:

@@ -1,4 +1,7 @@
-"""POST /api/analyze, /api/recommend, /api/tiling: a millisecond or a few each, kept for the next one who asks."""
+"""POST /api/analyze, /api/recommend, /api/tiling: under a millisecond each, kept for the next one who asks.
+
+Computed in the event loop: handing so little to a thread or a process takes longer than doing it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from reports.api.analysis_models import (
     TilingAnswer,
     TilingRequest,
 )
-from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, find_chip
+from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip
 from reports.api.problem import naming
 from reports.api.service import Service
 from roofline_model.formats import get_format
@@ -27,40 +30,37 @@ router = APIRouter(tags=["one product"])
 
 
 @router.post("/api/analyze", response_model=Analysis, summary="Predict one product")
-async def analyze(body: AnalyzeRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
+async def analyze(request: Request, body: AnalyzeRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Ideal time of C(M×N) = A(M×K)·B(K×N), what bounds it, and the expected time with its interval."""
-    chip, (activation, weight) = find_chip(hardware_key), _formats(body.precision, body.weight_precision)
+    chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
     with naming("precision"):
-        return _json(analysis.analysis_json(chip.key, _shape(body), activation, weight, body.cache))
+        return _json(analysis.analysis_json(chip, _shape(body), activation, weight, body.cache))
 
 
 @router.post("/api/recommend", response_model=Recommendation, summary="Rank the number formats for one product")
 async def recommend(request: Request, body: RecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Every format predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
-    chip = find_chip(hardware_key)
+    chip = asked_chip(request, hardware_key)
     names = None
     if body.formats is not None:
         with naming("formats"):
             names = tuple(get_format(name).key for name in body.formats)
     service: Service = request.app.state.service
-    question = (chip.key, _shape(body), body.phase, body.memory_limit_gb, body.model_parameters, names)
+    question = (chip, _shape(body), body.phase, body.memory_limit_gb, body.model_parameters, names)
     found = service.recommendations.get(question)
     if found is None:
         with _naming_chip_or("formats", names is not None):
-            if service.workers.is_running:
-                found = await service.workers.run(analysis.recommendation_json, *question)
-            else:  # a few milliseconds: a thread would take longer, not shorter
-                found = analysis.recommendation_json(*question)
+            found = analysis.recommendation_json(*question)
         service.recommendations.put(question, found)
     return _json(found)
 
 
 @router.post("/api/tiling", response_model=TilingAnswer, summary="Explain the tile of one product")
-async def tiling(body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
+async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Tile, blocks, waves, tail, occupancy and its limiter, L2 hits, and where the expected time goes."""
-    chip, (activation, weight) = find_chip(hardware_key), _formats(body.precision, body.weight_precision)
+    chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
     with naming("hardware_key", "query"):
-        return _json(analysis.tiling_json(chip.key, _shape(body), activation, weight, body.cache))
+        return _json(analysis.tiling_json(chip, _shape(body), activation, weight, body.cache))
 
 
 def _shape(body: ProductRequest) -> analysis.Shape:

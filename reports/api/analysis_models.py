@@ -12,11 +12,11 @@ from reports.api.base_models import (
     Answer,
     CacheName,
     Dimension,
-    ExpectedTime,
     FormatName,
     PhaseName,
     Request,
 )
+from reports.api.prediction_models import PredictedKernel
 
 _SHAPE = {"M": 1, "N": 4096, "K": 4096}
 
@@ -47,44 +47,15 @@ class AnalyzeRequest(ProductRequest):
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
 
 
-class Analysis(Answer):
+class Analysis(PredictedKernel):
     """The ideal roofline of one product, and the expected time beside it. `time_s` is the speed of light."""
 
-    hardware: str = Field(description="key of the chip")
-    hardware_name: str = Field(description="name of the chip")
-    is_placeholder: bool = Field(description="the chip's numbers are invented, for examples only")
-    op: str = Field(description="gemv (M up to 16) or gemm")
     M: int = Field(description="rows of A and C, count")
     N: int = Field(description="columns of B and C, count")
     K: int = Field(description="columns of A, rows of B, count")
     weight_format: str = Field(description="format key of B")
-    activation_format: str = Field(description="format key of A")
-    output_format: str = Field(description="format key of C")
     operands: str = Field(description="widths in short: W4A16")
     cache: str = Field(description=CACHE_TEXT)
-    time_s: float = Field(description="ideal time: the larger of memory_time_s and compute_time_s, seconds")
-    memory_time_s: float = Field(description="bytes over bandwidth, seconds")
-    compute_time_s: float = Field(description="FLOPs over dense peak, seconds")
-    bound: Literal["memory", "compute"] = Field(description="which of the two is the longer one")
-    flops: float = Field(description="work, FLOP (2·M·N·K)")
-    read_bytes: float = Field(description="A and B read once, bytes, scales included")
-    write_bytes: float = Field(description="C written once, bytes")
-    intensity_flop_per_byte: float = Field(description="arithmetic intensity, FLOP per byte")
-    critical_intensity_flop_per_byte: float = Field(description="ridge point: peak over bandwidth, FLOP per byte")
-    rate_flops_per_s: float = Field(description="flops over time_s, FLOP per second")
-    bandwidth_bytes_per_s: float = Field(description="of the memory level used, bytes per second")
-    peak_flops_per_s: float = Field(description=RATE_TEXT)
-    memory_level: str = Field(description="DRAM, or the cache whose bandwidth was used")
-    path: str = Field(description="native, emulated, or dequantize (widened to 16 bit first)")
-    compute_format: str = Field(description="format whose unit does the arithmetic")
-    baseline_format: str | None = Field(description="16-bit format that the speed-ups refer to; null where the chip has none")  # fmt: skip
-    speedup_ratio: float | None = Field(description="ideal time of the baseline over time_s")
-    expected: ExpectedTime | None = Field(description="what a good kernel takes; null with a reason where no model is known")  # fmt: skip
-    expected_reason: str | None = Field(description="why expected is null; null where it is not")
-    expected_speedup_ratio: float | None = Field(description="expected time of the baseline over expected.time_s")
-    provenance: str = Field(description="status of the weakest number used: datasheet, measured, derived, …, placeholder")  # fmt: skip
-    notes: list[str] = Field(description="remarks, may be empty")
-    model_version: str = Field(description="version of the ideal model")
 
 
 class RecommendRequest(ProductRequest):
@@ -126,6 +97,9 @@ class Candidate(Answer):
     bound: str = Field(description="memory or compute, of the ideal time")
     quality: str = Field(description="what is known of the loss; a claim until it is measured")
     reason: str = Field(description="why it stands where it stands")
+    kernel_gap: str | None = Field(
+        description="why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing"
+    )
 
 
 class Excluded(Answer):

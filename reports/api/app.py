@@ -5,18 +5,23 @@ Runs under any ASGI server: `roofline serve`, or `uvicorn --factory reports.api.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
 import importlib
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import metadata
 from pathlib import Path
 
 from roofline_model.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.hardware import Device
 
 try:
+    import anyio
     from fastapi import APIRouter, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
@@ -30,8 +35,10 @@ from reports.api import (
     catalog_endpoints,
     comparison_endpoints,
     explorer_files,
+    model_advice,
     problem,
     run_endpoints,
+    stored_advice,
     sweep_endpoint,
     telemetry_endpoints,
 )
@@ -42,6 +49,7 @@ from reports.api.openapi import describe
 from reports.api.sensors import GpuSensors, SharedSensors
 from reports.api.service import Service
 from reports.api.store_access import StoreAccess
+from reports.api.this_machine import ThisMachine
 from reports.api.worker_pool import WorkerPool
 
 SWITCH_INTERVAL_S = 5e-4
@@ -49,6 +57,8 @@ SWITCH_INTERVAL_S = 5e-4
 wait that long, several times."""
 WARM_UP_AFTER_S = 0.2
 """The server first says that it is ready."""
+HEALTH_WAIT_S = 1.0
+"""A database that answers later is not said to be readable."""
 LEAST_TOKEN_CHARACTERS = 16
 
 health_router = APIRouter(tags=["server"])
@@ -57,13 +67,14 @@ health_router = APIRouter(tags=["server"])
 def create_app(
     store_target: str | Path | None = None, *, telemetry: GpuSensors | None = None, telemetry_reason: str = "",
     token: str | None = None, limits: Limits | None = None, allowed_hosts: Sequence[str] | None = None,
-    workers_count: int = 0,
+    workers_count: int = 0, this_chip: Callable[[], Device] | None = None,
 ) -> FastAPI:  # fmt: skip
     """Return the app.
 
     `store_target`: as of `results.open_store`, read-only; it need not exist. `telemetry`: sensors of this machine's GPU,
     `telemetry_reason` says why there are none. `token`: asked of every request under /api/ but health. `allowed_hosts`:
-    names the server answers to (None: any). `workers_count`: processes that compute sweeps and new recommendations.
+    names the server answers to (None: any). `workers_count`: processes that compute sweeps and recommendations for models.
+    `this_chip`: returns the chip of this machine, which `hardware_key=auto` means, or raises a `RooflineError`.
     Raises `InvalidValueError` for a token that is too short to be one.
     """
     if token is not None and (len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable()):
@@ -78,10 +89,10 @@ def create_app(
     app.state.service = Service(
         store=StoreAccess(store_target),
         sensors=SharedSensors(telemetry, telemetry_reason, limits.min_stream_interval_s), limits=limits, version=version,
-        workers=WorkerPool(workers_count),
+        workers=WorkerPool(workers_count), this_machine=ThisMachine(this_chip),
     )  # fmt: skip
     for module in (
-        analysis_endpoints, attention, sweep_endpoint, catalog_endpoints, run_endpoints, comparison_endpoints,
+        analysis_endpoints, attention, sweep_endpoint, catalog_endpoints, model_advice, run_endpoints, stored_advice, comparison_endpoints,
         telemetry_endpoints,
     ):  # fmt: skip
         app.include_router(module.router)
@@ -91,34 +102,48 @@ def create_app(
     app.add_exception_handler(RooflineError, problem.on_roofline_error)
     app.add_exception_handler(RequestValidationError, problem.on_invalid_request)
     app.add_exception_handler(HTTPException, problem.on_http_error)
-    app.add_exception_handler(Exception, problem.on_fault)
-    app.add_middleware(Guard, token=token, max_body_bytes=limits.max_body_bytes, allowed_hosts=allowed_hosts)
+    app.add_middleware(
+        Guard, token=token, max_body_bytes=limits.max_body_bytes, allowed_hosts=allowed_hosts,
+        closing=app.state.service.closing,
+    )  # fmt: skip
     describe(app, version)
     return app
 
 
 @health_router.get("/api/health", response_model=Health, summary="Is the server well?")
-def health(request: Request) -> Health:
+async def health(request: Request) -> Health:
     """Version, uptime, limits, and whether the database can be read; never asks for the token."""
     service: Service = request.app.state.service
     limits = service.limits
     return Health(
         status="ok", version=service.version, uptime_s=time.monotonic() - service.started_s,
-        has_database=service.store.is_readable(), has_gpu=service.sensors.is_there,
+        has_database=await _has_database(service), has_gpu=service.sensors.is_there,
         limits={name: getattr(limits, name) for name in limits.__dataclass_fields__},
     )  # fmt: skip
+
+
+async def _has_database(service: Service) -> bool | None:
+    """Return whether the database can be read; None where that is not known soon. One thread asks, of no other's pool."""
+    if service.look is None or service.look.done():
+        service.look = asyncio.ensure_future(
+            anyio.to_thread.run_sync(service.store.is_readable, limiter=service.looking)
+        )
+    done, _ = await asyncio.wait({service.look}, timeout=HEALTH_WAIT_S)
+    return service.look.result() if done else None
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
+    service.closing.clear()
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(min(before_s, SWITCH_INTERVAL_S))
     threading.Thread(target=_warm_up, args=(service,), name="roofline-warm-up", daemon=True).start()
     try:
         yield
     finally:
-        service.is_closing = True
+        service.closing.set()
+        gc.unfreeze()
         service.workers.close()
         service.store.close()
         sys.setswitchinterval(before_s)
@@ -127,15 +152,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _warm_up(service: Service) -> None:
     """Import and read what the first requests need, beside the server that answers already; then start the workers."""
     time.sleep(WARM_UP_AFTER_S)
-    if service.is_closing:
+    if service.closing.is_set:
         return
     explorer_files.page_files()
+    with contextlib.suppress(problem.ProblemError):  # there is none; who asks for it is told
+        service.this_machine.handle()
     _warm_model()
     for name in ("reports.api.stored_answers", "results.diff.suites", "results.history.case_history", "results.store"):
         importlib.import_module(name)
-    if not service.is_closing:
+    if not service.closing.is_set:
+        gc.freeze()  # what was imported stays: looking through it again and again would hold all answers up for 70 ms
         service.workers.start(_warm_model)
-    if service.is_closing:
+    if service.closing.is_set:
         service.workers.close()
 
 

@@ -1,23 +1,32 @@
-"""POST /api/attention: fused attention on a chip, ideal and expected; `router` is what the app includes."""
+"""POST /api/attention and /api/attention/recommend: fused attention on a chip; `router` is what the app includes."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import NamedTuple
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from reports.api.analysis import KEPT_ANSWERS, expected_body
-from reports.api.attention_models import AttentionAnalysis, AttentionRequest
-from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, find_chip
+from reports.api.analysis import KEPT_ANSWERS
+from reports.api.attention_models import (
+    AttentionAnalysis,
+    AttentionRecommendation,
+    AttentionRecommendRequest,
+    AttentionRequest,
+    AttentionShape,
+)
+from reports.api.cache_ranking import rank_caches
+from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
+from reports.api.prediction_fields import baseline_of, kernel_fields
 from reports.api.problem import naming
-from roofline_model.expected.predict import predict_expected, why_no_expected
+from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import get_format
 from roofline_model.operators import Operator
 from roofline_model.ops.attention_ops import attention, unfused_attention_parts
 from roofline_model.ops.attention_shape import check_attention_shape
 from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
+from roofline_model.serving_kernels import cache_gap
 
 router = APIRouter(tags=["one product"])
 
@@ -40,21 +49,18 @@ class _Question(NamedTuple):
 
 
 @router.post("/api/attention", response_model=AttentionAnalysis, summary="Predict fused attention")
-async def analyze_attention(body: AttentionRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
+async def analyze_attention(
+    request: Request, body: AttentionRequest, hardware_key: HardwareKey = DEFAULT_CHIP
+) -> Response:
     """Ideal time of softmax(Q·Kᵀ)·V as one kernel, what bounds it, and the expected time with its interval."""
-    chip = find_chip(hardware_key)
-    asked = _Question(
-        body.B, body.Hq, body.Hq if body.Hkv is None else body.Hkv, body.Sq,
-        body.Sq if body.Skv is None else body.Skv, body.D, body.causal, body.window,
-    )  # fmt: skip
-    with naming(_field_at_fault(asked)):
-        check_attention_shape(*asked[:6], causal=asked.causal, window=asked.window)
+    chip = asked_chip(request, hardware_key)
+    asked = _question(body)
     with naming("precision"):
         query = get_format(body.precision).key
     with naming("kv_precision"):
         cache = query if body.kv_precision is None else get_format(body.kv_precision).key
     with naming("precision" if body.kv_precision is None else "kv_precision"):
-        return Response(attention_json(chip.key, asked, query, cache), media_type="application/json")
+        return Response(attention_json(chip, asked, query, cache), media_type="application/json")
 
 
 @lru_cache(KEPT_ANSWERS)
@@ -63,28 +69,60 @@ def attention_json(chip_key: str, asked: _Question, query: str, cache: str) -> s
     chip, work = find_chip(chip_key), asked.work(query, cache)
     found, expected = predict_operator(work, chip), predict_expected(work, chip)
     parts = unfused_attention_parts(*asked[:6], q=query, kv=cache, causal=asked.causal, window=asked.window)
-    baseline = next((name for name in ("FP16", "BF16") if chip.declares(name)), None)
+    baseline = baseline_of(chip)
     wide = None if baseline is None else asked.work(baseline, baseline)
     wide_expected = None if wide is None or expected is None else predict_expected(wide, chip)
-    formats, reads = dict(work.formats), dict(work.cost.read_bytes)
+    reads = dict(work.cost.read_bytes)
+    fields = kernel_fields(
+        chip, work, found, expected, baseline=baseline,
+        wide_s=None if wide is None else predict_operator(wide, chip).time_s,
+        wide_expected_s=None if wide_expected is None else wide_expected.time_s,
+    )  # fmt: skip
     return AttentionAnalysis(
-        hardware=chip.key, hardware_name=chip.name, is_placeholder=chip.is_placeholder, op=work.op,
-        **asked._asdict(), kv_format=formats["kv"], activation_format=formats["q"], output_format=formats["o"],
-        kv_read_bytes=reads["K"] + reads.get("V", 0.0),
-        time_s=found.time_s, unfused_time_s=predict_sequence(parts, chip).time_s,
-        memory_time_s=found.memory_time_s, compute_time_s=found.compute_time_s, bound=found.bound,
-        flops=found.flops, read_bytes=found.read_bytes, write_bytes=found.write_bytes,
-        intensity_flop_per_byte=found.intensity_flop_per_byte,
-        critical_intensity_flop_per_byte=found.critical_intensity_flop_per_byte,
-        rate_flops_per_s=found.rate_flops_per_s, bandwidth_bytes_per_s=found.bandwidth_bytes_per_s,
-        peak_flops_per_s=found.peak_flops_per_s, memory_level=found.memory_level, path=found.path,
-        compute_format=found.compute_format, baseline_format=baseline,
-        speedup_ratio=None if wide is None else predict_operator(wide, chip).time_s / found.time_s,
-        expected=None if expected is None else expected_body(expected),
-        expected_reason=None if expected is not None else why_no_expected(work, chip),
-        expected_speedup_ratio=None if wide_expected is None or expected is None else wide_expected.time_s / expected.time_s,
-        provenance=found.provenance, notes=list(found.notes), model_version=found.model_version,
+        **fields, **asked._asdict(), kv_format=dict(work.formats)["kv"], kernel_gap=cache_gap(chip, dict(work.formats)["kv"]) or None,
+        kv_read_bytes=reads["K"] + reads.get("V", 0.0), unfused_time_s=predict_sequence(parts, chip).time_s,
     ).model_dump_json()  # fmt: skip
+
+
+@router.post(
+    "/api/attention/recommend",
+    response_model=AttentionRecommendation,
+    summary="Rank the formats of an attention's cache",
+)
+async def recommend_cache(
+    request: Request, body: AttentionRecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP
+) -> Response:
+    """Every format of K and V predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
+    chip, asked = asked_chip(request, hardware_key), _question(body)
+    names = None
+    if body.formats is not None:
+        with naming("formats"):
+            names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
+    with naming("precision"):
+        return Response(cache_recommendation_json(chip, asked, body.precision, names), media_type="application/json")
+
+
+@lru_cache(KEPT_ANSWERS)
+def cache_recommendation_json(chip_key: str, asked: _Question, query: str, names: tuple[str, ...] | None) -> str:
+    """Return the `AttentionRecommendation` as JSON. Raises `UnsupportedError` where the chip cannot compute in 16 bit."""
+    chip = find_chip(chip_key)
+    found = rank_caches(chip, lambda cache: asked.work(query, cache), query, names)
+    return AttentionRecommendation(
+        hardware=chip.key, phase="decode" if asked.Sq == 1 else "prefill", **asked._asdict(), activation_format=query,
+        summary=found.summary, ranked_by=found.candidates[0].time_source, best=found.candidates[0],
+        baseline=found.baseline, candidates=found.candidates, excluded=found.excluded, notes=found.notes,
+    ).model_dump_json()  # fmt: skip
+
+
+def _question(body: AttentionShape) -> _Question:
+    """Return the shape with its defaults; ends the request with a problem where it contradicts itself."""
+    asked = _Question(
+        body.B, body.Hq, body.Hq if body.Hkv is None else body.Hkv, body.Sq,
+        body.Sq if body.Skv is None else body.Skv, body.D, body.causal, body.window,
+    )  # fmt: skip
+    with naming(_field_at_fault(asked)):
+        check_attention_shape(*asked[:6], causal=asked.causal, window=asked.window)
+    return asked
 
 
 def _field_at_fault(asked: _Question) -> str:

@@ -1,28 +1,20 @@
-"""Request and answer about fused attention."""
+"""Requests and answers about fused attention: its prediction, and the formats of its cache ranked."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from reports.api.base_models import RATE_TEXT, Answer, Dimension, ExpectedTime, FormatName, Request
+from reports.api.analysis_models import Excluded
+from reports.api.base_models import Answer, Dimension, FormatName, Request
+from reports.api.prediction_models import PredictedKernel
 
-_DECODE = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
+_DECODE: dict[str, Any] = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
 
 
-class AttentionRequest(Request):
+class AttentionShape(Request):
     """softmax(Q·Kᵀ)·V of Q (B, Hq, Sq, D) with K and V (B, Hkv, Skv, D), as one kernel."""
-
-    model_config = ConfigDict(
-        **Request.model_config,
-        json_schema_extra={
-            "examples": [
-                {**_DECODE, "precision": "FP16"},
-                {**_DECODE, "Sq": 4096, "causal": True, "precision": "BF16", "kv_precision": "FP8_E4M3"},
-            ]
-        },
-    )
 
     B: Dimension = Field(default=1, description="sequences, count")
     Hq: Dimension = Field(description="query heads, count")
@@ -36,17 +28,28 @@ class AttentionRequest(Request):
     window: Dimension | None = Field(
         default=None, description="keys a query sees, itself among them, count; default: all"
     )
+
+
+class AttentionRequest(AttentionShape):
+    """Fused attention in one pair of formats."""
+
+    model_config = ConfigDict(
+        **Request.model_config,
+        json_schema_extra={
+            "examples": [
+                {**_DECODE, "precision": "FP16"},
+                {**_DECODE, "Sq": 4096, "causal": True, "precision": "BF16", "kv_precision": "FP8_E4M3"},
+            ]
+        },
+    )
+
     precision: FormatName = Field(default="FP16", description="format of query and cache, or of the query alone")
     kv_precision: FormatName | None = Field(default=None, description="format of K and V where it is another one")
 
 
-class AttentionAnalysis(Answer):
+class AttentionAnalysis(PredictedKernel):
     """The ideal roofline of fused attention, the expected time, and the three kernels it replaces."""
 
-    hardware: str = Field(description="key of the chip")
-    hardware_name: str = Field(description="name of the chip")
-    is_placeholder: bool = Field(description="the chip's numbers are invented, for examples only")
-    op: str = Field(description="attention")
     B: int = Field(description="sequences, count")
     Hq: int = Field(description="query heads, count")
     Hkv: int = Field(description="key/value heads, count")
@@ -56,30 +59,63 @@ class AttentionAnalysis(Answer):
     causal: bool
     window: int | None = Field(description="keys a query sees, count; null: all")
     kv_format: str = Field(description="format key of K and V")
-    activation_format: str = Field(description="format key of Q")
-    output_format: str = Field(description="format key of O")
     kv_read_bytes: float = Field(description="bytes of K and V that the kernel reads")
-    time_s: float = Field(description="ideal time of the fused kernel, seconds")
     unfused_time_s: float = Field(description="ideal time of the three kernels without fusion, seconds")
-    memory_time_s: float = Field(description="bytes over bandwidth, seconds")
-    compute_time_s: float = Field(description="FLOPs over dense peak, seconds")
-    bound: Literal["memory", "compute"] = Field(description="which of the two is the longer one")
-    flops: float = Field(description="work of the two products over the pairs that the mask leaves, FLOP")
-    read_bytes: float = Field(description="Q, K and V read once, bytes, scales included")
-    write_bytes: float = Field(description="O written once, bytes")
-    intensity_flop_per_byte: float = Field(description="arithmetic intensity, FLOP per byte")
-    critical_intensity_flop_per_byte: float = Field(description="ridge point: peak over bandwidth, FLOP per byte")
-    rate_flops_per_s: float = Field(description="flops over time_s, FLOP per second")
-    bandwidth_bytes_per_s: float = Field(description="of the memory level used, bytes per second")
-    peak_flops_per_s: float = Field(description=RATE_TEXT)
-    memory_level: str = Field(description="level whose bandwidth was used")
-    path: str = Field(description="native, emulated, or dequantize (widened to 16 bit first)")
-    compute_format: str = Field(description="format whose unit does the arithmetic")
-    baseline_format: str | None = Field(description="16-bit format that the speed-ups refer to; null where the chip has none")  # fmt: skip
-    speedup_ratio: float | None = Field(description="ideal time of the baseline over time_s")
-    expected: ExpectedTime | None = Field(description="what a good kernel takes; null with a reason where no model is known")  # fmt: skip
-    expected_reason: str | None = Field(description="why expected is null; null where it is not")
-    expected_speedup_ratio: float | None = Field(description="expected time of the baseline over expected.time_s")
-    provenance: str = Field(description="status of the weakest number used")
-    notes: list[str] = Field(description="remarks, may be empty")
-    model_version: str = Field(description="version of the ideal model")
+
+
+class AttentionRecommendRequest(AttentionShape):
+    """Which format should the cache of this attention have?"""
+
+    model_config = ConfigDict(
+        **Request.model_config, json_schema_extra={"examples": [_DECODE, {**_DECODE, "precision": "BF16", "formats": ["FP8", "NVFP4"]}]}
+    )  # fmt: skip
+
+    precision: Literal["FP16", "BF16"] = Field(default="FP16", description="format of the query, and of the cache to compare with")  # fmt: skip
+    formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
+        default=None, description="formats of the cache to weigh in place of the usual ones"
+    )
+
+
+class CacheCandidate(Answer):
+    """One format of the cache with its time, its bytes and its reason."""
+
+    kv_format: str = Field(description="format key of K and V")
+    path: str = Field(description="native, emulated or dequantize")
+    time_s: float = Field(description="time it is ranked by, seconds")
+    time_source: Literal["expected", "ideal"]
+    low_s: float | None = Field(description="lower end of the 80 % interval, seconds; null for an ideal time")
+    high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
+    time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
+    ideal_s: float = Field(description="speed of light, seconds")
+    speedup_ratio: float = Field(description="time with the 16-bit cache over this one, times of the same source")
+    kv_bytes: float = Field(description="K and V of all sequences in this format, bytes, scales included")
+    memory_saved_ratio: float = Field(description="share of the 16-bit cache that is saved")
+    bound: str = Field(description="memory or compute, of the ideal time")
+    quality: str = Field(description="what is known of the loss")
+    reason: str = Field(description="why it stands where it stands")
+    kernel_gap: str | None = Field(
+        description="why no attention kernel is known to read it on this chip: it is ranked last; null where none is known to be missing"
+    )
+
+
+class AttentionRecommendation(Answer):
+    """The formats of the cache, best first."""
+
+    hardware: str = Field(description="key of the chip")
+    phase: str = Field(description="decode (one new token) or prefill")
+    B: int = Field(description="sequences, count")
+    Hq: int = Field(description="query heads, count")
+    Hkv: int = Field(description="key/value heads, count")
+    Sq: int = Field(description="new tokens, count")
+    Skv: int = Field(description="tokens in the cache, count")
+    D: int = Field(description="elements of a head, count")
+    causal: bool
+    window: int | None = Field(description="keys a query sees, count; null: all")
+    activation_format: str = Field(description="format key of the query")
+    summary: str = Field(description="the decision in a sentence")
+    ranked_by: Literal["expected", "ideal"]
+    best: CacheCandidate
+    baseline: CacheCandidate
+    candidates: list[CacheCandidate] = Field(description="best first")
+    excluded: list[Excluded]
+    notes: list[str]

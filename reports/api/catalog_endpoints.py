@@ -24,10 +24,10 @@ from reports.api.catalog_models import (
     PathBody,
     QuantityBody,
 )
-from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, find_chip, find_model
+from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.entity_tag import tagged
 from reports.api.problem import naming
-from roofline_model.decoder.format_plan import AS_PUBLISHED
+from roofline_model.decoder.format_plan import AS_PUBLISHED, FormatPlan
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import list_models
@@ -35,6 +35,7 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
+from roofline_model.serving_kernels import cache_gap, product_gap
 
 router = APIRouter(tags=["catalogs"])
 
@@ -47,14 +48,15 @@ ModelKey = Annotated[str, Path(min_length=1, max_length=100, description="name o
 
 @router.get("/api/hardware", response_model=HardwareList, summary="List the chips")
 def hardware(request: Request) -> Response:
-    """Every chip of the catalog with its bandwidth, memory and dense native rates."""
-    return tagged(request, _hardware_list())
+    """Every chip of the catalog, and the server's own, with its bandwidth, memory and dense native rates."""
+    machine = request.app.state.service.this_machine
+    return tagged(request, _hardware_list(machine.known_handle(), machine.why_not))
 
 
 @router.get("/api/hardware/{key}", response_model=HardwareDetail, summary="Show a chip")
 def hardware_detail(request: Request, key: Key) -> Response:
     """Every number of a chip with its status and source, and how each format is computed."""
-    return tagged(request, _hardware_detail(find_chip(key, "key", "path").key))
+    return tagged(request, _hardware_detail(asked_chip(request, key, "key", "path")))
 
 
 @router.get("/api/formats", response_model=FormatList, summary="List the number formats")
@@ -71,17 +73,22 @@ def models(request: Request) -> Response:
 
 
 @router.post("/api/models/{key}/predict", response_model=ModelPrediction, summary="Predict one pass of a model")
-def model_predict(key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
+def model_predict(
+    request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
+) -> Response:
     """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
-    shape, chip = find_model(key), find_chip(hardware_key)
+    shape, chip = find_model(key), asked_chip(request, hardware_key)
     with naming("formats"):
-        return Response(_prediction_json(shape.name, chip.key, body), media_type="application/json")
+        return Response(_prediction_json(shape.name, chip, body), media_type="application/json")
 
 
-@lru_cache(1)
-def _hardware_list() -> str:
+@lru_cache(16)
+def _hardware_list(own: str, why_not: str) -> str:
     chips = [HardwareSummary(**_summary(chip)) for chip in list_hardware()]
-    return HardwareList(default_key=DEFAULT_CHIP, hardware=chips).model_dump_json()
+    here = HardwareSummary(**_summary(find_chip(own))) if own else None
+    return HardwareList(
+        default_key=DEFAULT_CHIP, this_machine=here, this_machine_reason=why_not or None, hardware=chips
+    ).model_dump_json()
 
 
 @lru_cache(64)
@@ -174,6 +181,7 @@ def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> st
         expected_high_s=None if expected is None else expected.high_s,
         expected_reason=why_no_step(found, chip) if expected is None else None, tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
+        kernel_gap=_gap(chip, found.plan) or None,
         launch_count=found.launch_count, flops=found.flops, moved_bytes=found.moved_bytes, bound=found.bound,
         provenance=found.provenance, kernels=kernels, notes=list(found.notes),
         memory=ModelMemory(
@@ -181,3 +189,8 @@ def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> st
             total_bytes=memory.total_bytes, capacity_bytes=memory.capacity_bytes, fits=memory.fits,
         ),
     ).model_dump_json()  # fmt: skip
+
+
+def _gap(chip: Device, plan: FormatPlan) -> str:
+    """Return why the layers' products or the cache of a plan have no known kernel on a chip; empty where none is missing."""
+    return product_gap(chip, plan.base.weights, plan.base.activations) or cache_gap(chip, plan.kv)

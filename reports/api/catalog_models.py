@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from reports.api.base_models import RATE_TEXT, Answer, Dimension, FormatName, PhaseName, Request
+from reports.api.prediction_models import Predicted
 
 
 class QuantityBody(Answer):
@@ -61,6 +62,10 @@ class HardwareList(Answer):
     """Every chip of the catalog, by key."""
 
     default_key: str = Field(description="chip used where a request names none")
+    this_machine: HardwareSummary | None = Field(
+        description="the chip of the server itself, which hardware_key=auto means; null with a reason"
+    )
+    this_machine_reason: str | None = Field(description="why it is not known; null where it is")
     hardware: list[HardwareSummary]
 
 
@@ -161,31 +166,24 @@ class ModelMemory(Answer):
     fits: bool | None = Field(description="null where the chip's memory is not known")
 
 
-class ModelPrediction(Answer):
+class ModelPrediction(Predicted):
     """The ideal and the expected time of one pass."""
 
-    hardware: str
     model: str
     phase: str
     batch_count: int = Field(description="sequences, count")
     context_tokens: int = Field(description="tokens per sequence")
     formats: str
     kv_format: str
-    time_s: float = Field(description="ideal, seconds")
     expected_s: float | None = Field(description="seconds; null with a reason")
     expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")
     expected_high_s: float | None = Field(description="upper end of the 80 % interval, seconds")
-    expected_reason: str | None = Field(description="why expected_s is null")
     tokens_per_s: float = Field(description="at the ideal time, tokens per second")
     expected_tokens_per_s: float | None = Field(description="at the expected time, tokens per second")
     launch_count: float = Field(description="kernels launched, count")
-    flops: float = Field(description="FLOP")
     moved_bytes: float = Field(description="bytes")
-    bound: str = Field(description="memory or compute")
-    provenance: str = Field(description="status of the weakest number used")
     memory: ModelMemory
     kernels: list[ModelKernel]
-    notes: list[str]
 
 
 class NvmlReading(Answer):
@@ -217,7 +215,7 @@ class Health(Answer):
     version: str
     uptime_s: float = Field(description="seconds since start")
     has_database: bool | None = Field(
-        description="whether the results database can be read now; null in the server's first second"
+        description="whether the results database can be read now; null in the server's first second, and where the database says nothing within a second"
     )
     has_gpu: bool = Field(description="whether sensors of a GPU are watched")
     limits: dict[str, Any] = Field(description="limits of this server; the unit is in each name")

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Query, Request
 
 from reports.api.problem import Location, naming
+from reports.api.this_machine import AUTO, own_chip
 from roofline_model.decoder.model_registry import list_models, shipped_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import UnknownNameError
@@ -22,7 +23,7 @@ HardwareKey = Annotated[
     Query(
         min_length=1,
         max_length=60,
-        description="chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them",
+        description="chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them; auto: this server's own",
         examples=[DEFAULT_CHIP, "b10", "h100"],
     ),
 ]
@@ -39,9 +40,19 @@ def _chips() -> Mapping[str, Device]:
     return found
 
 
+def asked_chip(request: Request, name: str, field: str = "hardware_key", location: Location = "query") -> str:
+    """Return what `find_chip` takes for the chip of a request: its key, or for `auto` what stands for this machine's.
+
+    Ends the request with a problem that names the field where there is no such chip.
+    """
+    if name.strip().lower() == AUTO:
+        return request.app.state.service.this_machine.handle(field, location)
+    return find_chip(name, field, location).key
+
+
 def find_chip(name: str, field: str = "hardware_key", location: Location = "query") -> Device:
-    """Return the chip of a key or alias; ends the request with a problem that names the field otherwise."""
-    chip = _chips().get(_squeezed(name))
+    """Return the chip of a key, an alias or a handle of `asked_chip`; ends the request with a problem otherwise."""
+    chip = _chips().get(_squeezed(name)) or own_chip(name)
     if chip is not None:
         return chip
     with naming(field, location):

@@ -5,15 +5,18 @@ Plain ASGI: a layer that holds whole requests or answers would cost more than mo
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reports.api.problem import CONTENT_TYPE, ProblemError, document
+from reports.api.closing import Closing
+from reports.api.problem import CONTENT_TYPE, FAULT, ProblemError, document
 
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -28,13 +31,18 @@ OPEN_PATHS = ("/api/health",)
 """Asked by those who watch the server; everything else under /api/ needs the token."""
 
 
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::[0-9]{0,5})?")
+"""RFC 9110 §7.2: a name or an address, IPv6 in brackets, and a port or none."""
+
+
 class Guard:
     """The outermost layer of the app."""
 
     def __init__(
-        self, app: ASGIApp, *, token: str | None, max_body_bytes: int, allowed_hosts: Sequence[str] | None
-    ) -> None:
+        self, app: ASGIApp, *, token: str | None, max_body_bytes: int, allowed_hosts: Sequence[str] | None, closing: Closing
+    ) -> None:  # fmt: skip
         self._app = app
+        self._closing = closing
         self._token = None if token is None else token.encode()
         self._max_body_bytes = max_body_bytes
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
@@ -51,7 +59,16 @@ class Guard:
         except ProblemError as problem:
             await answer.problem(problem)
             return
-        await self._app(scope, body, answer)
+        try:
+            await self._app(scope, body, answer)
+        except asyncio.CancelledError:
+            if not self._closing.is_set:
+                raise
+            # The server ends and has cut the connection: nobody waits for the answer, and that is no fault to log.
+        except Exception:
+            # The framework would answer outside of this layer, without its headers. Who runs the server logs what is raised.
+            await answer.fault()
+            raise
 
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
@@ -111,6 +128,7 @@ class _Answer:
         self._path = path
         self._body = body
         self._begun_s = time.perf_counter()
+        self._is_begun = False
         self._is_replaced = False
 
     async def __call__(self, message: Message) -> None:
@@ -124,6 +142,7 @@ class _Answer:
 
     async def _pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self._is_begun = True
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
             present = {name.lower() for name, _ in headers}
             headers += [pair for pair in (*SECURITY_HEADERS, API_POLICY) if pair[0] not in present]
@@ -133,6 +152,11 @@ class _Answer:
             headers.append((b"server-timing", b"app;dur=%.3f" % spent_ms))
             message = {**message, "headers": headers}
         await self._send(message)
+
+    async def fault(self) -> None:
+        """Say that the server failed, without its innards; an answer that has begun can only break off."""
+        if not self._is_begun:
+            await self.problem(FAULT)
 
     async def problem(self, problem: ProblemError) -> None:
         """Send a problem in place of what the app would answer."""
@@ -148,6 +172,6 @@ class _Answer:
 
 
 def _host(headers: dict[bytes, bytes]) -> str:
-    """Return the host that was asked for, without its port."""
-    host = headers.get(b"host", b"").decode("latin-1").lower()
-    return host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    """Return the host that was asked for, without its port; empty where it is no host and port."""
+    found = _HOST.fullmatch(headers.get(b"host", b"").decode("latin-1").lower())
+    return "" if found is None else found[1]

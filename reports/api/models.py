@@ -1,21 +1,26 @@
 """The contract of the API: every request and answer model, and every endpoint, in one place.
 
 Base `http://127.0.0.1:8000`. All bodies are JSON; all numbers SI with the unit in the name; NaN and infinity never occur
-(null instead). `?hardware_key=` names a chip of the catalog (key or alias) and defaults to gb10. Unknown fields are refused.
+(null instead). `?hardware_key=` names a chip of the catalog (key or alias) or is `auto` (this machine), and defaults to gb10. Unknown fields
+are refused.
 
     POST /api/analyze?hardware_key=      AnalyzeRequest      → Analysis          one product, one pair of formats
     POST /api/recommend?hardware_key=    RecommendRequest    → Recommendation    formats ranked
     POST /api/tiling?hardware_key=       TilingRequest       → TilingAnswer      tile, waves, occupancy, L2
     POST /api/attention?hardware_key=    AttentionRequest    → AttentionAnalysis  fused attention (attention.py: `router`)
+    POST /api/attention/recommend?hardware_key=  AttentionRecommendRequest → AttentionRecommendation  formats of its cache ranked
     POST /api/sweep?hardware_key=        SweepRequest        → SweepAnswer       grids: columns per chip × formats
     GET  /api/hardware                                       → HardwareList
     GET  /api/hardware/{key}                                 → HardwareDetail    404 for an unknown chip
     GET  /api/formats                                        → FormatList
     GET  /api/models                                         → ModelList
     POST /api/models/{key}/predict?hardware_key=  ModelPredictRequest → ModelPrediction
+    POST /api/models/{key}/recommend?hardware_key=  ModelRecommendRequest → ModelRecommendation  plans for a whole model ranked
+    GET  /api/recommendations?hardware_key=&model=&phase=&op=&M=&N=&K=&memory_limit_gb=&max_loss_pct=&limit=&offset=
+                                                             → StoredRecommendationList  what the stored runs say, with evidence
     GET  /api/runs?limit=&offset=                            → RunList           newest first
     GET  /api/runs/{run}                                     → RunDetail         id prefix, label, latest, latest~1
-    GET  /api/runs/{run}/cases?limit=&offset=&words=&status= → CaseList
+    GET  /api/runs/{run}/cases?limit=&offset=&words=&status=&case_key= → CaseList
     GET  /api/runs/{run}/report                              → text/html         the report page of the run
     GET  /api/cases/{case_key}/history?metric=&branch=&since= → HistoryAnswer
     GET  /api/diff?before=&after=                            → DiffAnswer
@@ -55,6 +60,13 @@ from reports.api.analysis_models import (
     TilingBody,
     TilingRequest,
 )
+from reports.api.attention_models import (
+    AttentionAnalysis,
+    AttentionRecommendation,
+    AttentionRecommendRequest,
+    AttentionRequest,
+    CacheCandidate,
+)
 from reports.api.base_models import Answer, ExpectedTime, Request
 from reports.api.catalog_models import (
     FormatList,
@@ -68,13 +80,21 @@ from reports.api.catalog_models import (
     NvmlReading,
     NvmlStatus,
 )
+from reports.api.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
+from reports.api.prediction_models import Predicted, PredictedKernel
 from reports.api.problem import FieldProblem, Problem
+from reports.api.stored_advice_models import StoredRankingBody, StoredRecommendationList, StoredRowBody
 from reports.api.stored_models import CaseBody, CaseList, DiffAnswer, HistoryAnswer, RunBody, RunDetail, RunList
 
 __all__ = [
     "Analysis",
     "AnalyzeRequest",
     "Answer",
+    "AttentionAnalysis",
+    "AttentionRecommendRequest",
+    "AttentionRecommendation",
+    "AttentionRequest",
+    "CacheCandidate",
     "Candidate",
     "CaseBody",
     "CaseList",
@@ -88,10 +108,15 @@ __all__ = [
     "Health",
     "HistoryAnswer",
     "ModelList",
+    "ModelPlan",
     "ModelPredictRequest",
     "ModelPrediction",
+    "ModelRecommendRequest",
+    "ModelRecommendation",
     "NvmlReading",
     "NvmlStatus",
+    "Predicted",
+    "PredictedKernel",
     "Problem",
     "ProductRequest",
     "RecommendRequest",
@@ -100,6 +125,9 @@ __all__ = [
     "RunBody",
     "RunDetail",
     "RunList",
+    "StoredRankingBody",
+    "StoredRecommendationList",
+    "StoredRowBody",
     "SweepAnswer",
     "SweepRequest",
     "SweepSeries",

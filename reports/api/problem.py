@@ -31,6 +31,7 @@ class FieldProblem(BaseModel):
     field: str = Field(description="name of the field, parts joined by dots")
     location: str = Field(description="body, query, path or header")
     message: str = Field(description="what is wrong with it")
+    nearest: tuple[str, ...] = Field((), description="for an unknown name: known ones that come near, best first")
 
 
 class Problem(BaseModel):
@@ -85,6 +86,10 @@ def _rebuilt(status: int, slug: str, detail: str, fields: tuple[FieldProblem, ..
     return ProblemError(status, slug, detail, fields=fields, headers=headers)
 
 
+FAULT = ProblemError(500, "fault", "a fault of the server; its log says where")
+"""What a client is told of a fault of ours: nothing of its innards; the server's log has the traceback."""
+
+
 @contextmanager
 def naming(field: str, location: Location = "body") -> Iterator[None]:
     """Turn a `RooflineError` of the block into a problem with this field: 404 for an unknown name in a path, else 422."""
@@ -94,11 +99,12 @@ def naming(field: str, location: Location = "body") -> Iterator[None]:
         raise
     except RooflineError as error:
         message = _text(error)
+        nearest = error.nearest if isinstance(error, UnknownNameError) else ()
         raise ProblemError(
             404 if location == "path" and isinstance(error, UnknownNameError) else 422,
             error.slug,
             message,
-            fields=(FieldProblem(field=field, location=location, message=message),),
+            fields=(FieldProblem(field=field, location=location, message=message, nearest=nearest),),
         ) from None
 
 
@@ -165,11 +171,6 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     detail = details.get(status, str(error.detail))
     headers = dict(error.headers) if error.headers else None
     return response(request, ProblemError(status, slugs.get(status, "http-error"), detail, headers=headers))
-
-
-async def on_fault(request: Request, error: Exception) -> JSONResponse:
-    """Answer a fault of ours without telling its innards; the server's log has the traceback."""
-    return response(request, ProblemError(500, "fault", "a fault of the server; its log says where"))
 
 
 def _field(one: Any) -> FieldProblem:

@@ -7,19 +7,20 @@ import html
 import re
 from collections import Counter
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import anyio
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from reports.api.entity_tag import tagged
 from reports.api.kept_runs import ReadRun
-from reports.api.problem import FieldProblem, Location, ProblemError, naming
+from reports.api.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
 from reports.api.service import Service
+from reports.api.store_access import without_place
 from reports.api.stored_models import CaseList, RunDetail, RunList
 from reports.display_text import shown
-from roofline_model.errors import DatabaseAwayError, StoreError
+from roofline_model.errors import UnknownNameError
 
 # What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer to
 # load than everything else of the server together.
@@ -40,14 +41,13 @@ RunName = Annotated[
 ]  # fmt: skip
 Limit = Annotated[int, Query(ge=1, description="most items of the page, count; the server's most is in /api/health")]
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="items to skip, count")]
+CaseKeyOf = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="the case of this key only: sixteen hex digits")]  # fmt: skip
 Words = Annotated[str | None, Query(max_length=200, description="each word has to be in the case's id or operator")]
 StatusName = Annotated[Literal["measured", "predicted", "skipped", "failed"] | None, Query(description="cases of this status only")]  # fmt: skip
 
 KEPT_PAGES = 4
-_DRAWING = Lock()
-"""One report is drawn at a time: it takes seconds of a core."""
 _DRAWN: dict[str, str] = {}
-"""The newest pages by the content they were drawn from, oldest first."""
+"""The newest pages by the content they were drawn from, oldest first. One request at a time has its turn with it."""
 
 
 @router.get("/api/runs", response_model=RunList, summary="List the runs")
@@ -56,7 +56,7 @@ def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> R
     from reports.api.stored_answers import page_of, run_body
 
     service = _service(request)
-    _check_limit(service, limit)
+    check_limit(service, limit)
     with service.store.reading() as store:
         total_count, found = store.query(partial(_runs_page, limit=limit, offset=offset))
     page = page_of(total_count, offset, limit)
@@ -81,19 +81,21 @@ def run_detail(request: Request, run: RunName) -> Response:
 
 @router.get("/api/runs/{run}/cases", response_model=CaseList, summary="List the cases of a run")
 def cases(
-    request: Request, run: RunName, limit: Limit = DEFAULT_PAGE, offset: Offset = 0, words: Words = None, status: StatusName = None
+    request: Request, run: RunName, limit: Limit = DEFAULT_PAGE, offset: Offset = 0, words: Words = None, status: StatusName = None,
+    case_key: CaseKeyOf = None,
 ) -> Response:  # fmt: skip
     """Measured, ideal and expected time of every case side by side, with what follows from them."""
     from reports.api.stored_answers import case_body, page_of, run_body
 
     service = _service(request)
-    _check_limit(service, limit)
+    check_limit(service, limit)
     read = _read_run(service, run)
     wanted = (words or "").lower().split()
     found = [
         case
         for case in read.cases
         if (status is None or case.status == status)
+        and (case_key is None or case.lead.case_key == case_key.lower())
         and all(word in f"{case.lead.op} {case.lead.case_id} {case.lead.title}".lower() for word in wanted)
     ]
     answer = CaseList(
@@ -109,12 +111,24 @@ def cases(
     summary="Read the report of a run",
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
 )
-def report(request: Request, run: RunName) -> Response:
+async def report(request: Request, run: RunName) -> Response:
     """The page that `roofline report` writes: it stands by itself and loads nothing."""
+    async with _service(request).drawing.taken(request):  # seconds of a core; who waits for it holds no thread
+        return await anyio.to_thread.run_sync(_report, request, run)
+
+
+def _report(request: Request, run: str) -> Response:
+    page = _page(_service(request), run)
+    policy = {"Content-Security-Policy": page_policy(page)}
+    return tagged(request, page, "text/html; charset=utf-8", policy)
+
+
+def _page(service: Service, run: str) -> str:
+    """Return the page of a run, drawn anew where what it is drawn from has changed."""
     from reports.html import ADVICE_LIMIT, SAMPLED_CASES, SHAPE_FLAGS, render_page, stored_profiles
     from reports.views import report_view
 
-    with _service(request).store.reading() as store:
+    with service.store.reading() as store:
         info = resolved(store, run)
         records = store.records(info.run_id, with_samples=False)
         is_flagged = any(one.measurement and set(SHAPE_FLAGS) & set(one.measurement.flags) for one in records)
@@ -126,16 +140,14 @@ def report(request: Request, run: RunName) -> Response:
     # What a page is drawn from says whether it was drawn before; samples are in no repr, but they may have been pruned.
     samples = [one.measurement and len(one.measurement.samples_s) for one in records]
     key = hashlib.sha256(repr((info, records, canaries, floors, samples)).encode(errors="replace")).hexdigest()
-    with _DRAWING:
-        page = _DRAWN.get(key)
-        if page is None:
-            view = report_view(info, records, profiles, canaries=canaries, floors=floors, most_ranked=ADVICE_LIMIT)
-            page = render_page(view, is_interactive=True)
-            _DRAWN[key] = page
-            if len(_DRAWN) > KEPT_PAGES:
-                _DRAWN.pop(next(iter(_DRAWN)))
-    policy = {"Content-Security-Policy": page_policy(page)}
-    return tagged(request, page, "text/html; charset=utf-8", policy)
+    page = _DRAWN.get(key)
+    if page is None:
+        view = report_view(info, records, profiles, canaries=canaries, floors=floors, most_ranked=ADVICE_LIMIT)
+        page = render_page(view, is_interactive=True)
+        _DRAWN[key] = page
+        if len(_DRAWN) > KEPT_PAGES:
+            _DRAWN.pop(next(iter(_DRAWN)), None)
+    return page
 
 
 def page_policy(page: str) -> str:
@@ -154,16 +166,15 @@ def page_policy(page: str) -> str:
 
 def resolved(store: ResultStore, name: str, field: str = "run", location: Location = "path") -> RunInfo:
     """Return the run of a name; ends the request with 404 for a name that means no run, or more than one."""
+    from results.run_names import NoSuchRunError
+
     try:
-        with naming(field, location):
-            return store.resolve_run(name)
-    except DatabaseAwayError:
-        raise
-    except StoreError as error:
-        # Nothing stored yet, no complete run, an ambiguous prefix; a database that is damaged says so when it is read.
-        store.runs(limit=1)
+        return store.resolve_run(name)
+    except (NoSuchRunError, UnknownNameError) as error:
+        message = shown(without_place(str(error), store.name), MOST_CHARACTERS)
+        status = 422 if location == "query" and isinstance(error, UnknownNameError) else 404
         raise ProblemError(
-            404, "unknown-run", str(error), fields=(FieldProblem(field=field, location=location, message=shown(error)),)
+            status, "unknown-run", message, fields=(FieldProblem(field=field, location=location, message=message),)
         ) from None
 
 
@@ -180,7 +191,8 @@ def _runs_page(connection, *, limit: int, offset: int) -> tuple[int, list[RunInf
     return count_runs(connection), read_runs(connection, statement)
 
 
-def _check_limit(service: Service, limit: int) -> None:
+def check_limit(service: Service, limit: int) -> None:
+    """End the request with a problem where a page would be longer than this server gives."""
     most = service.limits.max_page_count
     if limit > most:
         message = f"limit must be at most {most}, got {limit}; next_offset of a page leads to the next one"

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
 import anyio
 
+from reports.api.closing import Closing
 from reports.api.kept_runs import KeptRuns
 from reports.api.limits import Limits
 from reports.api.sensors import SharedSensors
 from reports.api.store_access import StoreAccess
+from reports.api.this_machine import ThisMachine
+from reports.api.turns import Turns
 from reports.api.worker_pool import KeptAnswers, WorkerPool
 
 KEPT_RECOMMENDATIONS = 4_096
 """A few kilobytes each."""
+KEPT_STORED_ADVICE = 8
+"""Of thousands of cases a few megabytes each."""
+MOST_WAITING_SWEEPS = 64
+"""A request waits with its body."""
+MOST_WAITING_PAGES = 16
+"""Reports and rankings take seconds each."""
 
 
 @dataclass(slots=True)
@@ -26,12 +36,21 @@ class Service:
     limits: Limits
     version: str
     workers: WorkerPool
+    this_machine: ThisMachine
     started_s: float = field(default_factory=time.monotonic)
     stream_count: int = 0
-    is_closing: bool = False
+    closing: Closing = field(default_factory=Closing)
     recommendations: KeptAnswers = field(default_factory=lambda: KeptAnswers(KEPT_RECOMMENDATIONS))
+    stored_advice: KeptAnswers = field(default_factory=lambda: KeptAnswers(KEPT_STORED_ADVICE))
+    """For who has the turn of `ranking`."""
     read_runs: KeptRuns = field(default_factory=KeptRuns)
-    sweeping: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    sweeping: Turns = field(default_factory=lambda: Turns("a sweep", MOST_WAITING_SWEEPS))
     """One sweep at a time: it uses a core."""
+    drawing: Turns = field(default_factory=lambda: Turns("a report", MOST_WAITING_PAGES))
+    ranking: Turns = field(default_factory=lambda: Turns("a ranking of stored runs", MOST_WAITING_PAGES))
     watching: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """A driver that blocks holds one thread, not all of them."""
+    looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """Health's own thread: those of the other endpoints may all be busy."""
+    look: asyncio.Future[bool | None] | None = None
+    """Health's last question whether the database can be read; many who ask share one."""

@@ -31,6 +31,7 @@ from results.diff.sentences import headline
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from results.history.segments import Segment
+from results.impossible import possible_records
 from results.records import Record, RunInfo
 from results.replication import total_intervals
 from results.state_records import NoiseFloor
@@ -62,7 +63,7 @@ def summaries_of(
     run: RunInfo, records: Iterable[Record], floors: Mapping[tuple[str, str], NoiseFloor]
 ) -> tuple[CaseSummary, ...]:
     """Return the cases of a run, their processes pooled and with both intervals."""
-    kept = list(records)
+    kept = possible_records(records)
     return case_summaries(case_rows(kept, is_forced=run.is_forced), total_intervals(kept, floors))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import anyio
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from reports.api.catalog_models import NvmlStatus
 from reports.api.problem import FieldProblem, ProblemError
@@ -53,30 +54,47 @@ async def stream(request: Request, interval_s: Interval = 1.0, count: Count = No
         raise ProblemError(
             422, "invalid-value", message, fields=(FieldProblem(field="interval_s", location="query", message=message),)
         )
-    if service.sensors.is_there and service.stream_count >= service.limits.max_streams_count:
-        raise ProblemError(
-            503, "too-many-streams", f"{service.stream_count} streams are open, the most of this server; close one or ask /api/nvml/status",
-            headers={"Retry-After": "10"},
-        )  # fmt: skip
-    return StreamingResponse(_events(service, interval_s, count), media_type="text/event-stream", headers={"Cache-Control": "no-store"})  # fmt: skip
+    headers = {"Cache-Control": "no-store"}
+    if not service.sensors.is_there:
+        return StreamingResponse(_unavailable(service), media_type="text/event-stream", headers=headers)
+    return _Stream(service, _events(service, interval_s, count), media_type="text/event-stream", headers=headers)
+
+
+class _Stream(StreamingResponse):
+    """A stream that has one of the server's places from before its first byte until it ends, however it ends."""
+
+    def __init__(self, service: Service, events: AsyncIterator[bytes], **options: Any) -> None:
+        super().__init__(events, **options)
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events; ends the request with 503 where all places are taken."""
+        service = self._service
+        if service.stream_count >= service.limits.max_streams_count:
+            raise ProblemError(
+                503, "too-many-streams", f"{service.stream_count} streams are open, the most of this server; close one or ask /api/nvml/status",
+                headers={"Retry-After": "10"},
+            )  # fmt: skip
+        service.stream_count += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            service.stream_count -= 1
+
+
+async def _unavailable(service: Service) -> AsyncIterator[bytes]:
+    yield _event("unavailable", service.sensors.read())
 
 
 async def _events(service: Service, interval_s: float, count: int | None) -> AsyncIterator[bytes]:
-    """Yield the events; the server closes this when the client goes."""
-    if not service.sensors.is_there:
-        yield _event("unavailable", service.sensors.read())
-        return
-    service.stream_count += 1
-    try:
-        sent = 0
-        while not service.is_closing:
-            yield _event("reading", await anyio.to_thread.run_sync(service.sensors.read, limiter=service.watching))
-            sent += 1
-            if count is not None and sent >= count:
-                return
-            await anyio.sleep(interval_s)
-    finally:
-        service.stream_count -= 1
+    """Yield the events; the client's going, or the server's, ends this."""
+    sent = 0
+    while not service.closing.is_set:
+        yield _event("reading", await anyio.to_thread.run_sync(service.sensors.read, limiter=service.watching))
+        sent += 1
+        if count is not None and sent >= count:
+            return
+        await service.closing.within(interval_s)
 
 
 def _event(name: str, status: NvmlStatus) -> bytes:

@@ -1,4 +1,4 @@
-"""Processes that compute what would keep the server from answering: sweeps, and recommendations nobody asked for before.
+"""Processes that compute what would keep the server from answering: sweeps.
 
 Threads do not help: one interpreter runs one of them at a time. Without workers (tests, another ASGI server, the first
 second of ours) the same functions run here.
@@ -7,6 +7,7 @@ second of ours) the same functions run here.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -21,6 +22,9 @@ from typing import Any, TypeVar
 import anyio
 
 T = TypeVar("T")
+
+WORKER_NICENESS = 10
+"""What a long answer waits for a core longer is little; a short one that waits for a sweep is late."""
 
 PRELOADED = ("reports.api.analysis", "reports.api.sweep_endpoint", "roofline_model.sweep", "pandas")
 """Imported once by the process that workers are forked from."""
@@ -46,6 +50,9 @@ class WorkerPool:
         except (BrokenProcessPool, OSError):
             pool.shutdown(wait=False, cancel_futures=True)  # no processes here: all is computed in the server itself
             return
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
         self._pool = pool
 
     @property
@@ -71,20 +78,20 @@ class WorkerPool:
 
 
 class KeptAnswers:
-    """The newest answers by question. For the event loop alone."""
+    """The newest answers by question. Not safe between threads: for the event loop, or under a lock of the caller's."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._answers: OrderedDict[Any, str] = OrderedDict()
+        self._answers: OrderedDict[Any, Any] = OrderedDict()
 
-    def get(self, question: Any) -> str | None:
+    def get(self, question: Any) -> Any:
         """Return the answer that is kept, or None."""
         found = self._answers.get(question)
         if found is not None:
             self._answers.move_to_end(question)
         return found
 
-    def put(self, question: Any, answer: str) -> None:
+    def put(self, question: Any, answer: Any) -> None:
         """Keep an answer in place of the one that was asked for longest ago."""
         self._answers[question] = answer
         if len(self._answers) > self._most:
@@ -92,8 +99,10 @@ class KeptAnswers:
 
 
 def _prepare() -> None:
-    """Make a worker end with its server, and not before: Ctrl-C in a terminal reaches it too."""
+    """Make a worker end with its server, and not before: Ctrl-C in a terminal reaches it too. Short answers go first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(AttributeError, OSError):  # not every system has it
+        os.nice(WORKER_NICENESS)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from reports.interactive.case_data import COLUMNS, case_rows_data
+from reports.interactive.gap_data import gap_data
 from reports.interactive.history_data import history_data
-from reports.interactive.model_data import model_data
+from reports.interactive.pareto_data import pareto_data
 from reports.interactive.roofline_data import page_inks, roofline_data
 from reports.interactive.sample_data import sample_data
 from reports.interactive.text_table import Texts, packed
+from reports.interactive.timeline_data import timeline_data
+from reports.run_timeline import run_timeline
+from reports.stored.answer import StoredRecommendations
+from reports.trade_offs import trade_groups
 from reports.views import ReportView
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.history.case_history import CaseHistory
@@ -21,18 +26,23 @@ SVG_LIMIT_COUNT = 1_000
 """Cases that are drawn as shapes of the page; more are drawn by WebGL where the browser has it."""
 
 
-def page_data(view: ReportView, histories: Sequence[CaseHistory] = ()) -> dict[str, Any]:
+def page_data(
+    view: ReportView, histories: Sequence[CaseHistory] = (), stored: StoredRecommendations | None = None
+) -> dict[str, Any]:
     """Return the page's data: texts, one entry per chip, meanings of the flags that occur, and cases over their nights."""
     texts, chips, number = Texts(), [], 1
     for chip in view.chips:
         rows = case_rows_data(chip, number)
+        groups = trade_groups(view.run, chip.models, chip.recommendations, chip.cases, stored, chip.hardware_key)
+        numbers = {row.record_id: at for at, case in enumerate(chip.cases, start=number) for row in case.rows}
         chips.append(
             {
                 "name": chip.hardware_name,
                 "cases": packed(rows, texts, COLUMNS),
                 "roofline": roofline_data(chip),
-                "models": model_data(chip),
+                "pareto": pareto_data(groups, numbers),
                 "samples": sample_data(chip.cases, number),
+                "gaps": gap_data(chip.cases, number),
             }
         )
         number += len(rows)
@@ -44,6 +54,7 @@ def page_data(view: ReportView, histories: Sequence[CaseHistory] = ()) -> dict[s
         "flags": {flag.key: {"meaning": flag.meaning, "is_doubtful": flag.key in DOUBTFUL_FLAGS} for flag in view.flags if flag.key in FLAGS},
         "chips": chips,
         "histories": history_data(histories),
+        "timeline": timeline_data(view, run_timeline(view)),
         "texts": texts.all(),
     }  # fmt: skip
 

@@ -15,9 +15,10 @@ from reports.stored.answer import (
     StoredRow,
 )
 from reports.stored.from_store import recommend_from_runs, recommend_from_store
+from reports.stored.of_run import recommend_for_run
 from reports.stored.question import StoredQuestion
 
 __all__ = [
     "Night", "RankChange", "Refused", "RowQuality", "StoredQuestion", "StoredRanking", "StoredRecommendations", "StoredRow",
-    "recommend_from_runs", "recommend_from_store",
+    "recommend_for_run", "recommend_from_runs", "recommend_from_store",
 ]  # fmt: skip

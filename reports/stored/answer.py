@@ -1,6 +1,6 @@
 """What a recommendation from stored runs is made of: rows with their evidence, rankings, what changed, what is missing.
 
-Times are seconds, sizes bytes; a missing value is None. `document.py` writes the same as JSON.
+Times are seconds, sizes bytes; a missing value is None. `reports.ranking_json` writes the same as JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ measured and no expected time known, the speed of light."""
 QualitySource = Literal["reference", "measured", "claimed", "unknown"]
 Confidence = Literal["high", "medium", "low"]
 Subject = Literal["shape", "model"]
+LOW_TOP1_RATIO = 0.85
+"""Agreement of the likeliest token below this is said beside a recommendation: 4-bit formats of trained models reach 0.89 to
+0.92 (ggml-org/llama.cpp, pull requests 23572 and 25153, Qwen3.6), so less is no usual loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,10 @@ class RowQuality:
     source: QualitySource
     """measured: on the tokens of a stored run, or added up from a losses file; claimed: a document's word, nobody measured."""
     text: str
-    """`KL 0.035 [0.033, 0.038] nats/token over 504 random tokens`, `claimed: 1-2 % loss with PTQ`."""
+    """`KL 0.035 [0.033, 0.038] nats/token over 504 random tokens, same top-1 27 %`, `claimed: 1.5-6.5 % loss (AWQ)`."""
     loss_pct: float | None = None
-    """Rise of perplexity in percent; of a claim its upper end. None where nothing is known."""
+    """What limits and ties go by, in percent: the rise of perplexity on text, 100·(e^KL − 1) where only a KL tells, the upper
+    end of a claim. None where nothing is known. It is no metric to show: `short_text` names what was measured."""
     kl_nats_per_token: float | None = None
     perplexity_ratio: float | None = None
     """Quantised over original."""
@@ -45,6 +49,30 @@ class RowQuality:
     """Share of tokens whose likeliest successor stays the same."""
     run_id: str = ""
     """The run that measured it; empty for anything else."""
+
+    @property
+    def short_text(self) -> str:
+        """For a cell: `KL 0.035, perplexity 0.999×, top-1 27 %`, `claimed 1.5-6.5 %`, `none`, `unknown`; every measured figure by its name."""
+        if self.source == "reference":
+            return "none"
+        if self.loss_pct is None:
+            return "unknown"
+        if self.source == "claimed":
+            return self.text.partition(" (")[0].replace("claimed: ", "claimed ").replace(" loss", "")
+        words = [] if self.kl_nats_per_token is None else [f"KL {self.kl_nats_per_token:.2g}"]
+        if self.perplexity_ratio is not None:
+            words.append(f"perplexity {self.perplexity_ratio:.3f}×")
+        if self.top1_agreement_ratio is not None:
+            words.append(f"top-1 {100 * self.top1_agreement_ratio:.2g} %")
+        return ", ".join(words) or f"{self.loss_pct:.2g} % (rank agreement lost)"
+
+    @property
+    def caveat(self) -> str:
+        """What a small measured loss hides: most tokens with another likeliest successor; empty where there is nothing to say."""
+        top1 = self.top1_agreement_ratio
+        if self.source != "measured" or top1 is None or top1 >= LOW_TOP1_RATIO:
+            return ""
+        return f"caveat: its likeliest next token is the 16-bit model's on {100 * top1:.2g} % of the tokens only, judge it on your own text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +120,8 @@ class StoredRow:
     """The runs behind the row, oldest first; empty where nothing is stored."""
     tokens_per_s: float | None = None
     """Of a model's pass at `time_s`."""
+    kernel_gap: str = ""
+    """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
 
     @property
     def is_measured(self) -> bool:

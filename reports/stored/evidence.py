@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from reports.chip_profile import device_from_profile
 from reports.stored.levels import chip_of
-from reports.stored.question import StoredQuestion
-from results.case_names import pass_name
+from reports.stored.question import StoredQuestion, subject_of
+from results.impossible import possible_records
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import FloorKey
 from results.state_records import NoiseFloor
@@ -72,11 +72,8 @@ class StoredEvidence:
 
 def group_key(case: Case, hardware_key: str) -> GroupKey:
     """Return what cases of one ranking share."""
-    found = pass_name(case.op, case.shape)
-    if found is None:
-        return (hardware_key, case.op, case.shape, case.mode)
-    sizes = (("batch", found.batch_count), ("context", found.context_count))
-    return (hardware_key, f"model:{found.model_name}", sizes, case.mode)
+    name, sizes = subject_of(case)
+    return (hardware_key, name, sizes, case.mode)
 
 
 def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidence:
@@ -91,5 +88,5 @@ def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidenc
     profiles = {one.profile_hash: one for one in map(store.profile, hashes) if one is not None}
     classes = dict.fromkeys(run.environment.class_hash for run in found.runs.values())
     return StoredEvidence(
-        found.runs, found.records, profiles, {one: store.noise_floors(one) for one in classes}
+        found.runs, possible_records(found.records), profiles, {one: store.noise_floors(one) for one in classes}
     ).narrowed(question)

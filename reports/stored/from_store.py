@@ -88,7 +88,7 @@ def _missing(
         found.append("every time was measured by force on another machine: none is of its chip")
     if not any(one.quality.source == "measured" for ranking in rankings for one in ranking.rows):
         found.append(
-            "no loss was measured: quality is what documents claim (`-k model_quant` and `roofline losses` measure it)"
+            "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline losses` measure it)"
         )
     chips = sorted({one.hardware_key for one in rankings})
     if len(chips) > 1:

@@ -11,12 +11,12 @@ from results.model_figures import Interval, ModelFigures, model_figures
 from results.model_results import PassResult, pass_label
 from results.model_text import loss_text
 from results.records import Record, RunInfo
-from roofline_model.auto_quantize import claimed_quality
+from roofline_model.claimed_losses import claimed_loss_of
 from roofline_model.errors import RooflineError
 from roofline_model.formats import get_format
-from roofline_model.mixed_precision.claimed_loss import claimed_pct
 from roofline_model.pareto.losses import parse_formats
 from roofline_model.pareto.losses_file import METHODS, MeasuredLosses, loss_pct
+from roofline_model.units import format_percent
 
 _KEPT_WIDE = ("lm_head", "embedding", "embed_out", "embed_tokens")
 """Parts that a uniform precision leaves in 16 bit: their losses do not count."""
@@ -28,7 +28,7 @@ def product_quality(weight_format: str, activation_format: str) -> RowQuality:
     if not narrow:
         known = bool(weight_format or activation_format)
         return RowQuality("reference", "reference", 0.0) if known else RowQuality("unknown", "unknown")
-    return _claim(narrow[0])
+    return _claim(weight_format, activation_format)
 
 
 class MeasuredQualities:
@@ -71,7 +71,7 @@ def pass_quality(one: PassResult, known: MeasuredQualities, losses: Sequence[Mea
     for file in losses:
         if file.is_of(one.figures.model_name) and (added := _added_up(file, weight, activation)) is not None:
             return added
-    return _claim(weight)
+    return _claim(weight, activation, one.figures.model_name)
 
 
 def is_wide(format_key: str) -> bool:
@@ -82,11 +82,14 @@ def is_wide(format_key: str) -> bool:
         return False
 
 
-def _claim(format_key: str) -> RowQuality:
-    text = claimed_quality(format_key)
-    percent = claimed_pct(text)
-    source = "unknown" if percent is None else "claimed"
-    return RowQuality(source, text if percent is not None else "unknown: neither measured nor claimed", percent)  # type: ignore[arg-type]
+def _claim(weight: str, activation: str, model: str = "") -> RowQuality:
+    """Return what was published of the formats (`claimed_losses.py`); unknown where nothing was found."""
+    found = None
+    if weight and (weight == activation or not activation or is_wide(activation)):
+        found = claimed_loss_of(weight, is_both=weight == activation, model=model)
+    if found is None:
+        return RowQuality("unknown", "unknown: neither measured nor claimed")
+    return RowQuality("claimed", found.text, found.high_pct)
 
 
 def _measured(figures: ModelFigures) -> tuple[float, str] | None:
@@ -95,7 +98,7 @@ def _measured(figures: ModelFigures) -> tuple[float, str] | None:
     On text the measured ratio of perplexities. On random tokens, where perplexity means nothing, 100·(e^KL − 1): the rise on
     text that the 16-bit model writes itself. Of an encoder the part of the rank agreement that is lost.
     """
-    text = loss_text(figures).removeprefix("loss: ")
+    text = ", ".join([loss_text(figures).removeprefix("loss: "), *_further_metrics(figures)])
     if figures.rank_agreement_ratio is not None:
         return 100 * (1 - figures.rank_agreement_ratio.value), text
     if figures.is_language and figures.perplexity_ratio is not None:
@@ -103,6 +106,17 @@ def _measured(figures: ModelFigures) -> tuple[float, str] | None:
     if figures.kl_nats_per_token is not None:
         return loss_pct(figures.kl_nats_per_token.value), text
     return None
+
+
+def _further_metrics(figures: ModelFigures) -> list[str]:
+    """Return what else was measured of a language model's predictions, each by its name."""
+    perplexity, top1 = figures.perplexity_ratio, figures.top1_agreement_ratio
+    words = []
+    if perplexity is not None and not figures.is_language:
+        words.append(f"perplexity {perplexity.value:.3f}× (of random tokens: it says nothing about language)")
+    if top1 is not None:
+        words.append(f"same top-1 {format_percent(top1.value, 0)}")
+    return words
 
 
 def _added_up(file: MeasuredLosses, weight: str, activation: str) -> RowQuality | None:

@@ -10,6 +10,17 @@ from roofline_model.case import Case
 from roofline_model.errors import InvalidValueError
 from roofline_model.pareto.losses_file import MeasuredLosses
 
+SubjectKey = tuple[str, tuple[tuple[str, int], ...]]
+"""(operator, sizes) of a shape; (`model:NAME`, batch and context) of a model, all its phases."""
+
+
+def subject_of(case: Case) -> SubjectKey:
+    """Return what a case is about: what competes is about the same."""
+    found = pass_name(case.op, case.shape)
+    if found is None:
+        return case.op, case.shape
+    return f"model:{found.model_name}", (("batch", found.batch_count), ("context", found.context_count))
+
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
@@ -30,6 +41,8 @@ class StoredQuestion:
     """Most that perplexity may rise, in percent."""
     losses: tuple[MeasuredLosses, ...] = ()
     """Measured losses of models by layer and format (`read_losses`): known where a run measured none."""
+    subjects: frozenset[SubjectKey] = frozenset()
+    """These shapes and models only (`subject_of`); empty: all."""
 
     def __post_init__(self) -> None:
         if self.phase and self.phase not in PHASES:
@@ -49,6 +62,8 @@ class StoredQuestion:
         if self.model and (found is None or found.model_name.lower() != self.model.lower()):
             return False
         if found is None and not self.wants_phase(phase_of(case)):
+            return False
+        if self.subjects and subject_of(case) not in self.subjects:
             return False
         if self.op and case.op.lower() != self.op.lower():
             return False

@@ -52,4 +52,5 @@ def _row(row: RankedRow, baseline_label: str, level: CaseLevel | None, reference
         doubts=trust.doubts,
         stale_reason=trust.stale_reason,
         nights=trust.nights,
+        kernel_gap=row.kernel_gap,
     )

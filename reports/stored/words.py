@@ -31,8 +31,11 @@ def summary_of(ranking: StoredRanking) -> str:
     gain = ""
     if best.speedup_ratio is not None and not best.is_baseline and ranking.baseline_label:
         gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}"
+    if best.kernel_gap:
+        return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({best.kernel_gap})"
     verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"
     loss = "" if best.quality.source in ("reference", "unknown") else f", {best.quality.text}"
+    loss += f"; {best.quality.caveat}" if best.quality.caveat else ""
     unknown = ", its loss is unknown" if best.quality.source == "unknown" else ""
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
@@ -73,7 +76,9 @@ def _worth_trying(ranking: StoredRanking, best: StoredRow) -> str:
     """Name the first prediction that promises more than the measured best gained."""
     if not best.is_measured:
         return ""
-    promise = next((one for one in ranking.rows if not one.is_measured and not one.is_emulated), None)
+    promise = next(
+        (one for one in ranking.rows if not one.is_measured and not one.is_emulated and not one.kernel_gap), None
+    )
     if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
         return ""
     gain = times_faster(promise.speedup_ratio)

@@ -24,13 +24,13 @@ from roofline_model.expected.predict import EXPECTED_VERSION
 from roofline_model.expected.tables.kernel_labels import phase_of
 from roofline_model.expected.tables.model_rows import LINK_BYTES_PER_S, read_model_row
 from roofline_model.expected.tables.table import KernelTable, read_kernel_table
-from roofline_model.expected.tables.table_ideal import with_group_scales
 from roofline_model.expected.tables.table_prediction import TablePrediction, predict_table
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
 from roofline_model.roofline import error_ratio, predict
+from roofline_model.weight_storage import with_group_scales
 
 KIND = "kernel-table"
 REQUIRED_COLUMNS = frozenset({"device", "op", "time_s"})

@@ -23,9 +23,9 @@ from roofline_model.decoder.plan_parts import (
     parts_of,
 )
 from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.expected.tables.table_ideal import with_group_scales
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.ops.operand_formats import activation_format, is_wide_float, product_format
+from roofline_model.weight_storage import with_group_scales
 
 AS_PUBLISHED = "checkpoint"
 """The plan's name for the formats the checkpoint itself is stored in."""

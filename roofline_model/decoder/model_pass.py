@@ -21,7 +21,7 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import (
     ExpectedSequence,
     KernelExpectation,
-    expected_call,
+    call_within_ceilings,
     expected_kernels,
     expected_sequence,
     why_no_kernels,
@@ -164,7 +164,7 @@ class ModelPass:
 
     def why_no_expected(self, hardware: Device | str) -> str:
         """Return in one line which kernel has no expected time, and why; empty when all have."""
-        return self._unmodelled or why_no_kernels(self.executed_kernels(), hardware)
+        return self._unmodelled or why_no_kernels(self.executed_kernels(), hardware, estimate=call_within_ceilings)
 
     @property
     def _unmodelled(self) -> str:
@@ -255,8 +255,8 @@ def _estimate(work: Operator, device: Device) -> ExpectedPrediction | None:
     last = device.last_level_cache
     fits = decoded is not None and last is not None and decoded <= WARM_CACHE_SHARE * last.capacity_bytes
     if fits and work.op == "gemv":
-        return predict_expected(work, device, cache="warm")
-    return expected_call(work, device)
+        return predict_expected(work, device, cache="warm", allow_ceilings=True)
+    return call_within_ceilings(work, device)
 
 
 def _cast(rows: int, width: int, source: NumberFormat, target: str) -> Operator:

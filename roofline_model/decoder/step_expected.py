@@ -167,15 +167,16 @@ def expected_kernels(
     return tuple(found)
 
 
-def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str) -> str:
+def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str, *, estimate: Estimator | None = None) -> str:
     """Return in one line which kernel has no expected time, and why; empty when all have."""
     from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
-    reference = _Reference(device, expected_call)
+    ask = estimate or expected_call
+    reference = _Reference(device, ask)
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
     for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
-        if _kernel(kernel, device, expected_call, reference) is None:
+        if _kernel(kernel, device, ask, reference) is None:
             return f"{kernel.name}: {why_no_expected(_stand_ins(kernel.work)[0][0], device)}"
     return ""
 
@@ -208,12 +209,24 @@ def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
 
 def expected_call(work: Operator, device: Device) -> ExpectedPrediction | None:
     """Return the expected time of one call with cold operands, or None: the estimator that others stand in for."""
+    return _cold(work, device, allow_ceilings=False)
+
+
+def call_within_ceilings(work: Operator, device: Device) -> ExpectedPrediction | None:
+    """Return the same, and where no kernel was timed what the ceilings of a calibrated machine allow.
+
+    For those who know that something runs the call, or who say of a time that it rests on ceilings.
+    """
+    return _cold(work, device, allow_ceilings=True)
+
+
+def _cold(work: Operator, device: Device, *, allow_ceilings: bool) -> ExpectedPrediction | None:
     from roofline_model.expected.predict import predict_expected
 
     sizes = dict(work.shape)
     if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
         return None  # the attention constants are of kernels with one head size
-    return predict_expected(work, device, cache="cold")
+    return predict_expected(work, device, cache="cold", allow_ceilings=allow_ceilings)
 
 
 def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Reference) -> KernelExpectation | None:

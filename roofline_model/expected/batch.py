@@ -62,7 +62,7 @@ def binding_of(parts: Mapping[str, Floats], time_s: Floats) -> list[str]:
     import numpy as np
 
     names = [name for name in parts if name not in ("launch", "library")]
-    longest = np.array(names, dtype=object)[np.stack([parts[name] for name in names]).argmax(axis=0)]
+    longest = np.array(names, dtype=object)[np.array([parts[name] for name in names]).argmax(axis=0)]
     if "launch" in parts:
         longest[parts["launch"] >= 0.5 * time_s] = "launch"
     result: list[str] = longest.tolist()

@@ -1,33 +1,126 @@
-"""Expected times through the seam of the recommendation: what a good kernel of the chip takes, asked case by case."""
+"""Expected times through the seam of the recommendation: what a good kernel of the chip takes, case by case or all at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from roofline_model.case import Case
+from roofline_model.errors import UnsupportedError
+from roofline_model.expected.ideal_floor import raised_to_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
-from roofline_model.expected.predict import EXPECTED_VERSION, PRODUCTS, predict_expected
+from roofline_model.expected.predict import EXPECTED_VERSION, PRODUCTS, has_gpu_model, predict_expected
+from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
-from roofline_model.operators import gemm
+from roofline_model.kept import Kept
+from roofline_model.operators import check_dimension, gemm
+from roofline_model.product_roof import ProductRoof
 from roofline_model.recommendation import TimeEstimate
 
+if TYPE_CHECKING:
+    from roofline_model.expected.gemm.columns import PairColumns
 
-def expected_times(device: Device) -> Callable[[Case], TimeEstimate | None]:
+Operands = tuple[NumberFormat, NumberFormat, NumberFormat]
+"""Formats of a, b and c."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """Formats on a chip, and how those of them that the fitted model knows are priced together."""
+
+    roofs: tuple[ProductRoof | None, ...]
+    """One per triple of formats; None: it is asked for by itself (a machine's own calibration, or both operands widened)."""
+    columns: PairColumns | None
+    """Of the triples with a roof, in their order; None where there is none."""
+    unknown: frozenset[int]
+    """Places of the triples that have no expected time at all."""
+
+
+_PRICED: Kept[_Priced] = Kept(256)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTimes:
+    """The expected times of one chip."""
+
+    device: Device
+
+    def __call__(self, case: Case) -> TimeEstimate | None:
+        """Return the expected time of one product, or None; see `expected_times`."""
+        if case.op not in PRODUCTS:
+            return None
+        sizes, formats = dict(case.shape), dict(case.formats)
+        work = gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"])
+        found = predict_expected(work, self.device, cache=case.cache)
+        if found is None or found.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
+            return None
+        return TimeEstimate(found.time_s, "expected", found.low_s, found.high_s, found.provenance)
+
+    def many(self, cases: Sequence[Case]) -> list[TimeEstimate | None]:
+        """Return the expected time of each case: the same as one by one, sooner for the formats of one cold shape."""
+        if not cases:
+            return []
+        first = cases[0]
+        is_one_shape = all(one.op in PRODUCTS and one.cache == "cold" and one.shape == first.shape for one in cases)
+        if not is_one_shape or not has_gpu_model(self.device):
+            return [self(case) for case in cases]
+        for name, size in first.shape:
+            check_dimension(name, size)
+        named = [dict(case.formats) for case in cases]
+        triples = [(get_format(one["a"]), get_format(one["b"]), get_format(one["c"])) for one in named]
+        key = (self.device, *(fmt for triple in triples for fmt in triple))
+        priced = _PRICED.of(key, lambda: _priced(self.device, triples))
+        sizes = dict(first.shape)
+        together = iter(_estimates(priced, sizes["M"], sizes["N"], sizes["K"]))
+        return [
+            next(together) if roof is not None else None if place in priced.unknown else self(case)
+            for place, (case, roof) in enumerate(zip(cases, priced.roofs, strict=True))
+        ]
+
+
+def expected_times(device: Device) -> ExpectedTimes:
     """Return the function that gives the expected time of a product on `device`, for `recommend_quantization(times=…)`.
 
     It answers None for what is no product (gemv, gemm), where the chip has no expected time, and where all that is known are
     the ceilings of a calibrated machine: they do not say whether it has a kernel for the formats. The recommendation then
     falls back to the ideal and says so.
     """
+    return ExpectedTimes(device)
 
-    def times(case: Case) -> TimeEstimate | None:
-        if case.op not in PRODUCTS:
-            return None
-        sizes, formats = dict(case.shape), dict(case.formats)
-        work = gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"])
-        found = predict_expected(work, device, cache=case.cache)
-        if found is None or found.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
-            return None
-        return TimeEstimate(found.time_s, "expected", found.low_s, found.high_s, found.provenance)
 
-    return times
+def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
+    from roofline_model.expected.gemm.columns import columns_of
+    from roofline_model.expected.gemm.product import ProductModel
+
+    roofs: list[ProductRoof | None] = []
+    models, unknown = [], set()
+    for place, (activation, weight, output) in enumerate(triples):
+        roof = None
+        try:
+            model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output.key)
+            if model.wide_fitted is None:
+                roof = ProductRoof.of(device, activation=activation, weight=weight, output=output)
+                models.append(model)
+        except UnsupportedError:
+            if device.calibration is None:
+                unknown.add(place)
+        roofs.append(roof)
+    return _Priced(tuple(roofs), columns_of(models) if models else None, frozenset(unknown))
+
+
+def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[TimeEstimate]:
+    """Return the expected times of the triples that are priced together."""
+    from roofline_model.expected.gemm.one_shape import times_of_shape
+
+    if priced.columns is None:
+        return []
+    found = []
+    roofs = [roof for roof in priced.roofs if roof is not None]
+    for roof, provenance, seconds, low, high in zip(
+        roofs, priced.columns.belief.provenance, *times_of_shape(priced.columns, M, N, K), strict=True
+    ):
+        ideal = roof.at(M, N, K)
+        time_s, low_s, high_s = raised_to_ideal(seconds, low, high, ideal.memory_s, ideal.compute_s, roof.beaten_ratio)
+        found.append(TimeEstimate(time_s, "expected", low_s, high_s, provenance))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NoReturn
 
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -74,6 +75,7 @@ SAME_NUMBER_RATIO = 0.02
 """Numbers of one chip that differ by less are two roundings of one specification (2617 MHz, 2.62 GHz)."""
 
 
+@lru_cache(maxsize=512)
 def fitted_numbers(chip: ChipSpec, fitted: ChipSpec) -> ChipSpec:
     """Return `chip` with the numbers its constants were fitted with, where both mean the same one.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import InvalidValueError
@@ -56,7 +57,7 @@ class Grid:
         """Return the surface at each row; `sizes` has one column per axis."""
         import numpy as np
 
-        index, weight = self._corners(sizes)
+        index, weight = self.corners(sizes)
         if index.size <= FEW_VALUES:
             # A few look-ups cost less than an array of the whole grid.
             values = np.array([log_ratio[i] for i in index.ravel().tolist()]).reshape(index.shape)
@@ -74,7 +75,7 @@ class Grid:
         count = len(log_ratio)
         design = np.zeros((count, self.knot_count))
         rows = np.arange(count)
-        for index, weight in zip(*self._corners(sizes), strict=True):
+        for index, weight in zip(*self.corners(sizes), strict=True):
             design[rows, index] += weight
         given = np.ones(count) if row_weights is None else np.asarray(row_weights, dtype=np.float64)
         penalty = self._penalty()
@@ -89,14 +90,14 @@ class Grid:
         kept = np.clip(surface, -LARGEST_LOG, LARGEST_LOG)
         return tuple(float(f"{value:.3f}") + 0.0 for value in kept)
 
-    def _corners(self, sizes: Sequence[Floats]) -> tuple[NDArray[np.intp], Floats]:
+    def corners(self, sizes: Sequence[Floats]) -> tuple[NDArray[np.intp], Floats]:
         """Return (grid index, weight) of the knots around each row; both of shape (2^axes, rows)."""
         import numpy as np
 
         count = len(sizes[0])
         index, weight = np.zeros((1, count), dtype=np.intp), np.ones((1, count))
-        for values, knots in zip(sizes, self.axes, strict=True):
-            place = np.interp(np.log2(values), knots, np.arange(len(knots)))
+        for values, (knots, places) in zip(sizes, _knots(self.axes), strict=True):
+            place = np.interp(np.log2(values), knots, places)
             below = np.minimum(place.astype(np.intp), len(knots) - 2)
             share = place - below
             index = index * len(knots) + below
@@ -120,3 +121,11 @@ class Grid:
                 np.add.at(form, (first, second), sign * weight)
         result: Floats = form
         return result
+
+
+@cache
+def _knots(axes: tuple[tuple[float, ...], ...]) -> tuple[tuple[Floats, Floats], ...]:
+    """Return the knots of each axis and their places as arrays."""
+    import numpy as np
+
+    return tuple((np.array(knots), np.arange(len(knots), dtype=np.float64)) for knots in axes)

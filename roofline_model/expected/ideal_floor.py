@@ -28,7 +28,9 @@ def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: f
     The interval then begins at the ideal time, too, and keeps its upper factor.
     `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
     """
-    limit_s = max(ideal.memory_time_s, ideal.compute_time_s / beaten_ratio)
+    limit_s, low_s, high_s = raised_to_ideal(
+        found.time_s, found.low_s, found.high_s, ideal.memory_time_s, ideal.compute_time_s, beaten_ratio
+    )
     missing_s = limit_s - found.time_s
     if missing_s <= 0:
         return found
@@ -39,13 +41,23 @@ def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: f
     return replace(
         found,
         time_s=limit_s,
-        low_s=limit_s,
-        high_s=limit_s * found.high_s / found.time_s,
+        low_s=low_s,
+        high_s=high_s,
         parts=tuple(parts.items()),
         terms=tuple(terms.items()),
         binding=side,
         notes=(*found.notes, NOTE),
     )
+
+
+def raised_to_ideal(
+    time_s: float, low_s: float, high_s: float, memory_s: float, compute_s: float, beaten_ratio: float
+) -> tuple[float, float, float]:
+    """Return the time and both ends of its interval, raised in the same way, where nothing else is asked for."""
+    limit_s = max(memory_s, compute_s / beaten_ratio)
+    if limit_s - time_s <= 0:
+        return time_s, low_s, high_s
+    return limit_s, limit_s, limit_s * high_s / time_s
 
 
 def floored(

@@ -8,6 +8,7 @@ Factors are quantiles of measured over predicted, on rows the constants were not
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 REGIMES = ("m16-floor", "m16-body", "m256-floor", "m256-body", "large-floor", "large-body")
 FLOOR_RATIO = 1.6
 """Up to this multiple of the launch floor a call is ruled by it."""
+_ROW_LIMITS = (16, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class IntervalTable:
         import numpy as np
 
         regime = regimes_of(M, time_s, launch_s)
-        return time_s * np.take(self.low, regime), time_s * np.take(self.high, regime)
+        return time_s * np.array(self.low)[regime], time_s * np.array(self.high)[regime]
 
     def widened(self, other: IntervalTable, share: float) -> IntervalTable:
         """Return this table widened in quadrature of logs by `share` of `other`: two independent sources of error."""
@@ -75,8 +77,13 @@ def regimes_of(M: Floats, time_s: Floats, launch_s: float) -> NDArray[np.intp]:
     """Return the index into `REGIMES` of each prediction."""
     import numpy as np
 
-    rows = np.searchsorted((16, 256), M, side="left")
+    rows = np.searchsorted(_ROW_LIMITS, M, side="left")
     return np.asarray(2 * rows + (time_s > FLOOR_RATIO * launch_s), dtype=np.intp)
+
+
+def row_regime(M: int) -> int:
+    """Return the place of a number of rows among the regimes: 0, 1 or 2."""
+    return bisect_left(_ROW_LIMITS, M)
 
 
 DRIFT: Mapping[str, float] = MappingProxyType(

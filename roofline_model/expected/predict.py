@@ -2,7 +2,7 @@
 
 GEMM and GEMV on NVIDIA GPUs come from `gemm/model.py`, attention from `attention/model.py`; a machine without such
 constants answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it
-was timed, else from ceilings. No answer is None, with a reason.
+was timed, else from ceilings where these are of such a kernel (`known_kernels.py`). No answer is None, with a reason.
 """
 
 from __future__ import annotations
@@ -13,17 +13,26 @@ from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.fitted_range import extrapolation_note
 from roofline_model.expected.ideal_floor import at_least_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
+from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel, why_untimed
+from roofline_model.formats import NumberFormat, ScaleLevel, get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator
 from roofline_model.published_rate import published_over_peak
 from roofline_model.roofline import predict
 
-EXPECTED_VERSION = "expected-3"
-"""Changes whenever the same case and constants would get another expected time; stored with every such prediction."""
+EXPECTED_VERSION = "expected-4"
+"""Changes whenever the same case and constants would get another expected time; stored with every such prediction.
+
+expected-4: the scales and zero points of a kernel's own layout count, and a product that no kernel computes has none.
+"""
 
 PRODUCTS = ("gemv", "gemm")
+
+LAYOUT_GROUP_ELEMS = 64
+"""Elements over which the scales of a kernel's own layout are spread to look up its constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +66,19 @@ def predict_expected(
     cache: str = "cold",
     kernel: str | None = None,
     dynamic_activation_quantization: bool = False,
+    allow_ceilings: bool = False,
 ) -> ExpectedPrediction | None:
     """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
 
     `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
     cold. `kernel`: the implementation, where the machine's own calibration timed it; the fitted models do not ask for it.
     `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
+    `allow_ceilings`: some kernel is known to run the call (one was named, a library does it), so that what the ceilings of a
+    calibrated machine allow is an answer where none was timed.
     """
+    allow = allow_ceilings or kernel is not None
     try:
-        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization, kernel)
+        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization, kernel, allow)
     except UnsupportedError:
         return None
 
@@ -79,13 +92,17 @@ def why_no_expected(work: Operator | OpCost, device: Device | str, *, cache: str
     return ""
 
 
+def has_gpu_model(device: Device) -> bool:
+    """Return whether the fitted models are asked first: of a GPU, not of a CPU or a machine calibrated as one."""
+    return device.kind != "cpu" and (device.calibration is None or device.calibration.kind == "cuda")
+
+
 def _predicted(
-    work: Operator | OpCost, device: Device, cache: str, quantizes: bool, kernel: str | None = None
+    work: Operator | OpCost, device: Device, cache: str, quantizes: bool, kernel: str | None = None, allow: bool = False
 ) -> ExpectedPrediction:
     op = work.op if isinstance(work, Operator) else ""
-    is_gpu = device.calibration is None or device.calibration.kind == "cuda"
     reason: UnsupportedError | None = None
-    if is_gpu and device.kind != "cpu":
+    if has_gpu_model(device):
         try:
             if isinstance(work, Operator) and op in (*PRODUCTS, "attention"):
                 found = (
@@ -100,8 +117,13 @@ def _predicted(
             reason = error
     calibrated = predict_calibrated(work, device, cache=cache)
     if calibrated is not None:
-        timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) and cache != "warm" else None
-        return _from_calibration(calibrated) if timed is None else _from_kernel(timed, calibrated)
+        timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
+        is_kernel = isinstance(work, Operator) and op in (*PRODUCTS, "attention")
+        why_not = why_untimed(work, device) if isinstance(work, Operator) and is_kernel and timed is None else ""
+        if why_not and not allow:
+            raise UnsupportedError(str(reason or why_not))
+        # Curves are of cold operands.
+        return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
     if reason is not None:
         raise reason
     if op not in (*PRODUCTS, "attention"):
@@ -116,21 +138,45 @@ def _predicted(
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
     from roofline_model.expected.gemm.product import ProductModel
 
+    if why_not := why_no_product_kernel(work, device):
+        raise UnsupportedError(why_not)
     sizes, formats = dict(work.shape), dict(work.formats)
     weight, activation, output = formats["b"], formats["a"], formats["c"]
     decoded = dict(work.cost.write_bytes).get("B decoded")
     if decoded is not None:
         # The whole weight is written in the activation's format and read again: a product of that format, after a pass.
         weight = activation
-    model = ProductModel.of(device, weight=weight, activation=activation, output=output)
-    batch = model.expected(sizes["M"], sizes["N"], sizes["K"], cache=cache, quantizes_activations=quantizes)
-    found = _from_batch(device, batch)
+    computed = computed_activation(device, weight, activation)
+    model, *others = (
+        ProductModel.of(device, weight=_as_read(work, weight), activation=one, output=output)
+        for one in dict.fromkeys((activation, computed))
+    )
+    asked = sizes["M"], sizes["N"], sizes["K"]
+    batches = [one.expected(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
+    found = _from_batch(device, max(batches, key=lambda batch: float(batch.time_s[0])))
+    if far := extrapolation_note(work, found.provenance):
+        found = replace(found, notes=(*found.notes, far))
+    if computed != activation:
+        note = f"no kernel decodes {weight} and {activation} for one product: never faster than the weight-only {weight}.{computed}"
+        found = replace(found, notes=(*found.notes, note))
     if decoded is None:
         return found
     moved = decoded + dict(work.cost.read_bytes)["B"]
     constants = model.fitted.constants
     pass_s = constants.launch_s + moved / (constants.dram_ratio * model.chip.bandwidth_bytes_per_s)
     return _with_pass(found, pass_s)
+
+
+def _as_read(work: Operator, weight: str) -> NumberFormat:
+    """Return the weight's format with the scales that the work counts beyond the catalog's: a kernel's own layout."""
+    fmt, sizes = get_format(weight), dict(work.shape)
+    read_bytes = dict(work.cost.read_bytes).get("B")
+    if read_bytes is None:
+        return fmt
+    extra_bits = 8 * (read_bytes / (sizes["N"] * sizes["K"]) - fmt.traffic_bytes_per_element)
+    # Groups of any size with the same bits per element move the same bytes.
+    group_bits = round(extra_bits * LAYOUT_GROUP_ELEMS, 3)
+    return replace(fmt, scales=(*fmt.scales, ScaleLevel(group_bits, LAYOUT_GROUP_ELEMS))) if group_bits > 0 else fmt
 
 
 def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:

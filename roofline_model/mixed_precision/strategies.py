@@ -20,7 +20,7 @@ from roofline_model.mixed_precision.operator_type import (
     OperatorType,
 )
 
-_DOCUMENT = 'document 004, "Available Strategies", without a source'
+DOCUMENT_SOURCE = 'document 004, "Available Strategies", without a source'
 DEFAULT_LAYERS = 32
 GRADIENT = ("FP16", "FP8_E4M3", "NVFP4")
 """Formats of the first, middle and last third of the layers."""
@@ -30,7 +30,7 @@ def create_fp16_baseline() -> MixedPrecisionConfig:
     """Return the reference: everything in FP16."""
     return _strategy(
         "fp16_baseline", "Everything in FP16: the reference for speed, memory and quality.", "FP16", "FP16",
-        StrategyClaims(1.0, "none", 0.0, "accuracy reference", _DOCUMENT),
+        StrategyClaims(1.0, "none", 0.0, "accuracy reference", DOCUMENT_SOURCE),
     )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def create_fp8_balanced() -> MixedPrecisionConfig:
     return _strategy(
         "fp8_balanced", "FP8 weights, activations and KV cache; runs on FP8 units (Ada, Hopper, Blackwell).",
         "FP8_E4M3.FP8_E4M3", "FP8_E4M3",
-        StrategyClaims(2.0, "<1%", 0.50, "Hopper/Blackwell, balanced", _DOCUMENT),
+        StrategyClaims(2.0, "<1%", 0.50, "Hopper/Blackwell, balanced", DOCUMENT_SOURCE),
     )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def create_w4a16_aggressive() -> MixedPrecisionConfig:
     """Return INT4 weights under FP16 activations: weights are widened to 16 bit before every product."""
     return _strategy(
         "w4a16_aggressive", "INT4 weights, FP16 activations: least weight traffic, 16-bit arithmetic.", "INT4", "FP16",
-        StrategyClaims(4.0, "2-5%", 0.75, "max speed, decode", _DOCUMENT),
+        StrategyClaims(4.0, "2-5%", 0.75, "max speed, decode", DOCUMENT_SOURCE),
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def create_nvfp4_blackwell() -> MixedPrecisionConfig:
     """
     return _strategy(
         "nvfp4_blackwell", "NVFP4 weights and KV cache, FP16 activations for quality; products run in 16 bit.", "NVFP4", "NVFP4",
-        StrategyClaims(4.0, "<1%", 0.72, "GB10/B200, best accuracy/speed", _DOCUMENT),
+        StrategyClaims(4.0, "<1%", 0.72, "GB10/B200, best accuracy/speed", DOCUMENT_SOURCE),
     )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def create_hybrid_long_context() -> MixedPrecisionConfig:
         "FP8 attention weights, NVFP4 FFN weights and KV cache, FP16 activations: for contexts beyond 8K.",
         {**_wide_operators(), **formats},
         kv_cache_precision="NVFP4",
-        claims=StrategyClaims(3.0, "1-2%", 0.60, ">8K context, aggressive KV cache", _DOCUMENT),
+        claims=StrategyClaims(3.0, "1-2%", 0.60, ">8K context, aggressive KV cache", DOCUMENT_SOURCE),
     )
 
 
@@ -98,7 +98,7 @@ def create_layerwise_gradient(
     chosen = [precisions] if isinstance(precisions, str) else list(precisions)
     if not chosen:
         raise InvalidValueError("precisions is empty; name at least one format, first layers first")
-    claims = StrategyClaims(2.5, "0.5-1%", 0.55, "progressive quantization", _DOCUMENT)
+    claims = StrategyClaims(2.5, "0.5-1%", 0.55, "progressive quantization", DOCUMENT_SOURCE)
     return MixedPrecisionConfig(
         "layerwise_gradient",
         f"{' → '.join(chosen)} weights from the first to the last of {num_layers} layers, FP16 activations.",

@@ -11,6 +11,7 @@ from roofline_model.model_choice.plan_quality import PlanQuality
 from roofline_model.pareto.front import FormatAssignment
 from roofline_model.pareto.model_problem import TrafficShare
 from roofline_model.pareto.search import ParetoChoice
+from roofline_model.recommendation import speedup_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class ModelCandidate:
     """How the chip runs it: `native FP8_E4M3`, `decoded to BF16`, …"""
     ideal_s: float
     time_s: float
-    """The time it is ranked by."""
+    """Expected, measured or ideal time."""
     time_source: str
     """expected, measured (or what the caller's estimate says), or ideal."""
     low_s: float | None
@@ -51,8 +52,17 @@ class ModelCandidate:
     quality: PlanQuality
     bound: str
     reason: str
+    kernels: str = ""
+    """The kernels that its narrow parts need on this chip: `Marlin W4A16 (AWQ, GPTQ)`; empty where nothing is listed."""
+    kernel_gap: str = ""
+    """Why a part has no known kernel here; such a plan takes part only where the caller named it, and stands last."""
     is_speedup_ideal: bool = False
     """Whether `speedup` is that of the ideals, because its time cannot be held against the baseline's."""
+
+    @property
+    def prudent_s(self) -> float:
+        """The time it is ranked by: nine of ten stay below, the upper end of its interval; its time where it has none."""
+        return self.time_s if self.high_s is None else self.high_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +140,5 @@ class ModelRecommendation:
             return self.misfit
         if self.chosen.kind == "baseline":
             return f"stay at {self.chosen.label}"
-        return f"{self.chosen.label} ({self.chosen.method}) {self.chosen.speedup:.1f}x speedup"
+        said = speedup_words(self.chosen.speedup, self.wide, why_slower=f"needed because {self.wide} misses the limits")
+        return f"{self.chosen.label} ({self.chosen.method}) {said}"

@@ -7,7 +7,6 @@ in published checkpoints and in the strategies of document 004, so that all plan
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from roofline_model.decoder.format_plan import (
@@ -30,7 +29,6 @@ from roofline_model.model_choice.plan_formats import (
     PlanFormats,
     plan_formats,
     rewidened,
-    with_wide_cache,
 )
 
 WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
@@ -50,11 +48,9 @@ class PlanCandidate:
     plan: FormatPlan
     formats: PlanFormats
     claims: StrategyClaims | None = None
-    """What a document claims of it, or of one that differs in a narrower cache alone."""
-    claimed_of: str = ""
-    """The strategy that the claims are of, where it is not the candidate itself."""
-    is_claimed_alike: bool = False
-    """Whether that strategy is the very same plan, which nobody asked for by its name."""
+    """What the strategy of this name, or one that is the same plan, claims of itself."""
+    is_asked_for: bool = False
+    """Whether the caller named it: then it is weighed even where no kernel is known."""
     aliases: tuple[str, ...] = ()
     """Other names of the same plan."""
 
@@ -86,11 +82,10 @@ def wide_format(shape: ModelShape, device: Device) -> str:
 
 def plan_field(
     shape: ModelShape, device: Device, wide: str, *, formats: Iterable[str] | None = None,
-    extra_formats: Iterable[str] = (), strategies: Sequence[MixedPrecisionConfig] = (),
-    lenders: Sequence[MixedPrecisionConfig] = (),
+    extra_formats: Iterable[str] = (), strategies: Sequence[MixedPrecisionConfig] = (), are_strategies_asked_for: bool = False,
 ) -> PlanField:  # fmt: skip
     """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
-    `extra_formats` beside them. `lenders`: strategies whose claims may be borrowed though they take no part themselves.
+    `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
 
     Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the caller
     names and nobody knows, and for an empty list.
@@ -109,17 +104,20 @@ def plan_field(
             left_out.append((plan.label, reason))
         else:
             short = (plan.base.label,) if plan.base.label != plan.label and plan.kv == plan.wide else ()
-            _add(found, PlanCandidate(plan.label, "uniform", plan, plan_formats(plan, shape), aliases=short))
+            is_asked_for = text not in usual or text in extra
+            _add(
+                found,
+                PlanCandidate(
+                    plan.label, "uniform", plan, plan_formats(plan, shape), aliases=short, is_asked_for=is_asked_for
+                ),
+            )
     for config in strategies:
         try:
-            _add(found, _strategy_candidate(config, shape, device, wide))
+            one = _strategy_candidate(config, shape, device, wide)
+            _add(found, replace(one, is_asked_for=are_strategies_asked_for))
         except RooflineError as error:
             left_out.append((config.name, str(error)))
-    lent: list[PlanCandidate] = []
-    for config in lenders:
-        with suppress(RooflineError):  # what the chip cannot run lends nothing, asked for or not
-            lent.append(_strategy_candidate(config, shape, device, wide))
-    return PlanField(tuple(_with_claims_of_neighbours(found, lent)), tuple(left_out))
+    return PlanField(tuple(found), tuple(left_out))
 
 
 def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> PlanCandidate:
@@ -202,31 +200,11 @@ def _add(found: list[PlanCandidate], one: PlanCandidate) -> None:
         if known.formats != one.formats:
             continue
         names = dict.fromkeys([*known.aliases, one.label, *one.aliases])
-        has_more = known.claims is None and one.claims is not None
         found[at] = replace(
             known,
             aliases=tuple(name for name in names if name != known.label),
-            claims=one.claims if has_more else known.claims,
-            claimed_of=one.label if has_more else known.claimed_of,
+            claims=known.claims or one.claims,
+            is_asked_for=known.is_asked_for or one.is_asked_for,
         )
         return
     found.append(one)
-
-
-def _with_claims_of_neighbours(found: list[PlanCandidate], lent: Sequence[PlanCandidate]) -> list[PlanCandidate]:
-    """Give a plan without claims those of a strategy that is the same, or differs in a narrower cache alone: it can only lose less."""
-    claimed = [one for one in (*found, *lent) if one.kind == "strategy" and one.claims is not None]
-    ready = []
-    for one in found:
-        alike = next((other for other in claimed if other.formats == one.formats), None)
-        near = alike or next((other for other in claimed if _differs_in_cache_alone(one, other)), None)
-        if near is None or one.kind == "baseline" or one.claims is not None:
-            ready.append(one)
-            continue
-        ready.append(replace(one, claims=near.claims, claimed_of=near.label, is_claimed_alike=near is alike))
-    return ready
-
-
-def _differs_in_cache_alone(one: PlanCandidate, other: PlanCandidate) -> bool:
-    widened = with_wide_cache(one.formats)
-    return widened == one.formats and widened == with_wide_cache(other.formats)

@@ -45,14 +45,6 @@ def plan_formats(plan: FormatPlan, shape: ModelShape) -> PlanFormats:
     return PlanFormats(tuple(layers), head, embedding, plan.wide)
 
 
-def with_wide_cache(formats: PlanFormats) -> PlanFormats:
-    """Return the same formats with a 16-bit cache."""
-    layers = tuple(
-        tuple((part, formats.wide if part == CACHE else label) for part, label in layer) for layer in formats.layers
-    )
-    return replace(formats, layers=layers)
-
-
 def formats_text(formats: PlanFormats) -> str:
     """Return a plan in a line: `ffn INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8; cache NVFP4`.
 

@@ -1,4 +1,4 @@
-"""What a plan loses: summed from the layers' losses where a table has them, else what a document claims, else unknown."""
+"""What a plan loses: summed from the layers' losses where a table has them, else what was published of its formats, else unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.plan_parts import parts_of
 from roofline_model.errors import InvalidValueError
 from roofline_model.mixed_precision.claimed_loss import claimed_loss
+from roofline_model.mixed_precision.strategies import DOCUMENT_SOURCE
 from roofline_model.model_choice.plan_candidates import PlanCandidate
+from roofline_model.model_choice.plan_claims import published_claim
 from roofline_model.model_choice.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
 from roofline_model.pareto.losses import LossTable, names_a_part, parse_formats
 from roofline_model.pareto.losses_file import MeasuredLosses, loss_pct
@@ -27,7 +29,7 @@ class PlanQuality:
     source: str
     """reference, measured (sum of layers measured one at a time), estimated (from gradients), claimed, unknown."""
     text: str
-    """How to show it: `measured: 0.42%`, `claimed: <1%`, unknown."""
+    """How to show it: `measured: 0.42%`, `claimed: 1.5-6.5 % (AWQ)`, unknown."""
     loss_pct: float | None = None
     """Rise of perplexity in percent; the upper end of a claim. None where nothing comparable is known."""
     loss_value: float | None = None
@@ -35,7 +37,7 @@ class PlanQuality:
     at_least_pct: float | None = None
     """What the measured layers alone lose, where the table has not all of the plan."""
     note: str = ""
-    """Whose claim it is, and what the table lacks of the plan."""
+    """Where the claim is from, and what the table lacks of the plan."""
 
 
 class LossBook:
@@ -95,10 +97,12 @@ class LossBook:
         return math.fsum(losses), [f"layers.{layer}.{part} in {parts[part]}" for part in missing]
 
 
-def plan_quality(candidate: PlanCandidate, book: LossBook | None) -> PlanQuality:
+def plan_quality(candidate: PlanCandidate, book: LossBook | None, model: str = "") -> PlanQuality:
     """Return what is known of a candidate's loss; a table's sum over the whole plan goes before a claim.
 
-    Scores without data say nothing in percent: they stand beside the claim.
+    Claims are those of `claimed_losses.py` (`model`: the model's name, which may have a row of its own); a strategy file's own
+    claim goes before them, document 004's, which has no source, does not count. Scores without data say nothing in percent:
+    they stand beside the claim.
     """
     if candidate.kind == "baseline":
         return PlanQuality("reference", "reference", 0.0, 0.0)
@@ -116,10 +120,8 @@ def plan_quality(candidate: PlanCandidate, book: LossBook | None) -> PlanQuality
             return PlanQuality(source, f"{source}: {in_nats:.3g}%", in_nats, value)
         else:
             score = value
-    claimed_pct, text = claimed_loss(candidate.claims)
-    if candidate.claimed_of and candidate.claimed_of not in candidate.aliases:
-        said = "the same plan" if candidate.is_claimed_alike else "the same with a narrower cache"
-        note = "; ".join(filter(None, (f"claimed of {candidate.claimed_of}, {said}", note)))
+    claimed_pct, text, source = _claim(candidate, model)
+    note = "; ".join(filter(None, (source, note)))
     return PlanQuality(
         "unknown" if claimed_pct is None else "claimed",
         (UNKNOWN_TEXT if claimed_pct is None else text)
@@ -129,6 +131,16 @@ def plan_quality(candidate: PlanCandidate, book: LossBook | None) -> PlanQuality
         at_least_pct,
         note,
     )
+
+
+def _claim(candidate: PlanCandidate, model: str) -> tuple[float | None, str, str]:
+    """Return a claim's percentage, how to show it, and its source; None, `unknown` and why without one."""
+    own = candidate.claims
+    if own is not None and own.source != DOCUMENT_SOURCE:
+        return (*claimed_loss(own), f"claimed by {own.source}")
+    found = published_claim(candidate.formats, model)
+    told = f"document 004 claims {own.quality_loss}, without a source" if own is not None else ""
+    return found.loss_pct, found.text, "; ".join(filter(None, (found.source, told)))
 
 
 def check_depth(losses: MeasuredLosses, shape: ModelShape) -> None:

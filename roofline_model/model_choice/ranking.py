@@ -1,4 +1,9 @@
-"""Which plan comes first: limits, then time with ties, known losses before unknown ones; and what must be said of it."""
+"""Which plan comes first: limits, then the time it most likely keeps, known losses before unknown ones; and what must be said of it.
+
+A plan is ranked by the upper end of its 80 % interval: of two with the same expected time the more certain one comes first,
+and a kernel that was never measured on such a chip has to promise more than one that was. Where both the end and the expected
+time are within `TIE_RATIO`, the smaller loss decides, then the smaller memory.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,9 @@ from roofline_model.quantization_engine import TIE_RATIO
 from roofline_model.tie_ranking import by_time_with_ties
 from roofline_model.units import format_time
 
+MAX_CLAIMED_SMALL_PCT = 2.0
+"""Claims up to this are said without naming a plan that loses less: 8-bit formats are within it."""
+
 
 def ranked_plans(
     weighed: Sequence[ModelCandidate], baseline: ModelCandidate, limits: ModelLimits
@@ -19,10 +27,11 @@ def ranked_plans(
     within, missed = [], []
     for one in weighed:
         loss_pct, loss_text = one.quality.loss_pct, one.quality.text
-        at_least_pct = one.quality.at_least_pct
+        at_least_pct, source = one.quality.at_least_pct, one.quality.source
         if at_least_pct is not None and at_least_pct > limits.max_loss_pct:
             loss_pct, loss_text = at_least_pct, f"measured layers alone: {at_least_pct:.3g}%"
-        misses = limit_misses(limits, one.memory.total_bytes, one.time_s, loss_pct, loss_text)
+            source = "measured"
+        misses = limit_misses(limits, one.memory.total_bytes, one.time_s, loss_pct, loss_text, source)
         if misses:
             text = "; ".join(miss.text for miss in misses)
             missed.append(RefusedPlan(one.label, text, tuple(misses), one))
@@ -31,24 +40,42 @@ def ranked_plans(
     missed.sort(key=lambda one: one.worst_excess_ratio or 0.0)
     known = [one for one in within if one.quality.loss_pct is not None]
     unknown = [one for one in within if one.quality.loss_pct is None]
-    return [*_in_order(known, baseline), *_in_order(unknown, baseline)], missed
+    ordered = [*_published_first(_in_order(known, baseline)), *_in_order(unknown, baseline)]
+    return sorted(ordered, key=lambda one: bool(one.kernel_gap)), missed  # stable: the order above within each half
+
+
+def _published_first(ordered: list[ModelCandidate]) -> list[ModelCandidate]:
+    """Put a checkpoint that was published narrow before what is not expected to be faster: it has to be neither made nor measured."""
+    published = next((one for one in ordered if one.kind == "published"), None)
+    if published is None or published is ordered[0] or not is_comparable(published.time_source, ordered[0].time_source):
+        return ordered
+    if published.time_s > ordered[0].time_s * (1 + TIE_RATIO):
+        return ordered
+    return [published, *(one for one in ordered if one is not published)]
 
 
 def _in_order(candidates: Iterable[ModelCandidate], baseline: ModelCandidate) -> list[ModelCandidate]:
-    """Sort by time with ties; plans whose time may not be compared with the baseline's come behind the others."""
+    """Sort by prudent time with ties; plans whose time may not be compared with the baseline's come behind the others."""
     found = list(candidates)
     alike = [one for one in found if is_comparable(one.time_source, baseline.time_source)]
     others = [one for one in found if not is_comparable(one.time_source, baseline.time_source)]
     return [
         one
         for group in (alike, others)
-        for one in by_time_with_ties(group, time_s=lambda one: one.time_s, better=_tie_key, tie_ratio=TIE_RATIO)
+        for one in by_time_with_ties(
+            group, time_s=lambda one: one.prudent_s, better=_tie_key, tie_ratio=TIE_RATIO, is_level=_is_level
+        )
     ]
+
+
+def _is_level(first: ModelCandidate, other: ModelCandidate) -> bool:
+    """Return whether a plan whose interval ends near the first one's is not expected to take much longer either."""
+    return other.time_s <= first.time_s * (1 + TIE_RATIO)
 
 
 def _tie_key(one: ModelCandidate) -> tuple[float, float, float]:
     loss = one.quality.loss_pct
-    return (one.quality.loss_value or 0.0) if loss is None else loss, one.memory.total_bytes, one.time_s
+    return (one.quality.loss_value or 0.0) if loss is None else loss, one.memory.total_bytes, one.prudent_s
 
 
 def choice_of(
@@ -70,20 +97,10 @@ def choice_of(
 
 
 def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], baseline: ModelCandidate) -> list[str]:
-    """Return what must be known of the choice beside its figures: an unknown loss, and faster plans of unknown loss."""
-    notes = []
-    if chosen.quality.loss_pct is None:
-        notes.append(
-            f"the loss of {chosen.label} is {chosen.quality.text}: no plan whose loss is known meets the limits; measure it before use"
-        )
-    faster = [
-        one for one in ranked
-        if one.quality.loss_pct is None and one is not chosen and is_comparable(one.time_source, chosen.time_source)
-        and one.time_s < chosen.time_s / (1 + TIE_RATIO)
-    ]  # fmt: skip
-    if faster and chosen.quality.loss_pct is not None:
-        listed = ", ".join(f"{one.label} ({format_time(one.time_s)})" for one in faster[:3])
-        notes.append(f"faster, but nobody knows what they lose: {listed}; measure one before you take it")
+    """Return what must be known of the choice beside its figures: its loss, its kernels, and why not a faster plan."""
+    notes = [*_notes_on_loss(chosen, ranked), *_notes_on_faster(chosen, ranked)]
+    if chosen.kernel_gap:
+        notes.append(f"warning: {chosen.label} was named, but {chosen.kernel_gap}")
     untimed = [one.label for one in ranked if one.time_source == CEILINGS != baseline.time_source]
     if untimed:
         notes.append(
@@ -94,3 +111,65 @@ def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], ba
     if chosen.kind != "baseline" and is_alike and chosen.time_s > baseline.time_s:
         notes.append(f"{chosen.label} is slower than 16 bit; it is taken because 16 bit does not meet the limits")
     return notes
+
+
+def _notes_on_loss(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
+    """Say of an unknown loss that nobody knows it, and of a claimed one above the measured limit what loses less instead."""
+    loss = chosen.quality.loss_pct
+    if loss is None:
+        return [
+            f"the loss of {chosen.label} is {chosen.quality.text}: no plan whose loss is known meets the limits; measure it before use"
+        ]
+    if chosen.quality.source != "claimed":
+        return []
+    text = f"the loss of {chosen.label} is {chosen.quality.text}, of other people's models: measure it on yours (roofline losses)"
+    if loss <= MAX_CLAIMED_SMALL_PCT:
+        return [text]
+    gentler = next(
+        (
+            one
+            for one in ranked
+            if _is_gentle(one) and one is not chosen and one.kind != "baseline" and not one.kernel_gap
+        ),
+        None,
+    )
+    if gentler is not None:
+        text += f"; of those that lose at most {MAX_CLAIMED_SMALL_PCT:g} % {gentler.label} is next: {format_time(gentler.time_s)}, {gentler.quality.text}"
+    return [text]
+
+
+def _is_gentle(one: ModelCandidate) -> bool:
+    return one.quality.loss_pct is not None and one.quality.loss_pct <= MAX_CLAIMED_SMALL_PCT
+
+
+def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
+    """Say why a plan of a shorter expected time is not taken: its interval ends later, it loses more, or nobody knows its loss."""
+    faster = [
+        one for one in ranked
+        if one is not chosen and not one.kernel_gap and is_comparable(one.time_source, chosen.time_source)
+        and one.time_s < chosen.time_s
+    ]  # fmt: skip
+    notes = []
+    unknown = [one for one in faster if one.quality.loss_pct is None and one.time_s < chosen.time_s / (1 + TIE_RATIO)]
+    if unknown and chosen.quality.loss_pct is not None:
+        listed = ", ".join(f"{one.label} ({format_time(one.time_s)})" for one in unknown[:3])
+        notes.append(f"faster, but nobody knows what they lose: {listed}; measure one before you take it")
+    known = [one for one in faster if one.quality.loss_pct is not None]
+    if known and chosen.quality.loss_pct is not None:
+        listed = "; ".join(f"{one.label} ({format_time(one.time_s)}): {_why_behind(one, chosen)}" for one in known[:3])
+        notes.append(f"expected faster than {chosen.label} ({format_time(chosen.time_s)}), and not taken: {listed}")
+    return notes
+
+
+def _why_behind(one: ModelCandidate, chosen: ModelCandidate) -> str:
+    """Say why a plan of a shorter expected time stands behind the chosen one."""
+    if chosen.kind == "published" and one.time_s * (1 + TIE_RATIO) >= chosen.time_s:
+        return f"within {TIE_RATIO:.0%}, and {chosen.label} is published as it is"
+    if one.prudent_s > chosen.prudent_s * (1 + TIE_RATIO):
+        return (
+            f"less certain, its 80 % interval ends at {format_time(one.prudent_s)}, not {format_time(chosen.prudent_s)}"
+        )
+    within = f"level within {TIE_RATIO:.0%} at the end of the interval"
+    if (one.quality.loss_pct or 0.0) > (chosen.quality.loss_pct or 0.0):
+        return f"{within}, and its loss is larger"
+    return f"{within}, and it takes more memory" if one.memory.total_bytes > chosen.memory.total_bytes else within

@@ -15,6 +15,7 @@ from roofline_model.hardware import Device
 from roofline_model.model_choice.answer import ModelCandidate
 from roofline_model.model_choice.plan_candidates import PlanCandidate
 from roofline_model.model_choice.plan_formats import formats_text
+from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels
 from roofline_model.model_choice.plan_paths import execution_path, plan_bound, plan_methods, plan_reason
 from roofline_model.model_choice.plan_quality import LossBook, plan_quality
 from roofline_model.model_choice.time_kinds import CEILINGS, IDEAL, ExpectedPasses, is_comparable
@@ -74,6 +75,8 @@ class Weigher:
     ) -> None:  # fmt: skip
         self.device, self.shape, self.traffic = device, shape, tuple(traffic)
         self._estimate = estimate or ExpectedPasses(device)
+        self.is_listed = estimate is None
+        """Whether plans run on kernels of released engines; a caller's own times are of the caller's own kernels."""
         self._headroom_ratio = headroom_ratio
         whole = math.fsum(one.share_ratio for one in traffic)
         self._shares = [one.share_ratio / whole for one in traffic]
@@ -106,6 +109,7 @@ class Weigher:
         time = better or ideal
         base = self.baseline
         methods = plan_methods(one.formats)
+        kernels = plan_kernels(one.formats, self.device) if self.is_listed else NO_KERNELS
         ideal_speedup = 1.0 if base is None else base.ideal_s / ideal.time_s
         is_alike = base is None or is_comparable(time.source, base.time_source)
         found = ModelCandidate(
@@ -126,9 +130,11 @@ class Weigher:
             speedup=1.0 if base is None else base.time_s / time.time_s if is_alike else ideal_speedup,
             ideal_speedup=ideal_speedup,
             memory=max((found.memory for found in passes), key=lambda memory: memory.total_bytes),
-            quality=plan_quality(one, book),
+            quality=plan_quality(one, book, self.shape.name),
             bound=plan_bound(passes, self._shares),
             reason=plan_reason(passes, self._baseline_passes or passes, self._shares, methods),
+            kernels=kernels.text,
+            kernel_gap=kernels.gap,
             is_speedup_ideal=not is_alike,
         )
         if is_baseline:

@@ -11,7 +11,7 @@ from roofline_model.case import Case
 from roofline_model.decoder.decoder_step import StepKernel, Workload, step_kernels
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_expected import Estimator, expected_call, expected_kernels
+from roofline_model.decoder.step_expected import Estimator, call_within_ceilings, expected_kernels
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.ops.operator_sequence import predict_operator
@@ -66,7 +66,7 @@ def remembering() -> Estimator:
     def estimate(work: Operator, device: Device) -> ExpectedPrediction | None:
         key = work, device.key
         if key not in known:
-            known[key] = expected_call(work, device)
+            known[key] = call_within_ceilings(work, device)
         return known[key]
 
     return estimate

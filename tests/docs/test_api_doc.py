@@ -38,7 +38,7 @@ def test_every_curl_line_works_as_printed(client, line):
 def test_every_endpoint_is_shown(client):
     said = {parsed(line).path.partition("?")[0] for line in LINES} | set(re.findall(r"/api/[\w/{}.]+", TEXT))
     patterns = [re.sub(r"\{\w+\}", r"[^/]+", path) for path in client.get("/api/openapi.json").json()["paths"]]
-    assert len(patterns) >= 17
+    assert len(patterns) >= 22
     assert not [pattern for pattern in patterns if not any(re.fullmatch(pattern, path) for path in said)]
 
 
@@ -94,5 +94,5 @@ def test_options_named_in_the_text_exist():
     from roofline_cli.main import app
 
     known = {flag for one in typer.main.get_command(app).commands["serve"].params for flag in one.opts}
-    of_others = {"--hw", "--formats-file", "--factory"}
+    of_others = {"--hw", "--formats-file", "--factory", "--model", "--stored", "--losses"}
     assert set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", TEXT)) - known - of_others == set()

@@ -150,7 +150,8 @@ def test_too_few_samples_for_an_interval_are_said_once():
     assert "no ±" not in text(summary_lines([record(median_s=1.5)]))
     found = text(flag_lines([few], width=120))
     assert (
-        found == "few-samples: 1 case: too few independent samples for an interval of the median; --roofline-max-seconds gives more"
+        found
+        == "few-samples: 1 case: too few independent samples for an interval of the median; --roofline-max-seconds gives more"
     )
     assert count_line([few]) == "1 measured"  # a wide interval is a doubt, an unknown one is not
 

@@ -43,6 +43,14 @@ def test_no_line_is_wider_than_the_screen_and_speedups_never_leave(records, widt
     assert "perplexity" in header(shown, "quality")
 
 
+@pytest.mark.parametrize("width", [60, 70, 160, 200])
+def test_a_narrow_and_a_wide_screen_show_the_time_of_every_precision(records, width):
+    shown = lines(records, width)
+    assert max(map(len, shown)) <= width
+    assert {"time", "measured", "expected"} <= set(header(shown, "decode").split())
+    assert ("left out at this width" in "\n".join(shown)) == (width == 60)
+
+
 def test_what_80_columns_have_no_room_for_is_named_and_gone_from_every_table(records):
     shown = lines(records, 80)
     (said,) = [line for line in shown if "left out at this width" in line]

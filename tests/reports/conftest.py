@@ -194,80 +194,64 @@ def reading(median_s: float, flops: float, power_w: float = 612.0, *, apart: flo
 def rich_records() -> list[Record]:
     """A run that uses everything: three processes, every mode and cache state, flags, state, energy, kernels, a dead worker."""
     found: list[Record] = []
-
-    def add(shape, b, a, kernel, time_s, *, cache="cold", mode="eager", processes=(0,), kind="", flags=(), **more):
-        for ordinal in processes:
-            own_s = time_s * (1 + 0.01 * (ordinal - 1))
-            samples = series(kind, own_s) if kind else (own_s,) * 12
-            values = {"samples_s": samples, "sample_count": len(samples), "flags": ((kind,) if kind else ()) + tuple(flags), "power_w": 612.0,
-                      "energy": reading(own_s, 2.0 * shape[0] * shape[1] * shape[2]), "energy_j": 612.0 * own_s, "sm_clock_hz": 1.98e9, "temperature_c": 61.0,
-                      "effective_sample_count": 9.0, "clocks_hz": (1.98e9,) * (len(samples) - 1) + (1.9e9,),
-                      "state": MachineState(throttled_s={}, rated_clock_hz=1.98e9, others_ratio=0.01, stolen_ratio=0.0, device_process_count=0)} | more  # fmt: skip
-            record = make_record(shape, b, a, kernel, own_s, device=GPU, cache=cache, number=len(found), **values)
-            minute = len(found) // 4
-            record = replace(
-                record, created_at=f"2026-11-21T09:{10 + minute:02d}:{15 * (len(found) % 4):02d}.000000+00:00"
-            )
-            found.append(as_mode(in_process(record, ordinal), mode))
-
-    decode, prefill = (1, 28672, 8192), (2048, 8192, 8192)
-    three = (0, 1, 2)
-    add(decode, "BF16", "BF16", "matmul", 122e-6, processes=three)
-    add(decode, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 71e-6, processes=three)
-    add(decode, "INT4", "BF16", "tinygemm", 52e-6, processes=three, kind="bimodal")
-    add(decode, "BF16", "BF16", "matmul", 118e-6, mode="graph")
-    add(
-        decode,
-        "INT4",
-        "BF16",
-        "tinygemm",
-        44e-6,
-        mode="graph",
-        attribution=KernelAttribution("cupti", 2.0, 41e-6, 43e-6, ("tinygemm_m16n8k16", "memset")),
-    )
-    add(decode, "BF16", "BF16", "matmul", 121e-6, cache="flushed")
-    add(decode, "INT4", "BF16", "tinygemm", 50e-6, cache="warm", kind="outliers")
-    add(
-        prefill,
-        "BF16",
-        "BF16",
-        "matmul",
-        0.37e-3,
-        processes=three,
-        attribution=KernelAttribution("cupti", 1.0, 0.36e-3, 0.362e-3, ("nvjet_tst_256x128",)),
-    )
-    add(prefill, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 0.21e-3, processes=three)
-    add(prefill, "BF16", "BF16", "matmul", 0.41e-3, mode="sustained", kind="drift", flags=("capped",), energy=reading(0.41e-3, 2.75e11, 690.0, apart=-0.18),
-        state=MachineState(throttled_s={"sw-power-cap": 1.31, "hw-thermal": 0.08}, rated_clock_hz=1.98e9, retry_count=3, device_process_count=1))  # fmt: skip
-    add(prefill, "BF16", "BF16", "matmul", 0.33e-3, mode="burst")
-    add(prefill, "INT8", "INT8", "int_mm_padded", 0.62e-3, flags=("quarantined",))
-    add(
-        prefill,
-        "INT4",
-        "BF16",
-        "tinygemm",
-        1.7e-3,
-        flags=("quarantined", "noisy"),
-        ci_low_s=1.5e-3,
-        ci_high_s=1.9e-3,
-        energy=None,
-        energy_j=None,
-        power_w=None,
-    )
-    lost = make_record(
-        prefill,
-        "NF4",
-        "BF16",
-        "dequantize_matmul",
-        device=GPU,
-        number=len(found),
-        status="failed",
-        reason="the worker was killed by SIGABRT",
-    )
-    found.append(in_process(lost, 3, "killed by SIGABRT"))
-    found.append(make_record(decode, "NVFP4", "NVFP4", "scaled_mm_block", device=None, number=len(found), status="skipped",
-                             reason="compute capability 9.0 has no FP4 unit (needs 10.0)"))  # fmt: skip
+    _add_rich_decode(found)
+    _add_rich_prefill(found)
+    _add_what_was_not_measured(found)
     return found
+
+
+RICH_DECODE, RICH_PREFILL = (1, 28672, 8192), (2048, 8192, 8192)
+
+
+def _add_rich(
+    found, shape, b, a, kernel, time_s, *, cache="cold", mode="eager", processes=(0,), kind="", flags=(), **more
+):
+    """Append a measured case in each process, fifteen seconds after the last; `kind` is the shape of its samples and a flag."""
+    for ordinal in processes:
+        own_s = time_s * (1 + 0.01 * (ordinal - 1))
+        samples = series(kind, own_s) if kind else (own_s,) * 12
+        values = {"samples_s": samples, "sample_count": len(samples), "flags": ((kind,) if kind else ()) + tuple(flags), "power_w": 612.0,
+                  "energy": reading(own_s, 2.0 * shape[0] * shape[1] * shape[2]), "energy_j": 612.0 * own_s, "sm_clock_hz": 1.98e9, "temperature_c": 61.0,
+                  "effective_sample_count": 9.0, "clocks_hz": (1.98e9,) * (len(samples) - 1) + (1.9e9,),
+                  "state": MachineState(throttled_s={}, rated_clock_hz=1.98e9, others_ratio=0.01, stolen_ratio=0.0, device_process_count=0)} | more  # fmt: skip
+        record = make_record(shape, b, a, kernel, own_s, device=GPU, cache=cache, number=len(found), **values)
+        minute = len(found) // 4
+        record = replace(record, created_at=f"2026-11-21T09:{10 + minute:02d}:{15 * (len(found) % 4):02d}.000000+00:00")
+        found.append(as_mode(in_process(record, ordinal), mode))
+
+
+def _add_rich_decode(found):
+    traced = KernelAttribution("cupti", 2.0, 41e-6, 43e-6, ("tinygemm_m16n8k16", "memset"))
+    three = (0, 1, 2)
+    _add_rich(found, RICH_DECODE, "BF16", "BF16", "matmul", 122e-6, processes=three)
+    _add_rich(found, RICH_DECODE, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 71e-6, processes=three)
+    _add_rich(found, RICH_DECODE, "INT4", "BF16", "tinygemm", 52e-6, processes=three, kind="bimodal")
+    _add_rich(found, RICH_DECODE, "BF16", "BF16", "matmul", 118e-6, mode="graph")
+    _add_rich(found, RICH_DECODE, "INT4", "BF16", "tinygemm", 44e-6, mode="graph", attribution=traced)
+    _add_rich(found, RICH_DECODE, "BF16", "BF16", "matmul", 121e-6, cache="flushed")
+    _add_rich(found, RICH_DECODE, "INT4", "BF16", "tinygemm", 50e-6, cache="warm", kind="outliers")
+
+
+def _add_rich_prefill(found):
+    traced = KernelAttribution("cupti", 1.0, 0.36e-3, 0.362e-3, ("nvjet_tst_256x128",))
+    held_down = MachineState(throttled_s={"sw-power-cap": 1.31, "hw-thermal": 0.08}, rated_clock_hz=1.98e9, retry_count=3, device_process_count=1)  # fmt: skip
+    three = (0, 1, 2)
+    _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.37e-3, processes=three, attribution=traced)
+    _add_rich(found, RICH_PREFILL, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 0.21e-3, processes=three)
+    _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.41e-3, mode="sustained", kind="drift", flags=("capped",),
+              energy=reading(0.41e-3, 2.75e11, 690.0, apart=-0.18), state=held_down)  # fmt: skip
+    _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.33e-3, mode="burst")
+    _add_rich(found, RICH_PREFILL, "INT8", "INT8", "int_mm_padded", 0.62e-3, flags=("quarantined",))
+    _add_rich(found, RICH_PREFILL, "INT4", "BF16", "tinygemm", 1.7e-3, flags=("quarantined", "noisy"), ci_low_s=1.5e-3, ci_high_s=1.9e-3,
+              energy=None, energy_j=None, power_w=None)  # fmt: skip
+
+
+def _add_what_was_not_measured(found):
+    lost = make_record(RICH_PREFILL, "NF4", "BF16", "dequantize_matmul", device=GPU, number=len(found), status="failed",
+                       reason="the worker was killed by SIGABRT")  # fmt: skip
+    found.append(in_process(lost, 3, "killed by SIGABRT"))
+    found.append(make_record(RICH_DECODE, "NVFP4", "NVFP4", "scaled_mm_block", device=None, number=len(found), status="skipped",
+                             reason="compute capability 9.0 has no FP4 unit (needs 10.0)"))  # fmt: skip
 
 
 def canaries() -> list[CanaryReading]:

@@ -43,7 +43,15 @@ def models(pytestconfig, tmp_path_factory):
 
 def test_a_run_has_the_figures_it_has_data_for(rich):
     names = [one.name for one in report_figures(rich)]
-    assert names == ["roofline", "errors", "time", "samples", *(f"samples-{i:02d}" for i in range(1, 6)), "canary"]
+    assert names == [
+        "roofline",
+        "errors",
+        "time",
+        "samples",
+        *(f"samples-{i:02d}" for i in range(1, 6)),
+        "timeline",
+        "canary",
+    ]
     assert all(one.alternative and one.title for one in report_figures(rich))
 
 

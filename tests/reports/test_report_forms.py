@@ -75,8 +75,9 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     )
     titles = [line for line in lines if line.startswith("## ")]
     expected = [
+        "What to do",
         "All cases",
-        "Recommendation",
+        "What to use, shape by shape",
         "How good the predictions were",
         "The machine over the run",
         "What was not measured, and why",
@@ -171,7 +172,7 @@ def test_json_numbers_equal_the_view(rich):
 
 
 WITHOUT_UNIT = {"schema_version", "exit_code", "process", "rank", "max_error_ratio", "flops"}
-UNITS = ("_s", "_bytes", "_per_s", "_per_byte", "_ratio", "_count", "_w", "_j", "_hz", "_nats_per_token")
+UNITS = ("_s", "_bytes", "_per_s", "_per_byte", "_ratio", "_count", "_w", "_j", "_hz", "_pct", "_nats_per_token")
 
 
 def test_every_number_in_the_json_has_its_unit_in_its_key(rich):
@@ -244,7 +245,7 @@ def test_the_page_for_paper_is_whole_and_inert(rich):
     assert all(one["alt"] and one["src"].startswith("data:image/svg+xml;base64,") for one in images)
     assert "@page" in text
     assert "table-header-group" in text  # a table's head is printed on every page
-    for heading in ("Dual roofline", "All cases", "Recommendation", "Environment"):
+    for heading in ("Dual roofline", "All cases", "What to use, shape by shape", "Environment"):
         assert heading in page.text
     for case in rich.cases:
         assert case.lead.title in page.text

@@ -63,7 +63,7 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
     assert int8.record_ids == ()
     assert int8.speedup == pytest.approx(2.0, rel=0.01)
     assert one.best.label == "BF16 (matmul)"
-    assert "worth trying: INT4 W4A16, predicted 3.8× and not measured here" in one.summary
+    assert "worth trying: INT4 W4A16, predicted 3.9× and not measured here" in one.summary
 
 
 def test_predictions_only_are_ranked_and_marked(make):

@@ -307,7 +307,8 @@ def test_operators_without_a_and_b_have_a_baseline_when_all_inputs_share_its_for
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(4.04, "4.0×"), (0.996, "1.0×"), (0.951, "0.95×"), (0.083, "0.083×"), (99.4, "99.4×"), (120.4, "120×")]
+    ("ratio", "text"),
+    [(4.04, "4.0×"), (0.996, "1.0×"), (0.951, "0.95×"), (0.083, "0.083×"), (99.4, "99.4×"), (120.4, "120×")],
 )
 def test_speedups_are_printed_as_people_say_them(ratio, text):
     assert times_faster(ratio) == text

@@ -20,13 +20,15 @@ ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
     "doctor", "calibrate", "predict gemv", "predict gemm", "predict model", "predict attention", "predict ffn", "recommend", "compare gemv", "compare gemm", "formats", "hardware list", "hardware show",
-    "hardware check", "runs", "show", "diff", "history", "export", "import", "report", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune", "tiling", "sweep", "fit", "validate", "pipeline", "losses", "serve",
+    "hardware check", "runs", "runs relabel", "runs delete", "show", "diff", "history", "export", "import", "report", "db upgrade", "db check", "db stats", "db copy", "db deliver", "prune", "tiling", "sweep", "fit", "validate", "pipeline", "losses", "serve",
 }  # fmt: skip
 WITHOUT_JSON = {"export"}
 READING = {
     "recommend",
     "pipeline",
     "runs",
+    "runs relabel",
+    "runs delete",
     "show",
     "diff",
     "history",
@@ -52,7 +54,7 @@ def leaves(command, prefix=""):
         path = f"{prefix} {name}".strip()
         if getattr(child, "commands", None):
             yield from leaves(child, path)
-        else:
+        if not getattr(child, "commands", None) or child.invoke_without_command:
             yield path, child
 
 
@@ -101,7 +103,7 @@ def test_every_help_line_of_the_root_is_whole():
     assert text.index("doctor") < text.index("predict") < text.index("report")
 
 
-@pytest.mark.parametrize("group_name", ["", "predict", "compare", "hardware", "db"])
+@pytest.mark.parametrize("group_name", ["", "predict", "compare", "hardware", "runs", "db"])
 def test_every_help_line_of_a_group_is_whole(group_name):
     text = runner.invoke(app, [*group_name.split(), "--help"]).stdout
     assert "..." not in text.split("Commands:")[1]
@@ -155,6 +157,8 @@ def test_arguments_are_named_without_python_types(command, usage):
         ("pipeline --model seeded-llama-1m -o out --max-quality-loss much", "--max-quality-loss must be percent"),
         ("pipeline --model seeded-llama-1m -o out --candidates 0", "--candidates must be a whole number from 1 to"),
         ("pipeline --model seeded-llama-1m -o out --processes two", "--processes must be a whole number from 1 to"),
+        ("runs delete", "Missing argument 'RUN'"),
+        ("runs relabel latest", "Missing argument 'LABEL'"),
         ("prune", "Missing option '--older-than'"),
         ("prune --older-than soon", "an age is a whole number"),
         ("db copy", "Missing argument"),

@@ -165,7 +165,7 @@ def test_extras_mirror_pyproject():
     for extra, requirements in wanted.items():
         pairs = [requirement.replace("[binary]", "").split(">=") for requirement in requirements]
         assert packages.EXTRAS[extra] == tuple((name, smallest) for name, smallest in pairs)
-    assert set(project["optional-dependencies"]) - {"dev"} <= set(packages.EXTRAS) | {"api"}
+    assert set(project["optional-dependencies"]) - {"dev"} <= set(packages.EXTRAS)
     assert set(packages.PURPOSES) == set(packages.EXTRAS)
 
 
@@ -227,8 +227,11 @@ def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
     found = checks()[1]
     assert found["chip"]["detail"] == "cpu-test-cpu-2t: measured here, 50 GB/s"
     today = calibration.now_utc()[:10]
-    assert found["calibration"]["detail"] == f"calibrated {today} (torch 2.13.0, 2 threads), today"
-    assert found["calibration"]["status"] == "ok"
+    assert found["calibration"]["detail"] == f"calibrated {today} (torch 2.13.0, 2 threads), today; ceilings only"
+    assert (found["calibration"]["status"], found["calibration"]["fix"]) == (
+        "info",
+        "time the kernels too: roofline calibrate",
+    )
     toml = runner.invoke(app, ["hardware", "show", "auto", "--toml"])
     assert toml.exit_code == 2
     assert "has no file of its own" in toml.stderr

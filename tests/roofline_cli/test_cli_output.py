@@ -122,6 +122,8 @@ def test_a_failed_write_leaves_the_old_file(database, monkeypatch):
 def test_a_device_is_written_to_directly_but_gets_no_plots(database):
     assert runner.invoke(app, ["export", "latest", "--db", "g.db", "-o", "/dev/null"]).exit_code == 0
     assert "not a regular file" in refused("report", "--db", "g.db", "-o", "/dev/null")
+    # A link to a file of the shell's: there is no place for plots beside it.
+    assert "not a regular file" in refused("report", "--db", "g.db", "-o", "/dev/stdout")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -80,7 +80,7 @@ def test_predictions_and_their_plot_fit_every_width(columns):
     assert max(map(len, lines)) <= columns
     text = " ".join(" ".join(lines).split())
     for part in ("FLOP/s", "FLOP/byte", "A FP16, B FP8_E4M3, C INT8, D NVFP4, E INT4 (C under B", "small letter: ideal, on its roof; capital: expected",
-                 "dotted: the expected roof of INT4 at this N and K, M from 1 to 16,384", "◆ ridge of NVFP4: 475 TFLOP/s from 1,741 FLOP/byte"):  # fmt: skip
+                 "dotted: the expected roof of NVFP4 at this N and K, M from 1 to 16,384", "◆ ridge of NVFP4: 475 TFLOP/s from 1,741 FLOP/byte"):  # fmt: skip
         assert part in text, part
     drawn = "".join(line for line in lines if "┤" in line or "│" in line)
     assert set("ADE◆") <= set(drawn)

@@ -108,9 +108,10 @@ def test_mixed_formats_and_their_notes_are_numbered():
         "NF4",
     )
     assert "INT4.BF16" in text
-    assert "dequantize  [1]" in text
+    assert "dequantize  [1] [2]" in text
     assert "[1] INT4 weights are widened to BF16 before the product" in text
-    assert "[2] the documents name no unit" in text
+    assert "[2] INT4 weights carry a 16-bit scale per 128: 4.125 bits each" in text
+    assert "[3] the documents name no unit" in text
 
 
 def test_a_format_is_listed_once_however_often_it_was_typed():
@@ -333,7 +334,7 @@ def test_recommend_and_predict_tell_one_story():
     assert best["ideal_speedup_ratio"] == pytest.approx(rows["FP8_E4M3"]["speedup_ratio"])
     assert rows["FP8_E4M3"]["expected_speedup_ratio"] == rows["FP16"]["expected_s"] / rows["FP8_E4M3"]["expected_s"]
     times = [one["time_s"] for one in ranked["candidates"]]
-    assert all(first <= 1.0101 * second for first, second in itertools.pairwise(times[:-2]))
+    assert all(first <= 1.0501 * second for first, second in itertools.pairwise(times[:-2]))  # level ones go by quality
 
 
 def test_recommend_shows_the_ideal_gain_beside_the_expected_one_and_says_which_ranks():
@@ -343,7 +344,7 @@ def test_recommend_shows_the_ideal_gain_beside_the_expected_one_and_says_which_r
         {line.split()[1]: line for line in text.splitlines() if " W" in line},
     )
     assert {"Ideal", "Ideal gain", "Expected", "vs 16-bit"} <= {one.strip() for one in header}
-    assert "3.8x" in rows["INT4"]
+    assert "3.9x" in rows["INT4"]
     assert "Ranked by expected time" in text
     placeholder = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
     assert "Expected" not in placeholder.splitlines()[1]

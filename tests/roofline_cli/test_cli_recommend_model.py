@@ -56,7 +56,7 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
     for words in ("Limits: 128.5 GB of memory; 20 ms a pass; perplexity up by at most 1 % (default).", "refused: ", "Best: ",
-                  "Ranked by expected time; within 5 % the smaller loss", "fp16_baseline", "Front: 12 of the ",
+                  "Ranked by the end of the 80 % interval of the expected time; within 5 % the smaller loss", "fp16_baseline", "Front: 12 of the ",
                   "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text"):  # fmt: skip
         assert words in text
     assert "pareto-fastest: the least time at a loss of at most 1 %" in text
@@ -129,10 +129,10 @@ def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, l
 
 
 def test_an_unknown_loss_that_wins_is_said(model, losses: str) -> None:
-    arguments = ("--formats", "MXFP4.BF16", "--strategy", "fp16_baseline", "--memory-limit-gb", "0.5")
+    arguments = ("--formats", "MXFP8", "--strategy", "fp16_baseline", "--memory-limit-gb", "0.5")
     result = run(*model, *arguments)
     assert result.exit_code == 0
-    assert "note: the loss of MXFP4.BF16 is unknown" in result.stdout
+    assert "note: the loss of MXFP8_E4M3 is unknown" in result.stdout
     strict = run(*model, *arguments, "--max-quality-loss", "1")
     assert strict.exit_code == 1
     assert "its loss is unknown" in strict.stdout.splitlines()[-1]

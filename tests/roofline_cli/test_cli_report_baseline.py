@@ -109,6 +109,50 @@ def test_json_tells_verdict_and_exit_code_and_a_report_never_fails_for_them(data
     assert data["baseline"]["alert_count"] == 1
 
 
+def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared, tmp_path):
+    report(database, tmp_path / "r.md", "--format", "md", "--baseline", "latest")
+    text = (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert text.index("Against ") < text.index("## Against the baseline") < text.index("## Over the nights")
+    slower, gone = compared_rows(compared)
+    row = next(line for line in text.splitlines() if line.startswith("| SLOWER"))
+    assert slower.change in row
+    assert slower.interval in row
+    assert any(line.startswith("| GONE") for line in text.splitlines())
+    assert gone.meaning in text.replace("\\", "")
+    assert "would have been seen four times in five" in text
+    assert "1 open alert" in text
+    report(database, tmp_path / "r.html", "--format", "pdf-ready", "--baseline", "latest")
+    paper = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Cases that changed" in paper
+    assert slower.interval in paper
+    assert "<script" not in paper
+
+
+def test_the_json_report_holds_the_diff_of_what_changed(database, compared, tmp_path):
+    report(database, tmp_path / "r.json", "--format", "json", "--baseline", "latest")
+    found = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["comparison"]
+    rows = compared_rows(compared)
+    assert [one["verdict"] for one in found["diff"]["cases"]] == [row.verdict for row in rows]
+    slower = found["diff"]["cases"][0]
+    assert (slower["low_ratio"], slower["high_ratio"]) == (rows[0].case.low_ratio, rows[0].case.high_ratio)
+    assert found["diff"]["counts"]["SAME"] == len(compared.diff.of("SAME"))
+    assert isinstance(found["diff"]["environment_differences"], list)
+    assert found["changes_over_nights"][0]["kind"] == "step"
+    assert (found["exit_code"], found["alert_count"]) == (1, 1)
+    report(database, tmp_path / "alone.json", "--format", "json")
+    assert json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))["comparison"] is None
+
+
+def test_the_first_night_of_any_form_says_that_it_can_be_the_baseline(database, tmp_path):
+    with open_store(database, read_only=True) as store:
+        first = store.runs()[-1].run_id
+    shown = report(database, tmp_path / "f.md", "--run", first, "--format", "md", "--baseline", "latest")
+    assert "nothing to compare with yet" in shown
+    text = (tmp_path / "f.md").read_text(encoding="utf-8")
+    assert "can be the first baseline" in text
+    assert not re.search(r"(?<!\\)<script", text)
+
+
 def test_the_first_night_has_nothing_to_compare_with(database, tmp_path):
     with open_store(database, read_only=True) as store:
         first = store.runs()[-1].run_id
@@ -134,7 +178,7 @@ def test_a_static_page_has_no_script_and_a_tenth_of_the_size(database, tmp_path)
     [
         (["--baseline", "nobody"], "unknown run 'nobody'"),
         (["--baseline", "branch:"], "needs the name of a branch"),
-        (["--format", "md", "--baseline", "latest"], "--baseline is about the page"),
+        (["--format", "md", "--baseline", "nobody"], "unknown run 'nobody'"),
         (["--format", "json", "--static"], "--static is about the page"),
     ],
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 from pathlib import Path
 
@@ -63,6 +66,52 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, number):
+    """A watched sensor that sleeps, a body that never comes, a thread that computes: the end is quick, in order and quiet."""
+    from explorer_page import FakeGpu
+
+    from reports.api.app import create_app
+
+    app = create_app(tmp_path / "none.db", telemetry=FakeGpu())
+    may_end, asked_at_s = threading.Event(), []
+
+    @app.get("/api/slow")
+    def slow():
+        may_end.wait(20)
+
+    def ask(port):
+        requests = (
+            b"GET /api/nvml/stream?interval_s=60 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"POST /api/analyze HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+            b"GET /api/slow HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        )
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in requests]
+            for client, request in zip(clients, requests, strict=True):
+                client.sendall(request)
+            assert b"200 OK" in clients[0].recv(4096)
+            asked_at_s.append(time.monotonic())
+            os.kill(os.getpid(), number)
+            while clients[0].recv(4096):
+                pass
+            may_end.wait(20)
+
+    before = signal.getsignal(signal.SIGTERM)
+    listening = serve._bound("127.0.0.1", 0)
+    client = threading.Thread(target=ask, args=(listening.getsockname()[1],), daemon=True)
+    try:
+        is_ended = serve._run(app, listening, client.start)
+        took_s = time.monotonic() - asked_at_s[0]
+    finally:
+        may_end.set()
+        signal.signal(signal.SIGTERM, before)
+        client.join(5)
+    assert is_ended is False  # the thread of /api/slow: `serve` does not wait for it
+    assert took_s < serve.SHUTDOWN_S
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.invalid", "127.0.0.1.example.invalid"])

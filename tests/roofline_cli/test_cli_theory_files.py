@@ -125,21 +125,22 @@ def test_a_missing_folder_is_told_before_the_work(tmp_path, monkeypatch, command
     assert "there is no folder" in refused(*command, "-o", out)
 
 
-def interrupted_write(folder):
+def interrupted_write(folder, number):
     with written_file(folder / "out.csv"):
         assert list(folder.iterdir()), "nothing temporary: the test would prove nothing"
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
 
-def test_sigterm_leaves_nothing_behind(tmp_path):
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_program_asked_to_end_leaves_nothing_behind(tmp_path, number):
+    before = signal.signal(number, signal.SIG_DFL)
     try:
         with pytest.raises(SystemExit) as stopped:
-            interrupted_write(tmp_path)
-        assert stopped.value.code == 128 + signal.SIGTERM
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            interrupted_write(tmp_path, number)
+        assert stopped.value.code == 128 + number
+        assert signal.getsignal(number) is signal.SIG_DFL
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
     assert list(tmp_path.iterdir()) == []
 
 

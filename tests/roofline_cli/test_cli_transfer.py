@@ -137,6 +137,43 @@ def test_imported_runs_are_shown_like_our_own(filled):
     assert "llama-bench: llama.json" in invoke("runs", "--db", target)
 
 
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_show_sets_an_imported_rate_beside_its_prediction(filled, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    target, document = filled
+    step = document["imported"][0]["records"][1]
+    lines = invoke("show", document["imported"][0]["run_ids"][0], "--db", target).splitlines()
+    header = next(i for i, line in enumerate(lines) if line.startswith("Precision") and "Error" in line)
+    decode = next(i for i, line in enumerate(lines) if line == "decode steps")
+    assert header < decode
+    row = lines[decode + 3].split()
+    assert row[:2] == ["INT4", "W4A16"]
+    assert row[4:8] == [
+        "160",
+        f"{step['expected_tokens_per_s']:.3g}",
+        f"{step['error_expected_ratio'] * 100:+.1f}",
+        "%",
+    ]
+    assert row[8:] == ([] if columns == "60" else [f"{step['ideal_tokens_per_s']:.3g}"])
+    assert max(map(len, lines)) <= int(columns)
+
+
+def test_show_of_an_imported_table_has_the_expected_time_and_its_error(filled):
+    target, document = filled
+    table = document["imported"][3]
+    text = invoke("show", table["run_ids"][0], "--db", target)
+    known = [one for one in table["records"] if one["expected_s"] is not None and one["op"] in ("gemm", "gemv")]
+    assert known
+    assert "Exp. error" in text
+    assert all(f"{one['error_expected_ratio'] * 100:+.1f} %" in text for one in known)
+
+
+def test_show_says_why_an_imported_rate_has_no_prediction(tmp_path):
+    target = str(tmp_path / "r.db")
+    invoke("import", "latency.json", "--db", target)
+    assert "not predicted (1): " in invoke("show", "latest", "--db", target)
+
+
 def test_one_bad_file_among_good_ones_stores_nothing(tmp_path, folder):
     (folder / "bad.json").write_text(json.dumps([{**TG, "avg_ns": -1, "samples_ns": None}]))
     target = tmp_path / "r.db"

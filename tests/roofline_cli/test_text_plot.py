@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,6 +175,30 @@ def test_ticks_and_texts():
     assert [letter_of(index) for index in (0, 25, 26, 400)] == ["A", "Z", "*", "*"]
     assert hidden_texts({"C": "A", "B": "A", "F": "E"}) == ["B, C under A", "F under E"]
     assert ridge_texts(SMALL.roofs) == ["INT8: 200 TFLOP/s from 200 FLOP/byte", "BF16: 100 TFLOP/s from 100 FLOP/byte"]
+
+
+def test_roofs_that_read_alike_are_named_once():
+    roofs = (
+        PlotRoof("BF16", 1e12, 100e12),
+        PlotRoof("BF16", 1e12, 100e12 * (1 + 1e-9)),
+        PlotRoof("FP16", 1e12, 100.01e12),
+    )
+    assert ridge_texts(roofs) == ["BF16, FP16: 100 TFLOP/s from 100 FLOP/byte"]
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_a_plot_of_a_prefill_shows_the_slope_and_every_ridge_where_it_is(width):
+    points = tuple(PlotPoint(letter, x, None, 80e12) for letter, x in (("A", 2_000.0), ("B", 4_000.0)))
+    lines = draw(RooflinePlot(SMALL.roofs, SMALL.memory, points=points), width).texts
+    int8, bf16 = [line.index("◆") for line in lines if "◆" in line]
+    left = next(line.index("┤") for line in lines if "┤" in line) + 1
+    assert left < bf16 < int8  # not both in the first column, where their intensity is not
+    assert any("DRAM 1 TB/s" in line for line in lines)
+    low, high = 100 / 2, 4_000 * 4
+    columns = max(len(line) for line in lines if line.strip().startswith("└")) - left
+    for column, ridge in ((bf16, 100), (int8, 200)):
+        place = math.log(ridge / low) / math.log(high / low)
+        assert abs(column - left - place * columns) <= 1.5
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])

@@ -14,6 +14,7 @@ from roofline_model.errors import InvalidValueError, UnknownNameError
 from roofline_model.expected.predict import predict_expected
 from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.sweep import MAX_ROWS, GemmGrid, format_pairs, parse_axis, sweep_gemm
+from roofline_model.weight_storage import product_of_pair
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def one_row(chip, shape, label, cache="cold"):
 )  # fmt: skip
 def test_a_sweep_is_many_single_predictions(chip, shape, label, cache):
     ((weight, activation),) = format_pairs([label])
-    work = gemm(*shape, a=activation, b=weight)
+    work = product_of_pair(*shape, weight=weight, activation=activation)
     row = one_row(chip, shape, label, cache)
     ideal = predict(work, chip, cache=cache)
     assert row["ideal_s"] == pytest.approx(ideal.time_s, rel=1e-12)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bench_cases.child_process import start_interruptible, stop_child
 from bench_cases.model_runs.model_cases import ModelCase
 
 STOP_TIMEOUT_S = 30.0
@@ -53,17 +54,17 @@ def run_pytest(command: list[str], log: Path, *, timeout_s: float) -> int | None
     inherited = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE_ROOT), *([inherited] if inherited else [])])
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = start_interruptible(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             preexec_fn=_end_with_parent if sys.platform.startswith("linux") else None,
         )  # fmt: skip
         try:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            _stop(process)
+            stop_child(process, STOP_TIMEOUT_S)
             return None
         except BaseException:
-            _stop(process)
+            stop_child(process, STOP_TIMEOUT_S)
             raise
         finally:
             if process.poll() is None:
@@ -95,21 +96,7 @@ def what_pytest_said(log: Path, code: int | None) -> str:
     return f"pytest ended with {code}: {printable[:_SAID_CHARS]}"
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Let pytest finish storing; a terminal has already sent it the same Ctrl-C, another caller may not have."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(1.0)
-        return
-    process.send_signal(signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(STOP_TIMEOUT_S)
-        return
-    process.kill()
-    process.wait()
-
-
 def _end_with_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell that put us in the background (`nohup … &`) has us ignore it
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)

@@ -1,133 +1,138 @@
-// Which format to use, ranked, with the reason of each; for attention and models the fastest of the chosen ones.
+// Which formats to use, ranked by the API, with the reason of each: of a product, of an attention's cache, of a whole model.
 
-import { fastest, judgedS } from "./answers.js";
-import { byId, el, fill, number } from "./dom.js";
-import { percent, significant, time, times } from "./numbers.js";
+import { byId, capitalized, el, fill, number, withCode } from "./dom.js";
+import { bytes, percent, significant, time, times } from "./numbers.js";
 import { formatLabel } from "./operators.js";
 
 const SHOWN = 5;
 
-/** Show the API's ranking of a product ({answer} or {problem}), or what the rows themselves say. */
-export function showAdvice(rows, found) {
-  if (found === null) return fill(byId("advice"), fromRows(rows));
-  if (found.problem)
+/** Show the API's ranking ({answer} or {problem}) for an operator. */
+export function showAdvice(operator, { answer, problem }) {
+  if (problem)
     return fill(
       byId("advice"),
       el(
         "p",
         {},
-        found.problem.fields.length
-          ? "No ranking: the marked input is not one that can be ranked."
-          : found.problem.message,
+        problem.fields.length ? "No ranking until the marked input is mended." : problem.message,
       ),
     );
-  const { answer } = found;
-  const { best } = answer;
-  const more = answer.candidates.slice(SHOWN);
+  const advice = ADVICE[operator](answer);
+  const more = advice.rows.slice(SHOWN);
   return fill(
     byId("advice"),
-    el(
-      "p",
-      { class: "pick" },
-      el("strong", {}, `Use ${labelOf(best)}`),
-      best.method === "none" ? "" : ` by ${best.method}`,
-      `: ${times(best.speedup_ratio)} as fast as ${labelOf(answer.baseline)}, ${percent(best.memory_saved_ratio)} of the weight bytes saved.`,
-    ),
-    answer.fits_memory_limit === false ? el("p", { class: "notice" }, answer.summary) : null,
-    el(
-      "p",
-      { class: "quiet" },
-      `Ranked for ${answer.phase} by ${answer.ranked_by} time. Quality: ${best.quality.replace(/\.$/, "")}.`,
-    ),
-    ranking(answer.candidates.slice(0, SHOWN), 1),
+    advice.pick ? el("p", { class: "pick" }, advice.pick) : null,
+    advice.notice ? el("p", { class: "notice" }, advice.notice) : null,
+    el("p", { class: "quiet" }, withCode(advice.basis)),
+    ranking(advice.rows.slice(0, SHOWN), 1),
     more.length ? el("details", {}, el("summary", {}, `${more.length} more`), ranking(more, SHOWN + 1)) : null,
-    answer.excluded.length
+    advice.excluded.length
       ? el(
           "details",
           {},
-          el("summary", {}, `${answer.excluded.length} excluded`),
+          el("summary", {}, `${advice.excluded.length} excluded`),
           el(
             "ul",
             {},
-            answer.excluded.map((one) => el("li", {}, el("b", {}, one.format), `: ${one.reason}`)),
+            advice.excluded.map(([name, reason]) => el("li", {}, el("b", {}, name), `: ${reason}`)),
           ),
         )
       : null,
-    answer.notes.map((note) => el("p", { class: "quiet" }, note)),
+    answer.notes.map((note) => el("p", { class: "quiet" }, withCode(`${capitalized(plain(note))}.`))),
   );
 }
 
-const labelOf = (one) => formatLabel(`${one.weight_format}.${one.activation_format}`);
+const ADVICE = { product: ofProduct, attention: ofAttention, model: ofModel };
 
-function ranking(candidates, first) {
+const labelOf = (one) => formatLabel(`${one.weight_format}.${one.activation_format}`);
+const excludedOf = (answer) => answer.excluded.map((one) => [one.format, one.reason]);
+const plain = (text) => text.replace(/\.$/, "");
+
+function ofProduct(answer) {
+  const { best } = answer;
+  return {
+    pick: [
+      el("strong", {}, `Use ${labelOf(best)}`),
+      best.method === "none"
+        ? ": no narrower format is faster."
+        : ` by ${best.method}: ${times(best.speedup_ratio)} as fast as ${labelOf(answer.baseline)}, ${percent(best.memory_saved_ratio)} of the weight bytes saved.`,
+    ],
+    notice: answer.fits_memory_limit === false ? answer.summary : null,
+    basis: `Ranked for ${answer.phase} by ${answer.ranked_by} time. Quality: ${plain(best.quality)}.`,
+    rows: answer.candidates.map((one) => ({ ...one, label: labelOf(one), gain: times(one.speedup_ratio), gap: one.kernel_gap })),
+    excluded: excludedOf(answer),
+  };
+}
+
+function ofAttention(answer) {
+  const { best } = answer;
+  const isWide = best.kv_format === answer.baseline.kv_format;
+  return {
+    pick: [
+      el("strong", {}, isWide ? `Keep the cache in ${best.kv_format}` : `Cache in ${best.kv_format}`),
+      isWide
+        ? ": no narrower one is faster."
+        : `: ${times(best.speedup_ratio)} as fast as ${answer.baseline.kv_format}, ${percent(best.memory_saved_ratio)} of the cache saved.`,
+    ],
+    basis: `Query in ${answer.activation_format}. Ranked for ${answer.phase} by ${answer.ranked_by} time. Quality: ${plain(best.quality)}.`,
+    rows: answer.candidates.map((one) => ({
+      ...one,
+      label: one.kv_format,
+      gain: `${times(one.speedup_ratio)} · ${bytes(one.kv_bytes)}`,
+      gap: one.kernel_gap,
+      reason: one.kernel_gap ? `${one.reason}; ${one.kernel_gap}` : one.reason,
+    })),
+    excluded: excludedOf(answer),
+  };
+}
+
+function ofModel(answer) {
+  const chosen = answer.candidates.find((one) => one.plan === answer.chosen);
+  const { max_loss_pct: measured, max_claimed_loss_pct: claimed } = answer.limits;
+  const limit = `a loss of at most ${significant(measured, 3)} %${claimed === measured ? "" : ` measured or ${significant(claimed, 3)} % claimed`}`;
+  const within =
+    answer.limits.memory_limit_bytes === null ? limit : `${bytes(answer.limits.memory_limit_bytes)} and ${limit}`;
+  return {
+    pick: chosen
+      ? [
+          el("strong", {}, `Use ${chosen.plan}`),
+          chosen.kind === "baseline"
+            ? ": nothing faster is within the limits."
+            : `: ${times(chosen.speedup_ratio)} as fast as ${answer.wide_format}${chosen.is_speedup_ideal ? " (ideal)" : ""}, ${significant(chosen.tokens_per_s, 4)} tokens/s, ${bytes(chosen.memory.total_bytes)}.`,
+        ]
+      : null,
+    notice: answer.misfit ? `${capitalized(answer.misfit)}.` : null,
+    basis: `${chosen ? `${chosen.formats}. Loss ${chosen.quality.text}. ` : ""}Within ${within}, by the upper end of the ${answer.time_source} time of a pass.`,
+    rows: answer.candidates.map((one) => ({
+      ...one,
+      label: one.plan,
+      gain: `${times(one.speedup_ratio)} · ${significant(one.tokens_per_s, 4)} tokens/s · ${bytes(one.memory.total_bytes)}`,
+      gap: one.kernel_gap,
+      reason: `${one.plan === one.formats ? "" : `${one.formats}. `}Loss ${one.quality.text}. ${capitalized(one.reason)}`,
+    })),
+    excluded: answer.excluded.map((one) => [one.plan, one.reason]),
+  };
+}
+
+function ranking(rows, first) {
+  if (!rows.length) return null;
   return el(
     "ol",
     { class: "ranking", start: first },
-    candidates.map((one) =>
+    rows.map((one) =>
       el(
         "li",
         {},
         el(
           "span",
           { class: "line" },
-          el("b", {}, labelOf(one)),
+          el("b", {}, one.label),
           el("span", {}, number(one.time_s, time(one.time_s)), ` ${one.time_source}`),
-          el("span", {}, times(one.speedup_ratio)),
+          el("span", {}, one.gain),
+          one.gap ? el("span", { class: "bad gap" }, "no kernel here") : null,
         ),
         el("span", { class: "quiet" }, one.reason),
       ),
     ),
   );
-}
-
-function fromRows(rows) {
-  const best = fastest(rows);
-  if (!best) return el("p", { class: "quiet" }, "Nothing to recommend until there is a prediction.");
-  const source = best.expected ? "expected" : "ideal";
-  const order = rows
-    .filter((row) => !row.error && Boolean(row.expected) === Boolean(best.expected) && row.memory?.fits !== false)
-    .sort((a, b) => judgedS(a) - judgedS(b));
-  const none = rows.every((row) => row.error || row.memory?.fits === false);
-  return [
-    el(
-      "p",
-      { class: "pick" },
-      none
-        ? "None of the chosen formats fits in this chip's memory."
-        : [
-            el("strong", {}, `Use ${best.label}`),
-            `: the fastest of the chosen formats, ${time(judgedS(best))} ${source}.`,
-          ],
-    ),
-    el(
-      "ol",
-      { class: "ranking" },
-      order.map((row) =>
-        el(
-          "li",
-          {},
-          el(
-            "span",
-            { class: "line" },
-            el("b", {}, row.label),
-            number(judgedS(row), time(judgedS(row))),
-            el(
-              "span",
-              {},
-              row.tokensPerS === undefined
-                ? times(row.expectedSpeedup ?? row.speedup)
-                : `${significant(row.tokensPerS, 4)} tokens/s`,
-            ),
-          ),
-        ),
-      ),
-    ),
-    el(
-      "p",
-      { class: "quiet" },
-      best.memory
-        ? "Speed and memory only. `roofline recommend --model` weighs quality too and searches a format per layer."
-        : "Speed only: what a narrower cache costs in quality has to be measured on your model.",
-    ),
-  ];
 }

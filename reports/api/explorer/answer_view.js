@@ -1,6 +1,7 @@
 // The answer in words, its figures, and the table of every chosen format.
 
 import { fastest, focusedRow } from "./answers.js";
+import { bindingWords, why } from "./binding.js";
 import { byId, el, fill, number, say } from "./dom.js";
 import {
   bytes,
@@ -16,6 +17,7 @@ import {
   times,
 } from "./numbers.js";
 import { OPERATORS } from "./operators.js";
+import { unknownTimes } from "./unknown_times.js";
 
 const PROVENANCE = {
   fitted: "constants fitted to measurements of this chip",
@@ -49,12 +51,12 @@ function showNothing(main) {
   say(byId("answer-title"), "Prediction");
   say(
     byId("headline"),
-    main.problem?.message ??
-      (wrong
-        ? "No prediction: the marked input is not one that can be predicted."
-        : shared.length === 1
+    wrong
+      ? "No prediction until the marked input is mended."
+      : (main.problem?.message ??
+        (shared.length === 1
           ? `No prediction. ${shared[0]}`
-          : "No prediction: the chip computes in none of these formats."),
+          : "No prediction: the chip computes in none of these formats.")),
   );
   say(byId("why"), "");
   fill(byId("figures"));
@@ -83,17 +85,6 @@ function headline(row) {
     : `${row.label} takes at least ${time(row.timeS)}${compared}; no expected time is known.`;
 }
 
-function why(state, row) {
-  const at = `it does ${intensity(row.intensity)} FLOP for each byte it moves`;
-  const ridge = row.ridge === null ? "" : `, and the chip breaks even at ${intensity(row.ridge)}`;
-  if (row.bound === "memory") {
-    const smaller =
-      state.op === "attention" ? "A narrower cache moves fewer bytes" : "A narrower weight moves fewer bytes";
-    return `Memory-bound: ${at}${ridge}. ${smaller}; more arithmetic would not help.`;
-  }
-  return `Compute-bound: ${at}${ridge}. Only a format with a faster unit helps; fewer bytes would not.`;
-}
-
 function figures(state, row) {
   const { expected } = row;
   const shown = [
@@ -103,7 +94,7 @@ function figures(state, row) {
       expected ? interval(expected.low_s, expected.high_s) : "no model for this",
     ],
     ["Ideal", number(row.timeS, time(row.timeS)), `${row.bound === "memory" ? "bytes / bandwidth" : "FLOPs / peak"}`],
-    ["Bound", row.bound, expected?.binding ? `mostly ${expected.binding}` : row.level],
+    ["Roof", row.bound, expected?.binding ? bindingWords(expected.binding) : row.level],
     ["Intensity", number(row.intensity, intensity(row.intensity)), "FLOP per byte"],
     [
       "Ridge",
@@ -140,6 +131,7 @@ function remarks(row) {
     found.push(
       `This chip emulates ${row.weight} in ${row.computeFormat}; what the emulation costs is not in the ideal time.`,
     );
+  if (row.kernelGap) found.push(`No kernel is known to run it on this chip: ${row.kernelGap}.`);
   if (row.memory?.fits === false) found.push("It does not fit in this chip's memory.");
   if (row.expected)
     found.push(
@@ -201,8 +193,9 @@ function showTable(state, main, focus, store, measured) {
         { class: "n time", "data-head": "Expected" },
         row.expected
           ? number(row.expected.time_s, time(row.expected.time_s))
-          : el("span", { title: row.expectedReason }, MISSING),
+          : el("span", { class: "quiet" }, "not known"),
         row === best ? el("span", { class: "best" }, "fastest") : null,
+        row.kernelGap ? el("span", { class: "bad gap", title: row.kernelGap }, "no kernel") : null,
       ),
       el(
         "td",
@@ -271,6 +264,7 @@ function showTable(state, main, focus, store, measured) {
         el("tbody", {}, body),
       ),
     ),
+    unknownTimes(state, main.rows, store),
   );
   if (hadFocus) byId("table").querySelector("input:checked")?.focus();
 }

@@ -1,7 +1,7 @@
 // Questions to the API for the state, asked together; an answer that a newer question has overtaken is dropped.
 
 import { ApiProblem, get, post } from "./api.js";
-import { formatLabel, inputOf, operandsOf, OPERATORS, typed, withModelSpeedups } from "./operators.js";
+import { formatLabel, inputOf, operandsOf, OPERATORS, withModelSpeedups } from "./operators.js";
 import { comparedOf, formatsOf } from "./state.js";
 
 const details = new Map(); // chip key → promise of its numbers, the same for ever
@@ -62,18 +62,25 @@ export function askCompared(state, main, signal) {
   ]);
 }
 
-/** Ask for the ranking of formats for a product: {answer} or {problem}; null for other operators. */
-export async function askRecommendation(state, signal) {
-  if (state.op !== "product") return null;
-  const body = { M: typed(state.M), N: typed(state.N), K: typed(state.K) };
-  for (const field of OPERATORS.product.limits)
-    if (state[field.name].trim()) body[field.apiName] = typed(state[field.name]);
-  return settled(post(`api/recommend?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
+/** Ask for the ranking of formats: {answer} or {problem}. */
+export function askRecommendation(state, signal) {
+  const [path, body] = OPERATORS[state.op].advice(state);
+  return settled(post(`${path}?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
 }
 
-/** Ask for the tile that a format's product gets: {answer} or {problem}; null for other operators. */
-export async function askTiling(state, format, signal) {
-  if (state.op !== "product") return null;
+/** Return {input name: message} of the limits that the ranking refused. */
+export function adviceErrors(state, { problem }) {
+  const found = {};
+  for (const { field, message } of problem?.fields ?? []) {
+    const input = inputOf(state.op, field);
+    if (input) found[input] = message;
+  }
+  return found;
+}
+
+/** Ask for the tile that a format's product gets: {answer} or {problem}; null for other operators and for chips without tiles. */
+export async function askTiling(state, chip, format, signal) {
+  if (state.op !== "product" || chip.kind === "cpu") return null;
   const [, body] = OPERATORS.product.question(state, format);
   return settled(post(`api/tiling?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
 }
@@ -90,11 +97,13 @@ async function settled(promise) {
 /** The time a row is judged by: the expected one where there is one. */
 export const judgedS = (row) => row.expected?.time_s ?? row.timeS;
 
-/** Return the fastest row: among expected times where any row has one, else among ideal ones; null without numbers. */
+/** Return the fastest row that a known kernel can run: among expected times where any row has one, else among ideal ones. */
 export function fastest(rows) {
   const timed = rows.filter((row) => !row.error);
-  const fitting = timed.filter((row) => row.memory?.fits !== false);
-  const pool = fitting.length ? fitting : timed;
+  const runnable = timed.filter((row) => !row.kernelGap);
+  const known = runnable.length ? runnable : timed;
+  const fitting = known.filter((row) => row.memory?.fits !== false);
+  const pool = fitting.length ? fitting : known;
   const expected = pool.filter((row) => row.expected);
   const judged = expected.length ? expected : pool;
   return judged.reduce((best, row) => (best === null || judgedS(row) < judgedS(best) ? row : best), null);

@@ -1,9 +1,11 @@
 // Up to four chips side by side: every chosen format on each, drawn to one scale.
 
 import { fastest, judgedS } from "./answers.js";
-import { byId, el, fill, number, options, say } from "./dom.js";
-import { byteRate, bytes, interval, time, times } from "./numbers.js";
-import { comparedOf, MOST_CHIPS } from "./state.js";
+import { verdicts } from "./chip_verdict.js";
+import { nearestChips, unknownChip } from "./chip_names.js";
+import { byId, el, fill, number, options } from "./dom.js";
+import { byteRate, bytes, interval, time } from "./numbers.js";
+import { chipOf, comparedOf, MOST_CHIPS } from "./state.js";
 
 /** Connect the list of further chips. */
 export function startCompare(store, catalog) {
@@ -15,7 +17,7 @@ export function startCompare(store, catalog) {
   });
   return (state) => {
     const compared = comparedOf(state);
-    const left = catalog.hardware.filter((chip) => chip.key !== state.hw && !compared.includes(chip.key));
+    const left = catalog.hardware.filter((chip) => chip.key !== chipOf(catalog, state.hw)?.key && !compared.includes(chip.key));
     const isFull = compared.length >= MOST_CHIPS - 1;
     fill(
       select,
@@ -31,25 +33,26 @@ export function startCompare(store, catalog) {
   };
 }
 
-/** Show the answers of all chips, the main one first. */
-export function showCompare(state, chips, focus, store) {
+/** Show the answers of all chips, the main one first; `catalog` knows what an unknown one may have meant. */
+export function showCompare(state, chips, focus, store, catalog) {
   const rows = chips.flatMap((chip) => chip.rows).filter((row) => !row.error);
-  const longest = Math.max(...rows.map((row) => row.expected?.high_s ?? row.timeS));
+  const scale = timeScale(rows);
+  const shown = chips.filter((chip, index) => index || chip.chip);
   fill(
     byId("compare"),
     chips.length === 1
       ? el("p", { class: "quiet" }, "Only one chip so far: add up to three others.")
-      : el("p", {}, verdict(chips, focus)),
+      : verdicts(chips, focus).map((text) => el("p", {}, text)),
     el(
       "div",
       { class: "chips-row" },
-      chips.map((chip, index) => card(state, chip, index, longest, store)),
+      shown.map((chip) => card(state, chip, chip === chips[0], scale, store, catalog)),
     ),
     rows.length
       ? el(
           "p",
           { class: "quiet" },
-          "Bars to one scale, shorter is faster: expected time with its 80 % interval; outlined: ideal time where no expected one is known.",
+          `Bars to one logarithmic scale from ${time(scale.low)} to ${time(scale.high)}, a line for each factor of ten; shorter is faster. Filled: expected time with its 80 % interval; outlined: ideal time where no expected one is known.`,
         )
       : null,
   );
@@ -65,26 +68,7 @@ function remove(store, key) {
   byId("compare-add").focus();
 }
 
-function verdict(chips, focus) {
-  if (!focus) return "Nothing to compare until there is a prediction.";
-  const same = chips
-    .map((chip) => ({ chip, row: chip.rows.find((row) => row.format === focus.format && !row.error) }))
-    .filter(({ row }) => row);
-  if (same.length < 2) return `No other chip here computes ${focus.label}.`;
-  const sameSource = same.filter(({ row }) => Boolean(row.expected) === Boolean(same[0].row.expected));
-  const best = sameSource.reduce((found, one) => (judgedS(one.row) < judgedS(found.row) ? one : found));
-  const main = same[0];
-  const source = main.row.expected ? "expected" : "ideal";
-  if (best === main) {
-    const rest = sameSource.slice(1);
-    if (!rest.length) return `Expected times of ${focus.label} are known for ${main.chip.chip.name} only.`;
-    const next = rest.reduce((found, one) => (judgedS(one.row) < judgedS(found.row) ? one : found));
-    return `In ${focus.label}, ${main.chip.chip.name} is the fastest here: ${times(judgedS(next.row) / judgedS(main.row))} as fast as ${next.chip.chip.name} (${source}).`;
-  }
-  return `In ${focus.label}, ${best.chip.chip.name} is ${times(judgedS(main.row) / judgedS(best.row))} as fast as ${main.chip.chip.name} (${source}).`;
-}
-
-function card(state, { key, chip, rows, problem }, index, longest, store) {
+function card(state, { key, chip, rows, problem }, isMain, scale, store, catalog) {
   const best = fastest(rows);
   const name = chip?.name ?? key;
   return el(
@@ -94,13 +78,13 @@ function card(state, { key, chip, rows, problem }, index, longest, store) {
       "div",
       { class: "title-row" },
       el("h3", {}, name),
-      index
-        ? el(
+      isMain
+        ? el("span", { class: "quiet" }, "chosen")
+        : el(
             "button",
             { type: "button", class: "small", "aria-label": `Remove ${name}`, onclick: () => remove(store, key) },
             "×",
-          )
-        : el("span", { class: "quiet" }, "chosen"),
+          ),
     ),
     chip
       ? el(
@@ -115,7 +99,8 @@ function card(state, { key, chip, rows, problem }, index, longest, store) {
             .join(" · "),
         )
       : null,
-    problem && !rows.some((row) => !row.error) ? el("p", { class: "error" }, problem.message) : null,
+    chip ? null : unknown(key, problem, store, catalog),
+    chip && problem && !rows.some((row) => !row.error) ? el("p", { class: "error" }, problem.message) : null,
     rows.length
       ? el(
           "table",
@@ -124,49 +109,74 @@ function card(state, { key, chip, rows, problem }, index, longest, store) {
           el(
             "tbody",
             {},
-            rows.map((row) => formatRow(row, row === best, longest, state)),
+            rows.map((row) => formatRow(row, row === best, scale, state)),
           ),
         )
       : null,
   );
 }
 
-function formatRow(row, isBest, longest, state) {
+function formatRow(row, isBest, scale, state) {
   const head = el("th", { scope: "row" }, row.label);
   if (row.error) return el("tr", {}, head, el("td", { class: "why", title: row.error }, "cannot compute it"));
   const seconds = judgedS(row);
   const bar = el("span", { class: row.expected ? "bar" : "bar ideal" });
-  bar.style.width = `${(seconds / longest) * 100}%`;
+  bar.style.width = `${scale.at(seconds)}%`;
   const spread = row.expected ? el("span", { class: "spread" }) : null;
   if (spread) {
-    spread.style.left = `${(row.expected.low_s / longest) * 100}%`;
-    spread.style.width = `${((row.expected.high_s - row.expected.low_s) / longest) * 100}%`;
+    const [start, end] = [row.expected.low_s, row.expected.high_s].map(scale.at);
+    spread.style.left = `${start}%`;
+    spread.style.width = `${end - start}%`;
   }
+  const lane = el("span", { class: "lane", "aria-hidden": "true" }, bar, spread);
+  lane.style.backgroundSize = `${scale.decade}% 100%`;
   const title = row.expected
     ? `expected ${time(seconds)} (${interval(row.expected.low_s, row.expected.high_s)}), ideal ${time(row.timeS)}, ${row.bound}-bound`
     : `ideal ${time(row.timeS)}, ${row.bound}-bound; no expected time`;
+  const gap = row.kernelGap ? `; ${row.kernelGap}` : "";
   return el(
     "tr",
-    { class: row.format === state.focus ? "chosen" : null, title },
+    { class: row.format === state.focus ? "chosen" : null, title: title + gap },
     head,
     el(
       "td",
       { class: isBest ? "n strongest" : "n" },
       number(seconds, time(seconds)),
-      el("span", { class: "quiet source" }, row.memory?.fits === false ? " too big" : row.expected ? "" : " ideal"),
+      el("span", { class: "quiet source" }, mark(row)),
     ),
-    el("td", { class: "track" }, el("span", { class: "lane", "aria-hidden": "true" }, bar, spread)),
+    el("td", { class: "track" }, lane),
   );
 }
 
-/** Say that chips of the link are not known. */
-export function showCompareErrors(chips) {
-  say(
-    byId("error-compare"),
-    chips
-      .slice(1)
-      .filter((chip) => !chip.chip && chip.problem)
-      .map((chip) => chip.problem.message)
-      .join(" "),
-  );
+function mark(row) {
+  if (row.kernelGap) return " no kernel";
+  if (row.memory?.fits === false) return " too big";
+  return row.expected ? "" : " ideal";
+}
+
+/** Say of a chip of the link that it is not known, and offer those whose names come near in its place. */
+function unknown(key, problem, store, catalog) {
+  const others = comparedOf(store.get());
+  const near = nearestChips(catalog, problem).filter((chip) => !others.includes(chip.key));
+  const instead = (chip) => store.set({ compare: others.map((one) => (one === key ? chip.key : one)).join(",") });
+  return [
+    el("p", { class: "error" }, unknownChip(key)),
+    near.length
+      ? el(
+          "div",
+          { class: "presets nearest" },
+          el("span", { class: "hint" }, "Did you mean"),
+          near.map((chip) => el("button", { type: "button", onclick: () => instead(chip) }, chip.name)),
+        )
+      : null,
+  ];
+}
+
+/** Return {low, high, decade, at}: a logarithmic scale from the power of ten below the shortest time; `at` gives percent. */
+function timeScale(rows) {
+  const high = Math.max(...rows.map((row) => row.expected?.high_s ?? row.timeS));
+  const shortest = Math.min(...rows.map((row) => row.expected?.low_s ?? row.timeS));
+  const low = 10 ** Math.floor(Math.log10(shortest * 0.8)); // the fastest keeps a bar that can be seen
+  const decades = Math.log10(high / low);
+  return { low, high, decade: 100 / decades, at: (seconds) => (Math.log10(seconds / low) / decades) * 100 };
 }

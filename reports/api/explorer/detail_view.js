@@ -1,24 +1,10 @@
 // Where the expected time of one format goes, and the tile that its product gets.
 
 import { trafficLine } from "./answer_view.js";
+import { MEANINGS } from "./binding.js";
 import { byId, el, fill, number } from "./dom.js";
 import { bytes, count, counted, percent, significant, time } from "./numbers.js";
 
-const MEANINGS = {
-  launch: "the shortest this kernel can be",
-  tensor: "tensor pipe",
-  dram: "DRAM traffic",
-  l2: "operands refetched from L2, output written",
-  sm: "load path of one SM",
-  latency: "steps that wait for each other",
-  waves: "prologue and epilogue of further waves",
-  dequantize: "widening the weights",
-  split: "split work: partial results written, read and added",
-  cast: "quantising the activations",
-  serial: "serial part of the GEMV kernel",
-  library: "what this chip's library takes beyond the formulas; negative: less",
-  append: "appending to the cache",
-};
 const LEAST_SHARE = 0.005;
 
 /** Show the parts of the focused row's time and, for a product, its tiling ({answer} or {problem}). */

@@ -37,6 +37,12 @@ export function say(node, text) {
   node.hidden = node.hasAttribute("data-hides") && text === "";
 }
 
+/** Return a text with its first letter large. */
+export const capitalized = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+
+/** Return a text as nodes, what stands between backticks as code. */
+export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
+
 /** Return a number as readers see it, with the whole value in its `value` attribute. */
 export function number(value, text, className = "") {
   return el(

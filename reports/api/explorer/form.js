@@ -1,9 +1,9 @@
 // The inputs: built for the operator, filled from the state, and telling it what changed. Errors stand beside their field.
 
-import { byId, el, fill, options, say } from "./dom.js";
+import { byId, capitalized, el, fill, options, say } from "./dom.js";
 import { byteRate, bytes } from "./numbers.js";
 import { formatLabel, GEMV_ROWS, OPERATORS } from "./operators.js";
-import { formatsOf, MOST_FORMATS } from "./state.js";
+import { AUTO, chipOf, formatsOf, MOST_FORMATS } from "./state.js";
 
 const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4.FP16", "INT8.FP16"];
 const M_OF = { gemv: "1", gemm: "2048" };
@@ -23,11 +23,11 @@ export function startForm(store, catalog) {
         buildFields(byId("sizes"), OPERATORS[state.op].fields, store, catalog, OPERATORS[state.op].presets);
         buildLimits(byId("limits"), OPERATORS[state.op].limits, store, catalog);
         const [weight, activation] = OPERATORS[state.op].operands;
-        say(byId("label-pair-weight"), weight);
-        say(byId("label-pair-activation"), activation);
+        say(byId("label-pair-weight"), capitalized(weight));
+        say(byId("label-pair-activation"), capitalized(activation));
         say(
           byId("hint-formats"),
-          `One for both operands, or ${weight.toLowerCase()} / ${activation.toLowerCase()}; up to ${MOST_FORMATS}.`,
+          `One for both operands, or ${weight} / ${activation}; up to ${MOST_FORMATS}.`,
         );
         shown = state.op;
       }
@@ -35,7 +35,17 @@ export function startForm(store, catalog) {
       showFormats(store, state);
     },
     showErrors,
+    showNearest: (chips) => showNearest(store, chips),
   };
+}
+
+/** Offer the chips whose names come near one that is not known. */
+function showNearest(store, chips) {
+  fill(
+    byId("nearest-hw"),
+    chips.length ? el("span", { class: "hint" }, "Did you mean") : null,
+    chips.map((chip) => el("button", { type: "button", onclick: () => store.set({ hw: chip.key }) }, chip.name)),
+  );
 }
 
 function fillChips(store, catalog) {
@@ -44,7 +54,9 @@ function fillChips(store, catalog) {
     chip.key,
     `${chip.name}${chip.is_placeholder ? " (placeholder)" : ""}`,
   ]);
-  fill(select, options(named, store.get().hw));
+  const here = catalog.thisMachine && [[AUTO, `This machine: ${catalog.thisMachine.name}`]];
+  const none = el("option", { value: "", disabled: true, hidden: true }, "choose a chip…");
+  fill(select, none, options([...(here ?? []), ...named], store.get().hw));
   select.addEventListener("change", () => store.set({ hw: select.value }));
 }
 
@@ -157,8 +169,8 @@ function showValues(state, catalog) {
     if (field.kind === "check") input.checked = state[field.name] === "yes";
     else if (input.value !== state[field.name]) input.value = state[field.name];
   }
-  const chip = catalog.hardware.find((one) => one.key === state.hw || one.aliases.includes(state.hw));
-  byId("hw").value = chip?.key ?? "";
+  const chip = chipOf(catalog, state.hw);
+  byId("hw").value = state.hw === AUTO ? AUTO : (chip?.key ?? "");
   const known = chip && [
     byteRate(chip.bandwidth_bytes_per_s),
     chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),

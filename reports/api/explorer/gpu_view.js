@@ -6,6 +6,7 @@ import { bytes, MISSING, percent, prefixed } from "./numbers.js";
 
 const AGAIN_MS = 5000;
 const KEPT_READINGS = 120;
+const LEAST_DRAWN = 8; // fewer are a dot, not a course
 const SPARK = { width: 240, height: 36 };
 
 /** Watch the stream for as long as the page is visible and the server has a GPU. */
@@ -97,7 +98,7 @@ function showReading({ name, reading }, powers) {
 /** Draw the power of the last two minutes. */
 function spark(values) {
   const known = values.filter((value) => value !== null);
-  if (known.length < 2) return null;
+  if (known.length < LEAST_DRAWN) return null;
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const x = (index) => (index / (KEPT_READINGS - 1)) * SPARK.width;
   const y = (value) => SPARK.height - 3 - ((value - low) / (high - low || 1)) * (SPARK.height - 6);

@@ -2,9 +2,10 @@
 
 import { showAdvice } from "./advice_view.js";
 import { showAnswer } from "./answer_view.js";
-import { askChip, askCompared, askRecommendation, askTiling } from "./answers.js";
+import { adviceErrors, askChip, askCompared, askRecommendation, askTiling } from "./answers.js";
 import { ApiProblem, get, keepToken } from "./api.js";
-import { showCompare, showCompareErrors, startCompare } from "./compare_view.js";
+import { nearestChips, unknownChip } from "./chip_names.js";
+import { showCompare, startCompare } from "./compare_view.js";
 import { showDetail } from "./detail_view.js";
 import { byId, el, fill, say } from "./dom.js";
 import { startForm } from "./form.js";
@@ -13,6 +14,7 @@ import { startMeasured } from "./measured_view.js";
 import { counted } from "./numbers.js";
 import { formatsOf, startState } from "./state.js";
 import { drawRoofline, isNarrow, paintSwatches } from "./plot.js";
+import { startStored } from "./stored_view.js";
 import { startTheme } from "./theme.js";
 
 const PAUSE_MS = 120;
@@ -35,12 +37,16 @@ async function start() {
   views = {
     form: startForm(store, catalog),
     compare: startCompare(store, catalog),
-    measured: startMeasured(store),
+    measured: startMeasured(store, catalog),
+    stored: startStored(catalog),
   };
   views.form.show(store.get());
   startGpu();
   views.measured.show(store.get());
-  views.measured.loadRuns().then(() => views.measured.show(store.get()), report);
+  views.measured.loadRuns().then(() => {
+    views.measured.show(store.get());
+    return views.stored.show(store.get(), views.measured.chips());
+  }, report);
   await refresh(store.get());
 
   /** Ask everything for a state and show it, the chosen chip first. */
@@ -61,19 +67,24 @@ async function start() {
       say(byId("fault"), "");
       results.classList.remove("stale");
       views.form.showErrors(main.errors);
+      views.form.showNearest(main.chip ? [] : nearestChips(catalog, main.problem));
       views.compare(state);
       const focus = showAnswer(state, main, store, views.measured.matching(state, formatsOf(state)));
       last = { state, main, focus };
       document.title = focus ? `${byId("answer-title").textContent} · Roofline explorer` : "Roofline explorer";
-      showAdvice(main.rows, await advice);
-      const tiling = focus ? await askTiling(state, focus.format, signal) : null;
+      const ranking = await advice;
+      if (signal.aborted) return;
+      showAdvice(state.op, ranking);
+      views.form.showErrors({ ...main.errors, ...adviceErrors(state, ranking) });
+      const tiling = focus ? await askTiling(state, main.chip, focus.format, signal) : null;
       if (signal.aborted) return;
       showDetail(focus, tiling);
       views.measured.show(state);
+      await views.stored.show(state, views.measured.chips(), signal);
+      if (signal.aborted) return;
       const chips = await askCompared(state, main, signal);
       if (signal.aborted) return;
-      showCompare(state, chips, focus, store);
-      showCompareErrors(chips);
+      showCompare(state, chips, focus, store, catalog);
       results.setAttribute("aria-busy", "false");
       results.dataset.shows = location.search;
       await draw();
@@ -121,8 +132,9 @@ async function mainAnswer(state, signal) {
   try {
     return await askChip(state, state.hw, signal);
   } catch (problem) {
-    if (!(problem instanceof ApiProblem) || problem.fields.length === 0) throw problem;
-    return { key: state.hw, chip: { name: state.hw }, rows: [], errors: { hw: problem.message }, problem };
+    if (!(problem instanceof ApiProblem) || (problem.fields.length === 0 && problem.status !== 404)) throw problem;
+    const error = problem.status === 404 ? unknownChip(state.hw) : problem.message;
+    return { key: state.hw, chip: null, rows: [], errors: { hw: error }, problem };
   }
 }
 
@@ -134,7 +146,7 @@ function note(main, cases) {
   return [
     shown,
     cases.length ? `${counted(cases.length, "measured case")} of the chosen run.` : "",
-    left.length ? `Not drawn, as ${main.chip.name} cannot compute it: ${left.join(", ")}.` : "",
+    left.length ? `Not drawn, as ${main.chip.name} cannot compute ${left.length > 1 ? "them" : "it"}: ${left.join(", ")}.` : "",
   ]
     .filter(Boolean)
     .join(" ");
@@ -151,7 +163,12 @@ function key(caseCount) {
 
 async function readCatalog() {
   const [hardware, formats, models] = await Promise.all([get("api/hardware"), get("api/formats"), get("api/models")]);
-  return { hardware: hardware.hardware, formats: formats.formats, models: models.models };
+  return {
+    hardware: hardware.hardware,
+    thisMachine: hardware.this_machine,
+    formats: formats.formats,
+    models: models.models,
+  };
 }
 
 function startCopy() {

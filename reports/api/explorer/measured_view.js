@@ -1,16 +1,17 @@
 // Runs of the database: choose one, see its measured points on the roofline, and follow them to the report.
 
 import { ApiProblem, ask, get, hasToken } from "./api.js";
-import { byId, el, fill, number, options } from "./dom.js";
+import { byId, el, fill, number, options, withCode } from "./dom.js";
 import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "./numbers.js";
 import { operandsOf } from "./operators.js";
 import { drawRoofline } from "./plot.js";
+import { chipOf } from "./state.js";
 
 const MOST_RUNS = 100;
 const MOST_CASES = 500;
 
 /** Return {load, cases, draw}: the runs once, the cases of the chosen run, and their own figure. */
-export function startMeasured(store) {
+export function startMeasured(store, catalog) {
   let runs = null;
   let listProblem = null;
   let found = null; // {run, page, cases} of the chosen run
@@ -21,7 +22,7 @@ export function startMeasured(store) {
 
   async function loadRuns() {
     try {
-      if (!(await get("api/health")).has_database)
+      if ((await get("api/health")).has_database === false) // null: not known yet, so ask
         listProblem = new ApiProblem(
           404,
           "There is no results database here yet. `pytest bench_cases -k gemv` makes one; `roofline serve --db PATH` names another.",
@@ -60,7 +61,7 @@ export function startMeasured(store) {
     drawn = about;
     const hadFocus = place.contains(document.activeElement) ? document.activeElement.id : null;
     const caret = hadFocus === "words" ? byId("words").selectionStart : null;
-    if (listProblem) return fill(place, el("p", {}, listProblem.message));
+    if (listProblem) return fill(place, el("p", {}, withCode(listProblem.message)));
     if (runs === null) return fill(place, el("p", { class: "quiet" }, "Reading the database…"));
     if (runs.runs.length === 0 && state.run === "") {
       return fill(
@@ -89,9 +90,12 @@ export function startMeasured(store) {
     if (caret !== null) byId("words")?.setSelectionRange(caret, caret);
   }
 
+  /** Whether the chosen run was measured on the chosen chip. */
+  const isOfChip = (state) => found !== null && found.run.hardware === (chipOf(catalog, state.hw)?.key ?? state.hw);
+
   /** Under the plot that has the point: the main one, or that of a run of another chip. */
   function showPicked(state) {
-    const isHere = found?.run.hardware === state.hw;
+    const isHere = isOfChip(state);
     const card = picked ? caseCard(picked, found.run) : [];
     fill(byId("picked"), isHere ? card : []);
     if (byId("picked-here")) fill(byId("picked-here"), isHere ? [] : card);
@@ -128,7 +132,7 @@ export function startMeasured(store) {
 
   function results(state) {
     const { run, page, cases } = found;
-    const here = run.hardware === state.hw;
+    const here = isOfChip(state);
     const total = counted(page.total_count, "measured case");
     if (cases.length === 0)
       return [
@@ -149,7 +153,7 @@ export function startMeasured(store) {
         `${total}${page.total_count > cases.length ? `, the first ${count(cases.length)} shown; narrow them down by words` : ""}. `,
         here
           ? "They lie on the roofline above."
-          : `They were measured on ${run.hardware}, so they are drawn under its own roofs, not over those of ${state.hw}.`,
+          : `They were measured on ${run.hardware}, so they are drawn under its own roofs, not over those of ${chipOf(catalog, state.hw)?.key ?? state.hw}.`,
       ),
       here
         ? null
@@ -169,10 +173,11 @@ export function startMeasured(store) {
     loadCases,
     show,
     /** Measured cases that belong over the roofs of the chosen chip. */
-    overlay: (state) => (found && found.run.hardware === state.hw ? found.cases : []),
+    overlay: (state) => (isOfChip(state) ? found.cases : []),
     /** Cases of that very product, by format of the page. */
-    matching: (state, formats) =>
-      found && found.run.hardware === state.hw ? matchingCases(found.cases, state, formats) : {},
+    matching: (state, formats) => (isOfChip(state) ? matchingCases(found.cases, state, formats) : {}),
+    /** Chips that runs are stored of. */
+    chips: () => [...new Set((runs?.runs ?? []).map((run) => run.hardware))],
     pick(key, state) {
       picked = found?.cases.find((one) => `case:${one.case_key}` === key) ?? null;
       showPicked(state);
@@ -271,7 +276,7 @@ function caseCard(one, run) {
       "p",
       {},
       el("b", {}, one.title),
-      ` · ${one.precision} · ${one.kernel} · ${one.cache} · ${counted(one.process_count, "process").replace("processs", "processes")} · `,
+      ` · ${one.precision} · ${one.kernel} · ${one.cache} · ${counted(one.process_count, "process", "processes")} · `,
       reportLink(run),
     ),
     el(

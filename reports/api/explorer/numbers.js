@@ -63,8 +63,8 @@ export function interval(low, high) {
   return `${significant(low / scale, 3)}–${significant(high / scale, 3)} ${unit}`;
 }
 
-/** Return "1 case", "2 cases". */
-export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+/** Return "1 case", "2 cases"; an irregular plural is given. */
+export const counted = (number, noun, plural = `${noun}s`) => `${count(number)} ${number === 1 ? noun : plural}`;
 
 /** Print a moment of the store: "2026-11-21 09:08 UTC". */
 export const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : MISSING);

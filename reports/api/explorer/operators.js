@@ -29,11 +29,12 @@ const PRODUCT = {
     ["Batch 16", { M: "16", N: "14336", K: "4096" }],
     ["Prefill 2k", { M: "2048", N: "4096", K: "4096" }],
   ],
-  operands: ["Weight", "Activation"],
+  operands: ["weight", "activation"],
   question: (state, format) => [
     "api/analyze",
     { ...sizes(PRODUCT, state, ["M", "N", "K"]), cache: state.cache, ...pair(format, "weight_precision") },
   ],
+  advice: (state) => ["api/recommend", { ...sizes(PRODUCT, state, ["M", "N", "K"]), ...limits(PRODUCT, state) }],
   title: (answer) => `${answer.op.toUpperCase()} ${count(answer.M)} × ${count(answer.N)} × ${count(answer.K)}`,
   row: (answer) => ({ ...timed(answer), operands: answer.operands }),
 };
@@ -55,7 +56,7 @@ const ATTENTION = {
     ["Decode 128k", { Sq: "1", Skv: "131072", causal: "" }],
     ["Prefill 4k", { Sq: "4096", Skv: "4096", causal: "yes" }],
   ],
-  operands: ["K and V", "Query"],
+  operands: ["K and V", "query"],
   question: (state, format) => [
     "api/attention",
     {
@@ -63,6 +64,10 @@ const ATTENTION = {
       causal: state.causal === "yes",
       ...pair(format, "kv_precision"),
     },
+  ],
+  advice: (state) => [
+    "api/attention/recommend",
+    { ...sizes(ATTENTION, state, ["B", "Hq", "Hkv", "Sq", "Skv", "D", "window"]), causal: state.causal === "yes" },
   ],
   title: (answer) =>
     `Attention, ${count(answer.Sq)} new of ${count(answer.Skv)} tokens, ${answer.Hq}/${answer.Hkv} heads of ${answer.D}`,
@@ -85,16 +90,23 @@ const MODEL = {
     { ...size("batch", "Batch", "sequences", "1"), apiName: "batch_count" },
     { ...size("context", "Context", "tokens of each", "4096"), apiName: "context_tokens" },
   ],
-  limits: [],
+  limits: [
+    { ...size("limit", "Memory limit", "GB; else the chip's", "", true), apiName: "memory_limit_gb" },
+    { ...size("loss", "Loss limit", "% of quality, optional", "", true), apiName: "max_loss_pct" },
+  ],
   presets: [
     ["Chat 4k", { phase: "decode", batch: "1", context: "4096" }],
     ["Serving 64 × 4k", { phase: "decode", batch: "64", context: "4096" }],
     ["Prompt 2k", { phase: "prefill", batch: "1", context: "2048" }],
   ],
-  operands: ["Weight", "Activation"],
+  operands: ["weight", "activation"],
   question: (state, format) => [
     `api/models/${encodeURIComponent(state.model)}/predict`,
     { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format },
+  ],
+  advice: (state) => [
+    `api/models/${encodeURIComponent(state.model)}/recommend`,
+    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, ...limits(MODEL, state) },
   ],
   title: (answer) =>
     `${answer.model}, ${answer.phase} of ${count(answer.batch_count)} × ${count(answer.context_tokens)} tokens`,
@@ -149,6 +161,14 @@ function sizes(spec, state, names) {
   return asked;
 }
 
+function limits(spec, state) {
+  return Object.fromEntries(
+    spec.limits
+      .filter((field) => state[field.name].trim() !== "")
+      .map((field) => [field.apiName, typed(state[field.name])]),
+  );
+}
+
 function pair(format, other) {
   const { weight, activation } = operandsOf(format);
   return weight === activation ? { precision: weight } : { precision: activation, [other]: weight };
@@ -177,6 +197,7 @@ function timed(answer) {
     computeFormat: answer.compute_format,
     provenance: answer.provenance,
     notes: answer.notes,
+    kernelGap: answer.kernel_gap ?? null,
   };
 }
 
@@ -215,6 +236,7 @@ function modelRow(answer, format, chip) {
     computeFormat: path?.compute_format ?? activation,
     provenance: answer.provenance,
     notes: answer.notes,
+    kernelGap: answer.kernel_gap,
     memory: answer.memory,
     tokensPerS: answer.expected_tokens_per_s ?? answer.tokens_per_s,
   };

@@ -7,6 +7,8 @@ import { byteRate, flopRate, intensity, interval, signedPercent, time } from "./
 const LABEL_SHARE = 0.24;
 const NARROW_LABEL_SHARE = 0.32;
 const FEW_DECADES = 2.4;
+/** Roofs nearer than this are one: on the plot they are the same line, and their labels would differ in the last digit. */
+const SAME_ROOF = 2e-3;
 const SYMBOLS = { gemv: "diamond", gemm: "square", attention: "diamond-wide" };
 
 /** Write text for plotly, which reads a little markup in texts: what comes from outside stays text. Of its tags only `<br>` is
@@ -44,17 +46,21 @@ const caseRoof = (one) => ({
   bandwidth: one.bandwidth_bytes_per_s,
 });
 
-/** Formats that are computed on one unit share a roof. */
-function roofsOf(rows) {
-  const found = new Map();
+/** Formats that are computed on one unit share a roof; a stored peak is FLOPs over time and differs in its last digits. */
+export function roofsOf(rows) {
+  const found = [];
   for (const row of rows) {
-    const key = `${row.peak}|${row.bandwidth}`;
-    if (!found.has(key)) found.set(key, { peak: row.peak, bandwidth: row.bandwidth, names: [], label: row.label });
-    const roof = found.get(key);
+    let roof = found.find((one) => isNear(one.peak, row.peak) && isNear(one.bandwidth, row.bandwidth));
+    if (!roof) {
+      roof = { peak: row.peak, bandwidth: row.bandwidth, names: [], label: row.label };
+      found.push(roof);
+    }
     if (!roof.names.includes(row.computeFormat)) roof.names.push(row.computeFormat);
   }
-  return [...found.values()].sort((a, b) => b.peak - a.peak);
+  return found.sort((a, b) => b.peak - a.peak);
 }
+
+const isNear = (one, other) => Math.abs(one - other) <= SAME_ROOF * Math.max(one, other);
 
 function limits(rows, cases, roofs, isNarrow) {
   const x = [

@@ -6,6 +6,15 @@ export const MOST_FORMATS = 8;
 export const MOST_CHIPS = 4;
 const LONGEST_VALUE = 200;
 
+/** The chip of the machine that serves. */
+export const AUTO = "auto";
+
+/** Return the chip of the catalog that a key, an alias or `auto` means; undefined where it means none. */
+export function chipOf(catalog, name) {
+  if (name === AUTO) return catalog.thisMachine ?? undefined;
+  return catalog.hardware.find((one) => one.key === name || one.aliases.includes(name));
+}
+
 const DEFAULTS = {
   hw: "gb10",
   op: "product",
@@ -26,6 +35,7 @@ export function readState(search) {
     if (query.has(name)) state[name] = query.get(name).slice(0, LONGEST_VALUE * (name === "formats" ? 2 : 1));
   }
   if (!Object.hasOwn(OPERATORS, state.op)) state.op = DEFAULTS.op;
+  if (state.hw.trim() === "") state.hw = DEFAULTS.hw;
   return state;
 }
 

@@ -1,4 +1,4 @@
-// The other figures: errors per operator and format, speed against quality, samples of one case, a case over its nights.
+// Figures with a frame of their own: speed against quality, samples of one case, a case over its nights.
 function figure(place, name, label, rowsOf, draw, size) {
   const plot = el("div", { class: `figure ${size || ""}`, role: "img", "aria-label": label });
   place.append(plot, toolbar(name, rowsOf, plot));
@@ -15,106 +15,6 @@ function choice(label, options, react) {
   const select = el("select", {}, options.map(([value, text]) => el("option", { value }, text)));
   select.addEventListener("change", () => react(select.value));
   return { element: el("label", { class: "choice" }, el("span", {}, label), select), select };
-}
-
-function drawErrors(chip, place) {
-  const kinds = [["error_expected_ratio", "of the expected time"], ["error_ideal_ratio", "of the ideal time"]].filter(([key]) => chip.rows.some((row) => known(row[key])));
-  let kind = kinds[0][0];
-  const usable = () => chip.filter.rows().filter((row) => known(row[kind]));
-  const made = figure(el("div", {}), "errors", "Errors of the prediction per operator and format. The numbers are in the tables.", () => usable().map((row) => ({ case: row.name, op: row.op, format: row.format, regime: row.regime, error_ideal_ratio: row.error_ideal_ratio, error_expected_ratio: row.error_expected_ratio })), (plot, palette) => {
-    const groups = new Map();
-    for (const row of usable()) {
-      const name = `${row.op}  ${row.format}`;
-      if (!groups.has(name)) groups.set(name, []);
-      groups.get(name).push(row);
-    }
-    const narrow = isNarrow(plot);
-    const names = [...groups.keys()].sort((a, b) => a.localeCompare(b, "en"));
-    const data = names.map((name, at) => {
-      const members = groups.get(name);
-      const colour = ink(chip.roofline.inks[members[0].format] || DATA.inks.muted);
-      return {
-        type: "box", orientation: "h", y: members.map(() => at), x: members.map((row) => row[kind] * 100), customdata: members.map((row) => `case:${row.number}`), hoverinfo: "none", hoveron: "points",
-        boxpoints: members.length <= 60 ? "all" : "outliers", jitter: 0.5, pointpos: 0, marker: { color: colour, size: 6, line: { color: palette.surface, width: 0.7 } }, line: { color: colour, width: 1.4 }, fillcolor: faded(colour, 0.14), width: 0.62,
-      };
-    });
-    const rows = Math.max(names.length, 1);
-    plot.style.height = `${Math.min(Math.max(rows * 30 + 70, 160), 900)}px`;
-    const short = (text) => (text.length > (narrow ? 18 : 40) ? `${text.slice(0, narrow ? 17 : 39)}…` : text);
-    return [data, plotLayout(palette, plot, {
-      margin: { l: narrow ? 118 : 210, r: 14, t: 8, b: 46 },
-      xaxis: { ...axisStyle(palette, narrow ? "Error (%)" : `Error ${kinds.find(([key]) => key === kind)[1]} (%), negative: predicted too fast`, narrow), zeroline: true, zerolinecolor: palette.muted, zerolinewidth: 1.2 },
-      yaxis: { ...axisStyle(palette, "", narrow), tickvals: names.map((_, at) => at), ticktext: names.map((name) => plain(short(name))), autorange: "reversed", showgrid: false, ticks: "", showline: false },
-    })];
-  }, "bars");
-  if (kinds.length > 1) {
-    place.append(choice("Error", kinds, (value) => {
-      kind = value;
-      made.redraw();
-    }).element);
-  }
-  place.append(...made.plot.parentElement.childNodes);
-  made.plot.on("plotly_hover", (event) => {
-    const row = chip.rows.find((one) => `case:${one.number}` === event.points[0].customdata);
-    if (row) showTip(caseCard(row), event.event);
-  });
-  made.plot.on("plotly_click", (event) => chip.select(Number(event.points[0].customdata.slice(5))));
-  chip.filter.watch(made.redraw);
-}
-
-function drawModels(chip, place) {
-  const usable = chip.models.filter((model) => model.points.some((point) => known(point.kl_nats_per_token)));
-  if (!usable.length) {
-    place.append(el("p", { class: "quiet" }, "Speed against quality is not drawn: no pass of this run has a measured loss of quality."));
-    return;
-  }
-  let model = usable[0];
-  const colours = (label) => ink(chip.roofline.inks[label] || chip.roofline.inks[Object.keys(chip.roofline.inks).find((name) => label.startsWith(name))] || DATA.inks.muted);
-  const box = el("div", {});
-  const made = figure(box, "quality", "Tokens per second against the loss of quality; the numbers are in the tables of the model.", () => model.points.map((point) => ({ model: model.title, ...point })), (plot, palette) => {
-    const narrow = isNarrow(plot);
-    const points = model.points.filter((point) => known(point.kl_nats_per_token));
-    const speeds = points.map((point) => point.tokens_per_s);
-    const reach = [speeds.reduce((a, b) => Math.min(a, b)), speeds.reduce((a, b) => Math.max(a, b))];
-    const worst = points.reduce((a, point) => Math.max(a, point.kl_nats_per_token), 0);
-    const largest = points.reduce((a, point) => Math.max(a, point.held_bytes || 0), 1);
-    const size = (point) => 12 + 24 * Math.sqrt((point.held_bytes || 0) / largest);
-    const isBeaten = (point) => points.some((other) => other.is_measured === point.is_measured && other.tokens_per_s >= point.tokens_per_s && other.kl_nats_per_token <= point.kl_nats_per_token && (other.tokens_per_s > point.tokens_per_s || other.kl_nats_per_token < point.kl_nats_per_token));
-    const onFront = points.filter((point) => !isBeaten(point)).sort((a, b) => a.tokens_per_s - b.tokens_per_s);
-    const places = []; // names that would lie on each other stand below
-    points.forEach((point, at) => {
-      const isNear = points.slice(0, at).some((other) => Math.abs(other.tokens_per_s - point.tokens_per_s) < 0.16 * reach[1] && Math.abs(other.kl_nats_per_token - point.kl_nats_per_token) < 0.12 * worst);
-      places.push(isNear ? "bottom center" : "top center");
-    });
-    const best = points.filter((point) => point.is_best);
-    const data = [
-      { type: "scatter", mode: "lines", x: onFront.map((point) => point.tokens_per_s), y: onFront.map((point) => point.kl_nats_per_token), line: { color: palette.muted, width: 1.3, dash: "4px,4px" }, hoverinfo: "skip" },
-      {
-        type: "scatter", mode: narrow ? "markers" : "markers+text", x: points.map((point) => point.tokens_per_s), y: points.map((point) => point.kl_nats_per_token), customdata: points.map((point) => model.points.indexOf(point)), hoverinfo: "none",
-        text: points.map((point) => plain(point.label)), textposition: places, textfont: { color: palette.ink, size: 11.5 }, cliponaxis: false,
-        error_y: { type: "data", symmetric: false, array: points.map((point) => (point.kl_high_nats_per_token ?? point.kl_nats_per_token) - point.kl_nats_per_token), arrayminus: points.map((point) => point.kl_nats_per_token - (point.kl_low_nats_per_token ?? point.kl_nats_per_token)), color: palette.muted, thickness: 1.1, width: 3 },
-        marker: { size: points.map(size), color: points.map((point) => faded(colours(point.label), point.is_measured ? 0.8 : 0.25)), line: { color: points.map((point) => colours(point.label)), width: 1.6 } },
-      },
-      { type: "scatter", mode: "markers", x: best.map((point) => point.tokens_per_s), y: best.map((point) => point.kl_nats_per_token), hoverinfo: "skip", marker: { symbol: "circle-open", size: best.map((point) => size(point) + 12), color: palette.accent, line: { width: 2.6, color: palette.accent } } },
-    ];
-    const air = (reach[1] - reach[0] || reach[1]) * 0.18;
-    return [data, plotLayout(palette, plot, {
-      xaxis: { ...axisStyle(palette, "Tokens per second (more is better)", narrow), range: [Math.max(reach[0] - air, 0), reach[1] + air] },
-      yaxis: { ...axisStyle(palette, "Loss of quality, KL (nats/token, less is better)", narrow), range: [-worst * 0.16 - 1e-9, worst * 1.25 + 1e-9] },
-    })];
-  });
-  if (usable.length > 1) {
-    place.append(choice("Model and phase", usable.map((one, at) => [at, one.title]), (value) => {
-      model = usable[value];
-      made.redraw();
-    }).element);
-  }
-  place.append(...box.childNodes, el("p", { class: "quiet" }, "Area is the memory that is held, faint marks are expected speeds, the ring is the recommendation. The dashed line joins what no other precision beats in both speed and quality."));
-  made.plot.on("plotly_hover", (event) => {
-    const point = model.points[event.points[0].customdata];
-    const quality = point.is_reference ? "the reference" : `${show.plain(point.kl_nats_per_token)} nats/token`;
-    showTip([el("p", { class: "card-title" }, el("strong", {}, point.label)), factList([[point.is_measured ? "Measured" : "Expected", `${show.plain(point.tokens_per_s)} tokens/s`], ["Loss (KL)", quality], ["Held", show.bytes(point.held_bytes)], ["Energy per token", show.energy(point.energy_j_per_token)], ["On the front", point.is_front ? "yes" : "no"]])], event.event);
-  });
 }
 
 function drawSamples(chip, place) {

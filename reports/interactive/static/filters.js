@@ -46,7 +46,7 @@ function caseFilter(chip) {
   }
 
   const facets = FACETS.map(([key, title]) => facet(key, title)).filter(Boolean);
-  const folded = el("details", { class: "filters", open: innerWidth > 640 }, el("summary", {}, "Filter the cases"), facets);
+  const folded = el("details", { class: "filters", open: innerWidth > 640 }, el("summary", {}, "Filter the cases"), el("div", { class: "facets" }, facets));
   filter.element = el("div", {}, facets.length ? folded : null, el("div", { class: "facet" }, status, reset));
   changed();
   return filter;

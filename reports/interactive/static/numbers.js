@@ -21,7 +21,7 @@ const show = {
   bandwidth: (value) => (known(value) ? scaled(value, "B/s", 4, "", "P") : "–"),
   flops: (value) => (known(value) ? scaled(value, "FLOP/s", 4, "", "P") : "–"),
   percent: (value, digits = 1) => (known(value) ? `${(value * 100).toFixed(digits)} %` : "–"),
-  signed: (value) => (known(value) ? `${value >= 0 ? "+" : ""}${(value * 100).toFixed(1)} %` : "–"),
+  signed: (value) => (known(value) ? `${value * 100 > -0.05 ? "+" : "-"}${Math.abs(value * 100).toFixed(1)} %` : "–"),
   share: (value) => show.percent(value, 0),
   width: (value) => (!known(value) ? "–" : value >= 9.995 ? ">999 %" : show.percent(value, value < 0.995 ? 1 : 0)),
   watts: (value) => (known(value) ? `${significant(value, 4)} W` : "–"),

@@ -9,8 +9,10 @@ function build(place) {
     chip.plot = place.querySelector(".figure");
   } else if (kind === "cases") caseTable(chip, place, `All cases of ${chip.name}`);
   else if (kind === "errors") drawErrors(chip, place);
-  else if (kind === "models") drawModels(chip, place);
+  else if (kind === "pareto") drawPareto(chip, place);
   else if (kind === "samples") drawSamples(chip, place);
+  else if (kind === "gaps") drawGaps(chip, place);
+  else if (kind === "timeline") drawTimeline(place);
   else if (kind === "history") drawHistories(place);
 }
 
@@ -34,17 +36,26 @@ function start() {
   };
   const now = new Set(["roofline", "cases"]);
   places.filter((place) => now.has(place.dataset.live)).forEach(attempt);
-  // What is farther down is drawn when somebody comes near it.
-  const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries.filter((one) => one.isIntersecting)) {
-      watcher.unobserve(entry.target);
-      attempt(entry.target);
-    }
-  }, { rootMargin: "600px" });
-  places.filter((place) => !now.has(place.dataset.live)).forEach((place) => {
+  // What is farther down is drawn when somebody comes near it, or when the browser has nothing else to do.
+  const later = new Set(places.filter((place) => !now.has(place.dataset.live)));
+  const draw = (place) => {
+    watcher.unobserve(place);
+    if (later.delete(place)) attempt(place);
+  };
+  const watcher = new IntersectionObserver((entries) => entries.filter((one) => one.isIntersecting).forEach((one) => draw(one.target)), { rootMargin: "600px" });
+  later.forEach((place) => {
     place.parentElement.classList.add("is-live");
     watcher.observe(place);
   });
+  const whenIdle = window.requestIdleCallback || ((react) => setTimeout(react, 200));
+  const drawNext = () => {
+    const [next] = later;
+    if (!next) return;
+    draw(next);
+    whenIdle(drawNext);
+  };
+  if (chips.every((chip) => chip.rows.length <= SVG_LIMIT)) whenIdle(drawNext);
+  document.querySelectorAll(".scroll").forEach(fadeWhereMore);
   document.addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest('a[href^="#case-"]');
     if (!link) return;

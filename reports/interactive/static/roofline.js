@@ -193,39 +193,6 @@ function slopeLabels(chip, rows, ranges, palette, plot) {
   });
 }
 
-function bestLabel(chip, rows, ranges, palette, plot) {
-  const top = chip.roofline.highlight;
-  if (!top || isNarrow(plot)) return [];
-  const margin = plotMargin(plot);
-  const x = Math.log10(top.intensity_flop_per_byte);
-  const y = Math.log10(top.rate_flops_per_s / chip.roofline.unit_flops_per_s);
-  if (x < ranges.x[0] || x > ranges.x[1] || y < ranges.y[0] || y > ranges.y[1]) return [];
-  const size = [plot.clientWidth - margin.l - margin.r, plot.clientHeight - margin.t - margin.b];
-  const pixel = (px, py) => [((px - ranges.x[0]) / (ranges.x[1] - ranges.x[0])) * size[0], ((ranges.y[1] - py) / (ranges.y[1] - ranges.y[0])) * size[1]];
-  const [left, down] = pixel(x, y);
-  const spots = pointSpots(chip, rows).map(([px, py]) => pixel(px, py));
-  const roofs = chip.roofline.roofs.map((roof) => pixel(Math.log10(roof.ridge_flop_per_byte), Math.log10(roof.peak_flops_per_s / chip.roofline.unit_flops_per_s)));
-  const half = [6 + 3.3 * Math.max(...top.lines.map((line) => line.length)), 8 + 8 * top.lines.length];
-  // The box goes where it covers fewest points and lines, then where it is near.
-  let best = null;
-  for (const ax of [-250, -180, -120, 120, 180, 250, 330]) {
-    for (const ay of [-170, -110, -60, 60, 110, 170, 240, 310]) {
-      const [cx, cy] = [left + ax, down + ay];
-      if (cx < half[0] + 4 || cx > size[0] - half[0] - 4 || cy < half[1] + 4 || cy > size[1] - half[1] - 4) continue;
-      const covered = spots.filter(([px, py]) => Math.abs(px - cx) < half[0] + 9 && Math.abs(py - cy) < half[1] + 9).length;
-      const crossed = roofs.filter(([px, py]) => cx + half[0] > px && Math.abs(py - cy) < half[1]).length;
-      const cost = 3 * covered + 2 * crossed + Math.hypot(ax, ay) / 200;
-      if (!best || cost < best.cost) best = { cost, ax, ay };
-    }
-  }
-  if (!best) return [];
-  return [{
-    x, y, xref: "x", yref: "y", ax: best.ax, ay: best.ay, axref: "pixel", ayref: "pixel", align: "left",
-    text: top.lines.map(plain).join("<br>"), font: { size: 11.5, color: palette.accent }, bgcolor: palette.surface, bordercolor: palette.accent, borderwidth: 1, borderpad: 6,
-    showarrow: true, arrowhead: 2, arrowsize: 0.9, arrowwidth: 1.2, arrowcolor: palette.accent, standoff: 13,
-  }];
-}
-
 function plotMargin(plot) {
   return isNarrow(plot) ? { l: 46, r: 8, t: 10, b: 44 } : { l: 66, r: plot.classList.contains("tall") ? 148 : 14, t: 14, b: 52 };
 }

@@ -4,13 +4,18 @@ const TABLE_COLUMNS = [
   ["name", "Case", null], ["measured_s", "Measured", show.time], ["within_ratio", "± within", show.width], ["total_ratio", "± total", show.width], ["flags", "Flags", null], ["regime", "Cache, mode", null],
   ["ideal_s", "Ideal", show.time], ["expected_s", "Expected", show.time], ["error_ideal_ratio", "Error of ideal", show.signed], ["error_expected_ratio", "Error of expected", show.signed], ["roof_share_ratio", "Of roof", show.share],
   ["achieved_bytes_per_s", "Bandwidth", show.bandwidth], ["achieved_flops_per_s", "Rate", show.flops], ["intensity_flop_per_byte", "FLOP/byte", show.plain], ["bound", "Bound", null], ["path", "Path", null],
-  ["power_w", "Power", show.watts], ["energy_j", "Energy", show.energy], ["remarks", "Remarks", null],
+  ["power_w", "Power", show.watts], ["energy_j", "Energy", show.energy],
 ];
-const ALWAYS = new Set(["name", "measured_s", "total_ratio", "ideal_s", "error_ideal_ratio", "bound", "remarks"]);
+const ALWAYS = new Set(["name", "measured_s", "total_ratio", "ideal_s", "error_ideal_ratio", "bound"]);
+const SAID_ONCE = new Set(["regime", "path"]); // where all cases have the same, a sentence says it instead of a column
 
 function caseTable(chip, place, label) {
   const has = (row, key) => (Array.isArray(row[key]) ? row[key].length : row[key] !== "" && known(row[key]));
-  const columns = TABLE_COLUMNS.filter(([key]) => ALWAYS.has(key) || chip.rows.some((row) => has(row, key)));
+  const same = TABLE_COLUMNS.filter(([key]) => SAID_ONCE.has(key) && chip.rows.length > 1 && distinct(chip.rows.map((row) => row[key]).filter(Boolean)).length === 1);
+  const total = TABLE_COLUMNS.find(([key]) => key === "total_ratio");
+  const isUnknown = chip.rows.every((row) => !known(row.total_ratio)); // fresh processes: of no case, so that a column would say nothing
+  if (isUnknown) same.push(total);
+  const columns = TABLE_COLUMNS.filter((column) => !same.includes(column) && (ALWAYS.has(column[0]) || chip.rows.some((row) => has(row, column[0]))));
   const words = new Map(chip.rows.map((row) => [row, [row.name, row.op, row.format, row.kernel, row.status, row.bound, row.regime, row.flags.join(" "), row.remarks].join(" ").toLowerCase()]));
   const search = el("input", { type: "search", placeholder: "Search cases", "aria-label": "Search cases", autocomplete: "off", spellcheck: "false" });
   const status = el("span", { class: "quiet", role: "status" });
@@ -65,12 +70,12 @@ function caseTable(chip, place, label) {
     for (const [key, , form] of columns) {
       if (key === "name") {
         const open = button(row.name, () => chip.select(row.number, true), { class: "open", "aria-pressed": String(row.number === chip.selected), title: "Show in the plot" });
-        made.append(el("th", { scope: "row" }, open));
+        made.append(el("th", { scope: "row" }, open, row.remarks ? el("span", { class: "remark" }, row.remarks) : null));
       } else if (key === "measured_s" && !known(row.measured_s)) made.append(el("td", { class: "n" }, el("span", { class: `status ${row.status}` }, row.status)));
-      else if (key === "flags") made.append(el("td", { class: "some" }, row.flags.length ? row.flags.map((flag) => [flagMark(flag), " "]) : "–"));
+      else if (key === "flags") made.append(el("td", {}, row.flags.length ? row.flags.map((flag) => [flagMark(flag), " "]) : "–"));
       else if (key === "total_ratio") made.append(el("td", { class: "n", "data-column": key, "data-value": row[key] }, known(row[key]) ? `${form(row[key])} ` : null, el("span", { class: "quiet basis" }, row.total_basis || "–")));
       else if (form) made.append(el("td", { class: "n", "data-column": key, "data-value": known(row[key]) ? row[key] : null }, form(row[key])));
-      else made.append(el("td", { class: key === "remarks" ? "wide" : null }, row[key] || "–"));
+      else made.append(el("td", {}, row[key] || "–"));
     }
     return made;
   }
@@ -110,6 +115,7 @@ function caseTable(chip, place, label) {
   const tools = toolbar("cases", () => rows, null);
   tools.prepend(search);
   tools.append(status);
+  if (same.length) place.append(el("p", { class: "quiet" }, "The same in all cases: ", same.map(([key, title]) => (key === "total_ratio" ? `± total not known, ${distinct(chip.rows.map((row) => row.total_basis).filter(Boolean)).join(" or ") || "nothing measured"}` : `${title.toLowerCase()} ${chip.rows.map((row) => row[key]).find(Boolean)}`)).join("; "), "."));
   place.append(tools, el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, el("table", { class: "cases" }, el("thead", {}, head), body)), pager);
   chip.filter.watch(update);
   update();

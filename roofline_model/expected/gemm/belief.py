@@ -52,5 +52,6 @@ def trust(fitted: FittedGemm, formats: GemmFormats, n: Floats, k: Floats, copies
 
     learnt_on = fitted.correction_chip or fitted.chip
     learnt = hit(learnt_on, rotated_copies(learnt_on, formats.family, n, k) * weight)
-    result: Floats = np.square(1.0 - np.abs(learnt - hit(fitted.chip, copies * weight)))
+    here = np.zeros_like(weight) if np.isinf(copies).all() else hit(fitted.chip, copies * weight)
+    result: Floats = np.square(1.0 - np.abs(learnt - here))
     return result

@@ -73,23 +73,6 @@ def tiles_of(family: str, is_weight_only: bool) -> Tiles:
     )
 
 
-@cache
-def every_candidate(family: str, is_weight_only: bool) -> tuple[Tiles, Floats]:
-    """Return every tile once per split, split-major, and the split of each: shape (splits × tiles, 1)."""
-    import numpy as np
-
-    tiles, count = tiles_of(family, is_weight_only), len(SPLITS)
-    repeated = Tiles(
-        rows=np.tile(tiles.rows, (count, 1)),
-        columns=np.tile(tiles.columns, (count, 1)),
-        padding_ratio=np.tile(tiles.padding_ratio, (count, 1)),
-        resident=np.tile(tiles.resident, (count, 1)),
-        smallest_mma_elems=tiles.smallest_mma_elems,
-        labels=tiles.labels,
-    )
-    return repeated, np.repeat(np.array(SPLITS, dtype=np.float64), len(tiles.rows))[:, None]
-
-
 def usable_tiles(tiles: Tiles, m: Floats, n: Floats) -> Bools:
     """Return which tile serves which row, shape (tiles, rows): none much larger than the output it covers.
 

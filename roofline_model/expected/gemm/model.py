@@ -11,6 +11,7 @@ Everything is in seconds and bytes; one candidate array has the shape (tiles, ro
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import InvalidValueError
@@ -23,7 +24,6 @@ from roofline_model.expected.gemm.candidates import (
     SMALLEST_SLICE,
     SPLITS,
     Tiles,
-    every_candidate,
     may_split,
     tiles_of,
     usable_tiles,
@@ -39,6 +39,8 @@ from roofline_model.formats import NumberFormat
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+    from roofline_model.expected.gemm.columns import ChipColumns, ConstantColumns, FormatColumns
 
     Floats = NDArray[np.float64]
 
@@ -90,8 +92,12 @@ def expected_of_formats(
         _priced(spec, formats, values, dynamic_activation_quantization, m[s], n[s], k[s], copies[s])
         for s in (slice(begin, begin + CHUNK_ROWS) for begin in range(0, max(len(m), 1), CHUNK_ROWS))
     ]
-    time_s = np.concatenate([piece[0] for piece in pieces])
-    parts = {name: np.concatenate([piece[1][name] for piece in pieces]) for name in pieces[0][1]}
+    if len(pieces) == 1:
+        time_s, parts, kernel = pieces[0]
+    else:
+        time_s = np.concatenate([piece[0] for piece in pieces])
+        parts = {name: np.concatenate([piece[1][name] for piece in pieces]) for name in pieces[0][1]}
+        kernel = [label for piece in pieces for label in piece[2]]
     if fitted is not None and fitted.correction is not None:
         factor = np.exp(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
         # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
@@ -102,7 +108,7 @@ def expected_of_formats(
     return ExpectedBatch(
         time_s=time_s, low_s=low_s, high_s=high_s, parts=parts, binding=binding_of(parts, time_s), provenance=provenance,
         confidence="; ".join(filter(None, [fitted.note if fitted else "", formats.note])),
-        kernel=[label for piece in pieces for label in piece[2]], norm_order=values.norm_order,
+        kernel=kernel, norm_order=values.norm_order,
     )  # fmt: skip
 
 
@@ -132,13 +138,18 @@ def gemm_times(
 def _checked(M: ArrayLike, N: ArrayLike, K: ArrayLike, copies: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
     import numpy as np
 
-    arrays = [np.asarray(value, dtype=np.float64) for value in (M, N, K, copies)]
-    m, n, k, r = (np.atleast_1d(array).ravel() for array in np.broadcast_arrays(*arrays))
+    given = (M, N, K, copies)
+    if all(isinstance(value, int | float) for value in given):  # one product: no array of shapes to agree on
+        m, n, k, r = (np.array([value], dtype=np.float64) for value in given)
+    else:
+        arrays = [np.asarray(value, dtype=np.float64) for value in given]
+        m, n, k, r = (np.atleast_1d(array).ravel() for array in np.broadcast_arrays(*arrays))
     for name, sizes in (("M", m), ("N", n), ("K", k)):
-        if not bool(np.all((sizes >= 1) & (sizes <= 1e9) & (sizes == np.floor(sizes)))):
-            wrong = sizes[~((sizes >= 1) & (sizes <= 1e9) & (sizes == np.floor(sizes)))][0]
+        is_right = (sizes >= 1) & (sizes <= 1e9) & (sizes == np.floor(sizes))
+        if not is_right.all():
+            wrong = sizes[~is_right][0]
             raise InvalidValueError(f"{name} must hold whole numbers from 1 to 1,000,000,000, got {wrong:g}")
-    if not bool(np.all(r >= 1)):
+    if not (r >= 1).all():
         raise InvalidValueError("weight_copies must be at least 1 (hot); infinite is cold")
     return m, n, k, r
 
@@ -152,24 +163,24 @@ def _priced(
     rows = work_of(chip, formats, c, m, n, k, copies)
     tiles, best, tile, split = _cheapest(chip, formats, c, rows)
     parts = _parts(chip, formats, c, rows, tiles, tile, split)
-    labels = np.array(tiles.labels, dtype=object)[split * len(tiles.rows) + tile]
+    kernel = [tiles.labels[place] for place in (split * len(tiles.rows) + tile).tolist()]
     gemv = gemv_seconds(chip, formats, c, rows)
     body = best
     if gemv is not None:
         dram_s, l2_s, gemv_s, serial_s = gemv
         uses = uses_gemv(formats, c, m, best, gemv_s)
         body = np.where(uses, gemv_s, best)
-        alone = {"dram": dram_s, "l2": l2_s, "serial": serial_s}
-        parts = {name: np.where(uses, alone.get(name, 0.0), value) for name, value in parts.items()}
         parts["serial"] = np.where(uses, serial_s, 0.0)
-        labels[uses] = "gemv"
+        if uses.any():
+            alone = {"dram": dram_s, "l2": l2_s, "serial": serial_s}
+            parts = {name: np.where(uses, alone.get(name, 0.0), value) for name, value in parts.items()}
+            kernel = ["gemv" if is_gemv else name for is_gemv, name in zip(uses.tolist(), kernel, strict=True)]
     launch = np.full_like(body, _launch(c, quantizes))
     time_s = launch + body
     parts = {"launch": launch, **parts}
     if quantizes and c.cast_ratio is not None:
         parts["cast"] = cast_seconds(chip, formats, c, rows)
         time_s = time_s + parts["cast"]
-    kernel: list[str] = labels.tolist()
     return time_s, parts, kernel
 
 
@@ -196,11 +207,11 @@ def _cheapest(
     usable = usable_tiles(tiles, rows.m, rows.n)
     blocks = np.ceil(rows.m / tiles.rows) * np.ceil(rows.n / tiles.columns)
     narrow = usable & (blocks < chip.sm_count) & may_split(chip.family, formats.family, rows.m, rows.n, rows.k)
-    tensor, load = _tile_rates(chip, formats, c, tiles)
+    tensor, load, supply_s = tile_rates(chip, formats, c, tiles)
     power = powered(tensor / rows.tensor_ratio, c.norm_order) + powered(load, c.norm_order)
-    if len(rows.m) <= FEW_ROWS and c.split_s is not None:
-        return tiles, *_all_at_once(chip, formats, c, rows, blocks, power, usable, narrow)
-    best, tile = _best_of_split(chip, formats, c, rows, tiles, 1.0, blocks, power, usable)
+    if len(rows.m) <= FEW_ROWS and c.split_s is not None and narrow.any():
+        return tiles, *_all_at_once(chip, c, rows, tiles, blocks, power, supply_s, usable, narrow)
+    best, tile = _best_of_split(chip, c, rows, tiles, 1.0, blocks, power, supply_s, usable)
     split = np.zeros(len(best), dtype=np.intp)
     open_rows = narrow.any(axis=0) & (c.split_s is not None)
     for position, count in enumerate(SPLITS[1:], start=1):
@@ -209,7 +220,7 @@ def _cheapest(
             break  # a larger split needs an even longer k
         at = (slice(None), index)
         found, which = _best_of_split(
-            chip, formats, c, rows.at(index), tiles, float(count), blocks[at], power[at], narrow[at]
+            chip, c, rows.at(index), tiles, float(count), blocks[at], power[at], supply_s, narrow[at]
         )
         better = found < best[index]
         chosen = index[better]
@@ -218,31 +229,37 @@ def _cheapest(
 
 
 def _all_at_once(
-    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork,
-    blocks: Floats, power: Floats, usable: NDArray[np.bool_], narrow: NDArray[np.bool_],
+    chip: ChipSpec, c: GemmConstants, rows: GemmWork, tiles: Tiles,
+    blocks: Floats, power: Floats, supply_s: Floats, usable: NDArray[np.bool_], narrow: NDArray[np.bool_],
 ) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:  # fmt: skip
     """Return the same for a few rows, every split in one array: numpy's cost per call is what a single row pays."""
     import numpy as np
 
-    every, split = every_candidate(chip.family, formats.is_weight_only)
-    count = len(SPLITS)
-    allowed = np.tile(narrow, (count, 1)) & (rows.k >= SMALLEST_SLICE * split)
-    allowed[: len(usable)] = usable
-    best, which = _best_of_split(
-        chip, formats, c, rows, every, split, np.tile(blocks, (count, 1)), np.tile(power, (count, 1)), allowed
+    counts = SPLITS[: max(bisect_right(SPLITS, rows.k.max() // SMALLEST_SLICE), 1)]
+    split = np.array(counts, dtype=np.float64)[:, None, None]
+    allowed = narrow & (rows.k >= SMALLEST_SLICE * split)
+    allowed[0] = usable
+    time_s = candidate_seconds(
+        chip, c, rows, tiles.resident, split, np.broadcast_to(blocks, (len(counts), *blocks.shape)), power, supply_s
     )
-    return best, which % len(usable), which // len(usable)
+    time_s[~allowed] = np.inf
+    every = time_s.reshape(-1, len(rows.k))
+    which = every.argmin(axis=0)
+    return every[which, np.arange(len(which))], which % len(usable), which // len(usable)
 
 
-def _tile_rates(chip: ChipSpec, formats: GemmFormats, c: GemmConstants, tiles: Tiles) -> tuple[Floats, Floats]:
-    """Return seconds per wave and element of k, tile by tile: of the tensor pipe at its full rate, of one SM's loads."""
+def tile_rates(
+    chip: ChipSpec | ChipColumns, formats: GemmFormats | FormatColumns, c: GemmConstants | ConstantColumns, tiles: Tiles
+) -> tuple[Floats, Floats, Floats]:
+    """Return seconds tile by tile: per wave and element of k of the tensor pipe at its full rate and of one SM's loads, and
+    per block and element of k of the L2."""
     area = tiles.rows * tiles.columns
     tensor = 2.0 * area * tiles.padding_ratio * chip.sm_count / chip.peak_flops_per_s
-    load = _tile_bytes(formats, tiles) / (c.sm_ratio * 64.0 * chip.clock_hz)
-    return tensor, load
+    moved = _tile_bytes(formats, tiles)
+    return tensor, moved / (c.sm_ratio * 64.0 * chip.clock_hz), moved / (c.l2_ratio * chip.load_bytes_per_s)
 
 
-def _tile_bytes(formats: GemmFormats, tiles: Tiles) -> Floats:
+def _tile_bytes(formats: GemmFormats | FormatColumns, tiles: Tiles) -> Floats:
     """Return operand bytes per block and element of k."""
     return tiles.rows * formats.activation_bytes_per_element + tiles.columns * formats.weight_bytes_per_element
 
@@ -255,7 +272,7 @@ def _slice_length(k: Floats, split: float | Floats) -> Floats:
     return result
 
 
-def _waves(x: Floats, omega: float) -> Floats:
+def _waves(x: Floats, omega: float | Floats) -> Floats:
     """Return waves of `x` blocks per SM, softened for persistent scheduling; at least one."""
     import numpy as np
 
@@ -263,7 +280,7 @@ def _waves(x: Floats, omega: float) -> Floats:
     return result
 
 
-def _resident_waves(x: Floats, omega: float) -> Floats:
+def _resident_waves(x: Floats, omega: float | Floats) -> Floats:
     """Return waves when several blocks share an SM; at least one."""
     import numpy as np
 
@@ -272,8 +289,8 @@ def _resident_waves(x: Floats, omega: float) -> Floats:
 
 
 def _best_of_split(
-    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork, tiles: Tiles, split: float | Floats,
-    blocks: Floats, power: Floats, usable: NDArray[np.bool_],
+    chip: ChipSpec, c: GemmConstants, rows: GemmWork, tiles: Tiles, split: float | Floats,
+    blocks: Floats, power: Floats, supply_s: Floats, usable: NDArray[np.bool_],
 ) -> tuple[Floats, NDArray[np.intp]]:  # fmt: skip
     """Return the cheapest usable candidate of each row: (seconds without launch, candidate index).
 
@@ -281,18 +298,32 @@ def _best_of_split(
     """
     import numpy as np
 
+    time_s = candidate_seconds(chip, c, rows, tiles.resident, split, blocks, power, supply_s)
+    time_s[~usable] = np.inf
+    tile = time_s.argmin(axis=0)
+    return time_s[tile, np.arange(len(tile))], tile
+
+
+def candidate_seconds(
+    chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, rows: GemmWork, resident_count: Floats,
+    split: float | Floats, blocks: Floats, power: Floats, supply_s: Floats,
+) -> Floats:  # fmt: skip
+    """Return the seconds of every candidate without launch; all arguments broadcast, `blocks` has the candidates' shape.
+
+    `power`: terms of tensor pipe and load path, per wave and element of k, to the norm's power; `supply_s`: seconds of the
+    L2 per block and element of k.
+    """
     order, omega = c.norm_order, c.persistence_ratio
-    l2_rate = c.l2_ratio * chip.load_bytes_per_s
     length = _slice_length(rows.k, split)
     x = blocks * (split / chip.sm_count)
     total = powered(_waves(x, omega) * length, order)
     total *= power
-    x /= tiles.resident
+    x /= resident_count
     resident = _resident_waves(x, omega)
     total += powered(resident * (length * rows.k_element_s), order)
-    refetch = blocks * (_tile_bytes(formats, tiles) / l2_rate)
+    refetch = blocks * supply_s
     refetch *= length * split
-    refetch += c.output_ratio / l2_rate * rows.output_bytes
+    refetch += c.output_ratio / (c.l2_ratio * chip.load_bytes_per_s) * rows.output_bytes
     total += powered(refetch, order)
     total += powered(rows.dram_s, order)
     time_s = rooted(total, order)
@@ -301,17 +332,17 @@ def _best_of_split(
     time_s += resident
     if c.split_s is not None and not (isinstance(split, float) and split <= 1.0):
         time_s += _split_s(chip, c, rows, split)
-    time_s[~usable] = np.inf
-    tile = time_s.argmin(axis=0)
-    return time_s[tile, np.arange(len(tile))], tile
+    return time_s
 
 
-def _split_s(chip: ChipSpec, c: GemmConstants, rows: GemmWork, split: float | Floats) -> Floats:
+def _split_s(
+    chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, rows: GemmWork, split: float | Floats
+) -> Floats:
     """Return the cost of splitting k: a fixed one, and FP32 partial sums written and read (8 bytes each) through L2."""
     import numpy as np
 
     traffic = 8.0 * split * rows.m * rows.n / (c.l2_ratio * chip.load_bytes_per_s)
-    return np.where(np.asarray(split) > 1, (c.split_s or 0.0) + traffic, 0.0)
+    return np.where(np.asarray(split) > 1, (0.0 if c.split_s is None else c.split_s) + traffic, 0.0)
 
 
 def _parts(
@@ -328,7 +359,7 @@ def _parts(
     x = blocks / chip.sm_count
     waves = _waves(x, c.persistence_ratio) * length
     resident = _resident_waves(x / tiles.resident[tile, 0], c.persistence_ratio)
-    tensor, load = (rate[tile, 0] for rate in _tile_rates(chip, formats, c, tiles))
+    tensor, load, _ = (rate[tile, 0] for rate in tile_rates(chip, formats, c, tiles))
     l2_rate = c.l2_ratio * chip.load_bytes_per_s
     refetch = blocks * length * _tile_bytes(formats, tiles)[tile, 0] + c.output_ratio * rows.output_bytes
     return {

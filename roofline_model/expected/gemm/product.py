@@ -13,7 +13,9 @@ from roofline_model.expected.gemm.library import find_gemm
 from roofline_model.expected.gemm.reached_rate import with_published_rate
 from roofline_model.expected.gemm.rotation import COLD, HOT
 from roofline_model.expected.measured_here import with_measured_bandwidth
+from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
+from roofline_model.kept import Kept
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +40,13 @@ class ProductModel:
     """Constants of 16-bit products, the limit where both operands are widened; None where they are not."""
 
     @classmethod
-    def of(cls, device: Device, *, weight: str, activation: str, output: str) -> ProductModel:
+    def of(cls, device: Device, *, weight: str | NumberFormat, activation: str, output: str) -> ProductModel:
         """Choose family and constants; raises `UnsupportedError` where the chip or the formats have no model."""
+        operands = (get_format(weight), get_format(activation), get_format(output))
+        return _KEPT.of((device, *operands), lambda: cls._chosen(device, weight, activation, output))
+
+    @classmethod
+    def _chosen(cls, device: Device, weight: str | NumberFormat, activation: str, output: str) -> ProductModel:
         formats = gemm_formats(weight, activation, output)
         computes_wide = device.path(formats.compute_format).kind == "dequantize"
         if computes_wide:
@@ -51,7 +58,7 @@ class ProductModel:
         if computes_wide:
             plain = gemm_formats(formats.compute_format, formats.compute_format, output)
             wide = with_measured_bandwidth(with_published_rate(find_gemm(chip, plain.family), device, plain), device)
-        return cls(chip, formats, fitted, weight, activation, output, computes_wide, wide)
+        return cls(chip, formats, fitted, get_format(weight).key, activation, output, computes_wide, wide)
 
     def expected(
         self, M: ArrayLike, N: ArrayLike, K: ArrayLike, *, cache: str = "cold", quantizes_activations: bool = False
@@ -77,6 +84,9 @@ class ProductModel:
             for one in (plain, narrow)
         )
         return _no_faster(found, _with_dram(wide_batch, narrow_batch.parts["dram"]))
+
+
+_KEPT: Kept[ProductModel] = Kept(512)
 
 
 def _with_dram(batch: ExpectedBatch, dram_s: Floats) -> Floats:

@@ -36,9 +36,15 @@ def rotated_copies(chip: ChipSpec, kernel_family: str, N: ArrayLike, K: ArrayLik
     """
     import numpy as np
 
-    n, k = np.broadcast_arrays(np.asarray(N, dtype=np.float64), np.asarray(K, dtype=np.float64))
-    element_bytes = _ROTATION_BYTES.get(kernel_family)
-    if element_bytes is None or chip.key in _COLD_TABLES:
-        return np.full(n.shape, COLD)
-    copies: NDArray[np.float64] = np.clip(np.ceil(chip.l2_bytes / (n * k * element_bytes)), 1, MOST_COPIES)
+    elements = np.asarray(N, dtype=np.float64) * np.asarray(K, dtype=np.float64)
+    element_bytes = rotation_element_bytes(chip, kernel_family)
+    if element_bytes is None:
+        return np.full_like(elements, COLD)
+    fill = np.ceil(chip.l2_bytes / (elements * element_bytes))
+    copies: NDArray[np.float64] = np.minimum(np.maximum(fill, 1.0), MOST_COPIES)
     return copies
+
+
+def rotation_element_bytes(chip: ChipSpec, kernel_family: str) -> float | None:
+    """Return the bytes per element by which that table's collector counted copies; None: its rows are always cold."""
+    return None if chip.key in _COLD_TABLES else _ROTATION_BYTES.get(kernel_family)

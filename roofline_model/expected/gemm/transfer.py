@@ -135,10 +135,11 @@ def _anchored(
     if found.constants.gemv_dram_ratio is not None:
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
         values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
-    note = f"{found.note}; relative to this chip's {anchor.family}"
+    note = f"{found.note}; scaled by how this chip's {anchor.family} kernels compare with theirs"
     if "launch_s" in values:
         # Why a small product may be slower with narrow weights: it was on both chips that were measured (docs/validation.md).
-        note += f", a launch of {values['launch_s'] / own.constants.launch_s:.1f} of its own as on those chips"
+        ratio = values["launch_s"] / own.constants.launch_s
+        note += f"; a launch takes {ratio:.1f} times that of its {anchor.family} kernels, as measured on those chips"
     return replace(found, constants=replace(found.constants, **values), note=note), steps
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from roofline_model.expected.gemm.columns import ChipColumns, ConstantColumns, FormatColumns
+
     Floats = NDArray[np.float64]
 
 CLOCK_LOSS_ONSET_S = 5e-5
@@ -46,7 +48,7 @@ class GemmWork:
         return GemmWork(*(getattr(self, name)[index] for name in self.__slots__))
 
 
-def hit_share(touched: Floats, capacity_bytes: float, edge: float) -> Floats:
+def hit_share(touched: Floats, capacity_bytes: float | Floats, edge: float | Floats) -> Floats:
     """Return the share the L2 serves when `touched` bytes pass between two uses of a line; nothing of infinitely many."""
     import numpy as np
 
@@ -55,8 +57,9 @@ def hit_share(touched: Floats, capacity_bytes: float, edge: float) -> Floats:
 
 
 def work_of(
-    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, m: Floats, n: Floats, k: Floats, copies: Floats
-) -> GemmWork:
+    chip: ChipSpec | ChipColumns, formats: GemmFormats | FormatColumns, c: GemmConstants | ConstantColumns,
+    m: Floats, n: Floats, k: Floats, copies: Floats,
+) -> GemmWork:  # fmt: skip
     """Return the work of each row; `copies` weights are touched between two uses of one (infinite: always cold).
 
     Weights are kept in L2 if all copies, A and C fit into its usable share; A if one W, A and C do; C if A and C do.
@@ -68,7 +71,11 @@ def work_of(
     output = m * n * formats.output_bytes_per_element
     kept = c.l2_share_ratio * chip.l2_bytes
     moved = activation + output
-    weight_miss = 1.0 - hit_share(copies * weight + moved, kept, c.l2_edge_factor)
+    # Cold weights hit nothing: an infinity that is known beforehand need not be worked out.
+    weight_hit = (
+        np.zeros_like(weight) if np.isinf(copies).all() else hit_share(copies * weight + moved, kept, c.l2_edge_factor)
+    )
+    weight_miss = 1.0 - weight_hit
     activation_miss = 1.0 - hit_share(weight + moved, kept, c.l2_edge_factor)
     output_miss = 1.0 - hit_share(moved, c.output_l2_share_ratio * chip.l2_bytes, c.l2_edge_factor)
     traffic = weight * weight_miss + activation * activation_miss + output * output_miss

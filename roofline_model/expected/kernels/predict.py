@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from roofline_model.expected.kernels.curve import KernelCurve, work_size
+from roofline_model.expected.kernels.curve import PRODUCT, KernelCurve, WorkSize, work_size
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 
@@ -26,14 +27,15 @@ class KernelTime:
 def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
     """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was measured.
 
-    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work.
+    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work. Products that
+    were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say so.
     Curves are of cold operands.
     """
     known = device.calibration
     if known is None or not known.kernels:
         return None
     size = work_size(work)
-    curves = [curve for curve in known.kernels if curve.fits(size)]
+    curves = [curve for curve in known.kernels if curve.fits(size)] or list(_of_another_result(known.kernels, size))
     if not curves:
         return None
     own = [curve for curve in curves if curve.kernel == kernel]
@@ -41,7 +43,18 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
     notes = [f"{best.kernel} as timed here at {best.point_count} other sizes by roofline calibrate"]
     if kernel is not None and not own:
         notes.append(f"{kernel} was not calibrated: the time of {best.kernel} stands, the fastest one that was")
+    if best.formats != size.formats:
+        notes.append(f"{best.kernel} was timed with a result in {best.formats[-1]}, not {size.formats[-1]}")
     if best.row_counts and int(size.regime) > best.row_counts[-1]:
         notes.append(f"beyond the {best.row_counts[-1]} rows that were calibrated: the time grows with the rows")
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(notes))
+
+
+def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:
+    """Yield the curves of products with the same operands whose result has another format: the last of the three."""
+    if size.family != PRODUCT:
+        return
+    for curve in curves:
+        if curve.formats[:-1] == size.formats[:-1] and curve.fits(replace(size, formats=curve.formats)):
+            yield curve

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline_model.formats import NumberFormat, get_format
+from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import compute_format
 from roofline_model.ops.operand_formats import product_format
+from roofline_model.weight_storage import with_group_scales
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Sizes = NDArray[np.int64]
-
-SCALE_GROUP_ELEMS = 128
-"""Narrow integer weights without scales of their own have a 16-bit one per this many elements, as the kernels store them."""
 
 
 def ideal_gemm_s(device: Device, m: Floats, n: Floats, k: Floats, *, weight: str, activation: str, output: str) -> Floats:  # fmt: skip
@@ -41,11 +39,6 @@ def ideal_gemm_s(device: Device, m: Floats, n: Floats, k: Floats, *, weight: str
     peak = device.peak_flops_per_s(compute_format(fa, fb))
     result: Floats = np.maximum(traffic / device.bandwidth.value, 2 * m * n * k / peak)
     return result
-
-
-def with_group_scales(fmt: NumberFormat) -> NumberFormat:
-    """Return INT4 and INT2 with the group scales that weight-only kernels read; other formats unchanged."""
-    return fmt.grouped(SCALE_GROUP_ELEMS) if fmt.kind == "int" and fmt.is_sub_byte and not fmt.scales else fmt
 
 
 def ideal_attention_s(

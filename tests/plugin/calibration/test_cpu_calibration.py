@@ -12,7 +12,13 @@ from bench_cases.shapes import SHAPE_SETS, models, resolve_shapes
 from plugin.calibration import cpu_calibration as calibration
 from plugin.calibration import cpu_ceilings as ceilings
 from plugin.calibration import gpu_calibration
-from plugin.calibration.cpu_calibration import build_device, cached_cpu_device, calibration_note, cpu_device
+from plugin.calibration.cpu_calibration import (
+    build_device,
+    cached_cpu_device,
+    calibration_note,
+    calibration_text,
+    cpu_device,
+)
 from plugin.calibration.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMNS, CpuReadings, measure_cpu_ceilings
 from plugin.calibration.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
 from plugin.expected_record import expected_record
@@ -108,8 +114,14 @@ def test_a_calibration_keeps_date_conditions_and_spread(measures):
 
 def test_the_session_header_can_say_what_is_used(measures):
     device = measured(measures)
-    assert calibration_note(device) == f"calibrated {device.calibration.date} (torch 2.13.0+cpu, 2 threads)"
-    gpu = replace(device, calibration=replace(device.calibration, conditions={"torch": "2.13.0", "driver": "580.142"}))
+    text = f"calibrated {device.calibration.date} (torch 2.13.0+cpu, 2 threads)"
+    assert calibration_text(device) == text
+    assert calibration_note(device).startswith(f"{text}; kernels not timed: `roofline calibrate`")
+    timed = replace(device, calibration=replace(device.calibration, kernels=(object(),)))
+    assert calibration_note(timed) == text
+    gpu = replace(
+        device, kind="gpu", calibration=replace(device.calibration, conditions={"torch": "2.13.0", "driver": "580.142"})
+    )
     assert calibration_note(gpu).endswith("(driver 580.142, torch 2.13.0)")
     assert calibration_note(get_hardware("gb10")) == ""
 

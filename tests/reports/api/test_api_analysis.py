@@ -7,6 +7,7 @@ import pytest
 from roofline_model import gemm, gemm_tiling, get_hardware, predict, predict_expected, recommend_quantization
 from roofline_model.expected.case_times import expected_times
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
+from roofline_model.weight_storage import product_of_pair
 
 SHAPE = {"M": 1, "N": 4096, "K": 4096}
 
@@ -16,7 +17,7 @@ SHAPE = {"M": 1, "N": 4096, "K": 4096}
 def test_analyze_gives_the_models_own_numbers(api_client, activation, weight, cache):
     body = {"M": 48, "N": 4096, "K": 1024, "precision": activation, "weight_precision": weight, "cache": cache}
     found = api_client.post("/api/analyze?hardware_key=h100", json=body).json()
-    work, chip = gemm(48, 4096, 1024, a=activation, b=weight), get_hardware("h100")
+    work, chip = product_of_pair(48, 4096, 1024, weight=weight, activation=activation), get_hardware("h100")
     ideal, expected = predict(work, chip, cache=cache), predict_expected(work, chip, cache=cache)
     assert (found["time_s"], found["bound"], found["path"]) == (ideal.time_s, ideal.bound, ideal.path)
     assert found["read_bytes"] + found["write_bytes"] == ideal.read_bytes + ideal.write_bytes
@@ -72,9 +73,9 @@ def test_a_gemv_kernel_has_no_tiles_and_says_so(api_client):
 
 
 def test_sweep_gives_the_table_of_the_model(api_client, monkeypatch):
-    import reports.api.sweep_endpoint as endpoint
+    import reports.api.sweep_pieces as pieces
 
-    monkeypatch.setattr(endpoint, "PIECE_ROWS", 7)  # cut small, so that the order of the pieces counts
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 7)  # cut small, so that the order of the pieces counts
     body = {"M": "1:16:*2", "N": [64, 4096], "K": "128:256:128", "formats": ["BF16", "INT4.BF16"], "hardware": ["gb10", "h100"]}  # fmt: skip
     found = api_client.post("/api/sweep", json=body).json()
     grid = GemmGrid((1, 2, 4, 8, 16), (64, 4096), (128, 256), tuple(map(get_hardware, ("gb10", "h100"))), format_pairs(body["formats"]))  # fmt: skip

@@ -50,7 +50,21 @@ def test_health_and_the_page_need_no_token(guarded):
     assert guarded.get("/").status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "[::2]", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:8000",
+        "[::2]",
+        "",
+        "[::1]evil.com",
+        "localhost:evil.com",
+        "localhost:80:80",
+        "[::1",
+        "[::1]:x",
+    ],
+)
 def test_a_name_that_was_pointed_here_is_refused(guarded, host):
     found = guarded.get("/api/health", headers={"Host": host})
     assert (found.status_code, found.json()["slug"]) == (421, "wrong-host")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -58,6 +59,9 @@ def test_no_name_of_a_request_becomes_a_path(api_client, monkeypatch, name):
         raise AssertionError("a request reached the file system")
 
     api_client.get("/api/hardware")  # the catalog is read once, before
+    for thread in threading.enumerate():
+        if thread.name == "roofline-warm-up":  # it imports and reads files, whatever is asked
+            thread.join(60)
     for target in ("pathlib.Path.open", "pathlib.Path.exists", "pathlib.Path.read_text", "builtins.open"):
         monkeypatch.setattr(target, opened)
     assert api_client.post(f"/api/analyze?hardware_key={name}", json=SHAPE).status_code == 422
@@ -120,3 +124,56 @@ def test_a_fault_tells_nothing_of_its_innards(api_database, monkeypatch):
         response = client.post("/api/analyze", json=SHAPE)
     assert problem(response, 500)["slug"] == "fault"
     assert "secret" not in response.text
+    assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+
+
+def test_what_is_refused_has_the_headers_of_every_answer(api_database):
+    from fastapi.testclient import TestClient
+
+    from reports.api.app import create_app
+    from reports.api.limits import Limits
+
+    app = create_app(api_database, allowed_hosts=["testserver"], limits=Limits(max_body_bytes=100))
+    with TestClient(app, raise_server_exceptions=False) as client:
+
+        def broken(*_):
+            raise RuntimeError("secret innards")
+
+        app.state.service.store.reading = broken
+        good = client.get("/api/formats").headers
+        found = {
+            404: client.get("/zz"), 405: client.get("/api/analyze"), 413: client.post("/api/analyze", content=b"x" * 101, headers=JSON),
+            421: client.get("/api/formats", headers={"Host": "evil.example"}), 422: client.post("/api/analyze", json={}),
+            400: client.post("/api/analyze", content=b"{", headers=JSON), 500: client.get("/api/runs"),
+        }  # fmt: skip
+    guards = {
+        name for name in good if name.startswith(("x-", "cross-", "content-security", "referrer", "server-timing"))
+    }
+    assert len(guards) >= 6
+    for status, answer in found.items():
+        assert problem(answer, status)
+        assert guards <= set(answer.headers), status
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_no_message_says_where_the_database_is(tmp_path):
+    from fastapi.testclient import TestClient
+
+    from reports.api.app import create_app
+    from results.store import open_store
+
+    folder = tmp_path / "hidden-place"
+    folder.mkdir()
+    (folder / "damaged.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5_000)
+    with open_store(folder / "empty.db"):
+        pass
+    asked = ("/api/runs/latest", "/api/runs/abcd", "/api/diff", "/api/recommendations", "/api/runs/latest/report", "/api/cases/0123456789abcdef/history")  # fmt: skip
+    statuses = set()
+    for name in ("damaged.db", "empty.db", "none.db"):
+        with TestClient(create_app(folder / name)) as client:
+            for path in asked:
+                answer = client.get(path)
+                statuses.add(answer.status_code)
+                assert "hidden-place" not in answer.text, (name, path, answer.text)
+                assert str(tmp_path) not in answer.text
+    assert statuses >= {404, 503}

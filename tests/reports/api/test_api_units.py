@@ -9,7 +9,7 @@ import pytest
 UNITS = (
     "second", "byte", "bits", "count", "FLOP", "ratio", "share", "Hz", "watts", "joules", "elements", "tokens", "degrees", "unit", "over ",
     "code", "p_value", "95 %", "(after − before)", "− measured", "Benjamini", "relative", "rows", "ordinal", "half the", "kernel running",
-    "magnitude", "SMs", "upper end", "median", "idles", "outside", "serves", "reached", "beyond", "size",
+    "magnitude", "SMs", "upper end", "median", "idles", "outside", "serves", "reached", "beyond", "size", "percent", "nats per token",
 )  # fmt: skip
 
 

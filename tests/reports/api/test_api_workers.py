@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
+from functools import partial
 
 import pytest
 
@@ -12,7 +14,7 @@ import reports.api.worker_pool as worker_pool
 from reports.api.analysis import recommendation_json
 from reports.api.analysis_models import SweepRequest
 from reports.api.problem import ProblemError
-from reports.api.sweep_endpoint import _answer
+from reports.api.sweep_pieces import PIECE_ROWS, plan
 from reports.api.worker_pool import KeptAnswers, WorkerPool
 
 QUESTION = ("gb10", (1, 4096, 4096), None, None, None, None)
@@ -40,8 +42,20 @@ def test_a_worker_gives_the_same_answer_as_the_server(pool):
 def test_a_problem_found_in_a_worker_is_raised_in_the_server(pool):
     body = SweepRequest(M="1:400:1", N="1:400:1", K=64, formats=["BF16"])
     with pytest.raises(ProblemError, match="160,000 predictions") as found:
-        asyncio.run(pool.run(_answer, body, ["gb10"], 100_000))
+        asyncio.run(pool.run(plan, body, ["gb10"], 100_000))
     assert (found.value.status, found.value.slug, found.value.fields[0].field) == (422, "sweep-too-large", "M")
+
+
+def test_many_small_grids_share_a_piece_and_large_ones_are_cut():
+    body = SweepRequest(M=[1, 2], N=64, K=64, formats=["FP16", "FP8", "INT4.BF16"])
+    small = plan(body, ["gb10", "h100-sxm"], 100)
+    assert (small.point_count, small.series_count, len(small.pieces)) == (12, 6, 1)
+    large = plan(SweepRequest(M="1:300:1", N="64:6400:64", K=[64, 128], formats=["FP16"]), ["gb10"], 60_000)
+    sizes = [grid.sizes for piece in large.pieces for grid in piece]
+    assert all(len(m) * len(n) * len(k) <= PIECE_ROWS for m, n, k in sizes)
+    found = [shape for axes in sizes for shape in itertools.product(*axes)]
+    assert found == list(itertools.product(*large.axes))
+    assert len(found) == large.point_count == 60_000
 
 
 def test_without_its_workers_the_server_goes_on(pool):
@@ -53,6 +67,20 @@ def test_without_its_workers_the_server_goes_on(pool):
     assert asyncio.run(ask()) == os.getpid()
     assert not pool.is_running
     assert asyncio.run(ask()) == os.getpid()
+
+
+def test_workers_that_fail_at_their_first_task_do_not_stay():
+    import multiprocessing
+    import time
+
+    pool = WorkerPool(1)
+    before = set(multiprocessing.active_children())
+    with pytest.raises(ZeroDivisionError):
+        pool.start(partial(divmod, 1, 0))
+    until_s = time.monotonic() + 10
+    while set(multiprocessing.active_children()) - before and time.monotonic() < until_s:
+        time.sleep(0.02)
+    assert set(multiprocessing.active_children()) - before == set()
 
 
 def test_no_workers_are_wanted():

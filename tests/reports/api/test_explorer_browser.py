@@ -25,7 +25,6 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: inst
 AXE = Path(__file__).parents[2] / "vendor" / "axe-core" / "axe.min.js"
 RUN_ID = "e7" * 16
 LABEL = "<img src=x onerror=alert(1)></select><script>alert(2)</script> ‮\"'&amp; <b>bold</b>"
-TOKEN = "a token for this test alone"
 FORMATS = {"FP16": {"precision": "FP16"}, "FP8_E4M3": {"precision": "FP8_E4M3"}, "INT8": {"precision": "INT8"},
            "NVFP4": {"precision": "NVFP4"}, "INT4.FP16": {"precision": "FP16", "weight_precision": "INT4"}}  # fmt: skip
 
@@ -201,6 +200,58 @@ def test_attention_and_models_are_answered_too(page, address):
     assert float(cells["Memory"][0]) == answer["memory"]["total_bytes"]
 
 
+def test_advice_is_the_apis_for_caches_and_models_too(page, address):
+    page.check("input[name=operator][value=attention]", force=True)
+    drawn(page)
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
+    found = httpx.post(f"{address}/api/attention/recommend", json=body).json()
+    assert found["best"]["kv_format"] in page.text_content("#advice .pick strong")
+    assert float(page.locator("#advice .ranking data").first.get_attribute("value")) == found["best"]["time_s"]
+    page.check("input[name=operator][value=model]", force=True)
+    page.fill("#loss", "100")
+    drawn(page)
+    path = f"{address}/api/models/{page.input_value('#model')}/recommend"
+    found = httpx.post(
+        path, json={"batch_count": 1, "context_tokens": 4096, "phase": "decode", "max_loss_pct": 100}
+    ).json()
+    assert page.text_content("#advice .pick strong") == f"Use {found['chosen']}"
+    shown = [float(one.get_attribute("value")) for one in page.locator("#advice .ranking data").all()]
+    assert shown == [one["time_s"] for one in found["candidates"]]
+    page.fill("#loss", "-3")
+    page.wait_for_selector("#loss[aria-invalid=true]")
+    assert page.text_content("#error-loss") != ""
+    assert page.locator("#advice data").count() == 0
+
+
+def test_a_format_without_a_kernel_is_marked_and_never_the_fastest(page, address):
+    page.fill("#M", "2048")
+    page.check("input[value='MXFP4']")
+    drawn(page)
+    row = page.locator("#table tr[data-format='MXFP4']")
+    times = {name: float(cells["Expected"][0]) for name, cells in rows(page).items()}
+    assert min(times, key=times.get) == "MXFP4"
+    assert row.locator(".gap").text_content() == "no kernel"
+    assert row.locator(".best").count() == 0
+    assert page.locator("#table .best").count() == 1
+    assert "MXFP4" not in page.text_content("#advice .pick")
+    page.check("input[name=focus][value=MXFP4]")
+    drawn(page)
+    assert "No kernel is known to run it on this chip" in page.text_content("#remarks")
+
+
+def test_the_stored_runs_have_their_say_with_their_evidence(page, address):
+    page.select_option("#hw", "h200-sxm")
+    drawn(page)
+    found = httpx.get(f"{address}/api/recommendations?hardware_key=h200-sxm&M=1&N=4096&K=4096").json()["rankings"][0]
+    shown = page.locator("#stored .ranking data")
+    assert float(shown.first.get_attribute("value")) == found["rows"][0]["time_s"]
+    link = page.locator("#stored a").first.get_attribute("href")
+    assert f"/{link}" == found["rows"][0]["evidence"][-1]["case_url"]
+    page.select_option("#hw", "gb10")  # nothing is stored of it
+    drawn(page)
+    assert page.text_content("#stored") == ""
+
+
 def test_chips_stand_side_by_side_with_the_numbers_of_the_api(page, address):
     cards = page.locator(".chip-card")
     assert [card.get_attribute("data-chip") for card in cards.all()] == ["gb10", "h200-sxm", "b200"]
@@ -346,27 +397,3 @@ def test_a_phone_needs_no_sideways_scrolling(page):
             page.select_option("#run", RUN_ID)
         drawn(page)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390, operator
-
-
-def test_a_link_opens_on_a_bare_server_that_says_what_is_missing(browser, tmp_path):
-    from reports.api.app import create_app
-
-    link = "/?hw=l4&op=attention&Skv=8192&causal=yes&formats=FP16,FP8_E4M3.BF16&compare=nothing,h100-sxm#token="
-    with served(create_app(tmp_path / "none.db", token=TOKEN)) as address:
-        page = browser.new_page()
-        seen = watched(page)
-        page.route("**/vendor/*", lambda route: route.abort())
-        page.goto(address + link + TOKEN.replace(" ", "%20"), wait_until="commit")
-        page.locator("#plot-note:has-text('cannot be drawn')").wait_for()
-        assert "token" not in page.url
-        assert "Skv=8192" in page.url
-        assert page.input_value("#hw") == "l4"
-        assert page.input_value("#Skv") == "8192"
-        assert page.is_checked("#causal")
-        assert list(rows(page)) == ["FP16", "FP8_E4M3.BF16"]
-        assert "unknown hardware 'nothing'" in page.text_content("#error-compare")
-        assert page.text_content("#measured").startswith("There is no results database here yet")
-        assert page.text_content("#gpu").startswith("No GPU here")
-        # The bundle that was kept from it, and the chip that nobody knows.
-        assert len([error for error in seen.errors if "404" not in error and "ERR_FAILED" not in error]) == 0
-        page.close()

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.interactive.case_data import COLUMNS, TEXT_COLUMNS, case_phase
-from reports.interactive.model_data import front
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.roofline_data import expected_roofs
 from reports.interactive.sample_data import MAX_SAMPLES_COUNT, sample_data
@@ -150,22 +149,6 @@ def test_poor_runs_give_data_too(make, kind):
     }[kind]
     data = json.loads(script_json(data_of(make, records)))
     assert len(rows_of(data)) == len(records)
-
-
-POINT = {"kl_nats_per_token": 0.1, "tokens_per_s": 50.0, "held_bytes": 100, "is_measured": True}
-
-
-def test_the_front_is_what_nothing_beats():
-    points = [
-        POINT,
-        POINT | {"tokens_per_s": 60.0},
-        POINT | {"held_bytes": 50},
-        POINT | {"kl_nats_per_token": None, "tokens_per_s": 90.0},
-    ]
-    assert front(points) == [False, True, True, False]
-    # An expected speed beats no measured one.
-    assert front([POINT, POINT | {"tokens_per_s": 99.0, "is_measured": False}]) == [True, True]
-    assert front([POINT, POINT]) == [True, True]
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=40)

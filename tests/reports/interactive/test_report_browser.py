@@ -303,3 +303,34 @@ def test_without_scripts_the_static_page_is_there(make, open_page):
     assert page.locator("table.cases tbody tr").count() == 4
     assert page.locator(".live:visible").count() == 0
     assert watched.faults == []
+
+
+# --- advice, trade-offs, all stored runs
+
+
+def test_a_shape_of_the_matrix_opens_its_ranking_by_keyboard(page):
+    link = page.locator(".matrix a[href^='#ranking']").last
+    body = page.locator(link.get_attribute("href"))
+    assert not body.is_visible()
+    link.focus()
+    page.keyboard.press("Enter")
+    body.wait_for(state="visible")
+    assert body.locator("table tbody tr").count() > 1
+
+
+def test_the_trade_offs_change_with_axes_and_question(page):
+    section = page.locator("section[aria-labelledby=pareto]")
+    section.scroll_into_view_if_needed()
+    section.locator(".figure .main-svg").first.wait_for()
+    assert section.get_by_role("button", name="Loss of quality").get_attribute("aria-pressed") == "true"
+    section.get_by_role("button", name="Energy").click()
+    assert section.get_by_role("button", name="Energy").get_attribute("aria-pressed") == "true"
+    assert "Energy per call" in section.locator(".ytitle").first.text_content()
+    section.get_by_role("button", name="Time").focus()
+    page.keyboard.press("Enter")
+    assert "Time per call" in section.locator(".xtitle").first.text_content()
+    section.locator("summary").click()
+    before = section.locator("caption").inner_text()
+    section.locator("select").select_option(index=1)
+    assert section.locator("caption").inner_text() != before
+    assert section.locator("tbody tr").count() > 1

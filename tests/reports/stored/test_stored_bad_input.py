@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reports.ranking_json import recommendations_json
 from reports.stored import StoredQuestion, recommend_from_runs, recommend_from_store
-from reports.stored.document import recommendations_json
 from results import open_store
 from results.load import import_file
 from roofline_model.errors import InvalidValueError

@@ -58,7 +58,21 @@ def test_the_store_gives_the_same_as_its_records(store) -> None:
 def test_a_loss_limit_and_a_chip_of_none(store) -> None:
     found = recommend_from_store(store, StoredQuestion(max_loss_pct=1.0, phase="decode", model="seeded-llama-156m"))
     assert [one.label for one in found.rankings[0].rows] == ["BF16", "BF16 + INT8 cache", "INT8 W8A16"]
-    assert found.rankings[0].refused[0].reason == "loses 3.6 %, the limit is 1 %"
+    assert found.rankings[0].refused[0].reason == (
+        "loses 3.6 % by KL 0.035, perplexity 0.999×, top-1 27 %, the limit is 1 %"
+    )
     none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
     assert none.rankings == ()
     assert none.missing == (f"no record on gb10 is stored; stored chips: {CPU}; `roofline runs` lists what is",)
+
+
+def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides(store) -> None:
+    found = recommend_from_store(store, StoredQuestion(phase="decode", model="seeded-llama-156m"))
+    [ranking] = found.rankings
+    best = ranking.best.quality
+    assert best.short_text == "KL 0.035, perplexity 0.999×, top-1 27 %"
+    assert "perplexity 0.999× (of random tokens: it says nothing about language), same top-1 27 %" in best.text
+    assert "caveat: its likeliest next token is the 16-bit model's on 27 % of the tokens only" in ranking.summary
+    assert "3.6 %" not in ranking.summary
+    gentle = next(one.quality for one in ranking.rows if one.label == "INT8 W8A16")
+    assert (gentle.caveat, gentle.short_text) == ("", "KL 0.00028, perplexity 0.999×, top-1 90 %")

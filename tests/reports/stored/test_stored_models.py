@@ -103,8 +103,9 @@ def test_a_loss_is_taken_from_a_file_else_claimed_and_a_limit_holds_against_it(p
     assert rows["INT4 W4A16"].quality.kl_nats_per_token == pytest.approx(0.008), "head and cache stay wide"
     assert rows["INT8 W8A16"].quality.source == "claimed"
     [ranking] = recommend(nights, losses=(losses,), max_loss_pct=1).rankings
-    assert [one.label for one in ranking.rows] == ["INT4 W4A16", "BF16"]
-    assert [one.reason for one in ranking.refused] == ["loses 2 % (claimed), the limit is 1 %"]
+    assert [one.label for one in ranking.rows] == ["INT4 W4A16", "INT8 W8A16", "BF16"]
+    [strict] = recommend(nights, losses=(losses,), max_loss_pct=0.1).rankings
+    assert "loses 0.2 % (claimed), the limit is 0.1 %" in [one.reason for one in strict.refused]
     others = MeasuredLosses(values, "another", "kl", text="a text", tokens_count=2048)
     assert recommend(nights, losses=(others,)).rankings[0].best.quality.source == "claimed"
 

@@ -6,7 +6,7 @@ import pytest
 
 from roofline_model.decoder.format_plan import plan_from_text
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.model_choice.plan_formats import formats_text, plan_formats, rewidened, with_wide_cache
+from roofline_model.model_choice.plan_formats import formats_text, plan_formats, rewidened
 
 LLAMA = get_model("llama-3-8b")
 KEPT = ("lm_head=BF16", "embedding=BF16")
@@ -50,7 +50,6 @@ def test_the_same_plan_written_in_two_ways_is_equal():
     assert plan_formats(one, LLAMA) == plan_formats(other, LLAMA)
     narrow = plan_formats(plan_from_text("INT4.BF16", LLAMA, kv="FP8", exceptions=[*KEPT, "attention=FP8"]), LLAMA)
     assert narrow != plan_formats(other, LLAMA)
-    assert with_wide_cache(narrow) == plan_formats(other, LLAMA)
 
 
 def test_a_tied_embedding_is_not_told_apart_from_the_head():

@@ -1,10 +1,42 @@
-"""Recommendations from stored runs as JSON: the terminal's `--json`, the report and the API give the same."""
+"""Ranked configurations as JSON, spelled here alone: the report's, the terminal's `--json` and the API's are the same keys.
+
+Every number's key ends in its unit; missing is null. A row of one run and a row of the whole store share what both know.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reports.stored.answer import Night, RankChange, RowQuality, StoredRanking, StoredRecommendations, StoredRow
+from reports.ranked_row import RankedRow, ShapeRecommendation
+
+if TYPE_CHECKING:
+    from reports.stored.answer import Night, RankChange, RowQuality, StoredRanking, StoredRecommendations, StoredRow
+
+
+def ranked_json(row: RankedRow) -> dict[str, Any]:
+    """Return a row of one run; `time_source` says what its time is."""
+    return {
+        **_configuration_json(row),
+        "time_source": row.source,
+        "interval_half_width_ratio": row.interval_ratio,
+        "speedup_ratio": row.speedup,
+        "quality": row.quality or None,
+    }
+
+
+def shape_recommendation_json(one: ShapeRecommendation) -> dict[str, Any]:
+    """Return the ranking of one shape in one run."""
+    return {
+        "op": one.op,
+        "shape": one.shape_label,
+        "cache": one.cache,
+        "mode": one.mode,
+        "phase": one.phase or None,
+        "baseline": one.baseline_label or None,
+        "summary": one.summary,
+        "ranked": [ranked_json(row) for row in one.rows],
+        "excluded": [{"configuration": name, "reason": reason} for name, reason in one.excluded],
+    }
 
 
 def recommendations_json(found: StoredRecommendations) -> dict[str, Any]:
@@ -32,7 +64,7 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
         "mode": one.mode,
         "baseline": one.baseline_label or None,
         "summary": one.summary,
-        "rows": [row_json(row) for row in one.rows],
+        "rows": [stored_row_json(row) for row in one.rows],
         "refused": [{"label": refused.label, "reason": refused.reason} for refused in one.refused],
         "missing": list(one.missing),
         "compared": one.compared or None,
@@ -40,36 +72,45 @@ def ranking_json(one: StoredRanking) -> dict[str, Any]:
     }
 
 
-def row_json(row: StoredRow) -> dict[str, Any]:
-    """Return one row with its evidence."""
+def stored_row_json(row: StoredRow) -> dict[str, Any]:
+    """Return a row of the whole store with its evidence."""
+    return {
+        **_configuration_json(row),
+        "is_baseline": row.is_baseline,
+        "time_source": row.time_source,
+        "speedup_ratio": row.speedup_ratio,
+        "tokens_per_s": row.tokens_per_s,
+        "is_memory_measured": row.is_memory_measured,
+        "quality": _quality_json(row.quality),
+        "confidence": row.confidence,
+        "confidence_reason": row.confidence_reason,
+        "stale_reason": row.stale_reason or None,
+        "process_count": row.process_count,
+        "evidence": [_night_json(night) for night in row.nights],
+    }
+
+
+def _configuration_json(row: RankedRow | StoredRow) -> dict[str, Any]:
+    """Return what a ranked row says whatever it was ranked from."""
     return {
         "rank": row.rank,
         "label": row.label,
-        "weight_format": row.weight_format,
-        "activation_format": row.activation_format,
+        "weight_format": row.weight_format or None,
+        "activation_format": row.activation_format or None,
         "kernel": row.kernel,
         "method": row.method or None,
         "path": row.path or None,
-        "is_baseline": row.is_baseline,
-        "time_source": row.time_source,
         "time_s": row.time_s,
         "low_s": row.low_s,
         "high_s": row.high_s,
         "expected_s": row.expected_s,
         "ideal_s": row.ideal_s,
-        "speedup_ratio": row.speedup_ratio,
-        "tokens_per_s": row.tokens_per_s,
         "memory_bytes": row.memory_bytes,
-        "is_memory_measured": row.is_memory_measured,
         "memory_saved_ratio": row.memory_saved_ratio,
-        "quality": _quality_json(row.quality),
-        "confidence": row.confidence,
-        "confidence_reason": row.confidence_reason,
         "reason": row.reason,
+        "kernel_gap": row.kernel_gap or None,
         "doubts": list(row.doubts),
-        "stale_reason": row.stale_reason or None,
-        "process_count": row.process_count,
-        "evidence": [_night_json(night) for night in row.nights],
+        "record_ids": list(row.record_ids),
     }
 
 

@@ -1,4 +1,4 @@
-"""What `roofline recommend --model --json` prints: every figure with its unit in its name."""
+"""A recommendation for a whole model as JSON: the terminal's `--json` and the API give the same; every figure has its unit in its name."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[
             "memory_headroom_ratio": limits.headroom_ratio,
             "max_latency_s": limits.max_latency_s,
             "max_loss_pct": limits.max_loss_pct,
+            "max_claimed_loss_pct": limits.max_claimed_pct,
             "is_loss_given": limits.is_loss_given,
         },
         "time_source": found.time_source,
@@ -66,9 +67,12 @@ def candidate_json(one: ModelCandidate) -> dict[str, Any]:
         "formats": one.formats,
         "method": one.method,
         "path": one.path,
+        "kernels": one.kernels or None,
+        "kernel_gap": one.kernel_gap or None,
         "ideal_s": one.ideal_s,
         "time_s": one.time_s,
         "time_source": one.time_source,
+        "prudent_s": one.prudent_s,
         "low_s": one.low_s,
         "high_s": one.high_s,
         "time_provenance": one.provenance or None,

@@ -1,0 +1,100 @@
+"""What to do, the matrix of speed-ups, and what all stored runs recommend, as blocks for terminal, Markdown and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reports.display_text import counted, shown
+from reports.document import Block, Bullets, Heading, Paragraph, TableColumn, table
+from reports.shape_matrix import MatrixCell, ShapeMatrix, entries_and_matrices
+from reports.stored.answer import StoredRanking, StoredRecommendations
+from reports.views import ChipView, ReportView
+from results.verdict import times_faster
+from roofline_model.units import format_time
+
+MOST_MOVES = 12
+"""Changes of rank that are told; `roofline recommend --stored` tells all."""
+
+
+def action_blocks(view: ReportView) -> Iterator[Block]:
+    """Yield what to do, a line per phase."""
+    several = len(view.chips) > 1
+    lines = [
+        f"{chip.hardware_name}: {one.sentence}" if several else one.sentence
+        for chip in view.chips
+        for one in chip.actions
+    ]
+    if lines:
+        yield Heading(2, "What to do")
+        yield Bullets(tuple(lines))
+
+
+def matrix_blocks(chip: ChipView) -> Iterator[Block]:
+    """Yield the speed-ups of a chip's shapes and configurations as tables."""
+    for matrix in entries_and_matrices(chip.shapes, chip.recommendations)[1]:
+        if len(matrix.columns) > 1:
+            yield _matrix(matrix)
+        if matrix.barred:
+            names = ", ".join(name for name, _ in matrix.barred)
+            reasons = "; ".join(dict.fromkeys(reason for _, reason in matrix.barred))
+            yield Paragraph(f"No kernel is known to run here, so they have no column: {names} ({reasons}).", "quiet")
+
+
+def _matrix(matrix: ShapeMatrix) -> Block:
+    columns = [
+        TableColumn("shape", is_prose=True),
+        *(
+            TableColumn(f"{one.precision} {one.kernel or 'not tried'}", True, drop=at)
+            for at, one in enumerate(matrix.columns)
+        ),
+    ]
+    rows = [[f"{entry.title} {entry.phase}".strip(), *map(_cell, cells)] for entry, cells in matrix.rows]
+    marks = ["* best by more than the intervals"]
+    every = [cell for _, cells in matrix.rows for cell in cells]
+    if any(cell.state in ("expected", "ideal") for cell in every):
+        marks.append("( ) predicted, nobody measured it here")
+    if any(cell.is_doubtful for cell in every):
+        marks.append("! in doubt")
+    left = f" {counted(matrix.left_count, 'more configuration')} left out." if matrix.left_count else ""
+    return table("", columns, rows, note=f"Speed-ups over the 16-bit baseline: {'; '.join(marks)}.{left}")
+
+
+def _cell(cell: MatrixCell) -> str:
+    text = cell.text or "–"
+    text = f"({text})" if cell.state in ("expected", "ideal") else text
+    return f"{text}{' !' if cell.is_doubtful else ''}{' *' if cell.is_best else ''}"
+
+
+def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
+    """Yield what all stored runs recommend: an answer per question, what moved, what is missing."""
+    yield Heading(2, "What all stored runs recommend")
+    several = len({one.hardware_key for one in stored.rankings}) > 1
+    columns = (
+        TableColumn("question", is_prose=True), TableColumn("take", is_prose=True), TableColumn("known by", drop=3), TableColumn("time", True),
+        TableColumn("speed-up", True), TableColumn("loss", drop=2), TableColumn("confidence", drop=1), TableColumn("run", drop=4),
+    )  # fmt: skip
+    rows = [_answer(one, several) for one in stored.rankings]
+    if rows:
+        records, runs = counted(stored.record_count, "record"), counted(stored.run_count, "run")
+        yield table("", columns, rows, note=f"From {records} of {runs}: the newest comparable nights of each case.")
+    moves = [f"{one.title}: {change.sentence}" for one in stored.rankings for change in one.changes]
+    if moves:
+        left = len(moves) - MOST_MOVES
+        more = [f"{counted(left, 'more change')}: roofline recommend --stored"] if left > 0 else []
+        yield Paragraph("What moved since the last run:")
+        yield Bullets((*moves[:MOST_MOVES], *more))
+    if stored.missing:
+        yield Bullets(stored.missing, "quiet")
+
+
+def _answer(one: StoredRanking, with_chip: bool) -> tuple[str, ...]:
+    title = f"{one.hardware_name}: {one.title}" if with_chip else one.title
+    best = one.best
+    if best is None:
+        return (title, "nothing", "–", "–", "–", "–", "–", "–")
+    doubt = f"{' !' if best.doubts else ''}{' old' if best.stale_reason else ''}"
+    return (
+        title, best.label, f"{best.time_source}{doubt}", format_time(best.time_s),
+        "–" if best.speedup_ratio is None else times_faster(best.speedup_ratio), best.quality.short_text, best.confidence,
+        shown(best.nights[-1].run_id[:8], 8) if best.nights else "–",
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""Which format should the cache of an attention have? Every format predicted on the chip, and ranked.
+
+By expected time where 16 bit has one, else by the ideal; times within 1 % are equal, and then the wider format, which loses
+less, comes first. What a narrow cache costs in quality nobody can say of an attention alone: a model has to be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from reports.api.analysis_models import Excluded
+from reports.api.attention_models import CacheCandidate
+from results.verdict import times_faster
+from roofline_model.auto_quantize import TIE_RATIO
+from roofline_model.errors import UnsupportedError
+from roofline_model.expected.predict import predict_expected
+from roofline_model.formats import NumberFormat, get_format
+from roofline_model.hardware import Device
+from roofline_model.operators import Operator
+from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.roofline import Prediction
+from roofline_model.serving_kernels import cache_gap
+from roofline_model.tie_ranking import by_time_with_ties
+
+USUAL_CACHES = ("FP8_E4M3", "INT8", "NVFP4", "INT4")
+"""Formats of a cache that inference engines and papers offer; weighed beside 16 bit unless the request names others."""
+
+UNKNOWN_LOSS = "unknown: measure it on a model (`pytest bench_cases -k model_quant --roofline-kv FORMAT`)"
+CANNOT_SAVE = "not narrower than 16 bit: nothing to gain"
+
+Source = Literal["expected", "ideal"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRanking:
+    """The candidates, best first."""
+
+    candidates: list[CacheCandidate]
+    baseline: CacheCandidate
+    excluded: list[Excluded]
+    summary: str
+    notes: list[str]
+
+
+class _Time(NamedTuple):
+    time_s: float
+    source: Source
+    low_s: float | None
+    high_s: float | None
+    provenance: str | None
+
+
+def rank_caches(
+    chip: Device, work: Callable[[str], Operator], wide: str, names: tuple[str, ...] | None
+) -> CacheRanking:
+    """Return the ranking; `work` gives the attention with a cache of a format, `wide` is the 16-bit format to compare with.
+
+    Raises `UnsupportedError` where the chip cannot compute in 16 bit.
+    """
+    wide_work = work(wide)
+    wide_time, wide_ideal = _time(wide_work, chip), predict_operator(wide_work, chip)
+    baseline = _candidate(chip, wide_work, wide_time, wide_ideal, wide_time, wide_work, get_format(wide))
+    found, excluded = [baseline], []
+    for name in names or USUAL_CACHES:
+        fmt = get_format(name)
+        if fmt.traffic_bytes_per_element >= get_format(wide).traffic_bytes_per_element:
+            if name != wide:
+                excluded.append(Excluded(format=fmt.key, reason=CANNOT_SAVE))
+            continue
+        narrow = work(fmt.key)
+        try:
+            ideal, time = predict_operator(narrow, chip), _time(narrow, chip)
+        except UnsupportedError as error:
+            excluded.append(Excluded(format=fmt.key, reason=str(error)))
+            continue
+        found.append(_candidate(chip, narrow, time, ideal, wide_time, wide_work, fmt))
+    # Only times of the baseline's kind compare with it: what has none stands behind, and last what no kernel is known to read.
+    tiers: tuple[list[CacheCandidate], ...] = ([], [], [])
+    for one in found:
+        tiers[2 if one.kernel_gap else int(one.time_source != baseline.time_source)].append(one)
+    ranked = [one for tier in tiers for one in _by_time(tier)]
+    return CacheRanking(ranked, baseline, excluded, _summary(ranked[0], baseline), _notes(ranked))
+
+
+def _by_time(found: list[CacheCandidate]) -> list[CacheCandidate]:
+    return by_time_with_ties(
+        found, time_s=lambda one: one.time_s, better=lambda one: -one.kv_bytes, tie_ratio=TIE_RATIO
+    )
+
+
+def _time(work: Operator, chip: Device) -> _Time:
+    expected = predict_expected(work, chip)
+    if expected is None:
+        return _Time(predict_operator(work, chip).time_s, "ideal", None, None, None)
+    return _Time(expected.time_s, "expected", expected.low_s, expected.high_s, expected.provenance)
+
+
+def _candidate(
+    chip: Device, work: Operator, time: _Time, ideal: Prediction, wide_time: _Time, wide_work: Operator, fmt: NumberFormat
+) -> CacheCandidate:  # fmt: skip
+    kv_bytes, wide_bytes = _cache_bytes(work), _cache_bytes(wide_work)
+    is_baseline = work is wide_work
+    speedup = wide_time.time_s / time.time_s
+    return CacheCandidate(
+        kv_format=fmt.key, path=ideal.path, time_s=time.time_s, time_source=time.source, low_s=time.low_s,
+        high_s=time.high_s, time_provenance=time.provenance, ideal_s=ideal.time_s, speedup_ratio=speedup,
+        kv_bytes=kv_bytes, memory_saved_ratio=1 - kv_bytes / wide_bytes, bound=ideal.bound,
+        quality="reference" if is_baseline else UNKNOWN_LOSS,
+        reason="the 16-bit baseline" if is_baseline else _reason(ideal, kv_bytes / wide_bytes, speedup),
+        kernel_gap=cache_gap(chip, fmt.key) or None,
+    )  # fmt: skip
+
+
+def _reason(ideal: Prediction, bytes_ratio: float, speedup: float) -> str:
+    widened = f", widened to {ideal.compute_format} before the product" if ideal.path != "native" else ""
+    if ideal.bound == "compute":
+        return f"compute-bound: the cache is {bytes_ratio:.2f}x the bytes{widened}, the arithmetic takes as long"
+    gain = f"{times_faster(speedup)} 16 bit" if speedup >= 1 + TIE_RATIO else "no faster than 16 bit"
+    return f"memory-bound: the cache is {bytes_ratio:.2f}x the bytes{widened}; {gain}"
+
+
+def _cache_bytes(work: Operator) -> float:
+    """Return the bytes of K and V that the kernel reads (of latent attention they are one tensor)."""
+    reads = dict(work.cost.read_bytes)
+    return reads["K"] + reads.get("V", 0.0)
+
+
+def _summary(best: CacheCandidate, baseline: CacheCandidate) -> str:
+    if best is baseline:
+        return f"keep the cache in {baseline.kv_format}: no narrower one is faster"
+    saved = f"{best.memory_saved_ratio * 100:.0f} % of the cache saved"
+    return f"cache in {best.kv_format}: {best.time_source} {times_faster(best.speedup_ratio)} {baseline.kv_format}, {saved}; its loss has to be measured"
+
+
+def _notes(ranked: list[CacheCandidate]) -> list[str]:
+    if all(one.bound == "compute" for one in ranked):
+        return ["compute-bound in every format: a narrow cache saves memory here, not time"]
+    return []

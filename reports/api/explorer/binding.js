@@ -1,0 +1,78 @@
+// What binds a time, in words: the roofline says what the ideal is bound by, the parts of the expected time what a kernel is.
+
+import { intensity, percent } from "./numbers.js";
+
+/** What each part of an expected time is. */
+export const MEANINGS = {
+  launch: "the shortest this kernel can be",
+  tensor: "tensor pipe",
+  dram: "DRAM traffic",
+  l2: "operands refetched from L2, output written",
+  sm: "load path of one SM",
+  latency: "steps that wait for each other",
+  waves: "prologue and epilogue of further waves",
+  dequantize: "widening the weights",
+  split: "split work: partial results written, read and added",
+  cast: "quantising the activations",
+  serial: "serial part of the GEMV kernel",
+  library: "what this chip's library takes beyond the formulas; negative: less",
+  append: "appending to the cache",
+};
+
+const KINDS = {
+  bytes: ["dram", "l2", "sm"],
+  arithmetic: ["tensor"],
+  conversion: ["dequantize", "cast"],
+  overhead: ["launch", "latency", "serial", "waves", "split", "append"],
+};
+const WORTH_SAYING = 0.25;
+
+/** Return the kind of a part: bytes, arithmetic, conversion or overhead; null for what is none of them. */
+const kindOf = (part) => Object.keys(KINDS).find((kind) => KINDS[kind].includes(part)) ?? null;
+
+/** Say what binds the row's time and what would help: of the expected time where there is one, else of the ideal. */
+export function why(state, row) {
+  const narrower = state.op === "attention" ? "narrower cache" : "narrower weight";
+  const kind = row.expected && kindOf(row.expected.binding);
+  const said = kind ? expectedWords(kind, row, narrower, state.op) : idealWords(row, narrower);
+  return `${roofWords(row)} ${said}`;
+}
+
+function roofWords(row) {
+  const ridge = row.ridge === null ? "" : `; the chip breaks even at ${intensity(row.ridge)}`;
+  return `By the roofline ${row.bound}-bound: it does ${intensity(row.intensity)} FLOP for each byte it moves${ridge}.`;
+}
+
+function idealWords(row, narrower) {
+  const helps =
+    row.bound === "memory"
+      ? `A ${narrower} moves fewer bytes; more arithmetic would not help.`
+      : "Only a format with a faster unit helps; fewer bytes would not.";
+  if (!row.expected || row.timeS / row.expected.time_s >= 0.5) return helps;
+  return `That bound is only ${percent(row.timeS / row.expected.time_s)} of the expected time, so another format gains less than its bytes and units say.`;
+}
+
+function expectedWords(kind, row, narrower, operator) {
+  const parts = Object.entries(row.expected.parts_s);
+  const share = (wanted) =>
+    parts.reduce((sum, [name, seconds]) => sum + (kindOf(name) === wanted ? seconds : 0), 0) / row.expected.time_s;
+  const own = percent(share(kind));
+  const [bytes, overhead] = [share("bytes"), share("overhead")];
+  if (kind === "overhead") {
+    const more = operator === "attention" ? "more sequences in one call" : "more rows in one call";
+    const left = row.bound === "memory" ? `a ${narrower} shortens only the ${percent(bytes)} that moving bytes takes` : `a faster unit shortens only the ${percent(share("arithmetic"))} that the arithmetic takes`;
+    return `But ${own} of the expected time is launch, waiting and bookkeeping: ${left}; ${more} shares it out.`;
+  }
+  const also =
+    overhead >= WORTH_SAYING ? ` ${percent(overhead)} is launch and waiting, which no format changes much.` : "";
+  const helps = {
+    bytes: `a ${narrower} moves fewer; more arithmetic would not help.`,
+    arithmetic: "only a format with a faster unit helps; fewer bytes would not.",
+    conversion: "a format that the chip computes in as it is stored needs none.",
+  }[kind];
+  const what = { bytes: "Moving bytes", arithmetic: "Arithmetic", conversion: "Converting between formats" }[kind];
+  return `${what} takes ${own} of the expected time: ${helps}${also}`;
+}
+
+/** Return the part that explains most of a row's expected time, in words. */
+export const bindingWords = (binding) => `largest part: ${binding === "dram" ? "DRAM" : binding}`;

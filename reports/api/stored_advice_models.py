@@ -1,0 +1,124 @@
+"""Answers that rank what the stored runs say, with the evidence of each row. The fields are those of `reports.ranking_json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from reports.api.base_models import Answer
+from reports.api.stored_models import Page
+
+
+class EvidenceBody(Answer):
+    """One run that a row rests on."""
+
+    run_id: str
+    started_at: str = Field(description="UTC, ISO 8601")
+    label: str | None
+    process_count: int = Field(description="processes that measured it in this run, count")
+    record_ids: list[str]
+    run_url: str = Field(description="path of this API: the run")
+    case_url: str | None = Field(description="path of this API: the very case in that run; null where it has no key")
+
+
+class StoredQuality(Answer):
+    """What is known of the loss of a configuration."""
+
+    source: Literal["reference", "measured", "claimed", "unknown"]
+    text: str
+    loss_pct: float | None = Field(description="rise of perplexity, percent; of a claim its upper end")
+    kl_nats_per_token: float | None = Field(description="Kullback-Leibler divergence, nats per token")
+    perplexity_ratio: float | None = Field(description="quantised over original")
+    top1_agreement_ratio: float | None = Field(description="share of tokens whose likeliest successor stays the same")
+    run_id: str | None = Field(description="run that measured it")
+
+
+class StoredRowBody(Answer):
+    """One configuration with its time, its loss, its confidence and its evidence."""
+
+    rank: int = Field(description="place, from 1, count")
+    label: str
+    weight_format: str | None
+    activation_format: str | None
+    kernel: str | None = Field(description="null: no kernel was run or predicted; the model proposes the formats")
+    method: str | None
+    path: str | None = Field(description="native, emulated or dequantize")
+    is_baseline: bool
+    time_source: Literal["measured", "expected", "ideal"]
+    time_s: float = Field(description="seconds")
+    low_s: float | None = Field(description="lower end of the interval (95 % of a measured, 80 % of an expected time), seconds")  # fmt: skip
+    high_s: float | None = Field(description="upper end, seconds")
+    expected_s: float | None = Field(description="seconds")
+    ideal_s: float | None = Field(description="seconds")
+    speedup_ratio: float | None = Field(description="over the baseline, times of the same kind")
+    tokens_per_s: float | None = Field(description="of a model's pass at time_s, tokens per second")
+    memory_bytes: float | None = Field(description="of a product its operands, of a model weights and cache, bytes")
+    is_memory_measured: bool
+    memory_saved_ratio: float | None = Field(description="share of the 16-bit weights that is saved")
+    quality: StoredQuality
+    confidence: Literal["high", "medium", "low"]
+    confidence_reason: str
+    reason: str = Field(description="why it stands where it stands")
+    kernel_gap: str | None = Field(description="why no kernel is known to run it on this chip: it is ranked last")
+    doubts: list[str]
+    record_ids: list[str] = Field(description="stored records behind it: evidence")
+    stale_reason: str | None = Field(description="why the measurement may no longer hold; null for a fresh one")
+    process_count: int = Field(description="processes that measured it, over its runs, count")
+    evidence: list[EvidenceBody] = Field(description="runs behind it, oldest first; empty for what nobody ran")
+    history_url: str | None = Field(
+        description="path of this API: the case over its nights; null for what was not measured"
+    )
+
+
+class RefusedBody(Answer):
+    """A configuration that is not ranked, and why."""
+
+    label: str
+    reason: str
+
+
+class RankChangeBody(Answer):
+    """What became of a configuration since the run before."""
+
+    label: str
+    before_rank: int | None = Field(description="place before, count; null: it was not ranked")
+    after_rank: int | None = Field(description="place now, count")
+    change_ratio: float | None = Field(description="of its measured time: (after − before) / before")
+    verdict: str | None = Field(
+        description="SLOWER, FASTER, SAME, AMBIGUOUS or INVALID; null where nothing was compared"
+    )
+    environment: list[str] = Field(description="what differs between the machines: `driver 580.95 → 590.12`")
+    sentence: str
+
+
+class StoredRankingBody(Answer):
+    """The configurations of one shape, or of one phase of a model, on one chip."""
+
+    subject: Literal["shape", "model"]
+    hardware: str
+    hardware_name: str
+    title: str
+    op: str
+    model: str | None
+    shape: str
+    phase: str | None
+    cache: str
+    mode: str
+    baseline: str | None = Field(description="what speed-ups are counted against")
+    summary: str = Field(description="what to take, how fast, at what loss, how sure")
+    rows: list[StoredRowBody] = Field(description="best first")
+    refused: list[RefusedBody]
+    missing: list[str] = Field(description="what is not known, and what would tell")
+    compared: str | None = Field(description="the runs that changes is about; null without an earlier one")
+    changes: list[RankChangeBody]
+
+
+class StoredRecommendationList(Answer):
+    """Rankings by chip, models before shapes."""
+
+    page: Page
+    run_count: int = Field(description="runs that were looked at, count")
+    record_count: int = Field(description="records that were looked at, count")
+    missing: list[str] = Field(description="what the database does not hold; empty where it has all that was asked for")
+    rankings: list[StoredRankingBody]

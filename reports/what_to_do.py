@@ -1,0 +1,171 @@
+"""What to do, in one line per phase: the best configuration, what it rests on, and what speaks against relying on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reports.display_text import counted, shown
+from reports.headlines import baseline_name, gains, judged_results
+from reports.model_results import model_title
+from reports.ranked_row import ShapeRecommendation
+from reports.shape_ranking import phase_of
+from reports.shape_results import Configuration, ShapeResult
+from results.model_results import ModelResult
+from results.model_text import phase_sentence
+from roofline_model.case import is_narrow_format
+
+_PHASES = {"decode": "Decode", "prefill": "Prefill"}
+_MOST_OTHERS = 3
+"""Other operators with a line of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One line of advice."""
+
+    phase: str
+    """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
+    take: str
+    """`take INT4 W4A16 (int4pack)`, `try …` where nobody measured it, `stay at …`."""
+    evidence: str
+    caveat: str
+    """What speaks against relying on it; empty where nothing is known to."""
+    record_ids: tuple[str, ...] = ()
+    """The records of the configuration that it rests on."""
+
+    @property
+    def sentence(self) -> str:
+        """The whole line."""
+        caveat = f" But: {self.caveat}." if self.caveat else ""
+        return f"{self.phase}: {self.take}, {self.evidence}.{caveat}"
+
+
+def actions(
+    results: Iterable[ShapeResult], models: Iterable[ModelResult], recommendations: Sequence[ShapeRecommendation]
+) -> tuple[Action, ...]:
+    """Return what to do on a chip: whole models first, decode and prefill of products, then other operators with a choice."""
+    families: dict[str, list[ShapeResult]] = {}
+    for one in results:
+        if one.best is not None and not one.is_model:
+            families.setdefault(phase_of(one.best.contender.case) or one.op_title, []).append(one)
+    found = [action for model in models for action in _of_model(model)]
+    phases = [name for name in _PHASES if name in families]
+    others = [name for name in families if name not in _PHASES and any(one.is_contest for one in families[name])]
+    found += [
+        _of_shapes(_PHASES.get(name, name), judged_results(families[name]), recommendations)
+        for name in (*phases, *others[:_MOST_OTHERS])
+    ]
+    return tuple(found)
+
+
+def _of_model(model: ModelResult) -> list[Action]:
+    found = []
+    for phase in model.phases:
+        best = phase.of(phase.judged.best)
+        if best is None:
+            continue
+        take, _, evidence = phase_sentence(phase).partition(": ")
+        caveats = [] if best.measured_s is not None else ["nobody measured it here"]
+        doubts = f" (doubtful: {', '.join(phase.judged.doubts)})"  # the caveat says so
+        if phase.judged.doubts:
+            caveats.append(f"doubtful: {', '.join(phase.judged.doubts)}")
+            evidence = evidence.removesuffix(doubts)
+        if best.figures.quality_source not in ("measured", "reference"):
+            caveats.append("its loss was not measured")
+        elif best.figures.quality_source == "measured" and not best.figures.is_language:
+            caveats.append("a loss over random tokens says nothing about language")
+        found.append(
+            Action(
+                shown(f"{model_title(model)}: {phase.phase}", 180), shown(take, 200), shown(evidence or "nothing to compare with", 500),
+                shown("; ".join(caveats)), tuple(one.record_id for one in best.records),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
+    wins: dict[str, list[ShapeResult]] = {}
+    for one in results:
+        if one.is_win and one.best is not None:
+            wins.setdefault(one.best.label, []).append(one)
+    base = baseline_name([one.baseline for one in results if one.baseline is not None])
+    where = f"at {len(results)} shapes" if len(results) > 1 else f"at {results[0].title}"
+    if not wins:
+        return _stay(phase, results, base, where)
+    won = max(wins.values(), key=lambda members: (len(members), max(_gain(one) for one in members)))
+    best = won[0].best
+    assert best is not None  # it has won
+    part = f"at {len(won)} of {len(results)} shapes" if len(results) > 1 else where
+    caveats = [
+        _unmeasured(best, won[0], recommendations),
+        _elsewhere(results, won),
+        _doubts(won),
+        _loss(best, recommendations),
+    ]
+    return Action(
+        phase,
+        f"{'take' if best.is_measured else 'try'} {best.label}",
+        f"{gains(won, base)} {part}",
+        "; ".join(one for one in caveats if one),
+        tuple(row.record_id for row in best.rows),
+    )  # fmt: skip
+
+
+def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Action:
+    first = results[0].best
+    assert first is not None  # only such results are judged
+    ids = tuple(row.record_id for row in first.rows)
+    if not any(one.is_contest and one.baseline is not None for one in results):
+        return Action(phase, f"nothing to choose yet ({first.label} alone)", f"one configuration with a time {where}",
+                      "measure a second one to compare with", ids)  # fmt: skip
+    level = [one for one in results if one.judged.is_level]
+    named = dict.fromkeys(one.level_with.label if one.best is one.baseline else one.best.label
+                          for one in level if one.level_with is not None and one.best is not None)  # fmt: skip
+    kind = "measured" if first.is_measured else "predicted"
+    caveat = f"{', '.join(list(named)[:2])} only level with it at {counted(len(level), 'shape')}" if named else ""
+    return Action(
+        phase, f"stay at {base}", f"no other configuration is {kind} faster by more than the intervals {where}",
+        "; ".join(one for one in (caveat, _doubts(results)) if one), ids,
+    )  # fmt: skip
+
+
+def _unmeasured(best: Configuration, won: ShapeResult, recommendations: Sequence[ShapeRecommendation]) -> str:
+    if best.is_measured:
+        return ""
+    rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
+    gap = next((row.kernel_gap for row in rows if row.kernel_gap), "")
+    return f"no kernel is known to run it here ({gap})" if gap else "nobody measured it here"
+
+
+def _elsewhere(results: list[ShapeResult], won: list[ShapeResult]) -> str:
+    """Name what is best where the winner is not."""
+    others: dict[str, int] = {}
+    winners = {id(one) for one in won}
+    for one in results:
+        if id(one) not in winners and one.best is not None:
+            label = one.best.label if one.is_win else "nothing clearly"
+            others[label] = others.get(label, 0) + 1
+    if not others:
+        return ""
+    named = sorted(others.items(), key=lambda item: -item[1])[:2]
+    told = " and ".join(f"{label} at {count}" for label, count in named)
+    return f"elsewhere {told} is faster"
+
+
+def _doubts(results: list[ShapeResult]) -> str:
+    doubtful = [one for one in results if one.judged.doubts]
+    flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
+    return f"doubtful at {counted(len(doubtful), 'shape')} ({', '.join(flags)})" if doubtful else ""
+
+
+def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+    if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
+        return ""
+    rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
+    claim = next((row.quality for row in rows if row.quality.startswith("claimed: ") and "none" not in row.quality), "")
+    return f"its loss is only claimed ({claim.removeprefix('claimed: ')})" if claim else "nobody measured what it loses"
+
+
+def _gain(result: ShapeResult) -> float:
+    return result.measured_speedup or result.expected_speedup or result.predicted_speedup or 0.0

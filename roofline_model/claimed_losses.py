@@ -1,0 +1,159 @@
+"""What others published about the loss of a format: one table for every ranking, each number with its source.
+
+A claim is of somebody else's model, text and recipe. It says what to expect before the loss is measured on the model itself
+(`roofline losses`, `pytest bench_cases -k model_quant`), and it is shown as `claimed` until then. Where a paper gives perplexities, the range
+is 100·(narrow/16 bit − 1) over its models; where it gives task scores, 100·(1 − narrow/16 bit). Formats without a row
+have no published figure that was found, and no claim is made for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PERPLEXITY, TASKS = "perplexity", "task accuracy"
+UNKNOWN = "claimed: none; measure it"
+
+_QSERVE = (
+    "QServe (arXiv:2405.04532), table of WikiText-2 perplexities in the repository mit-han-lab/deepcompressor, read "
+    "2026-11-22"
+)
+_TORCHAO = (
+    "pytorch/ao, evaluation of Llama 3.1 8B and Llama 3.2 3B (WikiText word perplexity, benchmarks/_models), read "
+    "2026-11-22"
+)
+_RAZER = (
+    "RaZeR (abdelfattah-lab, 2025-08-13), WikiText-2 perplexities of Llama-3.1-8B, Llama-3.2-3B and Qwen2.5-3B, -7B, -14B, "
+    "weights rounded to nearest, read 2026-11-22"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedLoss:
+    """A published range for one format and method."""
+
+    weights: str
+    is_both: bool
+    """Whether activations have the format, too."""
+    method: str
+    """AWQ, GPTQ, SmoothQuant, RTN (rounded to nearest, scales from the data's maximum)."""
+    low_pct: float
+    high_pct: float
+    metric: str
+    source: str
+    models: str = ""
+    """What the range is of, where it does not hold for models in general: the start of their names; empty: in general."""
+
+    @property
+    def range_text(self) -> str:
+        """`1.5-6.5 %`, `under 1 % of task accuracy`; a range whose ends agree is one number."""
+        return f"{self._percent()}{self._of()}"
+
+    @property
+    def text(self) -> str:
+        """`claimed: 1.5-6.5 % loss (AWQ)`, `claimed: 1.1-6.2 % loss of task accuracy (PTQ)`."""
+        return f"claimed: {self._percent()} loss{self._of()} ({self.method})"
+
+    def _percent(self) -> str:
+        if self.low_pct == 0:
+            return f"under {self.high_pct:g} %"
+        if self.low_pct == self.high_pct:
+            return f"{self.high_pct:g} %"
+        return f"{self.low_pct:g}-{self.high_pct:g} %"
+
+    def _of(self) -> str:
+        return "" if self.metric == PERPLEXITY else f" of {self.metric}"
+
+
+CLAIMED_LOSSES: tuple[ClaimedLoss, ...] = (
+    ClaimedLoss("INT8", False, "RTN", 0.1, 0.2, PERPLEXITY, f"{_TORCHAO}: 7.33 to 7.34, 9.26 to 9.28 (int8wo)"),
+    ClaimedLoss("FP8_E4M3", False, "RTN", 0.5, 0.5, PERPLEXITY, f"{_TORCHAO}: 7.33 to 7.37, 9.26 to 9.31 (float8wo)"),
+    ClaimedLoss(
+        "FP8_E4M3", True, "RTN", 0.8, 1.2, PERPLEXITY,
+        f"{_TORCHAO}: 7.33 to 7.41 and 7.42, 9.26 to 9.33 and 9.35 (float8dq by row and by tensor)",
+    ),
+    ClaimedLoss("INT8", True, "PTQ", 1.6, 1.8, PERPLEXITY, f"{_TORCHAO}: 7.33 to 7.45, 9.26 to 9.43 (int8dq)"),
+    ClaimedLoss(
+        "INT8", True, "SmoothQuant", 0.8, 3.2, PERPLEXITY,
+        f"{_QSERVE}: ten of its models, with an 8-bit cache; Llama-3 70B and Llama-3.1 70B stand apart",
+    ),
+    ClaimedLoss("INT8", True, "SmoothQuant", 10.2, 14.9, PERPLEXITY, f"{_QSERVE}: 2.85 to 3.14, 2.81 to 3.23", "llama-3-70b llama-3.1-70b"),
+    ClaimedLoss(
+        "INT4", False, "AWQ", 1.5, 6.5, PERPLEXITY,
+        f"{_QSERVE}: groups of 128, ten of its models: 1.5-2.7 % but for Llama-3 8B and Llama-3.1 8B (6.5 and 5.8 %); Llama-3 "
+        "70B and Llama-3.1 70B stand apart",
+    ),
+    ClaimedLoss("INT4", False, "AWQ", 12.3, 14.6, PERPLEXITY, f"{_QSERVE}: 2.85 to 3.20, 2.81 to 3.22", "llama-3-70b llama-3.1-70b"),
+    ClaimedLoss("INT4", False, "GPTQ", 1.7, 6.8, PERPLEXITY, f"{_QSERVE}: GPTQ-R, groups of 128, ten of its models; Llama-3 70B and Llama-3.1 70B stand apart"),
+    ClaimedLoss("INT4", False, "GPTQ", 20.0, 23.1, PERPLEXITY, f"{_QSERVE}: GPTQ-R, 2.85 to 3.42, 2.81 to 3.46", "llama-3-70b llama-3.1-70b"),
+    ClaimedLoss("INT4", False, "RTN", 11.9, 12.6, PERPLEXITY, f"{_TORCHAO}: 7.33 to 8.25, 9.26 to 10.36 (int4wo, groups of 128)"),
+    ClaimedLoss(
+        "INT4", True, "Atom", 8.0, 26.7, PERPLEXITY,
+        f"{_QSERVE}: Atom W4A4, groups of 128, nine of its models; QuaRot loses more; Llama-3 70B stands apart",
+    ),
+    ClaimedLoss("INT4", True, "Atom", 51.9, 51.9, PERPLEXITY, f"{_QSERVE}: Atom W4A4, 2.85 to 4.33", "llama-3-70b"),
+    ClaimedLoss("NVFP4", False, "RTN", 3.6, 6.5, PERPLEXITY, f"{_RAZER}: 7.21 to 7.56, 11.05 to 11.73, 8.56 to 9.12, 7.46 to 7.73, 5.69 to 6.05"),
+    ClaimedLoss("MXFP4", False, "RTN", 10.3, 13.7, PERPLEXITY, f"{_RAZER}: 7.21 to 8.14, 11.05 to 12.31, 8.56 to 9.44, 7.46 to 8.48, 5.69 to 6.41"),
+    ClaimedLoss(
+        "NVFP4", True, "PTQ", 1.1, 6.2, TASKS,
+        "Llama-3.1-8B-Instruct: vllm-project/llm-compressor issue 2922 (GSM8K, 97.9 % recovered by RTN, 98.9 % by GPTQ) and the model "
+        "card ISTA-DASLab/Llama-3.1-8B-Instruct-FPQuant-QAT-NVFP4 (four tasks, 78.9 to 74.0 by RTN), read 2026-11-22",
+    ),
+    ClaimedLoss(
+        "MXFP4", True, "RTN", 5.7, 7.4, TASKS,
+        "intel/auto-round, docs/auto_scheme_acc.md: five tasks of Llama-3.1-8B, Qwen2.5-7B, Qwen3-8B and Qwen3-32B, pure 4 bit "
+        "(94.3 to 92.6 % recovered), read 2026-11-22",
+    ),
+)  # fmt: skip
+"""Of several methods for one format the first is what the rankings assume (`quantization_method.py` names it)."""
+
+CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
+    ClaimedLoss(
+        "NVFP4", False, "cache", 0, 1.0, TASKS,
+        "NVIDIA developer blog, NVFP4 KV cache (2025-12-08): code, knowledge and long contexts, read 2026-11-22",
+    ),
+    ClaimedLoss(
+        "FP8_E4M3", False, "cache", 0, 1.0, TASKS,
+        "no more than an NVFP4 cache of half its bits (NVIDIA developer blog, 2025-12-08); its scales must be calibrated: without, some "
+        "models fail (verl-project/verl 4435)",
+    ),
+    ClaimedLoss("INT8", False, "cache", 0.2, 0.2, TASKS, "vllm-project/vllm 1507: MMLU 0.4657 to 0.4648, read 2026-11-22"),
+)  # fmt: skip
+"""What a narrow cache alone is said to cost, in addition to the weights."""
+
+
+def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: str = "") -> ClaimedLoss | None:
+    """Return the claim for weights in a format (and activations, `is_both`); None where no figure was found.
+
+    `method`: one of several (default: the first, see `CLAIMED_LOSSES`). `model`: a range of that very model goes before the
+    general one.
+
+    >>> claimed_loss_of("INT4", is_both=False).text
+    'claimed: 1.5-6.5 % loss (AWQ)'
+    >>> claimed_loss_of("INT4", is_both=False, model="llama-3.1-70b").text
+    'claimed: 12.3-14.6 % loss (AWQ)'
+    """
+    known = [one for one in CLAIMED_LOSSES if (one.weights, one.is_both) == (format_key, is_both)]
+    named = [one for one in known if one.method == (method or known[0].method)]
+    return _of_model(named, model)
+
+
+def claimed_cache_loss(format_key: str) -> ClaimedLoss | None:
+    """Return the claim for a cache in a format; None where no figure was found."""
+    return next((one for one in CACHE_LOSSES if one.weights == format_key), None)
+
+
+def claimed_quality(format_key: str, *, is_both: bool = False) -> str:
+    """Return how to show what is claimed of a format: `claimed: 1.5-6.5 % loss (AWQ)`."""
+    found = claimed_loss_of(format_key, is_both=is_both)
+    return UNKNOWN if found is None else found.text
+
+
+def _of_model(claims: Iterable[ClaimedLoss], model: str) -> ClaimedLoss | None:
+    general = None
+    for one in claims:
+        if model and model.lower() in one.models.split():
+            return one
+        if not one.models and general is None:
+            general = one
+    return general

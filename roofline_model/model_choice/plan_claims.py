@@ -1,0 +1,67 @@
+"""What was published of a plan's formats, put together: its weights' claim, and what a narrow cache adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of
+from roofline_model.model_choice.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
+from roofline_model.pareto.losses import parse_formats
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedClaim:
+    """The claim for a whole plan."""
+
+    loss_pct: float | None
+    """Its upper end; None where a part of the plan has no published figure."""
+    text: str
+    """`claimed: 1.5-6.5 % (AWQ)`, `claimed: at most 6.5 % (NVFP4.BF16)`, `claimed: 0.8-1.2 % (RTN) + cache under 1 %`."""
+    source: str
+    """Where the figures are from, or what no figure was found of."""
+
+
+def published_claim(formats: PlanFormats, model: str = "") -> PublishedClaim:
+    """Return what was published of these formats; of several in one plan the lossiest is taken to be everywhere.
+
+    A part in a narrow format loses no more than the whole model in it, so the sum over a mixed plan is bounded by its
+    lossiest format. A narrow cache comes on top.
+    """
+    parts = [label for layer in formats.layers for part, label in layer if part != CACHE]
+    labels = dict.fromkeys([*parts, formats.head, formats.embedding])
+    narrow = [label for label in labels if label != formats.wide]
+    caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
+    claims = {label: _product_claim(label, model) for label in narrow}
+    cache_claims = {label: claimed_cache_loss(label) for label in caches if label != formats.wide}
+    unknown = [label for label, one in claims.items() if one is None]
+    unknown += [f"a {label} cache" for label, one in cache_claims.items() if one is None]
+    if unknown:
+        return PublishedClaim(None, "unknown", f"no published loss was found of {', '.join(unknown)}")
+    known = {label: one for label, one in claims.items() if one is not None}
+    texts, sources, total = [], [], 0.0
+    if known:
+        worst = max(known, key=lambda label: known[label].high_pct)
+        one = known[worst]
+        # Head and embedding stay wide in published checkpoints, too: the range is of the matrices.
+        is_everywhere = len(known) == 1 and sum(label != worst for label in parts) == _router_count(formats)
+        texts.append(f"{one.range_text} ({one.method})" if is_everywhere else f"at most {one.high_pct:g} % ({worst})")
+        sources.append(one.source)
+        total += one.high_pct
+    for label, cache in cache_claims.items():
+        if cache is not None:
+            texts.append(f"cache {cache.range_text}")
+            sources.append(f"{label} cache: {cache.source}")
+            total += cache.high_pct
+    return PublishedClaim(total, f"claimed: {' + '.join(texts)}", "; ".join(sources))
+
+
+def _product_claim(label: str, model: str) -> ClaimedLoss | None:
+    pair = parse_formats(label)
+    if pair.activations != pair.weights and pair.activations not in SIXTEEN_BIT:
+        return None
+    return claimed_loss_of(pair.weights, is_both=pair.activations == pair.weights, model=model)
+
+
+def _router_count(formats: PlanFormats) -> int:
+    """Return how many routers the layers have: they stay in 16 bit in every plan here."""
+    return sum(part == "router" for layer in formats.layers for part, _ in layer)

@@ -1,0 +1,163 @@
+"""Which kernel serves a pair of formats, or a cache, on a chip: what has to exist before a plan may be recommended.
+
+A roofline prices any format on any chip; an engine runs those somebody wrote a kernel for. Listed are kernels of released
+engines by compute capability (NVIDIA) or vendor (AMD), as of 2026-11-22. No gap is told of chips without a list: invented
+ones, the user's own, CPUs (`kernel_gaps.py` knows those of torch) and other vendors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline_model.formats import FORMATS, get_format
+from roofline_model.hardware import Device
+from roofline_model.kernel_gaps import kernel_gap
+
+Capability = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingKernel:
+    """A kernel and where it runs."""
+
+    name: str
+    source: str
+    lowest: Capability = (8, 0)
+    highest: Capability | None = None
+    """Last compute capability; None: any newer one."""
+    amd_name: str = ""
+    """The kernel of AMD's data-centre GPUs (CDNA 3) for the same formats; empty: none is listed."""
+
+    def name_on(self, device: Device) -> str:
+        """Return the name of the kernel on a chip of a vendor."""
+        return self.amd_name if device.vendor == "amd" else self.name
+
+    def runs_on(self, capability: Capability) -> bool:
+        """Return whether a compute capability is within the kernel's range."""
+        return self.lowest <= capability and (self.highest is None or capability <= self.highest)
+
+
+_VLLM_TABLE = "docs.vllm.ai, features/quantization, Supported Hardware"
+_HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
+
+WEIGHT_ONLY: dict[str, ServingKernel] = {
+    "INT4": ServingKernel("Marlin W4A16 (AWQ, GPTQ)", f"{_VLLM_TABLE}: from Ampere on; AMD: awq, gptq in vllm/platforms/rocm.py", amd_name="AWQ and GPTQ kernels of vLLM for ROCm"),
+    "INT8": ServingKernel("Marlin W8A16 (GPTQ 8 bit)", f"{_VLLM_TABLE}: from Ampere on"),
+    "FP8_E4M3": ServingKernel("Marlin FP8 W8A16", "docs.vllm.ai, FP8 W8A8: weight-only on Ampere by Marlin"),
+    "NVFP4": ServingKernel("Marlin FP4 W4A16", "vllm-project/vllm 17687 and 18000 (merged); AMD: petit_nvfp4 in vllm/platforms/rocm.py", amd_name="Petit NVFP4 W4A16"),
+    "MXFP4": ServingKernel("Marlin FP4 W4A16", "vllm-project/vllm 56603: the weight-only path of NVFP4 and MXFP4"),
+    "NF4": ServingKernel("bitsandbytes NF4", f"{_VLLM_TABLE}: bitsandbytes", (7, 5)),
+}  # fmt: skip
+"""Weight format under 16-bit activations → its kernel."""
+
+BOTH_OPERANDS: dict[str, ServingKernel] = {
+    "FP8_E4M3": ServingKernel("FP8 scaled matmul (CUTLASS, cuBLASLt)", "docs.vllm.ai, FP8 W8A8: compute capability 8.9 on; AMD: MI300X", (8, 9), amd_name="FP8 scaled matmul (hipBLASLt)"),
+    "INT8": ServingKernel(
+        "INT8 scaled matmul (CUTLASS)", "docs.vllm.ai, INT8 W8A8: Turing to Hopper, not 10.0 or newer", (7, 5), _HOPPER_LAST,
+    ),
+    "MXFP8_E4M3": ServingKernel("MXFP8 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", (10, 0)),
+    "NVFP4": ServingKernel("NVFP4 block-scaled matmul (CUTLASS, FlashInfer)", "docs of TensorRT-LLM and vLLM: Blackwell", (10, 0)),
+    "MXFP4": ServingKernel("MXFP4 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", *_DATA_CENTRE_BLACKWELL),
+}  # fmt: skip
+"""Format of weights and activations → its kernel."""
+
+CACHES: dict[str, ServingKernel] = {
+    "FP8_E4M3": ServingKernel("FP8 KV attention (FlashInfer, FlashAttention-3)", "docs.vllm.ai, Quantized KV Cache; Ampere: dphnAI/sonar 1440 (A100)", amd_name="FP8 KV attention (ROCm)"),
+    "FP8_E5M2": ServingKernel("FP8 KV attention (FlashInfer)", "docs.vllm.ai, Quantized KV Cache"),
+    "INT8": ServingKernel("INT8 KV attention (TensorRT-LLM)", "TensorRT-LLM, quantization: INT8 KV cache"),
+    "INT4": ServingKernel("INT4 KV attention (QServe, LMDeploy)", "mit-han-lab/deepcompressor: W4A8KV4 on A100 and L40S", (8, 0), (8, 9)),
+    "NVFP4": ServingKernel(
+        "NVFP4 KV attention (trtllm-gen)", "vllm-project/vllm 40177; 12.x and 8.x are open requests (49011, 46329, 46963)", *_DATA_CENTRE_BLACKWELL,
+    ),
+}  # fmt: skip
+"""Cache format → the attention kernel that reads it."""
+
+
+def product_kernel(device: Device, weights: str, activations: str) -> ServingKernel | None:
+    """Return the kernel of a product's formats on a chip; None where none is listed there, or nothing is narrow."""
+    table = BOTH_OPERANDS if weights == activations else WEIGHT_ONLY
+    return _here(table.get(weights), device)
+
+
+def cache_kernel(device: Device, cache: str) -> ServingKernel | None:
+    """Return the attention kernel that reads a narrow cache on a chip; None where none is listed there."""
+    return _here(CACHES.get(cache), device)
+
+
+def product_gap(device: Device, weights: str, activations: str) -> str:
+    """Return why no kernel is known to run a product's formats on a chip; empty where one is, or the chip has no list.
+
+    >>> from roofline_model.hardware import get_hardware
+    >>> product_gap(get_hardware("gb10"), "INT8", "INT8")
+    'no released kernel multiplies INT8 by INT8 on compute capability 12.1 (INT8 scaled matmul (CUTLASS): 7.5 to 9.x)'
+    """
+    if not _is_narrow(weights) and not _is_narrow(activations):
+        return ""
+    of_torch = kernel_gap(device, weights, activations)
+    if of_torch or not _has_list(device) or weights not in FORMATS or activations not in FORMATS:
+        return of_torch
+    if product_kernel(device, weights, activations) is not None:
+        return ""
+    both = weights == activations
+    what = f"multiplies {weights} by {weights}" if both else f"multiplies {weights} weights under {activations}"
+    return _gap(device, what, (BOTH_OPERANDS if both else WEIGHT_ONLY).get(weights))
+
+
+def cache_gap(device: Device, cache: str) -> str:
+    """Return why no attention kernel is known to read a cache on a chip; empty where one is, or the chip has no list.
+
+    >>> from roofline_model.hardware import get_hardware
+    >>> cache_gap(get_hardware("h100"), "NVFP4")
+    'no released attention kernel reads a NVFP4 cache on compute capability 9.0 (NVFP4 KV attention (trtllm-gen): 10.x)'
+    """
+    if (
+        not _is_narrow(cache)
+        or not _has_list(device)
+        or cache not in FORMATS
+        or cache_kernel(device, cache) is not None
+    ):
+        return ""
+    return _gap(device, f"reads a {cache} cache", CACHES.get(cache)).replace(
+        "released kernel", "released attention kernel"
+    )
+
+
+def _gap(device: Device, what: str, known: ServingKernel | None) -> str:
+    here = _capability(device)
+    where = device.vendor.upper() if here is None else f"compute capability {here[0]}.{here[1]}"
+    elsewhere = f" ({known.name}: {_range(known)})" if known is not None and here is not None else ""
+    return f"no released kernel {what} on {where}{elsewhere}"
+
+
+def _range(kernel: ServingKernel) -> str:
+    low = f"{kernel.lowest[0]}.{kernel.lowest[1]}"
+    if kernel.highest is None:
+        return f"{low} on"
+    last = f"{kernel.highest[0]}.x"
+    return last if kernel.lowest == (kernel.highest[0], 0) else f"{low} to {last}"
+
+
+def _here(kernel: ServingKernel | None, device: Device) -> ServingKernel | None:
+    if kernel is None or not _has_list(device):
+        return None
+    here = _capability(device)
+    return kernel if (kernel.amd_name if here is None else kernel.runs_on(here)) else None
+
+
+def _has_list(device: Device) -> bool:
+    """Return whether the lists speak of a chip: a real GPU of NVIDIA with a stated capability, or of AMD."""
+    if device.kind != "gpu" or device.is_placeholder:
+        return False
+    return device.vendor == "amd" or (device.vendor == "nvidia" and _capability(device) is not None)
+
+
+def _is_narrow(format_key: str) -> bool:
+    return format_key in FORMATS and get_format(format_key).element_bits < 16
+
+
+def _capability(device: Device) -> Capability | None:
+    if device.vendor != "nvidia":
+        return None
+    text = device.match.compute_capability or ""
+    major, _, minor = text.partition(".")
+    return (int(major), int(minor or 0)) if major.isdecimal() and (minor or "0").isdecimal() else None

@@ -1,0 +1,116 @@
+"""What all stored runs say of the questions of one run: when the section is there, what it asks, and how each form shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from reports.advice_blocks import stored_blocks
+from reports.html import render_page
+from reports.stored import recommend_for_run, recommend_from_store
+from reports.stored.of_run import MOST_SHAPES, question_of_run
+from reports.views import report_view
+from results.store import open_store
+from roofline_cli.main import app
+
+BF16, INT4, FP8 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm"), ("FP8_E4M3", "FP8_E4M3", "scaled_mm_row")
+
+
+@pytest.fixture(scope="module")
+def nights(night):
+    """Three nights; a driver makes INT4 slow on the last."""
+    fast, slow = {BF16: 22e-6, INT4: 9e-6, FP8: 12e-6}, {BF16: 22e-6, INT4: 16e-6, FP8: 12e-6}
+    return [night(0, fast), night(1, fast), night(2, slow, driver="590.12")]
+
+
+@pytest.fixture(scope="module")
+def database(make, nights, night, tmp_path_factory):
+    path = tmp_path_factory.mktemp("stored") / "results.db"
+    other = night(3, {BF16: 1e-3}, shape=(64, 512, 512), driver="590.12")
+    with open_store(path) as store:
+        for run, records in (*nights, other):
+            store.add_run(run, list(make.profiles(make.GPU).values()), records)
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(database, nights):
+    with open_store(database, read_only=True) as store:
+        return recommend_for_run(store, nights[-1][1])
+
+
+def test_it_is_what_the_store_recommends_for_the_runs_questions(database, found):
+    with open_store(database, read_only=True) as store:
+        every = recommend_from_store(store)
+    (mine,) = found.rankings
+    assert mine in every.rankings
+    assert len(every.rankings) == 2
+    assert mine.best.label == "FP8_E4M3 (scaled_mm_row)"
+    assert found.run_count == 3
+    assert any("driver 580.95 → 590.12" in change.sentence or "590.12" in change.sentence for change in mine.changes)
+
+
+def test_it_is_there_where_another_run_is_about_the_same_or_when_asked(database, nights, night):
+    with open_store(database, read_only=True) as store:
+        alone = night(3, {BF16: 1e-3}, shape=(64, 512, 512))[1]
+        assert recommend_for_run(store, alone) is None
+        assert recommend_for_run(store, alone, is_wanted=True).run_count == 1
+        assert recommend_for_run(store, nights[-1][1], is_wanted=False) is None
+        assert recommend_for_run(store, []) is None
+
+
+def test_long_runs_ask_of_their_first_shapes(make):
+    records = [make.record((1, 64 * (at + 1), 64), *BF16, 1e-5, number=at) for at in range(MOST_SHAPES + 5)]
+    question = question_of_run(records)
+    assert len(question.subjects) == MOST_SHAPES
+    assert question.is_about(records[0].case)
+    assert not question.is_about(records[-1].case)
+
+
+@pytest.fixture(scope="module")
+def page(make, nights, found):
+    run, records = nights[-1]
+    return render_page(report_view(run, records, make.profiles(make.GPU)), stored=found)
+
+
+def test_the_page_has_answers_changes_and_evidence(page, found, nights):
+    section = re.search(r'<section aria-labelledby="stored">.*?</section>', page, re.DOTALL)[0]
+    (ranking,) = found.rankings
+    assert "What moved since the last run" in section
+    assert section.count('id="stored-1"') == 1
+    for value in re.findall(r'<tr class="best">.*?data-value="([^"]+)"', section, re.DOTALL):
+        assert float(value) == ranking.best.time_s
+    link = re.search(r'<a class="evidence measured" href="#(case-\d+)">', section)[1]
+    assert f'id="{link}"' in page
+    assert nights[1][0].run_id[:8] in section  # evidence of another run is named
+
+
+def test_a_page_without_it_says_nothing(make, nights):
+    run, records = nights[-1]
+    assert 'id="stored"' not in render_page(report_view(run, records, make.profiles(make.GPU)))
+
+
+def test_blocks_say_answer_and_moves(found):
+    blocks = list(stored_blocks(found))
+    assert blocks[0].text == "What all stored runs recommend"
+    (rows,) = [one.rows for one in blocks if hasattr(one, "rows")]
+    assert rows[0][1] == "FP8_E4M3 (scaled_mm_row)"
+    moves = [item for one in blocks if hasattr(one, "items") for item in one.items]
+    assert any("INT4 W4A16 (tinygemm)" in one for one in moves)
+
+
+@pytest.mark.parametrize(("option", "is_there"), [((), True), (("--no-history",), False), (("--history",), True)])
+def test_the_option_adds_and_leaves_out(database, nights, tmp_path, option, is_there):
+    run_id = nights[-1][0].run_id
+    place = tmp_path / "report.json"
+    result = CliRunner().invoke(
+        app, ["report", "--db", str(database), "--run", run_id, "--format", "json", "-o", str(place), *option]
+    )
+    assert result.exit_code == 0, result.output
+    stored = json.loads(place.read_text(encoding="utf-8"))["stored"]
+    assert (stored is not None) == is_there
+    if is_there:
+        assert stored["rankings"][0]["rows"][0]["label"] == "FP8_E4M3 (scaled_mm_row)"

@@ -1,0 +1,102 @@
+"""The trade-offs: what nothing beats, what is known of each point, and the same numbers in page and document."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model_records import CHIP, model_profile, model_run, model_run_records
+
+from reports.interactive.page_data import page_data, script_json
+from reports.report_json import report_json
+from reports.trade_offs import on_front, trade_groups, weight_bytes
+from reports.views import report_view
+
+numbers = st.integers(0, 6).map(float)
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers), max_size=12))
+def test_the_front_is_what_nothing_beats(values):
+    found = on_front(values)
+    for one, is_front in zip(values, found, strict=True):
+        beaten = any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in values)
+        assert is_front == (not beaten)
+
+
+def groups_of(view):
+    chip = view.chips[0]
+    return trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
+
+
+@pytest.fixture(scope="module")
+def model_view():
+    return report_view(model_run(), model_run_records(), {CHIP.content_hash: model_profile()})
+
+
+def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
+    decode = groups_of(model_view)[0]
+    found = {one.label: one for one in decode.points}
+    int4 = found["INT4 W4A16"]
+    assert int4.loss_source == "measured"
+    assert int4.loss_low_pct < int4.loss_pct < int4.loss_high_pct
+    assert int4.loss_pct == pytest.approx(3.56, abs=0.01)  # 100·(e^0.035 − 1)
+    assert found["BF16"].loss_source == "reference"
+    assert found["BF16"].loss_pct == 0
+    assert int4.is_best
+    assert decode.per == "token"
+    passes = {one.label: one for one in model_view.chips[0].models[0].phases[0].passes}
+    assert int4.memory_bytes == passes["INT4 W4A16"].figures.held_bytes
+    assert int4.energy_j == passes["INT4 W4A16"].figures.energy_j_per_token
+
+
+def test_fronts_are_of_one_kind_of_evidence(model_view, make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+    for group in (*groups_of(model_view), *groups_of(view)):
+        has_measured = any(one.time_source == "measured" for one in group.points)
+        for one in group.points:
+            if one.fronts or one.is_on_front:
+                assert not has_measured or one.time_source == "measured"
+        for one, other in itertools.permutations([one for one in group.points if one.is_on_front], 2):
+            mine, theirs = ((p.time_s, p.loss_pct, p.memory_bytes) for p in (one, other))
+            assert mine == theirs or not all(a <= b for a, b in zip(mine, theirs, strict=True))
+
+
+def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
+    view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
+    group = next(one for one in groups_of(view) if one.title.startswith("gemv 1x28672x8192"))
+    found = {one.label: one for one in group.points}
+    fp8 = found["FP8_E4M3 (scaled_mm_row)"]
+    assert fp8.loss_source == "claimed"
+    assert 0 < fp8.loss_pct < 5
+    assert fp8.memory_bytes == pytest.approx(28672 * 8192, rel=0.01)
+    assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
+    assert found["BF16 (matmul)"].speedup_ratio == 1.0
+
+
+def test_unknown_stays_unknown(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+    points = [one for group in groups_of(view) for one in group.points]
+    assert {one.energy_j for one in points} == {None}
+    assert weight_bytes("2x8x128x128", 0.5) is None
+    assert weight_bytes("1x4096x4096", None) is None
+    for one in points:
+        assert (one.loss_pct is None) == (one.loss_source == "unknown")
+
+
+def test_page_and_document_hold_the_same_points(model_view):
+    page = json.loads(script_json(page_data(model_view)))["chips"][0]["pareto"]
+    document = json.loads(json.dumps(report_json(model_view)))["chips"][0]["trade_offs"]
+    assert [one["title"] for one in page] == [one["title"] for one in document]
+    for mine, theirs in zip(page, document, strict=True):
+        for point, same in zip(mine["points"], theirs["points"], strict=True):
+            told = {
+                name: value
+                for name, value in same.items()
+                if name != "record_ids" and value is not None and value is not False and value != []
+            }
+            assert {name: point[name] for name in told} == told
+            assert set(point) - {"ink", "number"} <= set(same)
+            assert point["number"] is not None

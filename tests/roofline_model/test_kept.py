@@ -1,0 +1,56 @@
+"""Values kept for objects that are no keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofline_model.hardware import get_hardware
+from roofline_model.kept import Kept
+
+
+def test_a_value_is_made_once_for_the_same_objects():
+    made: list[str] = []
+    kept: Kept[str] = Kept(4)
+    chip = get_hardware("gb10")
+
+    def make() -> str:
+        made.append(chip.key)
+        return chip.key
+
+    assert [kept.of((chip,), make), kept.of((chip,), make)] == ["gb10", "gb10"]
+    assert made == ["gb10"]
+
+
+def test_an_equal_object_is_another_one():
+    kept: Kept[str] = Kept(4)
+    chip = get_hardware("gb10")
+    twin = replace(chip)
+    assert twin == chip
+    assert kept.of((chip,), lambda: "first") == "first"
+    assert kept.of((twin,), lambda: "second") == "second"
+    assert kept.of((chip, twin), lambda: "both") == "both"
+
+
+def test_the_oldest_value_makes_room():
+    kept: Kept[int] = Kept(2)
+    objects = [object() for _ in range(3)]
+    for number, one in enumerate(objects):
+        kept.of((one,), lambda number=number: number)
+    assert [kept.of((one,), lambda: -1) for one in objects[1:]] == [1, 2]
+    assert kept.of((objects[0],), lambda: -1) == -1
+
+
+def test_an_object_lives_as_long_as_its_value():
+    kept: Kept[int] = Kept(1_000)
+    # Without the reference that an entry holds, later objects would take over the identities of these.
+    assert [kept.of((object(),), lambda number=number: number) for number in range(500)] == list(range(500))
+
+
+def test_what_failed_is_tried_again():
+    kept: Kept[int] = Kept(2)
+    one = object()
+    with pytest.raises(ZeroDivisionError):
+        kept.of((one,), lambda: 1 // 0)
+    assert kept.of((one,), lambda: 7) == 7
