@@ -22,7 +22,7 @@ from results.connection import LACKS_TABLES, MAKE_A_RUN, REPLACE_IT, WRITING, ma
 from results.file_lock import exclusive_lock
 from results.schema import FIRST_TABLES, SCHEMA_VERSION, VERSION_TABLE, Base
 from results.target import StoreTarget
-from roofline_model.errors import RooflineError, StoreError
+from roofline_model.errors import OldSchemaError, RooflineError, StoreError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -105,9 +105,8 @@ def ensure_current(target: StoreTarget, engine: Engine, *, create: bool, read_on
             return
         _refuse_newer(version, SCHEMA_VERSION, target)
         if read_only and version is not None:
-            raise StoreError(
+            raise OldSchemaError(
                 f"{target.name} has schema {version}, older than {SCHEMA_VERSION}: the next stored run upgrades it, or `roofline db upgrade` now (a copy is kept)",
-                slug="old-schema",
             )
         if version is None and (read_only or not create):
             raise StoreError(f"{target.name} is empty: {MAKE_A_RUN}")

@@ -78,7 +78,7 @@ def _own_option_names() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise StoreError(str(error).replace("--roofline-db", "--db"), slug=error.slug) from None
+        raise type(error)(str(error).replace("--roofline-db", "--db")) from None
 
 
 def shown_target(target: str | None) -> tuple[str, Path | None]:

@@ -207,16 +207,16 @@ def _database(target: str | None) -> Check:
 
 def _existing_database(target: str | None, shown: str, path: Path | None) -> Check:
     from roofline_cli.database import reading
-    from roofline_model.errors import RooflineError
+    from roofline_model.errors import OldSchemaError, RooflineError
 
     try:
         with reading(target) as store:
             detail = f"{shown}, schema {store.schema_version()}, {len(store.runs())} runs"
+    except OldSchemaError:
+        return Check(
+            "database", "warn", f"{shown} is of an older version; reports cannot read it yet", "roofline db upgrade"
+        )
     except RooflineError as error:
-        if error.slug == "old-schema":
-            return Check(
-                "database", "warn", f"{shown} is of an older version; reports cannot read it yet", "roofline db upgrade"
-            )
         return Check("database", "error", str(error))
     if path is not None and not os.access(path, os.W_OK):
         return Check(

@@ -57,6 +57,7 @@ _PUBLIC = {
     "ModelRecommendation": "model_choice.answer",
     "ModelShape": "decoder.model_shapes",
     "NumberFormat": "formats",
+    "OldSchemaError": "errors",
     "OpCost": "cost",
     "Operator": "operators",
     "OperatorType": "mixed_precision.operator_type",

@@ -22,11 +22,6 @@ class RooflineError(Exception):
 
     slug = "error"
 
-    def __init__(self, message: str, *, slug: str | None = None) -> None:
-        super().__init__(message)
-        if slug is not None:
-            self.slug = slug
-
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are rebuilt from `args`, the finished message; subclasses here take the parts it is made of.
         return _rebuilt, (type(self), str(self), dict(self.__dict__))
@@ -82,6 +77,12 @@ class StoreError(RooflineError):
     """The results database cannot be used as asked."""
 
     slug = "store"
+
+
+class OldSchemaError(StoreError):
+    """The database was written by an older version, and what only reads changes nothing in it."""
+
+    slug = "old-schema"
 
 
 class DatabaseAwayError(StoreError):

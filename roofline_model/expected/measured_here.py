@@ -52,7 +52,7 @@ def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[s
         return None
     most = device.bandwidth_achieved.value / bandwidth_bytes_per_s
     published = [ratio for key in lenders if (ratio := _published_ratio(key)) is not None]
-    note = f"DRAM share held to the {most:.2f} published for {device.key}"
+    note = f"at most {most * 100:.0f} % of the DRAM bandwidth, as published for {device.key}"
     return KnownDram(most, False, min(published, default=None), note)
 
 

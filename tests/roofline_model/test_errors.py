@@ -29,11 +29,6 @@ def test_every_error_is_a_roofline_error_with_its_slug(error: RooflineError, als
     assert "\n" not in str(error)
 
 
-def test_a_slug_can_be_given() -> None:
-    assert RooflineError("x", slug="special").slug == "special"
-    assert RooflineError("x").slug == "error"
-
-
 def test_an_unknown_name_shows_what_was_asked_the_nearest_and_all_known() -> None:
     error = UnknownNameError("hardware", "gb11", ["gb10", "b200", "h100-sxm"], fix="See the list.")
     assert str(error) == "unknown hardware 'gb11'. Did you mean gb10? Known: b200, gb10, h100-sxm. See the list."
@@ -78,7 +73,7 @@ def test_nothing_is_near_nonsense() -> None:
         UnknownNameError("format", "INT5", ["INT4", "INT8"], fix="See the list."),
         errors.MissingDependencyError("torch", "measure", "measuring"),
         errors.DefinitionError("file: field"),
-        RooflineError("x", slug="special"),
+        errors.OldSchemaError("x"),
     ],
 )
 def test_errors_survive_pickling_and_copying(error: RooflineError) -> None:

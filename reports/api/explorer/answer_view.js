@@ -22,7 +22,7 @@ import { unknownTimes } from "./unknown_times.js";
 const PROVENANCE = {
   fitted: "constants fitted to measurements of this chip",
   "transferred-sibling": "constants of a sibling chip, not yet measured on this one",
-  "transferred-family": "constants of another chip of the family, wide interval",
+  "transferred-family": "constants of a related chip, wide interval",
   "transferred-class": "constants of another class of chip, wide interval",
   "transferred-format": "constants of another format on this chip",
   "measured-here": "calibrated on this machine",

@@ -6,9 +6,9 @@ import { time, times } from "./numbers.js";
 /** Return the sentences about {chip, rows} of several chips, the chosen one first. */
 export function verdicts(chips, focus) {
   const known = chips.filter((one) => one.chip);
-  if (!focus)
-    return [known.length ? "The chosen chip has no prediction; the others have." : "Nothing to compare until there is a prediction."];
   const best = known.map((one) => ({ name: one.chip.name, row: bestRunnable(one.rows) })).filter(({ row }) => row);
+  if (!focus)
+    return [best.length ? "The chosen chip has no prediction; these have." : "Nothing to compare until there is a prediction."];
   const same = known
     .map((one) => ({ name: one.chip.name, row: one.rows.find((row) => row.format === focus.format && !row.error) }))
     .filter(({ row }) => row);

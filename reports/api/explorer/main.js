@@ -75,7 +75,7 @@ async function start() {
       const ranking = await advice;
       if (signal.aborted) return;
       showAdvice(state.op, ranking);
-      views.form.showErrors({ ...main.errors, ...adviceErrors(state, ranking) });
+      views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
       const tiling = focus ? await askTiling(state, main.chip, focus.format, signal) : null;
       if (signal.aborted) return;
       showDetail(focus, tiling);

@@ -78,7 +78,7 @@ def cache_kernel(
         )
     if phase == "decode" and not is_wide_query:
         notes.append(
-            f"decode with {activation.key} queries was not measured: that of 16-bit queries, the cache decides"
+            f"decode with {activation.key} queries was not measured: times are those of 16-bit queries, as the cache decides"
         )
     return CacheKernel(is_8bit, size, steps_count, "; ".join(filter(None, notes)))
 

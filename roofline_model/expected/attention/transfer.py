@@ -104,7 +104,7 @@ def transferred(
         values = {name: value * _exp_gain(name) for name, value in values.items()}
         note += ", prefill rates raised for twice the exponentials per clock (assumed)"
     if abs(stretch - 1) > 0.005:
-        note += f", latencies x {stretch:.3f} for the clock"
+        note += f", latencies times {stretch:.2f} for the {'slower' if stretch > 1 else 'faster'} clock"
     step = _step(chip, source.chip, source.phase, provenance)
     surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(

@@ -99,7 +99,7 @@ def _with_easier_dram(found: FittedGemm, known: Sequence[FittedGemm]) -> FittedG
     wide = next((one for one in known if one.family == "BF16" and one.chip.key == source.key), None)
     if wide is None or wide.constants.dram_ratio <= found.constants.dram_ratio:
         return found
-    note = f"{found.note}; DRAM share of its 16-bit kernels"
+    note = f"{found.note}; share of the DRAM bandwidth taken from its 16-bit kernels"
     return replace(found, constants=replace(found.constants, dram_ratio=wide.constants.dram_ratio), note=note)
 
 
@@ -184,7 +184,7 @@ def _across_families(chip: ChipSpec, kernel_family: str, sources: Sequence[Fitte
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
     return _built(
         chip, kernel_family, sources, constants, "transferred-family",
-        "constants of {names}, another family: supply terms scaled to the tensor peak",
+        "constants of {names}, another family: memory and load rates scaled to the tensor peak",
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def test_a_link_opens_on_a_bare_server_that_says_what_is_missing(browser, tmp_pa
         assert page.input_value("#Skv") == "8192"
         assert page.is_checked("#causal")
         assert list(rows(page)) == ["FP16", "FP8_E4M3.BF16"]
-        assert "unknown hardware 'nothing'" in page.text_content("#error-compare")
+        assert "No chip here is called “nothing”." in page.text_content(".chip-card[data-chip=nothing]")
         assert page.text_content("#measured").startswith("There is no results database here yet")
         assert page.text_content("#gpu").startswith("No GPU here")
         # The bundle that was kept from it, and the chip that nobody knows.

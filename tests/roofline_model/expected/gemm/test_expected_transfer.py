@@ -115,7 +115,7 @@ def test_a_slower_dram_rules_where_a_faster_one_did_not():
     found = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
     assert source.dram_ratio < 0.65 < wide.dram_ratio
     assert found.constants.dram_ratio == wide.dram_ratio
-    assert "DRAM share of its 16-bit kernels" in found.note
+    assert "share of the DRAM bandwidth taken from its 16-bit kernels" in found.note
     assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(own("b200", "NVFP4").constants.dram_ratio)  # fmt: skip
     alone = transferred(chip("gb10", "NVFP4"), "NVFP4", [own("rtx-pro-6000", "NVFP4")])
     assert alone.constants.dram_ratio == pytest.approx(source.dram_ratio)
@@ -125,7 +125,7 @@ def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():
     found = find_gemm(chip("gb10"), "INT4")
     ratio = own("l40s", "INT4").constants.launch_s / own("l40s").constants.launch_s
     assert found.constants.launch_s == pytest.approx(ratio * own("rtx-pro-6000").constants.launch_s)
-    assert "relative to this chip's BF16" in found.note
+    assert "scaled by how this chip's BF16 kernels compare with theirs" in found.note
 
 
 def test_nvfp4_of_another_class_leans_on_the_chips_own_fp8():
