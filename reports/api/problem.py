@@ -31,7 +31,9 @@ class FieldProblem(BaseModel):
     field: str = Field(description="name of the field, parts joined by dots")
     location: str = Field(description="body, query, path or header")
     message: str = Field(description="what is wrong with it")
-    nearest: tuple[str, ...] = Field((), description="for an unknown name: known ones that come near, best first")
+    nearest: tuple[str, ...] = Field(
+        default=(), description="for an unknown name: known ones that come near, best first"
+    )
 
 
 class Problem(BaseModel):

@@ -46,6 +46,8 @@ const ADVICE = { product: ofProduct, attention: ofAttention, model: ofModel };
 
 const labelOf = (one) => formatLabel(`${one.weight_format}.${one.activation_format}`);
 const excludedOf = (answer) => answer.excluded.map((one) => [one.format, one.reason]);
+/** Return a method of the ranking as readers see it: its own names are those of Python. */
+const methodWords = (method) => (method.startsWith("native_") ? "native arithmetic" : method.replaceAll("_", " "));
 const plain = (text) => text.replace(/\.$/, "");
 
 function ofProduct(answer) {
@@ -55,7 +57,7 @@ function ofProduct(answer) {
       el("strong", {}, `Use ${labelOf(best)}`),
       best.method === "none"
         ? ": no narrower format is faster."
-        : ` by ${best.method}: ${times(best.speedup_ratio)} as fast as ${labelOf(answer.baseline)}, ${percent(best.memory_saved_ratio)} of the weight bytes saved.`,
+        : ` by ${methodWords(best.method)}: ${times(best.speedup_ratio)} as fast as ${labelOf(answer.baseline)}, ${percent(best.memory_saved_ratio)} of the weight bytes saved.`,
     ],
     notice: answer.fits_memory_limit === false ? answer.summary : null,
     basis: `Ranked for ${answer.phase} by ${answer.ranked_by} time. Quality: ${plain(best.quality)}.`,

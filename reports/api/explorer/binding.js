@@ -64,7 +64,7 @@ function expectedWords(kind, row, narrower, operator) {
     return `But ${own} of the expected time is launch, waiting and bookkeeping: ${left}; ${more} shares it out.`;
   }
   const also =
-    overhead >= WORTH_SAYING ? ` ${percent(overhead)} is launch and waiting, which no format changes much.` : "";
+    overhead >= WORTH_SAYING ? ` ${percent(overhead)} is launch and waiting, which ${kind === "arithmetic" ? "a faster unit does" : "fewer bytes do"} not shorten.` : "";
   const helps = {
     bytes: `a ${narrower} moves fewer; more arithmetic would not help.`,
     arithmetic: "only a format with a faster unit helps; fewer bytes would not.",

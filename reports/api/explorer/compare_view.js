@@ -68,7 +68,7 @@ function remove(store, key) {
   byId("compare-add").focus();
 }
 
-function card(state, { key, chip, rows, problem }, isMain, scale, store, catalog) {
+function card(state, { key, chip, rows, errors, problem }, isMain, scale, store, catalog) {
   const best = fastest(rows);
   const name = chip?.name ?? key;
   return el(
@@ -101,7 +101,7 @@ function card(state, { key, chip, rows, problem }, isMain, scale, store, catalog
       : null,
     chip ? null : unknown(key, problem, store, catalog),
     chip && problem && !rows.some((row) => !row.error) ? el("p", { class: "error" }, problem.message) : null,
-    rows.length
+    rows.length && !Object.keys(errors).length // an input that is wrong is wrong on every chip
       ? el(
           "table",
           {},

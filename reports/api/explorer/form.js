@@ -170,7 +170,7 @@ function showValues(state, catalog) {
     else if (input.value !== state[field.name]) input.value = state[field.name];
   }
   const chip = chipOf(catalog, state.hw);
-  byId("hw").value = state.hw === AUTO ? AUTO : (chip?.key ?? "");
+  byId("hw").value = chip && state.hw === AUTO ? AUTO : (chip?.key ?? "");
   const known = chip && [
     byteRate(chip.bandwidth_bytes_per_s),
     chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),

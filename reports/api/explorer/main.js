@@ -12,7 +12,7 @@ import { startForm } from "./form.js";
 import { startGpu } from "./gpu_view.js";
 import { startMeasured } from "./measured_view.js";
 import { counted } from "./numbers.js";
-import { formatsOf, startState } from "./state.js";
+import { AUTO, formatsOf, startState } from "./state.js";
 import { drawRoofline, isNarrow, paintSwatches } from "./plot.js";
 import { startStored } from "./stored_view.js";
 import { startTheme } from "./theme.js";
@@ -133,7 +133,7 @@ async function mainAnswer(state, signal) {
     return await askChip(state, state.hw, signal);
   } catch (problem) {
     if (!(problem instanceof ApiProblem) || (problem.fields.length === 0 && problem.status !== 404)) throw problem;
-    const error = problem.status === 404 ? unknownChip(state.hw) : problem.message;
+    const error = problem.status === 404 && state.hw !== AUTO ? unknownChip(state.hw) : problem.message;
     return { key: state.hw, chip: null, rows: [], errors: { hw: error }, problem };
   }
 }

@@ -1,0 +1,136 @@
+"""What the explorer says in words: what binds a time, which chip is fastest, whom a wrong name may mean, one line for one roof."""
+
+from __future__ import annotations
+
+import shutil
+
+import httpx
+import pytest
+from explorer_page import drawn, served
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'roofline-bench[api]'")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it to drive the page")
+
+WAITING = ("launch", "latency", "serial", "waves", "split", "append")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    from reports.api.app import create_app
+
+    with served(create_app(tmp_path_factory.mktemp("words") / "none.db")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(address):
+    """One page; playwright is closed with this file, as no other test of the thread could start an event loop."""
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+        found.set_default_timeout(10_000)
+        yield found
+        browser.close()
+
+
+def at(page, address, query):
+    page.goto(f"{address}/?{query}")
+    drawn(page)
+    return page
+
+
+def test_the_reason_follows_what_binds_the_expected_time(page, address):
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
+    seen = set()
+    for precision, query in (("FP16", "focus=FP16"), ("FP8_E4M3", "focus=FP8_E4M3")):
+        asked = {**body, "precision": precision}
+        expected = httpx.post(f"{address}/api/attention", json=asked).json()["expected"]
+        at(page, address, f"op=attention&compare=&{query}")
+        said = page.text_content("#why")
+        waiting = sum(expected["parts_s"].get(name, 0.0) for name in WAITING) / expected["time_s"]
+        seen.add(expected["binding"])
+        if expected["binding"] in WAITING:
+            assert f"But {waiting * 100:.0f} % of the expected time is launch, waiting and bookkeeping" in said
+            assert "moves fewer" not in said
+        else:
+            assert "Moving bytes takes" in said
+            assert "moves fewer; more arithmetic would not help" in said
+    assert seen == {"dram", "latency"}  # both sentences were looked at
+
+
+def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has_one(page, address):
+    at(page, address, "op=attention&compare=&formats=FP16,INT8")
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
+    reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]
+    assert reason in page.text_content("#unknown-times")
+    page.get_by_role("button", name="Add INT8 / FP16").click()
+    drawn(page)
+    assert httpx.URL(page.url).params["formats"] == "FP16,INT8,INT8.FP16"
+    assert page.locator("tr[data-format='INT8.FP16'] td[data-head=Expected] data").get_attribute("value") != ""
+    assert page.locator("#unknown-times button").count() == 0
+
+
+def test_chips_are_compared_by_the_best_format_of_each_first(page, address):
+    at(page, address, "compare=b200&formats=FP16,FP8_E4M3,INT4.FP16&focus=INT4.FP16")
+    asked = {"FP16": {"precision": "FP16"}, "FP8_E4M3": {"precision": "FP8_E4M3"}}
+    asked["INT4 / FP16"] = {"precision": "FP16", "weight_precision": "INT4"}
+    best = {}
+    for chip in ("gb10", "b200"):
+        times_s = {
+            name: httpx.post(
+                f"{address}/api/analyze?hardware_key={chip}", json={"M": 1, "N": 4096, "K": 4096, **body}
+            ).json()["expected"]["time_s"]
+            for name, body in asked.items()
+        }
+        best[chip] = min(times_s.items(), key=lambda item: item[1])
+    assert best["gb10"][0] != best["b200"][0]
+    first, second = page.locator("#compare > p").all_text_contents()[:2]
+    ratio = best["gb10"][1] / best["b200"][1]
+    assert first.startswith("Each in the best format it can run: NVIDIA B200")
+    assert f"with {best['b200'][0]} " in first
+    assert f"is {ratio:.2g}× as fast as NVIDIA GB10" in first
+    assert second.startswith("All in INT4 / FP16: ")
+    widths = page.evaluate("() => [...document.querySelectorAll('#compare .bar')].map((bar) => bar.offsetWidth)")
+    assert len(widths) == 6
+    assert min(widths) > 10
+
+
+def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page, address):
+    at(page, address, "hw=h100x&compare=h20")
+    text = page.text_content("body")
+    assert text.count("h100x") == 1
+    assert "Known:" not in text
+    assert page.text_content("#error-hw") == "No chip here is called “h100x”."
+    assert page.get_attribute("#hw", "aria-invalid") == "true"
+    page.locator(".chip-card[data-chip=h20]").get_by_role("button", name="H200").click()
+    drawn(page)
+    assert httpx.URL(page.url).params["compare"] == "h200-sxm"
+    page.locator("#nearest-hw").get_by_role("button", name="H100 SXM").click()
+    drawn(page)
+    assert page.input_value("#hw") == "h100-sxm"
+    assert page.text_content("#error-hw") == ""
+    assert page.locator("#nearest-hw button").count() == 0
+    problem = httpx.post(f"{address}/api/analyze?hardware_key=h100x", json={"M": 1, "N": 1, "K": 1}).json()
+    assert "h100-sxm" in problem["errors"][0]["nearest"]
+
+
+def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
+    at(page, address, "N=0&compare=b200")
+    assert page.locator(".chip-card").count() == 2
+    assert "cannot compute" not in page.text_content("#compare")
+    assert page.text_content("#headline") == "No prediction until the marked input is mended."
+
+
+def test_peaks_that_differ_in_their_last_digits_are_one_roof(page, address):
+    at(page, address, "compare=")
+    roofs = page.evaluate(
+        """async () => (await import('./explorer/roofline_figure.js')).roofsOf([
+            { computeFormat: 'FP16', label: 'FP16', peak: 21.94e9, bandwidth: 62e9 },
+            { computeFormat: 'FP16', label: 'FP16', peak: 21.93e9, bandwidth: 62e9 },
+            { computeFormat: 'FP32', label: 'FP32', peak: 20e9, bandwidth: 62e9 }]).map((one) => one.names.join())"""
+    )
+    assert roofs == ["FP16", "FP32"]
