@@ -13,7 +13,7 @@ import pytest
 
 from plugin import benchmark_bridge, terminal
 from plugin.baseline import BaselineCheck
-from plugin.calibration.cpu_calibration import BUSY_NOTE, calibration_note
+from plugin.calibration.cpu_calibration import BUSY_NOTE, CALIBRATION_SHAPES, calibration_note
 from plugin.fixtures import RooflineFixture
 from plugin.gpu import device_share
 from plugin.gpu.profiler_command import ncu_commands
@@ -141,7 +141,8 @@ class RooflineHooks:
         self._report(
             f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
         )
-        if note := calibration_note(chip):
+        is_timing_kernels = self.options.shapes == CALIBRATION_SHAPES
+        if note := calibration_note(chip, is_timing_kernels=is_timing_kernels):
             self._report(note)
         for warning in facts.get("warnings", ()):
             self._report(f"warning: {warning}")
@@ -149,7 +150,7 @@ class RooflineHooks:
             for command in ncu_commands(ours):
                 self._report(command, prefix="")
         busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
-        if busy:
+        if busy and not is_timing_kernels:  # it has said so itself
             self._report(f"{busy[0]}; `roofline calibrate` measures again")
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
             self._report(f"--roofline-power: power and energy stay empty: {missing}")

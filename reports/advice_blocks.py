@@ -49,20 +49,28 @@ def _matrix(matrix: ShapeMatrix) -> Block:
         ),
     ]
     rows = [[f"{entry.title} {entry.phase}".strip(), *map(_cell, cells)] for entry, cells in matrix.rows]
-    marks = ["* best by more than the intervals"]
     every = [cell for _, cells in matrix.rows for cell in cells]
+    marks = (
+        ["* faster than every other of its shape by more than the intervals"]
+        if any(cell.is_best for cell in every)
+        else []
+    )
+    if any(cell.is_level for cell in every):
+        marks.append("≈ the fastest or level with it: the intervals name no best")
     if any(cell.state in ("expected", "ideal") for cell in every):
         marks.append("( ) predicted, nobody measured it here")
     if any(cell.is_doubtful for cell in every):
         marks.append("! in doubt")
     left = f" {counted(matrix.left_count, 'more configuration')} left out." if matrix.left_count else ""
-    return table("", columns, rows, note=f"Speed-ups over the 16-bit baseline: {'; '.join(marks)}.{left}")
+    return table(
+        "", columns, rows, note=f"Speed-ups over the 16-bit baseline{': ' if marks else ''}{'; '.join(marks)}.{left}"
+    )
 
 
 def _cell(cell: MatrixCell) -> str:
     text = cell.text or "–"
     text = f"({text})" if cell.state in ("expected", "ideal") else text
-    return f"{text}{' !' if cell.is_doubtful else ''}{' *' if cell.is_best else ''}"
+    return f"{text}{' !' if cell.is_doubtful else ''}{' *' if cell.is_best else ' ≈' if cell.is_level else ''}"
 
 
 def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.display_text import shown
+from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on
 from results.diff.rules import REASONS, VERDICTS, DiffRules
@@ -47,6 +48,8 @@ class Comparison:
     result: GateResult | None
     histories: tuple[CaseHistory, ...] = ()
     """Of the run's own cases."""
+    newest: str = ""
+    """Where there is no diff: the run that `latest` would mean; empty where it means none, too."""
 
     @property
     def changes(self) -> tuple[tuple[CaseHistory, Change], ...]:
@@ -54,6 +57,13 @@ class Comparison:
         found = [(one, change) for one in self.histories for change in one.changes if change.status != "withdrawn"]
         found.sort(key=lambda pair: pair[1].started_at, reverse=True)
         return tuple(sorted(found, key=lambda pair: not pair[1].is_open))
+
+    @property
+    def first_text(self) -> str:
+        """What to do where there is no diff: the run that can be compared with, or that there is none."""
+        if self.newest:
+            return f"`latest` means run {self.newest}, compare with that"
+        return "this run can be the first baseline"
 
     @property
     def alert_count(self) -> int:
@@ -86,7 +96,8 @@ def compare_with_baseline(store: ResultStore, run: RunInfo, against: str) -> Com
     noise, rules, newer = store.noise_floors(run.environment.class_hash), DiffRules(), side_of(store, (run,))
     older = baseline_side(store, against, newer, noise, rules)
     if older is None:
-        return Comparison(against, None, None, histories)
+        newest = find_baseline("latest", (run,), store.runs, store.resolve_run).chosen
+        return Comparison(against, None, None, histories, newest[0].run_id[:8] if newest else "")
     diff = compare_suites(older, newer, noise, rules)
     return Comparison(against, diff, gate(diff, parse_fail_on(["slower"])), histories)
 

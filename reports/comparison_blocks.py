@@ -28,7 +28,7 @@ def comparison_blocks(comparison: Comparison) -> Iterator[Block]:
     yield Heading(2, "Against the baseline")
     if comparison.diff is None or comparison.result is None:
         yield Paragraph(
-            f"There is no earlier complete run on this machine that {shown(comparison.against, 80)!r} could mean: this run can be the first baseline."
+            f"No earlier complete run of this machine is stored that {shown(comparison.against, 80)!r} could mean: {comparison.first_text}."
         )
     else:
         yield from _changed_cases(comparison)

@@ -12,6 +12,7 @@ from reports.error_summary import comparable_rows
 from reports.figure_frame import FONT, ROW_INCHES, frame, key, row_axes
 from reports.plot_style import ACCENT, INK, MUTED, format_inks
 from reports.regime import regime_title
+from results.case_names import pass_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +59,9 @@ def _groups(rows: Iterable[CaseRow]) -> dict[str, list[CaseRow]]:
     found: dict[str, list[CaseRow]] = {}
     for row in comparable_rows(rows):
         regime = regime_title(row.cache, row.mode)
-        name = f"{shown(row.op_title, 40)} {shown(row.precision, 28)}{f', {regime}' if regime else ''}"
+        model = pass_name(row.record.case.op, row.record.case.shape)  # the phase first: long names are cut at their end
+        operator = row.op_title if model is None else f"{model.phase} of {model.model_name}"
+        name = f"{shown(operator, 40)} {shown(row.precision, 28)}{f', {regime}' if regime else ''}"
         found.setdefault(name, []).append(row)
     return {f"{name}, {counted(len(members), 'case')}": members for name, members in found.items()}
 

@@ -12,6 +12,7 @@ from reports.figure_frame import FONT, KEY_INCHES, ROW_INCHES, frame, key, key_r
 from reports.gap_inks import HATCHED, PART_INKS
 from reports.plot_style import INK, MUTED, SURFACE
 from reports.regime import regime_title
+from results.case_names import pass_name
 from roofline_model.gap import Gap
 from roofline_model.units import format_time
 
@@ -74,7 +75,10 @@ def _name(case: CaseSummary) -> str:
     # Passes of a model follow each other on the same weights: warm is the only state they have.
     cache = "none" if case.lead.is_model and case.lead.cache == "warm" else case.lead.cache
     regime = regime_title(cache, case.lead.mode)
-    return shown(f"{case.lead.title} {case.lead.label}{f', {regime}' if regime else ''}", 100)
+    # The phase first: names are cut at their end.
+    model = pass_name(case.lead.record.case.op, case.lead.record.case.shape)
+    title = case.lead.title if model is None else f"{model.phase} of {model.model_name}, {model.sizes_text},"
+    return shown(f"{title} {case.lead.label}{f', {regime}' if regime else ''}", 100)
 
 
 def _bar(axes, place: int, gap: Gap) -> None:  # type: ignore[no-untyped-def]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reports.display_text import counted
+from reports.lead_tally import Lead, LedShape, leads
 from reports.regime import regime_title
 from reports.shape_results import Configuration, ShapeResult, first_regime
 from results.verdict import times_faster
@@ -50,35 +51,56 @@ def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
 def _sentence(op: str, results: list[ShapeResult]) -> str:
     family = _FAMILIES.get(op, results[0].op_title)
     if len(results) == 1:  # titles of other operators begin with their name
-        return f"{family} at {results[0].verdict}" if op in _FAMILIES else results[0].verdict
+        said = _alone(results[0])
+        return f"{family} at {said}" if op in _FAMILIES else said
     regime = regime_title(results[0].cache, results[0].mode)
     family += f", {regime}" if regime else ""
     if not all(one.is_contest and one.baseline is not None for one in results):
         return f"{family}: nothing to compare with at {counted(len(results), 'shape')}; first {results[0].verdict}"
-    wins: dict[str, list[ShapeResult]] = {}
-    for one in results:
-        if one.is_win and one.best is not None:
-            wins.setdefault(one.best.label, []).append(one)
-    ranked = sorted(wins.items(), key=lambda item: (-len(item[1]), -max(_gain(one) for one in item[1]), item[0]))
+    ranked = leads(results)
     base = baseline_name([one.baseline for one in results if one.baseline is not None])
     if not ranked:
         return f"{family}: no format beats {base} at any of {len(results)} shapes{_level(results)}{_doubts(results)}"
-    verb = "wins" if ranked[0][1][0].best.is_measured else "should win"  # type: ignore[union-attr]  # it has won
-    parts = [f"{ranked[0][0]} {verb} {len(ranked[0][1])} of {len(results)} shapes, {gains(ranked[0][1], base)}"]
-    parts += [f"{label} {verb} {len(members)}, {gains(members, base)}" for label, members in ranked[1:3]]
-    others = sum(len(members) for _, members in ranked[3:])
+    parts = [_led(ranked[0], base, f" of {len(results)} shapes")]
+    parts += [_led(one, base) for one in ranked[1:3]]
+    others = sum(len(one.shapes) for one in ranked[3:])
     parts += [f"{counted(len(ranked) - 3, 'other configuration')} {others}"] if others else []
     stays = sum(not one.is_win and not one.judged.is_level for one in results)
     parts += [f"{base} stays fastest at {stays}"] if stays else []
     return f"{family}: {'; '.join(parts)}{_level(results)}{_doubts(results)}"
 
 
-def gains(results: list[ShapeResult], base: str) -> str:
+def _alone(result: ShapeResult) -> str:
+    """Return the verdict of a shape; where a narrower format is level with the baseline, which is faster: to stay there."""
+    pair, rival = result.judged.level_pair, result.judged.rival
+    if result.best is None or rival is None or pair is None or pair[0] is not rival:
+        return result.verdict
+    judged = result.verdict.removeprefix(f"{result.title}: ")
+    return f"{result.title}: stay at {result.best.label}; {judged}"
+
+
+def _led(lead: Lead, base: str, of: str = "") -> str:
+    """`INT4 (int4pack) leads 2 of 2 shapes (level with INT8 (int_mm) at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
+    verb = "leads" if lead.level_count else "wins"
+    verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
+    level = f" ({level_words(lead)})" if lead.level_count else ""
+    return f"{lead.label} {verb} {len(lead.shapes)}{of}{level}, {gains(lead.shapes, base)}"
+
+
+def level_words(lead: Lead) -> str:
+    """Return `level with INT8 (int_mm) at 1`, the two most frequent by name; empty where it is alone everywhere."""
+    named = [f"{label} at {count}" for label, count in lead.level.items()]
+    more = f" and {counted(len(named) - 2, 'more configuration')}" if len(named) > 2 else ""
+    return f"level with {', '.join(named[:2])}{more}" if named else ""
+
+
+def gains(places: Sequence[LedShape], base: str) -> str:
     """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(predicted …)`."""
-    measured = [one.measured_speedup for one in results if one.measured_speedup is not None]
-    predicted = [one.predicted_speedup for one in results if one.predicted_speedup is not None]
-    expected = [one.expected_speedup for one in results if one.expected_speedup is not None]
-    has_expected = len(expected) == len(results)  # else the span would be of other shapes than the measured one
+    ideals, likely, timed = zip(*(place.speedups for place in places), strict=True)
+    measured = [one for one in timed if one is not None]
+    predicted = [one for one in ideals if one is not None]
+    expected = [one for one in likely if one is not None]
+    has_expected = len(expected) == len(places)  # else the span would be of other shapes than the measured one
     if not measured:
         promised = f"expected {_span(expected)}" if has_expected else f"predicted {_span(predicted)}"
         ideal = f" (ideal {_span(predicted)})" if has_expected and predicted else ""
@@ -91,10 +113,6 @@ def gains(results: list[ShapeResult], base: str) -> str:
 def _span(ratios: list[float]) -> str:
     low, high = times_faster(min(ratios)), times_faster(max(ratios))
     return low if low == high else f"{low} to {high}"
-
-
-def _gain(result: ShapeResult) -> float:
-    return result.measured_speedup or result.expected_speedup or result.predicted_speedup or 0.0
 
 
 def baseline_name(baselines: list[Configuration]) -> str:

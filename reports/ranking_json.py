@@ -79,6 +79,7 @@ def stored_row_json(row: StoredRow) -> dict[str, Any]:
         "is_baseline": row.is_baseline,
         "time_source": row.time_source,
         "speedup_ratio": row.speedup_ratio,
+        "speedup_basis": row.speedup_basis or None,
         "tokens_per_s": row.tokens_per_s,
         "is_memory_measured": row.is_memory_measured,
         "quality": _quality_json(row.quality),

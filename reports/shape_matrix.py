@@ -11,8 +11,8 @@ from typing import Literal
 from reports.display_text import shown
 from reports.ranked_row import RankedRow, ShapeRecommendation
 from reports.regime import regime_title
-from reports.shape_results import Configuration, ShapeResult, speedups
-from results.verdict import expected_speedup, times_faster
+from reports.shape_results import LEVEL_EXPECTED_RATIO, Configuration, ShapeResult, speedups
+from results.verdict import PREDICTED_TIE_RATIO, expected_speedup, times_faster
 from roofline_model.units import format_time
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
@@ -35,6 +35,9 @@ class MatrixCell:
     speedup: float | None = None
     """Over the shape's baseline, times of the same kind."""
     is_best: bool = False
+    """Faster than every other of its shape, by more than the intervals."""
+    is_level: bool = False
+    """The fastest of its shape, or level with it, where no single configuration is the best."""
     is_baseline: bool = False
     is_doubtful: bool = False
     note: str = ""
@@ -70,6 +73,7 @@ class MatrixCell:
         kind = {"measured": "measured", "expected": "expected, not measured", "ideal": "ideal only, not measured"}
         words = [f"{kind[self.state]} {format_time(self.time_s)}"]
         words += ["the baseline"] if self.is_baseline else []
+        words += ["the intervals tell no fastest of those marked ≈"] if self.is_level else []
         words += ["in doubt"] if self.is_doubtful else []
         words += [f"no kernel is known to run it here: {self.note}"] if self.is_barred else []
         return "; ".join(words)
@@ -198,7 +202,11 @@ def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
 def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     result = entry.result
     if entry.ranking is not None:
-        found = {_column_of(row): _cell_of_row(row, entry) for row in entry.ranking.rows}
+        level, is_clear = _leaders(entry.ranking.rows, result)
+        found = {
+            _column_of(row): _cell_of_row(row, result, is_leading=at in level, is_clear=is_clear)
+            for at, row in enumerate(entry.ranking.rows)
+        }
     else:
         found = {MatrixColumn(one.precision, one.kernel): _cell(one, result) for one in result.ranked}
     for record in result.judged.lost:
@@ -210,13 +218,38 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     return found
 
 
-def _cell_of_row(row: RankedRow, entry: ShapeEntry) -> MatrixCell:
-    best, baseline = entry.result.best, entry.result.baseline
+def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], bool]:
+    """Return the places of the best row and of those level with it on the same evidence, proposed formats among them, and
+    whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`."""
+    best = next(
+        (at for at, row in enumerate(rows) if result.best is not None and row.case_key == result.best.case_key), None
+    )
+    if best is None:
+        return set(), False
+    first = rows[best]
+    fit = (at for at, row in enumerate(rows) if row.source == "measured" or not (row.is_emulated or row.kernel_gap))
+    near = [at for at in fit if at != best and rows[at].source == first.source and _reaches(rows[at], first)]
+    limit_s = math.inf if first.source == "measured" else first.time_s * (1 + LEVEL_EXPECTED_RATIO)
+    return {best, *(at for at in near if rows[at].time_s <= limit_s)}, not near
+
+
+def _reaches(other: RankedRow, one: RankedRow) -> bool:
+    """Whether another row may be as fast: it is by its time, or the intervals (without them, the predictions) are one."""
+    if other.time_s <= one.time_s:
+        return True
+    if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
+        return abs(other.time_s / one.time_s - 1) <= PREDICTED_TIE_RATIO
+    return one.low_s <= other.high_s and other.low_s <= one.high_s
+
+
+def _cell_of_row(row: RankedRow, result: ShapeResult, *, is_leading: bool, is_clear: bool) -> MatrixCell:
+    baseline = result.baseline
     return MatrixCell(
         state=_SOURCES[row.source],
         time_s=row.time_s,
         speedup=row.speedup,
-        is_best=entry.result.is_win and best is not None and row.case_key == best.case_key,
+        is_best=is_leading and is_clear and result.is_win,
+        is_level=is_leading and not is_clear,
         is_baseline=baseline is not None and row.case_key == baseline.case_key,
         is_doubtful=bool(row.doubts),
         note=row.kernel_gap,
@@ -235,7 +268,8 @@ def _cell(one: Configuration, result: ShapeResult) -> MatrixCell:
         state=state,
         time_s=time_s,
         speedup=gain,
-        is_best=result.is_win and one is result.best,
+        is_best=result.is_win and result.is_clear and one is result.best,
+        is_level=not result.is_clear and any(one is leader for leader in result.leaders),
         is_baseline=one is result.baseline,
         is_doubtful=one.is_measured and bool(result.judged.doubts) and one is result.best,
     )

@@ -21,9 +21,11 @@ from reports.weight_saving import weight_saved_ratio
 from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup, times_faster
 from roofline_model.case import Case
+from roofline_model.claimed_losses import product_loss_pct
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device
 from roofline_model.operators import GEMV_MAX_ROWS
+from roofline_model.tie_ranking import order_predictions
 from roofline_model.units import format_percent, format_time
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def rank_shape(
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_rows(ranked, baseline, advice, tried, refused, device)
     # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it costs.
-    ordered = [*measured, *sorted(predicted, key=_evidence_place)]
+    ordered = [*measured, *_ordered(predicted)]
     numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
     if advice:
         excluded += tuple((shown(name, 60), shown(reason)) for name, reason in advice.excluded)
@@ -74,8 +76,22 @@ def rank_shape(
     )
 
 
-def _evidence_place(row: RankedRow) -> tuple[bool, bool, bool, float]:
-    return bool(row.kernel_gap), row.is_emulated, row.source == "predicted", row.time_s
+def _ordered(predicted: Sequence[RankedRow]) -> list[RankedRow]:
+    """Return predicted rows in order: of each kind of evidence by the rule of every recommendation."""
+    tiers: dict[tuple[bool, bool, bool], list[RankedRow]] = {}
+    for row in predicted:
+        tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "predicted"), []).append(row)
+    return [
+        row
+        for tier in sorted(tiers)
+        for row in order_predictions(
+            tiers[tier],
+            time_s=lambda row: row.time_s,
+            high_s=lambda row: row.high_s if row.source == "expected" else None,
+            loss_pct=lambda row: product_loss_pct(row.weight_format, row.activation_format),
+            memory_bytes=lambda row: row.memory_bytes,
+        )
+    ]
 
 
 def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Recommendation | None:
@@ -149,7 +165,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         ideal_s=one.ideal_s,
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
-        quality=shown(candidate.quality) if candidate else "",
+        quality=_quality(one, candidate),
         reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & one.contender.flags),
@@ -327,6 +343,19 @@ def phase_of(case: Case) -> str:
     if case.op not in ("gemv", "gemm") or rows is None:
         return ""
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
+
+
+def _quality(one: Configuration, candidate: Candidate | None) -> str:
+    """Return what is claimed of a configuration's formats, the same for those that the model has no candidate for."""
+    from reports.stored.quality import product_quality  # whose package ranks shapes by this file
+    from roofline_model.claimed_losses import UNKNOWN
+
+    if candidate is not None:
+        return shown(candidate.quality)
+    known = product_quality(one.weight_format, one.activation_format)
+    if known.source != "unknown":
+        return shown(known.text)
+    return UNKNOWN if one.weight_format else ""
 
 
 def _plain_method(one: Configuration) -> str:

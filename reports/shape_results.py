@@ -10,9 +10,13 @@ from reports.display_text import shown
 from reports.regime import regime_rank
 from results.case_names import pass_name
 from results.replication import total_intervals
-from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, contenders, group_key, judge
+from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, are_level, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
 from results.verdict import speedups as contender_speedups
+
+LEVEL_EXPECTED_RATIO = 0.05
+"""Expected times whose intervals overlap are level up to this difference. A judgement: the model's own error is larger, and an
+80 % interval of tens of percent alone would call a format level that is expected to take twice as long."""
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""
@@ -74,6 +78,15 @@ class Configuration:
     def is_measured(self) -> bool:
         """True when at least one process timed it."""
         return self.contender.is_measured
+
+    @property
+    def interval_s(self) -> tuple[float, float] | None:
+        """Ends of the interval of the time it is judged by: 95 % of a measured, 80 % of an expected one; None without one."""
+        low_s, high_s = self.contender.low_s, self.contender.high_s
+        if not self.is_measured and self.contender.is_judged_by_expected:
+            expected = next((row.record.expected for row in self.rows if row.record.expected is not None), None)
+            low_s, high_s = (None, None) if expected is None else (expected.low_s, expected.high_s)
+        return None if low_s is None or high_s is None else (low_s, high_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +155,26 @@ class ShapeResult:
         """True when `best` beats the baseline and every other 16-bit contender by more than the intervals."""
         return self.judged.is_win
 
+    @property
+    def leaders(self) -> tuple[Configuration, ...]:
+        """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, expected ones
+        that do with times within `LEVEL_EXPECTED_RATIO`, equal ideal times. Empty without a best."""
+        best = self.best
+        return () if best is None else (best, *(one for one in self._rivals if _is_level(best, one)))
+
+    @property
+    def is_clear(self) -> bool:
+        """True when the intervals tell `best` from every other configuration of its evidence, not only from those of 16 bits."""
+        best = self.best
+        return best is not None and not any(_overlap(best, one) or _is_level(best, one) for one in self._rivals)
+
+    @property
+    def _rivals(self) -> tuple[Configuration, ...]:
+        fit = (one for one in self.ranked if one.is_measured or not one.contender.is_emulated)
+        return tuple(
+            one for one in fit if one is not self.best and self.best and one.is_measured == self.best.is_measured
+        )
+
 
 def shape_results(rows: Iterable[CaseRow], totals: Totals | None = None) -> tuple[ShapeResult, ...]:
     """Group the rows of one chip by op, shape, cache and mode, in the order they were run, and judge each group.
@@ -209,6 +242,19 @@ def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeRe
     other = next((one for one in judged.level_pair or () if one is not judged.best), None)
     verdict = f"{title}: {shown(judged.sentence, VERDICT_CHARACTERS)}"
     return ShapeResult(judged, title, ranked, baseline, best, _find(ranked, other), verdict)
+
+
+def _is_level(best: Configuration, other: Configuration) -> bool:
+    if are_level(best.contender, other.contender):
+        return True
+    best_s, other_s = best.contender.predicted_s, other.contender.predicted_s
+    is_near = bool(best_s and other_s and other_s <= best_s * (1 + LEVEL_EXPECTED_RATIO))
+    return not best.is_measured and is_near and _overlap(best, other)
+
+
+def _overlap(one: Configuration, other: Configuration) -> bool:
+    first, second = one.interval_s, other.interval_s
+    return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
 
 
 def _with_rows(found: Iterable[Contender], rows: Iterable[CaseRow]) -> tuple[Configuration, ...]:

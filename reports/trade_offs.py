@@ -18,6 +18,7 @@ from reports.model_results import model_title
 from reports.ranked_row import RankedRow, ShapeRecommendation
 from reports.regime import regime_title
 from reports.stored.answer import RowQuality, StoredRanking, StoredRecommendations, StoredRow
+from reports.stored.model_rows import whole_bytes
 from reports.stored.quality import MeasuredQualities, pass_quality, product_quality
 from results.model_figures import ModelFigures
 from results.model_results import ModelResult, PassResult, PhaseResult
@@ -50,7 +51,7 @@ class TradePoint:
     """reference, measured, claimed or unknown."""
     loss_text: str
     memory_bytes: float | None
-    """Of a product its weight; of a model what it holds."""
+    """Of a product the operands of a call; of a model its weights and cache: as the rankings from stored runs have it."""
     energy_j: float | None
     """Per call of a product, per token of a model; gross."""
     is_best: bool
@@ -141,7 +142,7 @@ def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> Trade
     return TradePoint(
         label=shown(one.label, 80), precision=shown(one.label, 80), time_source=source, time_s=time_s or math.nan,
         speedup_ratio=1.0 if one.is_baseline else speedup, loss_pct=quality.loss_pct, loss_low_pct=low, loss_high_pct=high,
-        loss_source=quality.source, loss_text=shown(quality.text, 160), memory_bytes=figures.held_bytes,
+        loss_source=quality.source, loss_text=shown(quality.text, 160), memory_bytes=whole_bytes(figures),
         energy_j=figures.energy_j_per_token, is_best=is_best, is_doubtful=one.is_doubtful,
         record_ids=tuple(record.record_id for record in one.records),
     )  # fmt: skip
@@ -161,46 +162,36 @@ def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeG
     regime = regime_title(one.cache, one.mode)
     title = f"{one.op} {one.shape_label}" + (f", {regime}" if regime else "") + (f": {one.phase}" if one.phase else "")
     first = next((row.case_key for row in one.rows if row.source == "measured"), "")
-    points = [_row_point(row, one, energies, first) for row in one.rows if not row.kernel_gap]
+    points = [_row_point(row, energies, first) for row in one.rows if not row.kernel_gap]
     barred = tuple(row.label for row in one.rows if row.kernel_gap)
     return TradeGroup(title, "this run", "call", one.baseline_label, tuple(points), barred)
 
 
-def _row_point(row: RankedRow, ranking: ShapeRecommendation, energies: Mapping[str, float], first: str) -> TradePoint:
+def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> TradePoint:
     quality = product_quality(row.weight_format, row.activation_format)
     return TradePoint(
         label=row.label, precision=row.label.removesuffix(f" ({row.kernel})"), time_source=_SOURCES[row.source], time_s=row.time_s,
         speedup_ratio=row.speedup, loss_pct=quality.loss_pct, loss_low_pct=None, loss_high_pct=None, loss_source=quality.source,
-        loss_text=quality.text, memory_bytes=weight_bytes(ranking.shape_label, row.memory_saved_ratio),
+        loss_text=quality.text, memory_bytes=row.memory_bytes,
         energy_j=energies.get(row.case_key), is_best=bool(row.case_key) and row.case_key == first, is_doubtful=bool(row.doubts),
         record_ids=row.record_ids,
     )  # fmt: skip
 
 
 def _of_stored(one: StoredRanking) -> TradeGroup:
-    points = [_stored_point(row, one) for row in one.rows if not row.kernel_gap]
+    points = [_stored_point(row) for row in one.rows if not row.kernel_gap]
     barred = tuple(row.label for row in one.rows if row.kernel_gap)
     per: Per = "token" if one.subject == "model" else "call"
     return TradeGroup(one.title, "all stored runs", per, one.baseline_label, tuple(points), barred)
 
 
-def _stored_point(row: StoredRow, ranking: StoredRanking) -> TradePoint:
-    is_shape = ranking.subject == "shape"
-    size = weight_bytes(ranking.shape_label, row.memory_saved_ratio) if is_shape else row.memory_bytes
+def _stored_point(row: StoredRow) -> TradePoint:
     return TradePoint(
         label=row.label, precision=row.label.removesuffix(f" ({row.kernel})"), time_source=row.time_source, time_s=row.time_s,
         speedup_ratio=row.speedup_ratio, loss_pct=row.quality.loss_pct, loss_low_pct=None, loss_high_pct=None,
-        loss_source=row.quality.source, loss_text=row.quality.text, memory_bytes=size, energy_j=None,
+        loss_source=row.quality.source, loss_text=row.quality.text, memory_bytes=row.memory_bytes, energy_j=None,
         is_best=row.rank == 1, is_doubtful=bool(row.doubts or row.stale_reason), record_ids=row.record_ids,
     )  # fmt: skip
-
-
-def weight_bytes(shape_label: str, saved_ratio: float | None) -> float | None:
-    """Return the bytes of a product's weight (N×K) from what it saves against 16 bits; None for other operators."""
-    sizes = shape_label.split("x")
-    if saved_ratio is None or len(sizes) != 3 or not all(size.isdecimal() and len(size) < 20 for size in sizes):
-        return None
-    return 2.0 * int(sizes[1]) * int(sizes[2]) * (1 - saved_ratio)
 
 
 def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from reports.display_text import counted, shown
-from reports.headlines import baseline_name, gains, judged_results
+from reports.headlines import baseline_name, gains, judged_results, level_words
+from reports.lead_tally import LedShape, leads
 from reports.model_results import model_title
 from reports.ranked_row import ShapeRecommendation
 from reports.shape_ranking import phase_of
 from reports.shape_results import Configuration, ShapeResult
+from reports.stored.answer import RowQuality
 from results.model_results import ModelResult
 from results.model_text import phase_sentence
 from roofline_model.case import is_narrow_format
@@ -75,6 +77,10 @@ def _of_model(model: ModelResult) -> list[Action]:
             caveats.append("its loss was not measured")
         elif best.figures.quality_source == "measured" and not best.figures.is_language:
             caveats.append("a loss over random tokens says nothing about language")
+        top1 = best.figures.top1_agreement_ratio
+        if best.figures.quality_source == "measured" and top1 is not None:
+            caveat = RowQuality("measured", "", top1_agreement_ratio=top1.value).caveat
+            caveats += [caveat.removeprefix("caveat: ")] if caveat else []
         found.append(
             Action(
                 shown(f"{model_title(model)}: {phase.phase}", 180), shown(take, 200), shown(evidence or "nothing to compare with", 500),
@@ -85,22 +91,19 @@ def _of_model(model: ModelResult) -> list[Action]:
 
 
 def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
-    wins: dict[str, list[ShapeResult]] = {}
-    for one in results:
-        if one.is_win and one.best is not None:
-            wins.setdefault(one.best.label, []).append(one)
+    ranked = leads(results)
     base = baseline_name([one.baseline for one in results if one.baseline is not None])
     where = f"at {len(results)} shapes" if len(results) > 1 else f"at {results[0].title}"
-    if not wins:
+    if not ranked:
         return _stay(phase, results, base, where)
-    won = max(wins.values(), key=lambda members: (len(members), max(_gain(one) for one in members)))
-    best = won[0].best
-    assert best is not None  # it has won
+    won = ranked[0].shapes
+    best = won[0].one
     part = f"at {len(won)} of {len(results)} shapes" if len(results) > 1 else where
     caveats = [
-        _unmeasured(best, won[0], recommendations),
+        _unmeasured(best, recommendations),
+        level_words(ranked[0]),
         _elsewhere(results, won),
-        _doubts(won),
+        _doubts([place.doubts for place in won]),
         _loss(best, recommendations),
     ]
     return Action(
@@ -126,11 +129,11 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     caveat = f"{', '.join(list(named)[:2])} only level with it at {counted(len(level), 'shape')}" if named else ""
     return Action(
         phase, f"stay at {base}", f"no other configuration is {kind} faster by more than the intervals {where}",
-        "; ".join(one for one in (caveat, _doubts(results)) if one), ids,
+        "; ".join(one for one in (caveat, _doubts([one.judged.doubts for one in results])) if one), ids,
     )  # fmt: skip
 
 
-def _unmeasured(best: Configuration, won: ShapeResult, recommendations: Sequence[ShapeRecommendation]) -> str:
+def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
     if best.is_measured:
         return ""
     rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
@@ -138,10 +141,10 @@ def _unmeasured(best: Configuration, won: ShapeResult, recommendations: Sequence
     return f"no kernel is known to run it here ({gap})" if gap else "nobody measured it here"
 
 
-def _elsewhere(results: list[ShapeResult], won: list[ShapeResult]) -> str:
+def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
     """Name what is best where the winner is not."""
     others: dict[str, int] = {}
-    winners = {id(one) for one in won}
+    winners = {id(place.result) for place in won}
     for one in results:
         if id(one) not in winners and one.best is not None:
             label = one.best.label if one.is_win else "nothing clearly"
@@ -153,9 +156,9 @@ def _elsewhere(results: list[ShapeResult], won: list[ShapeResult]) -> str:
     return f"elsewhere {told} is faster"
 
 
-def _doubts(results: list[ShapeResult]) -> str:
-    doubtful = [one for one in results if one.judged.doubts]
-    flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
+def _doubts(doubts: list[tuple[str, ...]]) -> str:
+    doubtful = [one for one in doubts if one]
+    flags = sorted({flag for one in doubtful for flag in one})
     return f"doubtful at {counted(len(doubtful), 'shape')} ({', '.join(flags)})" if doubtful else ""
 
 
@@ -165,7 +168,3 @@ def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -
     rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
     claim = next((row.quality for row in rows if row.quality.startswith("claimed: ") and "none" not in row.quality), "")
     return f"its loss is only claimed ({claim.removeprefix('claimed: ')})" if claim else "nobody measured what it loses"
-
-
-def _gain(result: ShapeResult) -> float:
-    return result.measured_speedup or result.expected_speedup or result.predicted_speedup or 0.0

@@ -9,6 +9,8 @@ from statistics import median
 from results.records import Record
 from results.replication import TotalInterval, total_intervals
 from roofline_model.case import Case, is_narrow_format
+from roofline_model.claimed_losses import product_loss_pct
+from roofline_model.tie_ranking import order_predictions
 from roofline_model.units import format_time
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
@@ -99,10 +101,10 @@ class Contender:
 
 
 def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
-    """Pool the records of each case: measured ones by time, then predicted ones by predicted time, emulated ones last.
+    """Pool the records of each case: measured ones by time, then predicted ones, emulated ones last.
 
-    The predicted time is the expected one where every contender that was not measured has one, else the ideal one: the two
-    are never compared with each other. A tie goes to the baseline formats, then to the case that comes first by name.
+    Predictions go by expected times where every contender that was not measured has one (`order_predictions`, the order of
+    every recommendation), else by ideal ones: the two are never compared with each other. A tie goes to the baseline formats, then to the case that comes first by name.
     """
     records = tuple(records)
     totals = total_intervals(records) if totals is None else totals
@@ -113,7 +115,30 @@ def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple
     pooled = [_contender(members, totals.get(case_key)) for case_key, members in by_case.items()]
     if all(one.expected_s is not None for one in pooled if not one.is_measured):
         pooled = [one if one.is_measured else replace(one, is_judged_by_expected=True) for one in pooled]
-    return tuple(sorted(pooled, key=_rank))
+    ranked = sorted(pooled, key=_rank)
+    likely = [one for one in ranked if not one.is_measured and not one.is_emulated and one.is_judged_by_expected]
+    in_order = iter(_expected_in_order(likely))
+    # Each place of an expected time is taken by the next one in the order of every recommendation.
+    return tuple(next(in_order) if any(one is other for other in likely) else one for one in ranked)
+
+
+def _expected_in_order(likely: list[Contender]) -> list[Contender]:
+    """Return expected times in the one order of predictions (`roofline_model.tie_ranking`)."""
+
+    def loss_pct(one: Contender) -> float | None:
+        formats = dict(one.case.formats)
+        weight = formats.get("b", formats.get("a", ""))
+        return product_loss_pct(weight, formats.get("a", weight))
+
+    return order_predictions(
+        likely,
+        time_s=lambda one: one.expected_s or 0.0,
+        high_s=lambda one: next((found.expected.high_s for found in one.records if found.expected is not None), None),
+        loss_pct=loss_pct,
+        memory_bytes=lambda one: next(
+            (found.ideal.total_bytes for found in one.records if found.ideal is not None), None
+        ),
+    )
 
 
 def _contender(records: list[Record], total: TotalInterval | None) -> Contender:

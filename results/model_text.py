@@ -57,6 +57,8 @@ def phase_sentence(phase: PhaseResult) -> str:
         one, other = phase.of(pair[0]), phase.of(pair[1])
         if one is not None and other is not None:
             also = f"; it holds {saved}" if not one.is_baseline and (saved := _saved_text(one.figures)) else ""
+            if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
+                return f"stay at {other.label}: nothing is faster; {one.label} is level with it, {level_text(*pair)}{also}{doubts}"
             return (
                 f"nothing is clearly faster; {one.label} is level with {other.label}: {level_text(*pair)}{also}{doubts}"
             )

@@ -136,7 +136,7 @@ def print_comparison(comparison: Comparison) -> None:
         show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
     print_interval_meaning(row.summary for row in comparison.rows)
     if doubtful:
-        show_line("! measured under conditions that put the time in doubt:", "yellow")
+        show_line("! marks a time in doubt. Of single rows:", "yellow")
     print_reasons([row.case for row in comparison.rows])
     print_flag_meanings([row.summary for row in comparison.rows])
     for recommendation in comparison.recommendations:

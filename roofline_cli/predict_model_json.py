@@ -63,9 +63,12 @@ def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
 
 
 def _summary_json(found: ModelPrediction, expected: ExpectedStep | None) -> dict[str, Any]:
+    from roofline_model.decoder.plan_coverage import plan_coverage
+
     memory = found.memory
     return {
         "formats": found.plan.label,
+        "coverage": plan_coverage(found.plan) or None,
         "weight_format": found.plan.base.weights,
         "activation_format": found.plan.base.activations,
         "kv_format": found.plan.kv,

@@ -229,13 +229,27 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
             f"Routing is taken as uniform over {experts.expert_count} experts, {experts.active_count} for each token.{bound}",
             style="dim",
         )
-    text = _group_scales_text(passes)
-    if text:
-        show_line(text, style="dim")
+    for text in (_coverage_text(passes), _group_scales_text(passes)):
+        if text:
+            show_line(text, style="dim")
     weakest = "placeholders, for examples only" if chip.is_placeholder else f"{found.provenance} at the weakest"
     show_line(
         f"Shape: {found.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {asked}`).",
         style="dim",
+    )
+
+
+def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
+    """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none does."""
+    from roofline_model.decoder.plan_coverage import narrow_heads
+
+    narrow = narrow_heads([one.plan for one in passes])
+    if not narrow:
+        return ""
+    wide = narrow[0].wide
+    return (
+        "A narrow format holds for every matrix, head and embedding included; `roofline recommend --model` keeps both in 16 bit "
+        f"(here: --set lm_head={wide} --set embedding={wide})."
     )
 
 

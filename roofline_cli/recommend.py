@@ -285,6 +285,8 @@ def print_recommendation(found: Recommendation) -> None:
     for one in found.candidates:
         if one.kernel_gap:
             show_line(f"  {one.precision} last: no kernel is known to run it here: {one.kernel_gap}", "yellow")
+        elif one.engine_gap:
+            show_line(f"  {one.precision}: {one.engine_gap}", "yellow")
     for note in found.notes:
         show_line(f"  note: {note}")
     show_line(basis_sentence(found), "dim")
@@ -302,13 +304,15 @@ def _gain(one: Candidate, baseline: Candidate) -> str:
 
 
 def basis_sentence(found: Recommendation) -> str:
-    """Say which kind of time the ranking goes by."""
+    """Say which kind of time the ranking goes by, and what decides between level ones."""
+    from roofline_model.tie_ranking import PREDICTION_RULE
+
     if all(one.time_source == "ideal" for one in found.candidates):
-        return f"Ranked by ideal times, the speed of light: no expected times are known for {found.hardware}."
-    return (
-        "Ranked by expected time, what a good kernel takes, and among level ones (within 1 %, or within 5 % with overlapping "
-        "intervals) by quality; ideal gain: of the speed of light over that of 16 bit."
-    )
+        return (
+            f"Ranked by ideal times, the speed of light (no expected times are known for {found.hardware}); within 5 % by the "
+            "smaller loss, then the smaller memory."
+        )
+    return f"Ranked {PREDICTION_RULE}. Ideal gain: of the speed of light over that of 16 bit."
 
 
 def winner_sentence(found: Recommendation) -> str:
@@ -371,4 +375,5 @@ def candidate_json(one: Candidate) -> dict[str, Any]:
         "quality": one.quality,
         "reason": one.reason,
         "kernel_gap": one.kernel_gap or None,
+        "engine_gap": one.engine_gap or None,
     }

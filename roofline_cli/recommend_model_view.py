@@ -74,13 +74,18 @@ def limits_sentence(found: ModelRecommendation) -> str:
 
 def basis_sentence(found: ModelRecommendation) -> str:
     """Say which kind of time ranks, and how ties and unknown losses are treated."""
+    from roofline_model.tie_ranking import PREDICTION_RULE
+
     kind = found.time_source
     has_intervals = any(one.high_s is not None for one in found.candidates)
-    of = "the end of the 80 % interval of the " if has_intervals else ""
-    ranked = "ideal time, the speed of light" if kind == "ideal" else f"{of}{kind} time"
+    rule = PREDICTION_RULE.replace("expected time", f"{kind} time", 1)
+    if not has_intervals:
+        light = ", the speed of light" if kind == "ideal" else ""
+        rule = f"by {kind} time{light}; where this is within 5 % by the smaller loss, then the smaller memory"
+    published = "; a checkpoint published narrow stays unless it is clearly slower"
     return (
-        f"Ranked by {ranked}; within 5 % the smaller loss, then the smaller memory; plans of unknown loss stand behind the "
-        "others. Uniform plans and the named strategies keep head and embedding in 16 bit."
+        f"Ranked {rule}{published if any(one.kind == 'published' for one in found.candidates) else ''}. Plans of unknown loss stand "
+        "behind the others. Uniform plans and the named strategies keep head and embedding in 16 bit."
     )
 
 

@@ -87,7 +87,8 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
 def stored_chip(name: str, store: ResultStore) -> str:
     """Return the key of a chip that runs are stored of: by its key, an alias, `auto` for this machine.
 
-    Raises `UnknownNameError` naming the stored chips where it is none of them.
+    Raises an error that names the stored chips where it is none of them: `InvalidValueError` for a chip that is known and has no
+    stored runs, `UnknownNameError` for any other name.
     """
     from roofline_cli.chips import find_chip
 
@@ -97,9 +98,14 @@ def stored_chip(name: str, store: ResultStore) -> str:
     if exact is not None:
         return exact
     try:
-        key = find_chip(name).key
+        key, is_known = find_chip(name).key, True
     except UnknownNameError:
-        key = name
+        key, is_known = name, False
     if key in stored or not stored:
         return key
+    if is_known:
+        raise InvalidValueError(
+            f"no run of {key} is stored, so there is nothing to recommend from; stored chips: {', '.join(sorted(stored))}. Leave --hw out for "
+            "all of them, or leave --stored out for what is predicted of it"
+        )
     raise UnknownNameError("hardware", key, stored, fix="Only these have stored runs; leave --hw out for all of them.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.numbers import MISSING, common_time, decimal_bytes, plus_minus, speedup
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
+from roofline_model.tie_ranking import PREDICTION_RULE
 
 if TYPE_CHECKING:
     from reports.stored import RowQuality, StoredRanking, StoredRecommendations, StoredRow
@@ -46,6 +47,8 @@ def print_stored(found: StoredRecommendations) -> None:
             "dim",
         )
         show_line("measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful, old: stale.", "dim")  # fmt: skip
+        if any(not row.is_measured for one in found.rankings for row in one.rows):
+            show_line(f"What was not measured is ranked {PREDICTION_RULE}.", "dim")
     if len(found.rankings) > DETAILED_COUNT:
         show_line(
             "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
@@ -66,7 +69,7 @@ def _print_overview(found: StoredRecommendations) -> None:
             continue
         rows.append(
             [
-                title, best.label, common_time([best.time_s])[0], _source(best), speedup(best.speedup_ratio), _loss(best.quality),
+                title, best.label, common_time([best.time_s])[0], _source(best), _speedup(best), _loss(best.quality),
                 Styled(best.confidence, _CONFIDENCE_STYLES[best.confidence]), moved,
             ]
         )  # fmt: skip
@@ -81,7 +84,7 @@ def _print_ranking(ranking: StoredRanking) -> None:
     times = common_time([row.time_s for row in rows])
     cells: list[list[Cell]] = [
         [
-            str(row.rank), row.label, time, _interval(row), _source(row), speedup(row.speedup_ratio), decimal_bytes(row.memory_bytes),
+            str(row.rank), row.label, time, _interval(row), _source(row), _speedup(row), decimal_bytes(row.memory_bytes),
             _loss(row.quality), Styled(row.confidence, _CONFIDENCE_STYLES[row.confidence]), _runs(row), row.reason,
         ]
         for row, time in zip(rows, times, strict=True)
@@ -130,6 +133,11 @@ def _source(row: StoredRow) -> Cell:
         return Styled(row.time_source, "yellow")
     marks = f"{' !' if row.doubts else ''}{' old' if row.stale_reason else ''}"
     return Styled(f"measured{marks}", "yellow") if marks else "measured"
+
+
+def _speedup(row: StoredRow) -> str:
+    """Return the speed-up; one that no night measured is marked at the number."""
+    return speedup(row.speedup_ratio) + (" across runs" if row.speedup_basis == "across runs" else "")
 
 
 def _interval(row: StoredRow) -> str:

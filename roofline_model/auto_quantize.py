@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from roofline_model.case import Case
-from roofline_model.claimed_losses import claimed_loss_of, claimed_quality
+from roofline_model.claimed_losses import claimed_quality
 from roofline_model.errors import InvalidValueError
 from roofline_model.expected.standing_kernel import standing_kernel
 from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_of
@@ -21,7 +19,7 @@ from roofline_model.operators import GEMV_MAX_ROWS, check_dimension
 from roofline_model.product_roof import RoofTimes
 from roofline_model.quantization_method import AWQ_BOTH_NOTE, AWQ_NOTE
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
-from roofline_model.tie_ranking import INTERVAL_TIE_RATIO, TIE_RATIO, are_level_predictions, by_time_with_ties
+from roofline_model.tie_ranking import LEVEL_RATIO, TIE_RATIO, are_level_predictions, order_predictions
 from roofline_model.units import format_flops, format_percent, format_time
 from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS
 from roofline_model.wide_baseline import fastest_wide
@@ -36,11 +34,8 @@ _ONE_PRODUCT_NOTE = (
     "the memory limit was applied to the operands of this one product; give model_parameters for a whole model"
 )
 
-# Best first, by the upper ends of `claimed_losses.py` where it has them. Formats absent here (a user's own) come last, wider before narrower.
-_QUALITY_ORDER = (
-    "FP16", "BF16", "FP8_E4M3", "FP8_E5M2", "MXFP8_E4M3", "MXFP8_E5M2", "INT8", "MXINT8", "MXFP6_E2M3", "MXFP6_E3M2",
-    "NVFP4", "INT4", "MXFP4", "NF4", "INT2",
-)  # fmt: skip
+_OVERHEAD_SHARE = 0.1
+"""Where the ideal is less than this part of the expected time, neither bytes nor arithmetic say which format is faster."""
 
 Times = Callable[[Case], TimeEstimate | None]
 
@@ -63,7 +58,7 @@ def recommend_quantization(
     hardware: Device | str, M: int, N: int, K: int, phase: str | None = None, memory_limit_gb: float | None = None, *,
     model_parameters: float | None = None, formats: Iterable[str] | None = None, times: Times | None = None,
 ) -> Recommendation:  # fmt: skip
-    """Rank the formats for C(M×N) = A(M×K)·B(K×N) on a chip by time; near ties are decided by quality.
+    """Rank the formats for C(M×N) = A(M×K)·B(K×N) on a chip by the rule of every prediction (`order_predictions`).
 
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
     decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
@@ -174,20 +169,27 @@ def _candidate(
         memory_saved_ratio=choice.memory_saved_ratio,
         bound=roof.bound,
         quality=choice.quality,
-        reason=_reason(question, choice, roof) + _stands_for(choice, estimate),
+        reason=_reason(question, choice, roof, estimate) + _stands_for(choice, estimate),
         low_s=None if estimate is None else estimate.low_s,
         high_s=None if estimate is None else estimate.high_s,
         time_provenance="" if estimate is None else estimate.provenance,
         kernel_gap=choice.kernel_gap,
+        engine_gap=choice.engine_gap,
+        loss_pct=choice.loss_pct,
     )
 
 
-def _reason(question: _Question, choice: FormatChoice, roof: RoofTimes) -> str:
+def _reason(question: _Question, choice: FormatChoice, roof: RoofTimes, estimate: TimeEstimate | None) -> str:
     """Say in one sentence what limits this candidate and what it asks for."""
     wide, is_both = question.wide, choice.is_both
+    is_overhead = (
+        estimate is not None and estimate.source == "expected" and roof.time_s < _OVERHEAD_SHARE * estimate.time_s
+    )
     if choice.fmt.key == wide.key:
-        return f"the 16-bit baseline, {roof.bound}-bound"
-    if roof.bound == "memory":
+        return f"the 16-bit baseline, {'bound by what a launch takes' if is_overhead else f'{roof.bound}-bound'}"
+    if is_overhead:
+        text = "bound by what a launch takes, whatever the format"
+    elif roof.bound == "memory":
         text = f"memory-bound: moves {roof.total_bytes / question.wide_bytes:.2f}x the bytes of {wide.key}"
     elif is_both:
         rate, wide_rate = choice.roof.peak_flops_per_s, question.device.peak_flops_per_s(wide.key)
@@ -199,7 +201,9 @@ def _reason(question: _Question, choice: FormatChoice, roof: RoofTimes) -> str:
     if choice.fmt.key == "INT4":
         text += f"; {AWQ_BOTH_NOTE if is_both else AWQ_NOTE}"
         text += "; no group scales counted" if is_both else f"; group-{WEIGHT_GROUP_ELEMS} scales counted"
-    return f"{text}; no kernel is known to run it here: {choice.kernel_gap}" if choice.kernel_gap else text
+    if choice.kernel_gap:
+        return f"{text}; no kernel is known to run it here: {choice.kernel_gap}"
+    return f"{text}; {choice.engine_gap}" if choice.engine_gap else text
 
 
 def _stands_for(choice: FormatChoice, estimate: TimeEstimate | None) -> str:
@@ -256,27 +260,15 @@ def _gigabytes(size_bytes: float) -> str:
 
 
 def _ranked(candidates: Iterable[Candidate], baseline: Candidate) -> list[Candidate]:
-    """Sort: what beats the baseline by more than a tie, then the baseline, then the rest.
+    """Sort by the one rule for predictions, the baseline among the others: it loses nothing, so it wins where all are level.
 
     Behind an expected baseline a format with an ideal time only comes last: the two cannot be compared. Behind all of them
     stands what no kernel is known to run on the chip.
     """
-    faster, same, slower, unknown, barred = [], [], [], [], []
+    tiers: tuple[list[Candidate], list[Candidate], list[Candidate]] = ([], [], [])
     for candidate in candidates:
-        if candidate.precision == baseline.precision:
-            same.append(candidate)
-        elif candidate.kernel_gap:
-            barred.append(candidate)
-        elif not _is_comparable(candidate, baseline):
-            unknown.append(candidate)
-        elif _beats(candidate, baseline):
-            faster.append(candidate)
-        else:
-            slower.append(candidate)
-    return [
-        *_by_time_then_quality(faster), *same, *_by_time_then_quality(slower), *_by_time_then_quality(unknown),
-        *_by_time_then_quality(barred),
-    ]  # fmt: skip
+        tiers[2 if candidate.kernel_gap else int(not _is_comparable(candidate, baseline))].append(candidate)
+    return [one for tier in tiers for one in _in_order(tier)]
 
 
 def _is_comparable(candidate: Candidate, baseline: Candidate) -> bool:
@@ -284,49 +276,31 @@ def _is_comparable(candidate: Candidate, baseline: Candidate) -> bool:
     return not (baseline.time_source == "expected" and candidate.time_source == "ideal")
 
 
-def _beats(candidate: Candidate, baseline: Candidate) -> bool:
-    """Return whether both the time shown and the like-with-like speed-up are better by more than a tie."""
-    return candidate.speedup > 1 + TIE_RATIO and baseline.time_s / candidate.time_s > 1 + TIE_RATIO
-
-
-def _by_time_then_quality(candidates: list[Candidate]) -> list[Candidate]:
-    return by_time_with_ties(
+def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return order_predictions(
         candidates,
         time_s=lambda one: one.time_s,
-        better=_quality_rank,
-        tie_ratio=INTERVAL_TIE_RATIO,
-        is_level=_are_level,
+        high_s=lambda one: one.high_s,
+        loss_pct=lambda one: one.loss_pct,
+        memory_bytes=lambda one: one.memory_bytes,
     )
 
 
 def _are_level(one: Candidate, other: Candidate) -> bool:
     """Return whether two candidates cannot be told apart by time (`are_level_predictions`)."""
-    fast, slow = sorted((one, other), key=lambda two: two.time_s)
-    is_alike = fast.time_source == slow.time_source == "expected"
-    return are_level_predictions(
-        fast.time_s,
-        slow.time_s,
-        faster_high_s=fast.high_s if is_alike else None,
-        slower_low_s=slow.low_s if is_alike else None,
-    )
+    return are_level_predictions(one.time_s, other.time_s, one_high_s=one.high_s, other_high_s=other.high_s)
 
 
-def _quality_rank(candidate: Candidate) -> tuple[float, float, float]:
-    """Return what sorts the better quality first: the upper, then the lower end of what was published of the format."""
-    if candidate.precision not in _QUALITY_ORDER:
-        return math.inf, math.inf, -get_format(candidate.precision).nominal_bits
-    return _known_rank(candidate.precision, candidate.activation_format == candidate.weight_format)
-
-
-@lru_cache(maxsize=64)
-def _known_rank(precision: str, is_both: bool) -> tuple[float, float, float]:
-    """Return the rank of a format of `_QUALITY_ORDER`; one without a published figure stands behind the last one before it."""
-    place = _QUALITY_ORDER.index(precision)
-    for key in reversed(_QUALITY_ORDER[: place + 1]):
-        claim = claimed_loss_of(key, is_both=is_both)
-        if claim is not None:
-            return claim.high_pct, claim.low_pct, place
-    return 0.0, 0.0, place
+def _why_stay(best: Candidate, others: Sequence[Candidate], kind: str) -> str:
+    """Say why no other candidate is surely faster than 16 bit."""
+    gains = {one.precision: min(one.speedup, best.time_s / one.time_s) - 1 for one in others}
+    nearest = max(others, key=lambda one: gains[one.precision])
+    gain = gains[nearest.precision]
+    said = f"the nearest, {nearest.precision}: {format_percent(gain, signed=True)}"
+    if gain <= LEVEL_RATIO or nearest.high_s is None:
+        return f"no candidate is more than {LEVEL_RATIO:.0%} faster{kind} ({said})".replace("%", " %", 1)
+    ends = f"its 80 % interval ends at {format_time(nearest.high_s)}, that of {best.precision} at {format_time(best.high_s or best.time_s)}"
+    return f"no candidate is surely faster{kind} ({said}, but {ends})"
 
 
 def _final_reason(
@@ -347,17 +321,15 @@ def _final_reason(
         others = [candidate for candidate in others if _is_comparable(candidate, baseline)]
         if not others:
             return f"stay at {best.precision}: no other candidate has an {baseline.time_source} time to compare with"
-        gains = {other.precision: min(other.speedup, baseline.time_s / other.time_s) - 1 for other in others}
-        nearest = max(gains, key=gains.__getitem__)
-        gain = format_percent(gains[nearest], signed=True)
-        return f"stay at {best.precision}: no candidate is more than 1 % faster{kind} (the nearest, {nearest}: {gain})"
+        overhead = "; what a launch takes is most of every time" if "launch" in best.reason else ""
+        return f"stay at {best.precision}: {_why_stay(best, others, kind)}{overhead}"
     tied = [
         candidate
         for candidate in everyone
         if candidate.precision not in (best.precision, *dropped)
         and not candidate.kernel_gap
         and _are_level(candidate, best)
-        and _quality_rank(candidate) > _quality_rank(best)
+        and _loses_more(candidate, best)
     ]
     said = [best.reason]
     if kind and best.time_source == baseline.time_source:
@@ -365,12 +337,28 @@ def _final_reason(
             f"{best.time_source} {format_time(best.time_s)} against {format_time(baseline.time_s)} in {baseline.precision}, "
             f"where the ideals would give {best.ideal_speedup:.1f}x"
         )
-    if tied:
-        is_near = all(abs(one.time_s / best.time_s - 1) <= TIE_RATIO for one in tied)
-        within = "within 1 %" if is_near else "80 % intervals overlap, within 5 %"
+    less_sure = [
+        one for one in everyone
+        if one.precision not in dropped and not one.kernel_gap and _is_comparable(one, best) and one.time_s < best.time_s
+        and not _are_level(one, best) and one.high_s is not None and best.high_s is not None and one.high_s > best.high_s
+    ]  # fmt: skip
+    if less_sure:
+        one = min(less_sure, key=lambda other: other.time_s)
         said.append(
-            f"as fast as {' and '.join(one.precision for one in tied)} ({within}) and preferred for its quality"
+            f"{one.precision} is expected faster ({format_time(one.time_s)}) but less surely: its 80 % interval ends at "
+            f"{format_time(one.high_s or one.time_s)}, not {format_time(best.high_s or best.time_s)}"
+        )
+    if tied:
+        said.append(
+            f"level with {' and '.join(one.precision for one in tied)} (within 5 %) and preferred for its quality"
         )
     if baseline.precision in dropped:
         said.append(f"{baseline.precision} does not fit the memory limit")
     return "; ".join(said)
+
+
+def _loses_more(one: Candidate, other: Candidate) -> bool:
+    """Return whether a candidate's loss is known to be larger than another's, or is unknown beside a known one."""
+    if other.loss_pct is None:
+        return False
+    return one.loss_pct is None or one.loss_pct > other.loss_pct

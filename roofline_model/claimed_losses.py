@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from roofline_model.formats import FORMATS
+
 PERPLEXITY, TASKS = "perplexity", "task accuracy"
 UNKNOWN = "claimed: none; measure it"
 
@@ -136,6 +138,20 @@ def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: 
     known = [one for one in CLAIMED_LOSSES if (one.weights, one.is_both) == (format_key, is_both)]
     named = [one for one in known if one.method == (method or known[0].method)]
     return _of_model(named, model)
+
+
+def product_loss_pct(weight_format: str, activation_format: str) -> float | None:
+    """Return the upper end of what was published of a product's operands, 0 for 16 bit and wider; None where nobody knows.
+
+    >>> product_loss_pct("BF16", "BF16"), product_loss_pct("INT4", "BF16"), product_loss_pct("INT8", "FP8_E4M3")
+    (0.0, 6.5, None)
+    """
+    is_wide = [one in FORMATS and FORMATS[one].element_bits >= 16 for one in (weight_format, activation_format)]
+    if all(is_wide):
+        return 0.0
+    is_both = weight_format == activation_format
+    found = claimed_loss_of(weight_format, is_both=is_both) if is_both or is_wide[1] else None
+    return None if found is None else found.high_pct
 
 
 def claimed_cache_loss(format_key: str) -> ClaimedLoss | None:

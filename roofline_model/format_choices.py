@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roofline_model.claimed_losses import claimed_quality
+from roofline_model.claimed_losses import claimed_loss_of, claimed_quality
 from roofline_model.errors import UnsupportedError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
@@ -19,6 +19,7 @@ from roofline_model.kept import Kept
 from roofline_model.kernel_gaps import kernel_gap
 from roofline_model.product_roof import ProductRoof
 from roofline_model.quantization_method import method_of
+from roofline_model.serving_kernels import engine_gap
 from roofline_model.weight_storage import stored_weight
 from roofline_model.wide_baseline import WIDE_KEYS
 
@@ -46,6 +47,10 @@ class FormatChoice:
     """Operand → format key, as in a `Case`."""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip (`kernel_gaps.py`); empty where none is known to be missing."""
+    engine_gap: str = ""
+    """Which serving engines lack a kernel for it on the chip (`serving_kernels.py`)."""
+    loss_pct: float | None = None
+    """Upper end of what was published of its loss, 0 for 16 bit; None where nothing was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +121,20 @@ def _choice(device: Device, fmt: NumberFormat, wide: NumberFormat) -> FormatChoi
     is_both = fmt.key == wide.key or _takes_both_operands(device, fmt, wide)
     weight = fmt if is_both else stored_weight(fmt, wide)
     activation = fmt if is_both else wide
+    is_wide = fmt.key == wide.key
+    claim = None if is_wide else claimed_loss_of(fmt.key, is_both=is_both)
     return FormatChoice(
         fmt=fmt,
         weight=weight,
         is_both=is_both,
         roof=ProductRoof.of(device, activation=activation, weight=weight, output=wide),
-        method="none" if fmt.key == wide.key else method_of(fmt.key, is_both=is_both),
+        method="none" if is_wide else method_of(fmt.key, is_both=is_both),
         memory_saved_ratio=1 - weight.traffic_bytes_per_element / wide.traffic_bytes_per_element,
-        quality="reference" if fmt.key == wide.key else claimed_quality(fmt.key, is_both=is_both),
+        quality="reference" if is_wide else claimed_quality(fmt.key, is_both=is_both),
         formats=(("a", activation.key), ("b", fmt.key), ("c", wide.key)),
-        kernel_gap="" if fmt.key == wide.key else kernel_gap(device, fmt.key, activation.key),
+        kernel_gap="" if is_wide else kernel_gap(device, fmt.key, activation.key),
+        engine_gap="" if is_wide else engine_gap(device, fmt.key, activation.key),
+        loss_pct=0.0 if is_wide else None if claim is None else claim.high_pct,
     )
 
 

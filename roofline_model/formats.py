@@ -225,9 +225,21 @@ def get_format(name: str | NumberFormat) -> NumberFormat:
             "format",
             str(name),
             known,
-            fix="`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
+            fix=f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
         )
     return found
+
+
+_PAIRS_OF_WIDTHS = {"W4A16": "INT4.BF16", "W8A16": "INT8.BF16", "W8A8": "INT8.INT8 or FP8", "W4A4": "NVFP4"}
+"""Widths of weights and activations as tables print them → formats that have them, WEIGHT.ACTIVATION."""
+
+
+def _widths_hint(name: str) -> str:
+    """Return which formats to name in place of widths alone (`W4A16`); empty for another name."""
+    widths = name.strip().upper()
+    if widths not in _PAIRS_OF_WIDTHS:
+        return ""
+    return f"{widths} says widths, not formats; write WEIGHT.ACTIVATION: {_PAIRS_OF_WIDTHS[widths]}. "
 
 
 def bytes_per_element(name: str | NumberFormat) -> float:

@@ -34,6 +34,10 @@ CPU_PAIRS: Final = frozenset(
 )  # fmt: skip
 """(weight, activation) with a CPU kernel in torch 2.13; FP8 is decoded in software. 16-bit activations count as one format."""
 
+NO_LIBRARY: Final = frozenset({"INT4"})
+"""Weights and activations in this format: some chips have the unit (A100, Ada), and neither cuBLAS nor torch multiplies
+them. Source: the data types of cublasLtMatmul (CUDA 13) and torch 2.13; 2026-11-22."""
+
 _SIXTEEN = ("BF16", "FP16")
 
 
@@ -48,8 +52,11 @@ def kernel_gap(device: Device, weight_format: str, activation_format: str) -> st
         return ""
     if device.kind == "cpu":
         return _cpu_gap(weight_format, activation_format)
-    needed = BOTH_OPERANDS_CAPABILITY.get(weight_format) if weight_format == activation_format else None
+    is_both = weight_format == activation_format
+    needed = BOTH_OPERANDS_CAPABILITY.get(weight_format) if is_both else None
     here = _capability(device)
+    if is_both and weight_format in NO_LIBRARY and not device.is_placeholder and (here or device.vendor == "amd"):
+        return f"neither cuBLAS nor torch multiplies {weight_format} by {weight_format}"
     if needed is None or here is None:
         return ""
     lowest, highest = needed

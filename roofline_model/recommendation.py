@@ -61,6 +61,10 @@ class Candidate:
     """Of an expected time: fitted, transferred-sibling, …"""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; such a candidate stands behind all others. Empty for the others."""
+    engine_gap: str = ""
+    """Which serving engines lack a kernel for it here, where a library has one (`serving_kernels.engine_gap`)."""
+    loss_pct: float | None = None
+    """Upper end of what was published of its loss, 0 for 16 bit; None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

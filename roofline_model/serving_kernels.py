@@ -103,6 +103,22 @@ def product_gap(device: Device, weights: str, activations: str) -> str:
     return _gap(device, what, (BOTH_OPERANDS if both else WEIGHT_ONLY).get(weights))
 
 
+def engine_gap(device: Device, weights: str, activations: str) -> str:
+    """Return that no serving engine has a kernel for a product that a library can run; empty where one has, or none can.
+
+    `kernel_gap` tells of the products that nothing runs. The two facts are of different tables: torch's kernels, and those of
+    released engines, which a whole model is held to.
+
+    >>> from roofline_model.hardware import get_hardware
+    >>> engine_gap(get_hardware("gb10"), "INT8", "INT8")
+    'torch only: no serving engine multiplies INT8 by INT8 on compute capability 12.1 (INT8 scaled matmul (CUTLASS): 7.5 to 9.x)'
+    """
+    if kernel_gap(device, weights, activations) or not (missing := product_gap(device, weights, activations)):
+        return ""
+    of = "torch only" if weights == activations else "no serving kernel: weights are decoded first"
+    return f"{of}: {missing.replace('released kernel', 'serving engine')}"
+
+
 def cache_gap(device: Device, cache: str) -> str:
     """Return why no attention kernel is known to read a cache on a chip; empty where one is, or the chip has no list.
 

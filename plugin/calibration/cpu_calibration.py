@@ -33,7 +33,10 @@ FULL_BUDGET_S = 40.0
 
 BUSY_NOTE = "Ceilings may be too low: other work ran while they were measured"
 
-CEILINGS_ONLY = "kernels not timed: `roofline calibrate` (two minutes) makes expected times fit this CPU"
+CEILINGS_ONLY = "kernels not timed: no expected times before `roofline calibrate` (two minutes)"
+
+CALIBRATION_SHAPES = "calibration"
+"""The set of shapes at which `roofline calibrate` times the kernels."""
 
 Report = Callable[[str], None]
 
@@ -105,14 +108,14 @@ def cached_cpu_device(machine: Machine) -> Device | None:
     return None if known is None else build_device(machine, known)
 
 
-def calibration_note(device: Device) -> str:
+def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
     """Return what a session's header says of the measured constants in use; empty where there are none.
 
-    Of a CPU whose kernels nobody timed it says so: ceilings alone leave its expected times wrong by half, and nothing else
-    would tell a newcomer.
+    Of a CPU whose kernels nobody timed it says so: ceilings alone are no expected times, and nothing else would tell a
+    newcomer. `is_timing_kernels`: this very session is the one that times them.
     """
     text = calibration_text(device)
-    return f"{text}; {CEILINGS_ONLY}" if has_ceilings_only(device) else text
+    return f"{text}; {CEILINGS_ONLY}" if has_ceilings_only(device) and not is_timing_kernels else text
 
 
 def calibration_text(device: Device) -> str:

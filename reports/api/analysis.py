@@ -24,6 +24,7 @@ from roofline_model.hardware import Device
 from roofline_model.kernel_gaps import kernel_gap
 from roofline_model.operators import gemm
 from roofline_model.roofline import predict
+from roofline_model.serving_kernels import engine_gap
 from roofline_model.tiling import gemm_tiling
 from roofline_model.weight_storage import product_of_pair, with_storage_note
 
@@ -57,6 +58,7 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
         **fields, M=shape[0], N=shape[1], K=shape[2], weight_format=weight_key,
         operands=operands_label(weight_key, fields["activation_format"]), cache=cache,
         kernel_gap=kernel_gap(chip, weight_key, fields["activation_format"]) or None,
+        engine_gap=engine_gap(chip, weight_key, fields["activation_format"]) or None,
     ).model_dump_json()  # fmt: skip
 
 
@@ -127,7 +129,7 @@ def _candidate(one: recommendation.Candidate) -> dict[str, str | float | None]:
         "time_provenance": one.time_provenance or None, "ideal_s": one.ideal_s, "speedup_ratio": one.speedup,
         "ideal_speedup_ratio": one.ideal_speedup, "memory_bytes": one.memory_bytes,
         "memory_saved_ratio": one.memory_saved_ratio, "bound": one.bound, "quality": one.quality, "reason": one.reason,
-        "kernel_gap": one.kernel_gap or None,
+        "kernel_gap": one.kernel_gap or None, "engine_gap": one.engine_gap or None,
     }  # fmt: skip
 
 

@@ -56,6 +56,9 @@ class Analysis(PredictedKernel):
     weight_format: str = Field(description="format key of B")
     operands: str = Field(description="widths in short: W4A16")
     cache: str = Field(description=CACHE_TEXT)
+    engine_gap: str | None = Field(
+        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
+    )
 
 
 class RecommendRequest(ProductRequest):
@@ -99,6 +102,9 @@ class Candidate(Answer):
     reason: str = Field(description="why it stands where it stands")
     kernel_gap: str | None = Field(
         description="why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing"
+    )
+    engine_gap: str | None = Field(
+        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
     )
 
 

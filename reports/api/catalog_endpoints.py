@@ -27,11 +27,12 @@ from reports.api.catalog_models import (
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.entity_tag import tagged
 from reports.api.problem import naming
-from roofline_model.decoder.format_plan import AS_PUBLISHED, FormatPlan
+from roofline_model.decoder.format_plan import AS_PUBLISHED, FormatPlan, plan_from_text
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import list_models
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.plan_coverage import plan_coverage, wide_head_exceptions
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
@@ -157,9 +158,11 @@ def _model(shape: ModelShape) -> ModelSummary:
 def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> str:
     shape, chip = find_model(model), find_chip(chip_key)
     context = body.context_tokens or min(DEFAULT_CONTEXT, shape.max_context_size)
+    plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
+    kept = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
     found = predict_model(
         chip, shape, body.phase, batch=body.batch_count, context=context, formats=body.formats or AS_PUBLISHED,
-        kv=body.kv_format,
+        kv=body.kv_format, exceptions=kept,
     )  # fmt: skip
     expected, memory = expected_step(found, chip), found.memory
     per_kernel = [None] * len(found.kernels) if expected is None else [
@@ -175,7 +178,8 @@ def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> st
     ]  # fmt: skip
     return ModelPrediction(
         hardware=chip.key, model=shape.name, phase=found.workload.phase, batch_count=found.workload.batch_count,
-        context_tokens=found.workload.context_count, formats=found.plan.label, kv_format=found.plan.kv,
+        context_tokens=found.workload.context_count, formats=found.plan.label, coverage=plan_coverage(found.plan) or None,
+        kv_format=found.plan.kv,
         time_s=found.time_s, expected_s=None if expected is None else expected.time_s,
         expected_low_s=None if expected is None else expected.low_s,
         expected_high_s=None if expected is None else expected.high_s,

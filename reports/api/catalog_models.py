@@ -139,6 +139,11 @@ class ModelPredictRequest(Request):
         default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
     )
     kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
+    wide_head: bool = Field(
+        default=False,
+        strict=True,
+        description="keep head and embedding in 16 bit, as /recommend does; else `formats` holds for every matrix",
+    )
 
 
 class ModelKernel(Answer):
@@ -174,6 +179,7 @@ class ModelPrediction(Predicted):
     batch_count: int = Field(description="sequences, count")
     context_tokens: int = Field(description="tokens per sequence")
     formats: str
+    coverage: str | None = Field(description="which matrices have that format; null for a 16-bit plan")
     kv_format: str
     expected_s: float | None = Field(description="seconds; null with a reason")
     expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")

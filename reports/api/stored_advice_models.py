@@ -52,6 +52,9 @@ class StoredRowBody(Answer):
     expected_s: float | None = Field(description="seconds")
     ideal_s: float | None = Field(description="seconds")
     speedup_ratio: float | None = Field(description="over the baseline, times of the same kind")
+    speedup_basis: str | None = Field(
+        description="where row and baseline rest on different nights, what the speed-up is of: `median of 3 nights`, `across runs`"
+    )
     tokens_per_s: float | None = Field(description="of a model's pass at time_s, tokens per second")
     memory_bytes: float | None = Field(description="of a product its operands, of a model weights and cache, bytes")
     is_memory_measured: bool

@@ -81,7 +81,5 @@ def _missing(
         )
         found.append(f"{which} stored: there, all that lies beyond the ideal roof is one part, unexplained.")
     if explained and "clock" not in used:
-        found.append(
-            "No part is told for the clock: it never stood below its rated value, or the SM clock was not stored."
-        )
+        found.append("No part is told for the clock: it never stood below its rated value, or no clock was stored.")
     return found

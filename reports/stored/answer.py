@@ -101,9 +101,10 @@ class StoredRow:
     expected_s: float | None
     ideal_s: float | None
     speedup_ratio: float | None
-    """Over the ranking's baseline, times of the same kind; None without one."""
+    """Over the ranking's baseline, times of the same kind; None without one. Measured ones are of nights that measured both, or
+    `speedup_basis` says that they are not."""
     memory_bytes: float | None
-    """Of a product its operands; of a model weights and cache."""
+    """Of a product the operands of a call (weight, input, output); of a model weights and cache."""
     is_memory_measured: bool
     memory_saved_ratio: float | None
     """Share of the 16-bit weights (of a model: of what it held before) that is saved."""
@@ -120,6 +121,8 @@ class StoredRow:
     """The runs behind the row, oldest first; empty where nothing is stored."""
     tokens_per_s: float | None = None
     """Of a model's pass at `time_s`."""
+    speedup_basis: str = ""
+    """Where the row and the baseline rest on different nights, what the speed-up is of: `median of 3 nights`, `across runs`."""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
 

@@ -5,43 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reports.display_text import shown
-from reports.stored.answer import Refused, StoredRow, TimeSource
+from reports.stored.answer import Refused, RowQuality, StoredRow, TimeSource
 from reports.stored.levels import CaseLevel
+from reports.stored.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.quality import MeasuredQualities, pass_quality
-from reports.stored.rows import RowTime, trust_of
+from reports.stored.rows import RowTime, Trust, measured_interval, trust_of
+from results.model_figures import ModelFigures
 from results.model_results import PassResult, PhaseResult
 from results.records import RunInfo
-from results.verdict import times_faster
+from results.replication import TotalInterval
+from results.verdict import Totals, times_faster
 from roofline_model.pareto.losses_file import MeasuredLosses
 
 
 def model_rows(
     phase: PhaseResult, levels: Mapping[str, CaseLevel], reference: RunInfo | None, known: MeasuredQualities,
-    losses: Sequence[MeasuredLosses],
+    losses: Sequence[MeasuredLosses], totals: Totals, speedups: NightSpeedups,
 ) -> tuple[list[StoredRow], list[Refused]]:  # fmt: skip
-    """Return the precisions of a phase that have a time, unordered, and the others with the reason."""
+    """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the intervals
+    over processes by case key."""
     rows, refused = [], []
     baseline = phase.of(phase.judged.baseline)
     for one in phase.passes:
         if one.contender is None:
             refused.append(Refused(shown(one.label, 100), shown(one.reason)))
             continue
-        level = levels.get(one.records[0].case.case_key)
-        rows.append(_row(one, baseline, level, reference, known, losses))
+        case_key = one.records[0].case.case_key
+        speedup = None
+        if baseline is not None and one is not baseline and one.measured_s is not None:
+            speedup = speedups.of(case_key, baseline.records[0].case.case_key, one.measured_speedup)
+        time = _time(one, totals.get(case_key))
+        quality = pass_quality(one, known, losses)
+        rows.append(_row(one, baseline, trust_of(time, levels.get(case_key), reference), time, quality, speedup))
     return rows, refused
 
 
 def _row(
-    one: PassResult, baseline: PassResult | None, level: CaseLevel | None, reference: RunInfo | None, known: MeasuredQualities,
-    losses: Sequence[MeasuredLosses],
+    one: PassResult, baseline: PassResult | None, trust: Trust, time: RowTime, quality: RowQuality, speedup: NightSpeedup | None,
 ) -> StoredRow:  # fmt: skip
     assert one.contender is not None  # model_rows keeps no others
     case, figures = one.records[0].case, one.figures
     formats = dict(case.formats)
-    time = _time(one)
-    trust = trust_of(time, level, reference)
-    wholes = figures.stated_bytes + (figures.cache_bytes or 0) if figures.stated_bytes is not None else None
-    speedups = {"measured": one.measured_speedup, "expected": one.expected_speedup, "ideal": one.ideal_speedup}
+    measured_ratio = one.measured_speedup if speedup is None else speedup.ratio
+    speedups = {"measured": measured_ratio, "expected": one.expected_speedup, "ideal": one.ideal_speedup}
+    confidence, confidence_reason = trust.confidence, trust.confidence_reason
+    if speedup is not None:
+        confidence, confidence_reason = speedup.trusted(confidence, confidence_reason)
     return StoredRow(
         rank=0,
         identity=case.case_key,
@@ -59,26 +68,34 @@ def _row(
         expected_s=one.contender.expected_s,
         ideal_s=one.contender.ideal_s,
         speedup_ratio=1.0 if one.is_baseline else speedups[time.source],
-        memory_bytes=wholes if figures.resident_bytes is None else figures.resident_bytes,
+        memory_bytes=whole_bytes(figures),
         is_memory_measured=figures.resident_bytes is not None,
         memory_saved_ratio=None if figures.held_ratio is None else 1 - figures.held_ratio,
-        quality=pass_quality(one, known, losses),
-        confidence=trust.confidence,
-        confidence_reason=trust.confidence_reason,
-        reason=_reason(one, baseline),
+        quality=quality,
+        confidence=confidence,
+        confidence_reason=confidence_reason,
+        reason=_reason(one, baseline, speedup),
         doubts=trust.doubts,
         stale_reason=trust.stale_reason,
         nights=trust.nights,
         tokens_per_s=figures.tokens_per_call / time.time_s,
+        speedup_basis="" if speedup is None else speedup.basis,
     )
 
 
-def _time(one: PassResult) -> RowTime:
+def whole_bytes(figures: ModelFigures) -> float | None:
+    """Return what a model holds with its cache: as measured, else what its formats state; None where neither is known."""
+    if figures.resident_bytes is not None:
+        return figures.resident_bytes
+    return None if figures.stated_bytes is None else figures.stated_bytes + (figures.cache_bytes or 0)
+
+
+def _time(one: PassResult, total: TotalInterval | None) -> RowTime:
     """Return the best-founded time of a pass; one without any is no contender."""
     found = one.contender
     assert found is not None  # model_rows keeps no others
     if found.measured_s is not None:
-        return RowTime("measured", found.measured_s, found.low_s, found.high_s, "")
+        return RowTime("measured", found.measured_s, *measured_interval(one.records, total), "")
     expected = next((record.expected for record in one.records if record.expected is not None), None)
     if expected is not None:
         return RowTime("expected", expected.time_s, expected.low_s, expected.high_s, expected.provenance)
@@ -92,17 +109,21 @@ def _path(one: PassResult) -> str:
     return "" if ideal is None else shown(ideal.path, 30)
 
 
-def _reason(one: PassResult, baseline: PassResult | None) -> str:
+def _reason(one: PassResult, baseline: PassResult | None, speedup: NightSpeedup | None) -> str:
     if one.is_baseline:
         return "the baseline"
     words = []
     name = "" if baseline is None else f" {baseline.label}"
-    told = [("measured", one.measured_speedup), ("expected", one.expected_speedup), ("ideal", one.ideal_speedup)]
-    known = [f"{kind} {times_faster(ratio)}" for kind, ratio in told if ratio is not None]
+    measured = one.measured_speedup if speedup is None else speedup.ratio
+    kind = "across runs" if speedup is not None and speedup.is_across_runs else "measured"
+    told = [(kind, measured), ("expected", one.expected_speedup), ("ideal", one.ideal_speedup)]
+    known = [f"{source} {times_faster(ratio)}" for source, ratio in told if ratio is not None]
     if known:
         words.append(f"{known[0]}{name}" + (f" ({', '.join(known[1:])})" if known[1:] else ""))
     if one.measured_s is None:
         words.append("not measured")
+    elif speedup is not None and not speedup.is_across_runs:
+        words.append(f"speed-up: {speedup.basis}")
     if one.figures.is_emulated:
         words.append("emulated: every call decodes the weights")
     if one.figures.held_ratio is not None:

@@ -1,6 +1,6 @@
 """Which row comes first: evidence, then time; where times cannot be told apart the smaller loss, then the smaller memory.
 
-Of two rows with the same kind of evidence, the one that is faster, smaller and loses no more is never below the other: a run
+Predictions go by the rule of every recommendation, `roofline_model.tie_ranking.order_predictions`. Of two measured rows with the same kind of evidence, the one that is faster, smaller and loses no more is never below the other: a run
 of level times begins at its fastest, and inside it loss, memory and time decide in this order.
 """
 
@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from reports.stored.answer import Refused, StoredRow
-from roofline_model.tie_ranking import are_level_predictions
+from results.verdict import BASELINE_TIE_RATIO
+from roofline_model.tie_ranking import are_level_predictions, order_predictions
 
 LEVEL_LIMIT_RATIO = 0.10
 """Measured times further apart than this are never level, however wide their intervals are. Two processes can have intervals
 of several hundred percent; calling a kernel level that took 1.7 times as long would prefer it for its loss, against what was
 seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the likelier truth."""
+UNKNOWN_LEVEL_RATIO = BASELINE_TIE_RATIO
+"""Measured times closer than this are level where one has no interval: too few samples say nothing of a smaller difference."""
 _TIERS = {"measured": 0, "expected": 1, "ideal": 2}
 _EMULATED_TIER, _BARRED_TIER = 3, 4
 
@@ -41,17 +44,13 @@ def evidence_tier(row: StoredRow) -> int:
 
 def is_level(faster: StoredRow, slower: StoredRow) -> bool:
     """Return whether two rows of one kind cannot be told apart: measured intervals that overlap, with times at most
-    `LEVEL_LIMIT_RATIO` apart; predictions within 1 %, expected ones whose 80 % intervals overlap within 5 %."""
+    `LEVEL_LIMIT_RATIO` apart, or times at most `UNKNOWN_LEVEL_RATIO` apart where an interval is unknown; predictions whose times and ends of the 80 % interval are within 5 %."""
     if not faster.is_measured:
-        both = faster.time_source == slower.time_source == "expected"
-        return are_level_predictions(
-            faster.time_s, slower.time_s,
-            faster_high_s=faster.high_s if both else None, slower_low_s=slower.low_s if both else None,
-        )  # fmt: skip
+        return are_level_predictions(faster.time_s, slower.time_s, one_high_s=faster.high_s, other_high_s=slower.high_s)
     if slower.time_s > faster.time_s * (1 + LEVEL_LIMIT_RATIO):
         return False
     if faster.low_s is None or faster.high_s is None or slower.low_s is None or slower.high_s is None:
-        return slower.time_s == faster.time_s
+        return slower.time_s <= faster.time_s * (1 + UNKNOWN_LEVEL_RATIO)
     return faster.low_s <= slower.high_s and slower.low_s <= faster.high_s
 
 
@@ -76,14 +75,27 @@ def within_limits(
 
 
 def _by_time_with_ties(rows: list[StoredRow]) -> list[StoredRow]:
+    by_time = sorted(rows, key=lambda one: (one.time_s, *_tie_key(one)))
+    if not rows[0].is_measured:
+        return _predictions(by_time)
     found: list[StoredRow] = []
     run: list[StoredRow] = []
-    for row in sorted(rows, key=lambda one: (one.time_s, *_tie_key(one))):
+    for row in by_time:
         if run and not is_level(run[0], row):
             found += sorted(run, key=_tie_key)
             run = []
         run.append(row)
     return found + sorted(run, key=_tie_key)
+
+
+def _predictions(rows: list[StoredRow]) -> list[StoredRow]:
+    return order_predictions(
+        rows,
+        time_s=lambda one: one.time_s,
+        high_s=lambda one: one.high_s,
+        loss_pct=lambda one: one.quality.loss_pct,
+        memory_bytes=lambda one: one.memory_bytes,
+    )
 
 
 def _tie_key(row: StoredRow) -> tuple[float, float, float, str]:

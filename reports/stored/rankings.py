@@ -13,6 +13,7 @@ from reports.stored.answer import Refused, StoredRanking, StoredRow
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.levels import CaseLevel, case_level, newest_measuring_run
 from reports.stored.model_rows import model_rows
+from reports.stored.night_speedups import NightSpeedups
 from reports.stored.ordering import ordered, within_limits
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
@@ -61,9 +62,9 @@ def ranked_groups(
     for key, members in levels.items():
         chip = chips[key[0]]
         if is_model_case(groups[key][0].case):
-            made = _of_model(members, chip, question, known)
+            made = _of_model(members, groups[key], chip, question, known)
         else:
-            made = _of_shape(members, chip, question)
+            made = _of_shape(members, groups[key], chip, question)
         found += [Ranked(one, key, tuple(members)) for one in made]
     return found
 
@@ -94,7 +95,9 @@ def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEviden
     )
 
 
-def _of_shape(levels: Sequence[CaseLevel], chip: _Chip, question: StoredQuestion) -> list[StoredRanking]:
+def _of_shape(
+    levels: Sequence[CaseLevel], records: Sequence[Record], chip: _Chip, question: StoredQuestion
+) -> list[StoredRanking]:
     kept, refused = _without_failed(levels)
     rows = case_rows(record for level in (kept or levels) for record in level.records)
     if not rows:
@@ -112,18 +115,21 @@ def _of_shape(levels: Sequence[CaseLevel], chip: _Chip, question: StoredQuestion
         shape_label=found.shape_label, phase=found.phase, cache=found.cache, mode=found.mode,
         baseline_label=found.baseline_label, rows=(), refused=(), summary="",
     )  # fmt: skip
-    made = shape_rows(found, levels_by_case(levels), chip.reference)
+    by_case = levels_by_case(levels)
+    speedups = NightSpeedups(records, by_case, chip.evidence.runs)
+    made = shape_rows(found, by_case, chip.reference, chip.totals, speedups)
     return [_finished(bare, made, lost, cached, question)]
 
 
 def _of_model(
-    levels: Sequence[CaseLevel], chip: _Chip, question: StoredQuestion, known: MeasuredQualities
+    levels: Sequence[CaseLevel], records: Sequence[Record], chip: _Chip, question: StoredQuestion, known: MeasuredQualities
 ) -> list[StoredRanking]:  # fmt: skip
     kept, refused = _without_failed(levels)
-    records = [record for level in (kept or levels) for record in level.records]
+    pooled = [record for level in (kept or levels) for record in level.records]
+    speedups = NightSpeedups(records, levels_by_case(levels), chip.evidence.runs)
     return [
-        _of_phase(model, phase, levels, refused, chip, question, known)
-        for model in model_results(records, chip.totals)
+        _of_phase(model, phase, levels, refused, chip, question, known, speedups)
+        for model in model_results(pooled, chip.totals)
         for phase in model.phases
         if question.wants_phase(phase.phase)
     ]
@@ -131,11 +137,13 @@ def _of_model(
 
 def _of_phase(
     model: ModelResult, phase: PhaseResult, levels: Sequence[CaseLevel], failed: Sequence[Refused], chip: _Chip,
-    question: StoredQuestion, known: MeasuredQualities,
+    question: StoredQuestion, known: MeasuredQualities, speedups: NightSpeedups,
 ) -> StoredRanking:  # fmt: skip
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
-    rows, refused = model_rows(phase, levels_by_case(mine), chip.reference, known, question.losses)
+    rows, refused = model_rows(
+        phase, levels_by_case(mine), chip.reference, known, question.losses, chip.totals, speedups
+    )
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
     baseline = phase.of(phase.judged.baseline)

@@ -10,7 +10,8 @@ from reports.stored.answer import Confidence, Night, TimeSource
 from reports.stored.confidence import measured_confidence, predicted_confidence
 from reports.stored.levels import CaseLevel, stale_reason
 from results.flags import DOUBTFUL_FLAGS, FLAGS
-from results.records import RunInfo
+from results.records import Record, RunInfo
+from results.replication import TotalInterval
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,18 @@ class RowTime:
     low_s: float | None
     high_s: float | None
     provenance: str
+
+
+def measured_interval(records: Iterable[Record], total: TotalInterval | None) -> tuple[float | None, float | None]:
+    """Return the ends of the 95 % interval of a measured time as every table shows it: over processes where their spread is
+    known, else inside the processes that have one; None where too few samples allow none."""
+    if total is not None and total.low_s is not None and total.high_s is not None:
+        return total.low_s, total.high_s
+    known = [
+        (one.measurement.ci_low_s, one.measurement.ci_high_s) for one in records
+        if one.measurement is not None and one.measurement.ci_low_s is not None and one.measurement.ci_high_s is not None
+    ]  # fmt: skip
+    return min((low for low, _ in known), default=None), max((high for _, high in known), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,50 @@ from collections.abc import Mapping
 from reports.ranked_row import RankedRow, ShapeRecommendation
 from reports.stored.answer import StoredRow, TimeSource
 from reports.stored.levels import CaseLevel
+from reports.stored.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.quality import product_quality
-from reports.stored.rows import RowTime, trust_of
+from reports.stored.rows import RowTime, measured_interval, trust_of
 from results.records import RunInfo
+from results.replication import TotalInterval
+from results.verdict import Totals, times_faster
 
 _SOURCES: Mapping[str, TimeSource] = {"measured": "measured", "expected": "expected", "predicted": "ideal"}
 
 
 def shape_rows(
-    found: ShapeRecommendation, levels: Mapping[str, CaseLevel], reference: RunInfo | None
-) -> list[StoredRow]:
-    """Return the rows of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring run."""
-    return [_row(row, found.baseline_label, levels.get(row.case_key), reference) for row in found.rows]
+    found: ShapeRecommendation, levels: Mapping[str, CaseLevel], reference: RunInfo | None, totals: Totals, speedups: NightSpeedups
+) -> list[StoredRow]:  # fmt: skip
+    """Return the rows of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring run;
+    `totals`: the intervals over processes by case key."""
+    baseline = next((row for row in found.rows if _is_baseline(row, found.baseline_label)), None)
+    made = []
+    for row in found.rows:
+        speedup = None
+        if row.source == "measured" and baseline is not None and row is not baseline and baseline.source == "measured":
+            speedup = speedups.of(row.case_key, baseline.case_key, row.speedup)
+        made.append(
+            _row(row, found.baseline_label, levels.get(row.case_key), reference, totals.get(row.case_key), speedup)
+        )
+    return made
 
 
-def _row(row: RankedRow, baseline_label: str, level: CaseLevel | None, reference: RunInfo | None) -> StoredRow:
+def _is_baseline(row: RankedRow, baseline_label: str) -> bool:
+    return row.label == baseline_label or (row.kernel is None and row.weight_format == baseline_label)
+
+
+def _row(
+    row: RankedRow, baseline_label: str, level: CaseLevel | None, reference: RunInfo | None, total: TotalInterval | None,
+    speedup: NightSpeedup | None,
+) -> StoredRow:  # fmt: skip
     source = _SOURCES[row.source]
-    trust = trust_of(RowTime(source, row.time_s, row.low_s, row.high_s, row.provenance), level, reference)
-    is_baseline = row.label == baseline_label or (row.kernel is None and row.weight_format == baseline_label)
+    low_s, high_s = row.low_s, row.high_s
+    if source == "measured" and level is not None:
+        low_s, high_s = measured_interval(level.records, total)
+    trust = trust_of(RowTime(source, row.time_s, low_s, high_s, row.provenance), level, reference)
+    confidence, confidence_reason = trust.confidence, trust.confidence_reason
+    if speedup is not None:
+        confidence, confidence_reason = speedup.trusted(confidence, confidence_reason)
+    is_baseline = _is_baseline(row, baseline_label)
     return StoredRow(
         rank=0,
         identity=row.case_key or f"{row.weight_format}.{row.activation_format}",
@@ -37,20 +63,32 @@ def _row(row: RankedRow, baseline_label: str, level: CaseLevel | None, reference
         is_baseline=is_baseline,
         time_source=source,
         time_s=row.time_s,
-        low_s=row.low_s,
-        high_s=row.high_s,
+        low_s=low_s,
+        high_s=high_s,
         expected_s=row.expected_s,
         ideal_s=row.ideal_s,
-        speedup_ratio=1.0 if is_baseline else row.speedup,
+        speedup_ratio=1.0 if is_baseline else row.speedup if speedup is None else speedup.ratio,
         memory_bytes=row.memory_bytes,
         is_memory_measured=False,
         memory_saved_ratio=row.memory_saved_ratio,
         quality=product_quality(row.weight_format, row.activation_format),
-        confidence=trust.confidence,
-        confidence_reason=trust.confidence_reason,
-        reason=row.reason,
+        confidence=confidence,
+        confidence_reason=confidence_reason,
+        reason=row.reason if speedup is None else _reason(row, speedup),
         doubts=trust.doubts,
         stale_reason=trust.stale_reason,
         nights=trust.nights,
         kernel_gap=row.kernel_gap,
+        speedup_basis="" if speedup is None else speedup.basis,
     )
+
+
+def _reason(row: RankedRow, speedup: NightSpeedup) -> str:
+    """Return the reason with the speed-up that the row shows in place of the ratio of the two levels."""
+    levels = "" if row.speedup is None else f"measured {times_faster(row.speedup)} "
+    if not levels or not row.reason.startswith(levels):
+        return row.reason
+    first = f"{times_faster(speedup.ratio)} "
+    told = f"across runs {first}" if speedup.is_across_runs else f"measured {first}"
+    since = "" if speedup.is_across_runs else f", speed-up: {speedup.basis}"
+    return f"{told}{row.reason.removeprefix(levels)}{since}"

@@ -30,7 +30,8 @@ def summary_of(ranking: StoredRanking) -> str:
     level = f"; level with it: {told}{more}" if faster else ""
     gain = ""
     if best.speedup_ratio is not None and not best.is_baseline and ranking.baseline_label:
-        gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}"
+        basis = f" ({best.speedup_basis})" if best.speedup_basis else ""
+        gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}{basis}"
     if best.kernel_gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({best.kernel_gap})"
     verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"

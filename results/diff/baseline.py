@@ -31,7 +31,7 @@ class Wanted:
     """All that qualify. Where none does: the newest of this host that is not alike, so that the diff says what changed."""
     count: int = 1
     skipped_count: int = 0
-    """Runs passed over before the first: `latest~2`."""
+    """Runs passed over before the first: one for `latest~2`."""
 
     @property
     def chosen(self) -> tuple[RunInfo, ...]:
@@ -66,7 +66,8 @@ def find_baseline(
 def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunInfo]) -> Wanted | None:
     """Return the runs that `against` means; None where it is no word of ours.
 
-    latest, latest~1: the newest of the same branch; baseline, baseline:N: the newest N of the same branch (default 5), pooled;
+    latest, latest~1: the newest of the same branch; latest~2: the one before it, counted from the newer side as the names of
+    runs are from the newest run, so that `latest~1` is the same run beside `latest` in every command; baseline, baseline:N: the newest N of the same branch (default 5), pooled;
     branch:NAME: the newest of that branch; anything else: the newest complete run of that label, comparable ones first.
     """
     against, first = against.strip(), after[0]
@@ -83,7 +84,7 @@ def choose_baseline(against: str, after: Sequence[RunInfo], runs: Sequence[RunIn
         return Wanted(tuple(others[: 1 - min(back, 1)]))
 
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", against):
-        return of_branch(first.git_branch, 1, int(match[1] or 0))
+        return of_branch(first.git_branch, 1, max(int(match[1] or 1) - 1, 0))
     if match := _ROLLING.fullmatch(against):
         count = int(match[1] or ROLLING_COUNT)
         if not 1 <= count <= MOST_ROLLING_COUNT:

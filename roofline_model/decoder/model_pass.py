@@ -27,6 +27,7 @@ from roofline_model.decoder.step_expected import (
     why_no_kernels,
 )
 from roofline_model.errors import UnsupportedError
+from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.expected.predict import ExpectedPrediction, predict_expected
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.gap import PASS_PART
@@ -153,7 +154,7 @@ class ModelPass:
     def expected(self, hardware: Device | str) -> ExpectedPrediction | None:
         """Return the expected prediction of the kernels that run, or None where one of them has none (`why_no_expected`)."""
         device = get_hardware(hardware)
-        if self._unmodelled:
+        if self._unmodelled or why_no_time_here(device):
             return None
         kernels = self.executed_kernels()
         try:
@@ -164,7 +165,9 @@ class ModelPass:
 
     def why_no_expected(self, hardware: Device | str) -> str:
         """Return in one line which kernel has no expected time, and why; empty when all have."""
-        return self._unmodelled or why_no_kernels(self.executed_kernels(), hardware, estimate=call_within_ceilings)
+        device = get_hardware(hardware)
+        known_reason = self._unmodelled or why_no_time_here(device)
+        return known_reason or why_no_kernels(self.executed_kernels(), device, estimate=call_within_ceilings)
 
     @property
     def _unmodelled(self) -> str:

@@ -2,7 +2,7 @@
 
 GEMM and GEMV on NVIDIA GPUs come from `gemm/model.py`, attention from `attention/model.py`; a machine without such
 constants answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it
-was timed, else from ceilings where these are of such a kernel (`known_kernels.py`). No answer is None, with a reason.
+was timed; ceilings alone are none (`known_kernels.py`). No answer is None, with a reason.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ def predict_expected(
     """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
 
     `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
-    cold. `kernel`: the implementation, where the machine's own calibration timed it; the fitted models do not ask for it.
+    cold. `kernel`: the implementation, whose own curve answers where the machine's calibration timed it; the fitted models
+    do not ask for it, and a kernel that was not timed has no expected time by having a name.
     `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
-    `allow_ceilings`: some kernel is known to run the call (one was named, a library does it), so that what the ceilings of a
-    calibrated machine allow is an answer where none was timed.
+    `allow_ceilings`: what the ceilings of a calibrated machine allow is an answer where no kernel was timed: for those who
+    print it as a lower bound (`≥`), or make it a part of a longer time.
     """
-    allow = allow_ceilings or kernel is not None
     try:
-        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization, kernel, allow)
+        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization, kernel, allow_ceilings)
     except UnsupportedError:
         return None
 
@@ -118,8 +118,7 @@ def _predicted(
     calibrated = predict_calibrated(work, device, cache=cache)
     if calibrated is not None:
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
-        is_kernel = isinstance(work, Operator) and op in (*PRODUCTS, "attention")
-        why_not = why_untimed(work, device) if isinstance(work, Operator) and is_kernel and timed is None else ""
+        why_not = why_untimed(work, device) if timed is None else ""
         if why_not and not allow:
             raise UnsupportedError(str(reason or why_not))
         # Curves are of cold operands.

@@ -93,7 +93,7 @@ def plan_field(
     base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
     found = [PlanCandidate(wide, "baseline", base, plan_formats(base, shape))]
     left_out: list[tuple[str, str]] = []
-    published = _published(shape, wide)
+    published = published_candidate(shape, wide)
     if published is not None:
         _add(found, published)
     usual, extra = _usual_formats(wide) if formats is None else (), list(extra_formats)
@@ -146,7 +146,7 @@ def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     return replace(plan, label=label)
 
 
-def _published(shape: ModelShape, wide: str) -> PlanCandidate | None:
+def published_candidate(shape: ModelShape, wide: str) -> PlanCandidate | None:
     """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against itself."""
     if shape.weight_format in (None, shape.wide_format) and shape.expert_format is None:
         return None

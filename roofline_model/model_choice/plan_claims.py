@@ -21,14 +21,16 @@ class PublishedClaim:
     """Where the figures are from, or what no figure was found of."""
 
 
-def published_claim(formats: PlanFormats, model: str = "") -> PublishedClaim:
+def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats | None = None) -> PublishedClaim:
     """Return what was published of these formats; of several in one plan the lossiest is taken to be everywhere.
 
     A part in a narrow format loses no more than the whole model in it, so the sum over a mixed plan is bounded by its
-    lossiest format. A narrow cache comes on top.
+    lossiest format. A narrow cache comes on top. `original`: what the checkpoint was published in; a part that stays in
+    that loses nothing.
     """
     parts = [label for layer in formats.layers for part, label in layer if part != CACHE]
-    labels = dict.fromkeys([*parts, formats.head, formats.embedding])
+    changed = _changed_parts(formats, original)
+    labels = dict.fromkeys([*changed, formats.head, formats.embedding])
     narrow = [label for label in labels if label != formats.wide]
     caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
     claims = {label: _product_claim(label, model) for label in narrow}
@@ -44,7 +46,11 @@ def published_claim(formats: PlanFormats, model: str = "") -> PublishedClaim:
         one = known[worst]
         # Head and embedding stay wide in published checkpoints, too: the range is of the matrices.
         is_everywhere = len(known) == 1 and sum(label != worst for label in parts) == _router_count(formats)
-        texts.append(f"{one.range_text} ({one.method})" if is_everywhere else f"at most {one.high_pct:g} % ({worst})")
+        is_everywhere = is_everywhere and len(changed) == len(parts)
+        kept = "" if len(changed) == len(parts) else ", but for parts published so"
+        texts.append(
+            f"{one.range_text} ({one.method})" if is_everywhere else f"at most {one.high_pct:g} % ({worst}{kept})"
+        )
         sources.append(one.source)
         total += one.high_pct
     for label, cache in cache_claims.items():
@@ -53,6 +59,17 @@ def published_claim(formats: PlanFormats, model: str = "") -> PublishedClaim:
             sources.append(f"{label} cache: {cache.source}")
             total += cache.high_pct
     return PublishedClaim(total, f"claimed: {' + '.join(texts)}", "; ".join(sources))
+
+
+def _changed_parts(formats: PlanFormats, original: PlanFormats | None) -> list[str]:
+    """Return the formats of the matrices that a plan makes narrow: not of those that were published in that very format."""
+    before = formats.layers if original is None else original.layers
+    return [
+        label
+        for layer, old in zip(formats.layers, before, strict=True)
+        for (part, label), (_, was) in zip(layer, old, strict=True)
+        if part != CACHE and (original is None or label != was or label == formats.wide)
+    ]
 
 
 def _product_claim(label: str, model: str) -> ClaimedLoss | None:

@@ -97,12 +97,14 @@ class LossBook:
         return math.fsum(losses), [f"layers.{layer}.{part} in {parts[part]}" for part in missing]
 
 
-def plan_quality(candidate: PlanCandidate, book: LossBook | None, model: str = "") -> PlanQuality:
+def plan_quality(
+    candidate: PlanCandidate, book: LossBook | None, model: str = "", original: PlanFormats | None = None
+) -> PlanQuality:
     """Return what is known of a candidate's loss; a table's sum over the whole plan goes before a claim.
 
     Claims are those of `claimed_losses.py` (`model`: the model's name, which may have a row of its own); a strategy file's own
     claim goes before them, document 004's, which has no source, does not count. Scores without data say nothing in percent:
-    they stand beside the claim.
+    they stand beside the claim. `original`: what the checkpoint was published in (`published_claim`).
     """
     if candidate.kind == "baseline":
         return PlanQuality("reference", "reference", 0.0, 0.0)
@@ -120,7 +122,7 @@ def plan_quality(candidate: PlanCandidate, book: LossBook | None, model: str = "
             return PlanQuality(source, f"{source}: {in_nats:.3g}%", in_nats, value)
         else:
             score = value
-    claimed_pct, text, source = _claim(candidate, model)
+    claimed_pct, text, source = _claim(candidate, model, original)
     note = "; ".join(filter(None, (source, note)))
     return PlanQuality(
         "unknown" if claimed_pct is None else "claimed",
@@ -133,12 +135,12 @@ def plan_quality(candidate: PlanCandidate, book: LossBook | None, model: str = "
     )
 
 
-def _claim(candidate: PlanCandidate, model: str) -> tuple[float | None, str, str]:
+def _claim(candidate: PlanCandidate, model: str, original: PlanFormats | None) -> tuple[float | None, str, str]:
     """Return a claim's percentage, how to show it, and its source; None, `unknown` and why without one."""
     own = candidate.claims
     if own is not None and own.source != DOCUMENT_SOURCE:
         return (*claimed_loss(own), f"claimed by {own.source}")
-    found = published_claim(candidate.formats, model)
+    found = published_claim(candidate.formats, model, original)
     told = f"document 004 claims {own.quality_loss}, without a source" if own is not None else ""
     return found.loss_pct, found.text, "; ".join(filter(None, (found.source, told)))
 

@@ -1,8 +1,7 @@
 """Which plan comes first: limits, then the time it most likely keeps, known losses before unknown ones; and what must be said of it.
 
-A plan is ranked by the upper end of its 80 % interval: of two with the same expected time the more certain one comes first,
-and a kernel that was never measured on such a chip has to promise more than one that was. Where both the end and the expected
-time are within `TIE_RATIO`, the smaller loss decides, then the smaller memory.
+Plans go by the one rule for predictions, `tie_ranking.order_predictions`; a checkpoint that was published narrow stays unless
+it is clearly slower (`_published_first`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from roofline_model.model_choice.answer import ModelCandidate, RefusedPlan
 from roofline_model.model_choice.limits import ModelLimits, limit_misses
 from roofline_model.model_choice.time_kinds import CEILINGS, is_comparable
 from roofline_model.quantization_engine import TIE_RATIO
-from roofline_model.tie_ranking import by_time_with_ties
+from roofline_model.tie_ranking import are_level_predictions, order_predictions
 from roofline_model.units import format_time
 
 MAX_CLAIMED_SMALL_PCT = 2.0
@@ -45,37 +44,44 @@ def ranked_plans(
 
 
 def _published_first(ordered: list[ModelCandidate]) -> list[ModelCandidate]:
-    """Put a checkpoint that was published narrow before what is not expected to be faster: it has to be neither made nor measured."""
+    """Put a checkpoint that was published narrow before what is not clearly faster: it has to be neither made nor measured.
+
+    Clearly: expected more than `TIE_RATIO` faster, and its 80 % interval ends before that of the checkpoint begins.
+    """
     published = next((one for one in ordered if one.kind == "published"), None)
     if published is None or published is ordered[0] or not is_comparable(published.time_source, ordered[0].time_source):
         return ordered
-    if published.time_s > ordered[0].time_s * (1 + TIE_RATIO):
+    if _is_clearly_slower(published, ordered[0]):
         return ordered
     return [published, *(one for one in ordered if one is not published)]
 
 
+def _is_clearly_slower(one: ModelCandidate, other: ModelCandidate) -> bool:
+    begins_s = one.time_s if one.low_s is None else one.low_s
+    return one.time_s > other.time_s * (1 + TIE_RATIO) and begins_s > other.prudent_s
+
+
 def _in_order(candidates: Iterable[ModelCandidate], baseline: ModelCandidate) -> list[ModelCandidate]:
-    """Sort by prudent time with ties; plans whose time may not be compared with the baseline's come behind the others."""
+    """Sort by the one rule for predictions; plans whose time may not be compared with the baseline's come behind the others."""
     found = list(candidates)
     alike = [one for one in found if is_comparable(one.time_source, baseline.time_source)]
     others = [one for one in found if not is_comparable(one.time_source, baseline.time_source)]
     return [
         one
         for group in (alike, others)
-        for one in by_time_with_ties(
-            group, time_s=lambda one: one.prudent_s, better=_tie_key, tie_ratio=TIE_RATIO, is_level=_is_level
+        for one in order_predictions(
+            group,
+            time_s=lambda one: one.time_s,
+            high_s=lambda one: one.high_s,
+            loss_pct=_known_loss,
+            memory_bytes=lambda one: one.memory.total_bytes,
         )
     ]
 
 
-def _is_level(first: ModelCandidate, other: ModelCandidate) -> bool:
-    """Return whether a plan whose interval ends near the first one's is not expected to take much longer either."""
-    return other.time_s <= first.time_s * (1 + TIE_RATIO)
-
-
-def _tie_key(one: ModelCandidate) -> tuple[float, float, float]:
-    loss = one.quality.loss_pct
-    return (one.quality.loss_value or 0.0) if loss is None else loss, one.memory.total_bytes, one.prudent_s
+def _known_loss(one: ModelCandidate) -> float | None:
+    """Return the loss in percent; of those whose loss nobody knows, which are ranked apart, the score without data."""
+    return one.quality.loss_value if one.quality.loss_pct is None else one.quality.loss_pct
 
 
 def choice_of(
@@ -163,13 +169,15 @@ def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -
 
 def _why_behind(one: ModelCandidate, chosen: ModelCandidate) -> str:
     """Say why a plan of a shorter expected time stands behind the chosen one."""
-    if chosen.kind == "published" and one.time_s * (1 + TIE_RATIO) >= chosen.time_s:
-        return f"within {TIE_RATIO:.0%}, and {chosen.label} is published as it is"
+    if chosen.kind == "published":
+        return f"not clearly (their 80 % intervals overlap, or within 5 %), and {chosen.label} is published as it is, without a loss"
     if one.prudent_s > chosen.prudent_s * (1 + TIE_RATIO):
         return (
             f"less certain, its 80 % interval ends at {format_time(one.prudent_s)}, not {format_time(chosen.prudent_s)}"
         )
-    within = f"level within {TIE_RATIO:.0%} at the end of the interval"
+    if not are_level_predictions(one.time_s, chosen.time_s, one_high_s=one.high_s, other_high_s=chosen.high_s):
+        return "behind a plan that is surer"
+    within = "level: the end of the interval and the expected time within 5 %"
     if (one.quality.loss_pct or 0.0) > (chosen.quality.loss_pct or 0.0):
         return f"{within}, and its loss is larger"
     return f"{within}, and it takes more memory" if one.memory.total_bytes > chosen.memory.total_bytes else within

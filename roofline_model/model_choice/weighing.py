@@ -13,8 +13,8 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
 from roofline_model.model_choice.answer import ModelCandidate
-from roofline_model.model_choice.plan_candidates import PlanCandidate
-from roofline_model.model_choice.plan_formats import formats_text
+from roofline_model.model_choice.plan_candidates import PlanCandidate, published_candidate
+from roofline_model.model_choice.plan_formats import PlanFormats, formats_text
 from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels
 from roofline_model.model_choice.plan_paths import execution_path, plan_bound, plan_methods, plan_reason
 from roofline_model.model_choice.plan_quality import LossBook, plan_quality
@@ -82,6 +82,7 @@ class Weigher:
         self._shares = [one.share_ratio / whole for one in traffic]
         self.baseline: ModelCandidate | None = None
         self._baseline_passes: tuple[ModelPrediction, ...] = ()
+        self._originals: dict[str, PlanFormats | None] = {}
 
     @property
     def is_ideal(self) -> bool:
@@ -130,7 +131,7 @@ class Weigher:
             speedup=1.0 if base is None else base.time_s / time.time_s if is_alike else ideal_speedup,
             ideal_speedup=ideal_speedup,
             memory=max((found.memory for found in passes), key=lambda memory: memory.total_bytes),
-            quality=plan_quality(one, book, self.shape.name),
+            quality=plan_quality(one, book, self.shape.name, self._original(one.formats.wide)),
             bound=plan_bound(passes, self._shares),
             reason=plan_reason(passes, self._baseline_passes or passes, self._shares, methods),
             kernels=kernels.text,
@@ -140,6 +141,13 @@ class Weigher:
         if is_baseline:
             self.baseline, self._baseline_passes = found, passes
         return found
+
+    def _original(self, wide: str) -> PlanFormats | None:
+        """Return what a checkpoint that was published narrow has; None for one of 16 bit."""
+        if wide not in self._originals:
+            published = published_candidate(self.shape, wide)
+            self._originals[wide] = None if published is None else published.formats
+        return self._originals[wide]
 
     def time_s(self, plan: FormatPlan) -> float:
         """Return the time of a plan of the kind that plans are ranked by; the ideal where it has no better one."""

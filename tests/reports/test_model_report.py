@@ -126,3 +126,19 @@ def test_json_holds_the_figures_with_units(view):
     assert found["phases"][0]["best"] == "INT4 W4A16"
     assert not found["phases"][1]["is_win"]
     assert set(int4["expected_parts_s"]) <= set(part_columns(model))
+
+
+def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
+    records = [
+        model_record("BF16", "prefill", median_s=93e-3, half_width_ratio=0.35), model_record("INT8", "prefill", median_s=98e-3),
+        model_record("BF16", median_s=1e-2), model_record("INT4", median_s=5e-3),
+    ]  # fmt: skip
+    view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
+    prefill = next(one for one in view.headlines if "prefill" in one)
+    assert "stay at BF16 (transformers); INT8 W8A16 (torchao) is level with BF16" in prefill
+    steps, prompts = view.chips[0].actions
+    assert prompts.take == "stay at BF16"
+    assert prompts.evidence.startswith("nothing is faster; INT8 W8A16 is level with it")
+    assert steps.take == "take INT4 W4A16"
+    assert "likeliest next token is the 16-bit model's on 50 % of the tokens only" in steps.caveat
+    assert "SM clock" not in render_page(view)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
 from reports.recommend import recommend_from_run
+from reports.stored.quality import product_quality
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
 from roofline_model.operators import gemm
@@ -90,7 +92,7 @@ def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
     (one,) = recommend_from_run(records, None)
     assert labels(one) == [("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured")]
-    assert one.best.quality == ""
+    assert one.best.quality == product_quality("INT8", "INT8").text
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):
@@ -174,7 +176,8 @@ def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
     assert one.rows[0].source == "measured"
     rest = one.rows[1:]
     assert {row.source for row in rest} == {"expected"}
-    assert [row.time_s for row in rest] == sorted(row.time_s for row in rest)
+    # By the end of the 80 % interval; level ends go by the time, and level times by the loss.
+    assert all(first.high_s <= second.high_s * 1.0501 for first, second in itertools.pairwise(rest))
     fp8 = next(row for row in rest if row.weight_format == "FP8_E4M3")
     times = predict_expected(gemm(*DECODE, a="FP8", c="FP16"), chip)
     assert fp8.time_s == times.time_s > fp8.ideal_s

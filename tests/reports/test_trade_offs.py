@@ -12,7 +12,7 @@ from model_records import CHIP, model_profile, model_run, model_run_records
 
 from reports.interactive.page_data import page_data, script_json
 from reports.report_json import report_json
-from reports.trade_offs import on_front, trade_groups, weight_bytes
+from reports.trade_offs import on_front, trade_groups
 from reports.views import report_view
 
 numbers = st.integers(0, 6).map(float)
@@ -48,7 +48,8 @@ def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
     assert int4.is_best
     assert decode.per == "token"
     passes = {one.label: one for one in model_view.chips[0].models[0].phases[0].passes}
-    assert int4.memory_bytes == passes["INT4 W4A16"].figures.held_bytes
+    figures = passes["INT4 W4A16"].figures
+    assert int4.memory_bytes == figures.held_bytes + figures.cache_bytes
     assert int4.energy_j == passes["INT4 W4A16"].figures.energy_j_per_token
 
 
@@ -71,7 +72,8 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     fp8 = found["FP8_E4M3 (scaled_mm_row)"]
     assert fp8.loss_source == "claimed"
     assert 0 < fp8.loss_pct < 5
-    assert fp8.memory_bytes == pytest.approx(28672 * 8192, rel=0.01)
+    row = next(one for one in view.chips[0].recommendations if one.op == "gemv").rows
+    assert fp8.memory_bytes == next(one.memory_bytes for one in row if one.label == fp8.label) > 28672 * 8192
     assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
     assert found["BF16 (matmul)"].speedup_ratio == 1.0
 
@@ -80,8 +82,6 @@ def test_unknown_stays_unknown(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     points = [one for group in groups_of(view) for one in group.points]
     assert {one.energy_j for one in points} == {None}
-    assert weight_bytes("2x8x128x128", 0.5) is None
-    assert weight_bytes("1x4096x4096", None) is None
     for one in points:
         assert (one.loss_pct is None) == (one.loss_source == "unknown")
 

@@ -56,7 +56,7 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
     for words in ("Limits: 128.5 GB of memory; 20 ms a pass; perplexity up by at most 1 % (default).", "refused: ", "Best: ",
-                  "Ranked by the end of the 80 % interval of the expected time; within 5 % the smaller loss", "fp16_baseline", "Front: 12 of the ",
+                  "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time", "fp16_baseline", "Front: 12 of the ",
                   "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text"):  # fmt: skip
         assert words in text
     assert "pareto-fastest: the least time at a loss of at most 1 %" in text

@@ -187,3 +187,14 @@ def test_bad_input_is_one_line(database, tmp_path, arguments, words):
     assert words in shown
     assert len(shown.strip().splitlines()) == 1
     assert not (tmp_path / "r.html").exists()
+
+
+def test_a_word_means_the_same_run_as_in_the_diff(database):
+    """`report --baseline latest~1` and `diff latest~1 latest` compare the same two runs; too far back names the run to take."""
+    with open_store(database, read_only=True) as store:
+        newest, second = store.resolve_run("latest"), store.resolve_run("latest~1")
+        found = compare_with_baseline(store, newest, "latest~1")
+        assert [run.run_id for run in found.diff.before] == [second.run_id]
+        far = compare_with_baseline(store, newest, "latest~99")
+    assert far.diff is None
+    assert far.first_text == f"`latest` means run {second.run_id[:8]}, compare with that"

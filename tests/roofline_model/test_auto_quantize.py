@@ -114,7 +114,7 @@ def test_the_reasons_say_what_a_user_needs_to_know() -> None:
         )
     )
     assert recommend_quantization("b200", *PREFILL).reason.endswith(
-        "; as fast as MXFP4 (within 1 %) and preferred for its quality"
+        "; level with MXFP4 (within 5 %) and preferred for its quality"
     )
     assert all(candidate.reason and "\n" not in candidate.reason for candidate in prefill.candidates)
     assert by_precision(prefill)["INT4"].reason.startswith("compute-bound: weights are widened")
@@ -142,11 +142,13 @@ def test_laws_of_the_ranking(chip: str, m: int, n: int, k: int) -> None:
         assert candidate.time_source == "ideal"
         assert candidate.time_s == candidate.ideal_s
         assert candidate.speedup == pytest.approx(found.baseline.time_s / candidate.time_s)
-        assert (candidate.speedup > 1.01) == (place < middle) or candidate is found.baseline or candidate.kernel_gap
+        if not candidate.kernel_gap:
+            assert place < middle or candidate.speedup <= 1.0501
+            assert place >= middle or candidate.speedup > 1
         assert 0 <= candidate.memory_saved_ratio < 1
     gaps = [bool(candidate.kernel_gap) for candidate in found.candidates]
     assert gaps == sorted(gaps)
-    assert found.best.time_s <= 1.0101 * min(one.time_s for one in found.candidates if not one.kernel_gap)
+    assert found.best.time_s <= 1.0501 * min(one.time_s for one in found.candidates if not one.kernel_gap)
     assert found.phase == ("decode" if m <= 16 else "prefill")
 
 
@@ -155,13 +157,13 @@ def test_laws_of_the_ranking(chip: str, m: int, n: int, k: int) -> None:
 
 def test_equal_times_are_decided_by_quality() -> None:
     places = [c.precision for c in recommend_quantization("b10", *PREFILL).candidates]
-    assert places == ["NVFP4", "MXFP4", "INT4", "FP8_E4M3", "MXFP8_E4M3", "INT8", "FP16"]
+    assert places == ["NVFP4", "MXFP4", "INT4", "FP8_E4M3", "INT8", "MXFP8_E4M3", "FP16"]
 
 
 def test_a_near_tie_is_a_tie_and_a_clear_lead_is_not() -> None:
     near = create_custom_asic("near", 1e4, {"FP16": 100.0, "FP8": 200.0, "INT8": 201.0})
     assert recommend_quantization(near, *PREFILL).precision == "FP8_E4M3"
-    clear = create_custom_asic("clear", 1e4, {"FP16": 100.0, "FP8": 200.0, "INT8": 205.0})
+    clear = create_custom_asic("clear", 1e4, {"FP16": 100.0, "FP8": 200.0, "INT8": 215.0})
     assert recommend_quantization(clear, *PREFILL).precision == "INT8"
 
 
@@ -170,7 +172,7 @@ def test_without_a_real_gain_the_answer_is_to_stay() -> None:
     found = recommend_quantization(chip, *PREFILL)
     assert str(found) == "stay at FP16"
     assert (found.precision, found.method, found.speedup, found.memory_savings_pct) == ("FP16", "none", 1, 0)
-    assert found.reason == "stay at FP16: no candidate is more than 1 % faster (the nearest, INT8: +0.5 %)"
+    assert found.reason == "stay at FP16: no candidate is more than 5 % faster (the nearest, INT8: +0.5 %)"
     assert found.baseline is found.best
     alone = recommend_quantization(create_custom_asic("alone", 1e4, {"FP16": 100.0}), *PREFILL)
     assert alone.reason == "stay at FP16: there is no other candidate"

@@ -295,3 +295,12 @@ def test_a_format_file_must_be_a_regular_file(tmp_path: Path) -> None:
         load_formats("/dev/zero")
     (tmp_path / "bom.toml").write_text(Q4_K, encoding="utf-8-sig")
     assert load_formats(tmp_path / "bom.toml")[0].key == "Q4_K"
+
+
+@pytest.mark.parametrize(
+    ("widths", "formats"),
+    [("W4A16", "INT4.BF16"), ("w8a16", "INT8.BF16"), ("W8A8", "INT8.INT8 or FP8"), ("W4A4", "NVFP4")],
+)
+def test_widths_as_tables_print_them_lead_to_the_formats(widths, formats):
+    with pytest.raises(UnknownNameError, match=rf"widths, not formats; write WEIGHT\.ACTIVATION: {formats}\. "):
+        get_format(widths)

@@ -39,6 +39,12 @@ def test_a_cpu_runs_few_formats(make_cpu):
     assert kernel_gap(make_cpu, "BF16", "BF16") == ""
 
 
+def test_no_library_multiplies_int4_by_int4():
+    for chip in ("a100", "gb10", "mi300x"):
+        assert kernel_gap(get_hardware(chip), "INT4", "INT4") == "neither cuBLAS nor torch multiplies INT4 by INT4"
+    assert kernel_gap(get_hardware("b10"), "INT4", "INT4") == kernel_gap(get_hardware("a100"), "INT4", "BF16") == ""
+
+
 def test_what_nobody_knows_is_no_gap():
     own = create_custom_asic("own", 1e3, {"FP16": 100.0, "MXFP4": 400.0})
     for chip in (own, get_hardware("b10"), get_hardware("mi300x")):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, predict
 from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
 from roofline_model.expected.predict import predict_expected
 from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.sweep import MAX_ROWS, GemmGrid, format_pairs, parse_axis, sweep_gemm
@@ -87,6 +88,7 @@ def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
     known = Calibration(
         "2026-11-21T12:00:00+00:00", "Test CPU", "cpu", {"read": Constant("B/s", 5e10, 4e10, 2e10, 0.1, 20)},
         peaks={"BF16": Constant("FLOP/s", 4e11, 3.2e11, 2e11, 0.1, 20)},
+        kernels=kernel_curves([TimedCall(gemm(*one, a="BF16"), "matmul", 1e-3) for one in ((1, 128, 128), (256, 512, 512))]),
     )  # fmt: skip
     chip = replace(create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=known, kind="cpu")
     row = one_row(chip, shape, "BF16", cache)

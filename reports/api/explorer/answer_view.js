@@ -131,6 +131,7 @@ function remarks(row) {
     found.push(
       `This chip emulates ${row.weight} in ${row.computeFormat}; what the emulation costs is not in the ideal time.`,
     );
+  if (row.answer.coverage) found.push(sentence(row.answer.coverage));
   if (row.kernelGap) found.push(`No kernel is known to run it on this chip: ${row.kernelGap}.`);
   if (row.memory?.fits === false) found.push("It does not fit in this chip's memory.");
   if (row.expected)

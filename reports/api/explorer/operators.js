@@ -102,7 +102,7 @@ const MODEL = {
   operands: ["weight", "activation"],
   question: (state, format) => [
     `api/models/${encodeURIComponent(state.model)}/predict`,
-    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format },
+    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format, wide_head: true },
   ],
   advice: (state) => [
     `api/models/${encodeURIComponent(state.model)}/recommend`,

@@ -60,7 +60,7 @@ function rankingsOf(answer) {
             { class: "line" },
             el("b", {}, row.label),
             el("span", {}, number(row.time_s, time(row.time_s)), ` ${row.time_source}`),
-            row.speedup_ratio === null ? null : el("span", {}, times(row.speedup_ratio)),
+            row.speedup_ratio === null ? null : el("span", {}, `${times(row.speedup_ratio)}${row.speedup_basis === "across runs" ? " across runs" : ""}`),
             row.kernel_gap ? el("span", { class: "bad gap" }, "no kernel here") : null,
           ),
           el("span", { class: "quiet" }, `Confidence ${row.confidence}: ${row.confidence_reason}. `, evidence(row)),

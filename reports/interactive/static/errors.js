@@ -18,6 +18,15 @@ function boxOf(values) {
   return { q1, median, q3, low: ranked.find((one) => one >= q1 - reach), high: ranked.findLast((one) => one <= q3 + reach) };
 }
 
+// A pass of a model by its phase first, so that a cut name tells the two phases apart: "decode of seeded-llama-156m".
+function operatorName(row) {
+  return isModelPass(row) ? `${row.phase} of ${row.op.slice(0, -row.phase.length - 1)}` : row.op;
+}
+
+function isModelPass(row) {
+  return row.op.endsWith(` ${row.phase}`);
+}
+
 function errorGroups(rows) {
   const groups = new Map();
   for (const row of rows) {
@@ -92,12 +101,13 @@ function drawErrors(chip, place) {
     note.textContent = said.join(" ");
     note.hidden = !said.length;
     const rows = Math.max(groups.shown.length, 1);
-    plot.style.height = `${rows * (kinds.length > 1 ? 38 : 30) + 72}px`;
+    plot.style.height = `${rows * (kinds.length > 1 || !narrow ? 38 : 30) + 72}px`;
     const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-    const name = (group) => (narrow ? `${plain(short(group.format, 13))}<br><span style="font-size:9px">${plain(short(group.op, 15))}</span>` : `${plain(short(group.op, 18))}  <b>${plain(short(group.format, 22))}</b>  (${group.rows.length})`);
+    const operator = (group) => operatorName(group.rows[0]);
+    const name = (group) => (narrow ? `${plain(short(group.format, 13))}<br><span style="font-size:9px">${plain(short(operator(group), 18))}</span>` : `${plain(short(operator(group), 34))}<br><b>${plain(short(group.format, 24))}</b>  (${group.rows.length})`);
     const breaks = groups.shown.flatMap((group, at) => (at && group.op !== groups.shown[at - 1].op ? [at - 0.5] : []));
     return [data, plotLayout(palette, plot, {
-      margin: { l: narrow ? 96 : 230, r: 16, t: 8, b: 50 },
+      margin: { l: narrow ? 110 : 250, r: 16, t: 8, b: 50 },
       shapes: breaks.map((y) => ({ type: "line", xref: "paper", x0: narrow ? -0.3 : -0.2, x1: 1, y0: y, y1: y, line: { color: palette.grid, width: 1 } })),
       xaxis: { ...axisStyle(palette, narrow ? "← too fast   error (%)   too slow →" : "← predicted too fast      error (%)      predicted too slow →", narrow), zeroline: true, zerolinecolor: palette.ink, zerolinewidth: 1.2, ticksuffix: narrow ? "" : " %" },
       yaxis: { ...axisStyle(palette, "", narrow), tickvals: groups.shown.map((_, at) => at), ticktext: groups.shown.map(name), range: [rows - 0.5, -0.5], showgrid: false, ticks: "", showline: false },

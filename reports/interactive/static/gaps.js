@@ -8,7 +8,7 @@ function gapCases(chip) {
   const rows = new Map(chip.rows.map((row) => [row.number, row]));
   return chip.gaps.rows.map(([number, measured_s, expected_s, low_s, high_s, ...values]) => {
     const row = rows.get(number);
-    return { row, count: 1, title: `${row.op} ${row.shape}`, format: row.format, kernel: row.kernel, regime: row.regime, measured_s, expected_s, low_s, high_s, values, stages: chip.gaps.stages[number] || [] };
+    return { row, count: 1, title: `${operatorName(row)} ${row.shape}`, format: row.format, kernel: row.kernel, regime: row.regime, measured_s, expected_s, low_s, high_s, values, stages: chip.gaps.stages[number] || [] };
   });
 }
 
@@ -17,7 +17,7 @@ function gapGroups(cases) {
   for (const one of cases) {
     const key = JSON.stringify([one.row.op, one.format]);
     const group = groups.get(key);
-    if (!group) groups.set(key, { ...one, row: null, title: one.row.op, op: one.row.op, kernel: "", regime: "", expected_s: null, low_s: null, high_s: null, values: [...one.values], stages: [] });
+    if (!group) groups.set(key, { ...one, row: null, title: operatorName(one.row), op: one.row.op, kernel: "", regime: "", expected_s: null, low_s: null, high_s: null, values: [...one.values], stages: [] });
     else {
       group.count += 1;
       group.measured_s += one.measured_s;
@@ -87,7 +87,7 @@ function drawGaps(chip, place) {
     bars = gapOrder(all, chosen.sort, parts).slice(0, GAP_BARS);
     note.textContent = !all.length ? "No case that passes the filters can be split." : all.length > bars.length ? `The first ${bars.length} of ${show.count(all.length)} cases in this order: filter the cases, or sum them by operator and format, to see the others.` : "";
     note.hidden = !note.textContent;
-    plot.style.height = `${Math.max(bars.length, 1) * (narrow ? 29 : 25) + 70}px`;
+    plot.style.height = `${Math.max(bars.length, 1) * (narrow ? 29 : 34) + 70}px`;
     const isShare = chosen.scale === "share";
     const longest = bars.reduce((most, bar) => Math.max(most, bar.measured_s), 1e-9);
     const [prefix, unit] = [...PREFIXES].reverse().find(([, size]) => size <= 1 && longest >= size) || ["n", 1e-9];
@@ -95,9 +95,10 @@ function drawGaps(chip, place) {
     const most = ends.reduce((a, b) => Math.max(a, b), isShare ? 1 : 0) || 1;
     const least = bars.reduce((a, bar) => Math.min(a, bar.values.reduce((sum, value) => sum + Math.min(value || 0, 0), 0) * (isShare ? 1 / bar.measured_s : 1 / unit)), 0);
     const short = (text, room) => (text.length > room ? `${text.slice(0, room - 1)}…` : text);
-    const name = (bar) => (narrow ? `${plain(short(bar.format, 14))}<br><span style="font-size:9px">${plain(short(bar.row ? bar.row.shape : bar.title, 18))}</span>` : `${plain(short(bar.row ? `${bar.title}${regimes ? `, ${bar.regime}` : ""}` : `${bar.title} (${bar.count})`, 34))}  <b>${plain(short(bar.format, 14))}</b>${bar.kernel ? ` ${plain(short(bar.kernel, 18))}` : ""}`);
+    const inFull = (bar) => (bar.row ? `${bar.title}${regimes ? `, ${bar.regime}` : ""}` : `${bar.title} (${bar.count})`);
+    const name = (bar) => (narrow ? `${plain(short(bar.format, 16))}<br><span style="font-size:9px">${plain(short(bar.row && !isModelPass(bar.row) ? bar.row.shape : bar.title, 20))}</span>` : `${plain(short(inFull(bar), 38))}<br><b>${plain(short(bar.format, 20))}</b>${bar.kernel ? ` ${plain(short(bar.kernel, 20))}` : ""}`);
     const names = bars.map(name);
-    const longestName = names.reduce((a, text) => Math.max(a, text.replace(/<[^>]*>/g, "").length), 8);
+    const longestName = names.reduce((a, text) => Math.max(a, ...text.split("<br>").map((line) => line.replace(/<[^>]*>/g, "").length)), 8);
     const width = narrow ? 104 : Math.min(14 + 7.1 * longestName, 430);
     return [traces, plotLayout(palette, plot, {
       barmode: "relative", bargap: 0.3, margin: { l: width, r: narrow ? 52 : 66, t: 6, b: 48 },

@@ -1,6 +1,7 @@
 // Speed against loss, memory or energy: what no other configuration beats, what was measured and what is only claimed.
 const PARETO_X = [["speedup_ratio", "Speed-up"], ["time_s", "Time"]];
 const PARETO_Y = [["loss_pct", "Loss of quality"], ["memory_bytes", "Memory"], ["energy_j", "Energy"]];
+const paretoMemory = (group) => (group.per === "token" ? "Memory: weights and cache" : "Memory: operands of a call");
 const LOSS_SYMBOLS = { measured: "circle", claimed: "diamond", reference: "square", unknown: "circle" };
 
 function axisButtons(legend, options, state, key, react) {
@@ -38,7 +39,7 @@ function drawPareto(chip, place) {
     up.update((key) => reach().has(key));
     made.redraw();
     note.replaceChildren(...paretoNotes(group(), usable(), state));
-    table.replaceChildren(paretoTable(chip, group()));
+    table.replaceChildren(paretoTable(chip, group(), state));
   };
   const across = axisButtons("Across", PARETO_X, state, "x", update);
   const up = axisButtons("Upwards", PARETO_Y, state, "y", update);
@@ -54,7 +55,7 @@ function drawPareto(chip, place) {
   const key = [["●", "loss measured"], ["◆", "loss claimed"], ["■", "16-bit reference"], ["○", "time predicted, nobody measured it"]];
   place.append(
     el("div", { class: "pareto-axes" }, across.element, up.element), ...box.childNodes,
-    el("ul", { class: "legend-line" }, key.map(([mark, text]) => el("li", {}, el("span", { class: "mark-text" }, mark), text)), el("li", {}, el("span", { class: "mark-is-best" }), "recommended"), el("li", {}, "pale: another is as good and as fast"), el("li", {}, "area: memory")),
+    el("ul", { class: "legend-line" }, key.map(([mark, text]) => el("li", {}, el("span", { class: "mark-text" }, mark), text)), el("li", {}, el("span", { class: "mark-is-best" }), "recommended"), el("li", {}, "pale: beaten in the two axes drawn"), el("li", {}, "area: memory (of a model weights and cache, of a product the operands of a call)")),
     note, el("details", {}, el("summary", {}, "The points as a table"), table),
   );
   update();
@@ -86,7 +87,7 @@ function paretoLoss(point) {
 function paretoCard(point, group) {
   const facts = [
     ["Time", `${show.time(point.time_s)}, ${point.time_source}`, point.time_s], ["Speed-up", known(point.speedup_ratio) ? `${paretoShown("speedup_ratio", point.speedup_ratio)} ${group.baseline}` : "not known", point.speedup_ratio],
-    ["Loss", paretoLoss(point), point.loss_pct], ["", point.loss_source === "reference" ? "" : point.loss_text], ["Memory", known(point.memory_bytes) ? show.bytes(point.memory_bytes) : "not known", point.memory_bytes],
+    ["Loss", paretoLoss(point), point.loss_pct], ["", point.loss_source === "reference" ? "" : point.loss_text], [paretoMemory(group), known(point.memory_bytes) ? show.bytes(point.memory_bytes) : "not known", point.memory_bytes],
     ["Energy", paretoShown("energy_j", point.energy_j, group.per), point.energy_j], ["Nothing beats it", point.is_on_front ? "in speed, loss and memory together" : ""], ["", point.is_doubtful ? "the time is in doubt" : ""], ["", point.is_best ? "recommended" : ""],
   ].filter(([, text]) => text);
   return [el("p", { class: "card-title" }, el("strong", {}, point.label)), factList(facts)];
@@ -99,20 +100,22 @@ function paretoNotes(group, points, state) {
   if (state.y === "loss_pct" && !points.some((point) => point.loss_source === "measured")) said.push("Nobody measured a loss here: what is drawn is what documents claim, its upper end.");
   if (state.y === "loss_pct" && points.some((point) => point.loss_source === "measured")) said.push("Measured loss: e^KL − 1 against the 16-bit model, the rise of perplexity on text that model writes.");
   if (unknown.length) said.push(`${name} not known, drawn apart below the line: ${unknown.join(", ")}.`);
+  if (group.points.some((point) => point.is_on_front && !point.fronts.includes(state.y))) said.push("The line joins what nothing beats in the two axes drawn; the table says, too, what nothing beats in speed, loss and memory together.");
   const missing = PARETO_Y.filter(([key]) => !group.points.some((point) => known(point[key]))).map(([, text]) => text.toLowerCase());
   if (missing.length) said.push(`Of no configuration known: ${missing.join(", ")}.`);
   if (group.barred.length) said.push(`Left out, no kernel is known to run them here: ${group.barred.join(", ")}.`);
   return said.flatMap((text) => [text, " "]);
 }
 
-function paretoTable(chip, group) {
-  const columns = ["Configuration", "Time", "Known by", "Speed-up", "Loss", "Memory", `Energy per ${group.per}`, "Not beaten"];
+function paretoTable(chip, group, state) {
+  const drawn = PARETO_Y.find(([key]) => key === state.y)[1].toLowerCase();
+  const columns = ["Configuration", "Time", "Known by", "Speed-up", "Loss", paretoMemory(group), `Energy per ${group.per}`, `Not beaten in speed and ${drawn} (as drawn)`, "Not beaten in speed, loss and memory together"];
   const body = group.points.map((point) => el("tr", { class: point.is_best ? "best" : null },
     el("th", { scope: "row" }, known(point.number) ? el("a", { href: `#case-${point.number}` }, point.label) : point.label),
     el("td", { class: "n", "data-value": point.time_s }, show.time(point.time_s)), el("td", {}, point.time_source),
     el("td", { class: "n", "data-value": point.speedup_ratio }, known(point.speedup_ratio) ? paretoShown("speedup_ratio", point.speedup_ratio) : "–"),
     el("td", { class: "n", "data-value": point.loss_pct }, paretoLoss(point)), el("td", { class: "n", "data-value": point.memory_bytes }, show.bytes(point.memory_bytes)),
-    el("td", { class: "n", "data-value": point.energy_j }, show.energy(point.energy_j)), el("td", {}, point.is_on_front ? "yes" : "–")));
+    el("td", { class: "n", "data-value": point.energy_j }, show.energy(point.energy_j)), el("td", {}, point.fronts.includes(state.y) ? "yes" : "–"), el("td", {}, point.is_on_front ? "yes" : "–")));
   return el("table", {}, el("caption", {}, group.title), el("thead", {}, el("tr", {}, columns.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, body));
 }
 
@@ -130,7 +133,7 @@ function paretoPlot(plot, palette, group, points, state, colour) {
   const scales = { time_s: timeScale, speedup_ratio: 1, loss_pct: 1, memory_bytes: memoryScale, energy_j: energyScale };
   const names = {
     speedup_ratio: narrow ? "Speed-up" : `Speed-up over ${group.baseline || "the baseline"}: more is better →`, time_s: `Time per ${group.per === "token" ? "pass" : "call"} (${timePrefix}s): ${narrow ? "less is better" : "← less is better"}`,
-    loss_pct: narrow ? "Loss (%)" : "Loss (%), less is better", memory_bytes: `Memory (${memoryUnit})${narrow ? "" : ", less is better"}`, energy_j: `Energy per ${group.per} (${energyUnit})${narrow ? "" : ", less is better"}`,
+    loss_pct: narrow ? "Loss (%)" : "Loss (%), less is better", memory_bytes: narrow ? `Memory (${memoryUnit})` : `${paretoMemory(group)} (${memoryUnit}), less is better`, energy_j: `Energy per ${group.per} (${energyUnit})${narrow ? "" : ", less is better"}`,
   };
   const x = (point) => point[state.x] / scales[state.x];
   const y = (point) => point[state.y] / scales[state.y];

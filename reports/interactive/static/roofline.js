@@ -136,11 +136,18 @@ function roofGroups(view) {
   return groups;
 }
 
+// As many formats as fit beside the plot, and how many more there are: the list under the plot then names all.
+function roofNames(group) {
+  let names = group.formats.join(", ");
+  for (let most = group.formats.length - 1; most > 0 && names.length > 17; most -= 1) names = `${group.formats.slice(0, most).join(", ")} +${group.formats.length - most}`;
+  return names;
+}
+
 function roofRate(view, group) {
   return `${significant(group.peak / view.unit_flops_per_s, 4)} ${view.unit_label}`;
 }
 
-// The names of the roofs beside a wide plot; under a narrow one they are a list.
+// The names of the roofs beside a wide plot; under a narrow one, or where they are cut, they are a list.
 function roofLabels(chip, ranges, plot) {
   const view = chip.roofline;
   if (isNarrow(plot)) return [];
@@ -149,8 +156,7 @@ function roofLabels(chip, ranges, plot) {
   const perDecade = (plot.clientHeight - margin.t - margin.b) / (ranges.y[1] - ranges.y[0]);
   let last = -Infinity; // pixels from the top of the last label: they keep clear of each other
   return groups.flatMap((one) => {
-    let names = one.formats.join(", ");
-    for (let most = one.formats.length - 1; most > 0 && names.length > 17; most -= 1) names = `${one.formats.slice(0, most).join(", ")} +${one.formats.length - most}`;
+    const names = roofNames(one);
     const y = Math.log10(one.peak / view.unit_flops_per_s);
     if (y < ranges.y[0] || y > ranges.y[1]) return []; // zoomed away
     const at = (ranges.y[1] - y) * perDecade;
@@ -294,7 +300,7 @@ function legendLine(chip) {
 }
 
 function roofList(chip) {
-  return el("ul", { class: "legend-line only-narrow" }, roofGroups(chip.roofline).map((group) => el("li", {}, swatch(chip, group.formats[0]), `${group.formats.join(", ")}: ${roofRate(chip.roofline, group)}`)));
+  return el("ul", { class: roofGroups(chip.roofline).some((group) => roofNames(group).length < group.formats.join(", ").length) ? "legend-line" : "legend-line only-narrow" }, roofGroups(chip.roofline).map((group) => el("li", {}, swatch(chip, group.formats[0]), `${group.formats.join(", ")}: ${roofRate(chip.roofline, group)}`)));
 }
 
 function resized(plot, draw) {

@@ -276,7 +276,7 @@ def chosen(against, after=AFTER, known=NEWEST_FIRST):
 @pytest.mark.parametrize(
     ("against", "days"),
     [
-        ("latest", ["14"]), ("latest~1", ["13"]), ("baseline", ["14", "13", "12", "11", "10"]), ("BASELINE:2", ["14", "13"]),
+        ("latest", ["14"]), ("latest~1", ["14"]), ("latest~2", ["13"]), ("baseline", ["14", "13", "12", "11", "10"]), ("BASELINE:2", ["14", "13"]),
         ("branch:wip", ["16"]), ("old", ["13"]), ("elsewhere", ["17"]), ("cut", None), ("nobody", None), ("branch:none", []), ("latest~9", []),
     ],
 )  # fmt: skip

@@ -62,7 +62,8 @@ def test_latest_passes_over_a_run_that_measured_in_another_way(tmp_path):
 
 def test_latest_passes_over_a_run_that_has_no_case_in_common(tmp_path):
     sides = [night(1), night(2), night(3, [8, 9]), night(4)]
-    assert days(compared(tmp_path, "latest~1", *sides)) == [1]
+    assert days(compared(tmp_path, "latest~1", *sides)) == [2]
+    assert days(compared(tmp_path, "latest~2", *sides)) == [1]
 
 
 def test_a_rolling_baseline_takes_nights_of_the_same_method_only(tmp_path):

@@ -14,8 +14,10 @@ from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_pass import HostTime, LinearPath, ModelPass
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
 from roofline_model.hardware import Device, MemoryLevel, Quantity
 from roofline_model.machine_constants import Calibration, Constant
+from roofline_model.operators import gemm
 
 H100 = get_hardware("h100-sxm")
 LLAMA = get_model("llama-3-8b")
@@ -45,6 +47,7 @@ def cpu() -> Device:
         dram={name: rate(40e9) for name in ("read", "copy", "write", "triad")},
         cache={"read": rate(100e9), "copy": rate(100e9)}, cache_capacity_bytes=2.0**25,
         peaks={"BF16": Constant("FLOP/s", 5e11, 4e11, 3e11, 0.05, 10, "mm")}, floors={"call": cost(2e-6)},
+        kernels=kernel_curves([TimedCall(gemm(1, 64, 64, a="FP16"), "matmul", 1e-5)]),  # of another format than the passes
     )  # fmt: skip
     level = MemoryLevel("LLC", 2.0**25, Quantity(100e9, "B/s", "measured-here", "test"))
     chip = create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2})
@@ -109,6 +112,10 @@ def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
     without, with_host = model_pass("BF16"), model_pass("BF16", host=HOST)
     alone, beside = without.expected(cpu), with_host.expected(cpu)
     assert alone is not None
+    assert cpu.calibration is not None
+    ceilings = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
+    assert without.expected(ceilings) is None
+    assert "none of its kernels was timed" in without.why_no_expected(ceilings)
     assert beside is not None
     assert beside.time_s == pytest.approx(alone.time_s + HOST.time_s)
     assert beside.high_s == pytest.approx(alone.high_s + HOST.high_s)

@@ -16,6 +16,7 @@ from roofline_model.hardware import ComputePath
 from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.operators import gemm
 from roofline_model.ops.attention_ops import attention
+from roofline_model.ops.elementwise_ops import softmax
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 from roofline_model.weight_storage import product_of_pair
 
@@ -63,9 +64,10 @@ def test_a_pair_whose_kernel_was_never_timed_has_no_expected_time(weight, activa
     assert predict_expected(work, CPU, cache="warm") is None
     assert "no kernel that multiplies these formats was timed there" in why_no_expected(work, CPU)
     assert expected_call(work, CPU) is None
-    # Who names a kernel, or knows of one, gets what the ceilings allow.
-    allowed = predict_expected(work, CPU, kernel="mine")
-    assert allowed == call_within_ceilings(work, CPU) == predict_expected(work, CPU, allow_ceilings=True)
+    # A name alone is no time; who knows what to make of it gets what the ceilings allow.
+    assert predict_expected(work, CPU, kernel="mine") is None
+    allowed = call_within_ceilings(work, CPU)
+    assert allowed == predict_expected(work, CPU, allow_ceilings=True)
     assert allowed.model_version == CALIBRATED_VERSION
 
 
@@ -96,12 +98,28 @@ def test_a_result_that_was_timed_comes_before_another_one():
     assert predict_expected(gemm(*SHAPE, a="INT8", c="FP32"), chip).kernel == "int_mm"
 
 
-def test_a_unit_of_the_machine_that_was_timed_still_answers_from_its_ceiling():
-    for name in ("BF16", "FP32"):
-        found = predict_expected(gemm(*SHAPE, a=name), CPU)
-        assert (found.provenance, found.model_version) == ("measured-here", CALIBRATED_VERSION)
-    assert predict_expected(attention(1, 8, 8, 64, 64, 64, q="BF16"), CPU) is not None
-    assert predict_expected(attention(1, 8, 8, 1, 64, 64, q="BF16", kv="FP8"), CPU) is None
+WIDE = [gemm(*SHAPE, a="BF16"), gemm(*SHAPE, a="FP32"), attention(1, 8, 8, 64, 64, 64, q="BF16")]
+
+
+@pytest.mark.parametrize("work", WIDE, ids=str)
+def test_the_ceiling_of_a_unit_is_no_time_of_a_cpus_kernel_but_is_of_a_gpus(work):
+    assert predict_expected(work, CPU) is None
+    as_gpu = replace(CPU, calibration=replace(CPU.calibration, kind="cuda", kernels=()))
+    found = predict_expected(work, as_gpu)
+    assert (found.provenance, found.model_version) == ("measured-here", CALIBRATED_VERSION)
+    assert predict_expected(attention(1, 8, 8, 1, 64, 64, q="BF16", kv="FP8"), as_gpu) is None
+
+
+def test_one_rule_where_no_kernel_was_timed():
+    ceilings = replace(CPU, calibration=replace(CPU.calibration, kernels=()))
+    named = product_of_pair(*SHAPE, weight="INT4", activation="BF16")
+    for work in (*WIDE, named, named.cost, softmax(64, 64), gemm(*SHAPE, a="INT8")):
+        assert predict_expected(work, ceilings) is None
+        assert predict_expected(work, ceilings, kernel="matmul") is None
+        assert "none of its kernels was timed (`roofline calibrate`" in why_no_expected(work, ceilings)
+    assert call_within_ceilings(named, ceilings).model_version == CALIBRATED_VERSION
+    # Streams of a machine whose kernels were timed do as its memory does.
+    assert predict_expected(softmax(64, 64), CPU) is not None
 
 
 def test_a_sweep_leaves_out_what_one_call_leaves_out():

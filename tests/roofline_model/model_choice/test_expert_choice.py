@@ -83,6 +83,21 @@ def test_a_slowdown_is_called_one():
     assert "the speed of BF16, needed because BF16 misses the limits" in str(found)
 
 
+def test_a_published_checkpoint_stays_unless_clearly_slower_and_its_own_format_has_no_loss():
+    found = recommend_model("gb10", "gpt-oss-20b")
+    assert found.chosen.label == "checkpoint"
+    assert any("checkpoint is published as it is, without a loss" in note for note in found.notes)
+    narrower = found.candidate("MXFP4.BF16")  # its experts are as published, its attention is not
+    assert narrower.quality.text == "claimed: at most 13.7 % (MXFP4.BF16, but for parts published so)"
+
+
+def test_an_interval_that_ends_with_another_goes_by_the_expected_time():
+    found = recommend_model("h100", "llama-3.1-70b")
+    int4, fp8 = found.candidate("INT4.BF16"), found.candidate("FP8_E4M3")
+    assert int4.prudent_s < fp8.prudent_s
+    assert found.candidates.index(int4) < found.candidates.index(fp8)
+
+
 def test_a_checkpoint_that_was_published_narrow_is_taken_where_nothing_is_faster():
     found = recommend_model("h100", "gpt-oss-20b")
     assert (found.chosen.label, found.chosen.quality.loss_pct) == ("checkpoint", 0.0)
