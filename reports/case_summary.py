@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from reports.case_rows import CaseRow
+from reports.case_rows import CaseRow, case_rows
 from reports.display_text import counted
 from reports.regime import regime_words
 from results.flags import DOUBTFUL_FLAGS, FLAGS
-from results.records import Measurement
+from results.records import Measurement, Record, RunInfo
 from roofline_model.roofline import error_ratio
 
 if TYPE_CHECKING:
     from results.replication import TotalInterval
+    from results.state_records import NoiseFloor
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +178,14 @@ def case_summaries(rows: Iterable[CaseRow], totals: Mapping[str, TotalInterval])
 def counted_processes(count: int) -> str:
     """Return `one process`, `3 processes`."""
     return "one process" if count == 1 else counted(count, "process", "processes")
+
+
+def run_summaries(
+    run: RunInfo, records: Iterable[Record], floors: Mapping[tuple[str, str], NoiseFloor]
+) -> tuple[CaseSummary, ...]:
+    """Return the cases of a run, their processes pooled and with both intervals; impossible numbers are left out."""
+    from results.impossible import possible_records
+    from results.replication import total_intervals
+
+    kept = possible_records(records)
+    return case_summaries(case_rows(kept, is_forced=run.is_forced), total_intervals(kept, floors))

@@ -11,8 +11,9 @@ from typing import Literal
 from reports.display_text import shown
 from reports.ranked_row import RankedRow, ShapeRecommendation
 from reports.regime import regime_title
-from reports.shape_results import LEVEL_EXPECTED_RATIO, Configuration, ShapeResult, speedups
+from reports.shape_results import Configuration, ShapeResult, speedups
 from results.verdict import PREDICTED_TIE_RATIO, expected_speedup, times_faster
+from roofline_model.tie_ranking import LEVEL_RATIO
 from roofline_model.units import format_time
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
@@ -229,7 +230,7 @@ def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], 
     first = rows[best]
     fit = (at for at, row in enumerate(rows) if row.source == "measured" or not (row.is_emulated or row.kernel_gap))
     near = [at for at in fit if at != best and rows[at].source == first.source and _reaches(rows[at], first)]
-    limit_s = math.inf if first.source == "measured" else first.time_s * (1 + LEVEL_EXPECTED_RATIO)
+    limit_s = math.inf if first.source == "measured" else first.time_s * (1 + LEVEL_RATIO)
     return {best, *(at for at in near if rows[at].time_s <= limit_s)}, not near
 
 

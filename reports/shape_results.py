@@ -13,10 +13,7 @@ from results.replication import total_intervals
 from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, are_level, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
 from results.verdict import speedups as contender_speedups
-
-LEVEL_EXPECTED_RATIO = 0.05
-"""Expected times whose intervals overlap are level up to this difference. A judgement: the model's own error is larger, and an
-80 % interval of tens of percent alone would call a format level that is expected to take twice as long."""
+from roofline_model.tie_ranking import LEVEL_RATIO
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""
@@ -158,7 +155,7 @@ class ShapeResult:
     @property
     def leaders(self) -> tuple[Configuration, ...]:
         """The best and, after it, what is level with it on the same evidence: measured intervals that overlap, expected ones
-        that do with times within `LEVEL_EXPECTED_RATIO`, equal ideal times. Empty without a best."""
+        that do with times within `LEVEL_RATIO`, equal ideal times. Empty without a best."""
         best = self.best
         return () if best is None else (best, *(one for one in self._rivals if _is_level(best, one)))
 
@@ -248,7 +245,7 @@ def _is_level(best: Configuration, other: Configuration) -> bool:
     if are_level(best.contender, other.contender):
         return True
     best_s, other_s = best.contender.predicted_s, other.contender.predicted_s
-    is_near = bool(best_s and other_s and other_s <= best_s * (1 + LEVEL_EXPECTED_RATIO))
+    is_near = bool(best_s and other_s and other_s <= best_s * (1 + LEVEL_RATIO))
     return not best.is_measured and is_near and _overlap(best, other)
 
 

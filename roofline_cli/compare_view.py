@@ -53,16 +53,16 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
+    from reports.case_summary import run_summaries
     from reports.chip_profile import device_from_profile
     from reports.recommend import recommend_from_run
     from reports.shape_results import shape_results, speedups
     from results.replication import total_intervals
-    from roofline_cli.runs import summaries
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
     floors = store.noise_floors(run.environment.class_hash)
-    cases, totals = summaries(run, records, floors), total_intervals(records, floors)
+    cases, totals = run_summaries(run, records, floors), total_intervals(records, floors)
     by_record = {row.record_id: case for case in cases for row in case.rows}
     rows = [row for case in cases for row in case.rows]
     profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)

@@ -111,7 +111,7 @@ def choice_sentence(found: ModelRecommendation) -> str:
 
 def _why_stay(found: ModelRecommendation) -> str:
     from roofline_model.model_choice.time_kinds import is_comparable
-    from roofline_model.quantization_engine import TIE_RATIO
+    from roofline_model.tie_ranking import LEVEL_RATIO
     from roofline_model.units import format_time
 
     others = [
@@ -124,7 +124,7 @@ def _why_stay(found: ModelRecommendation) -> str:
     if not others:
         return "no other plan is known to keep the limits, with a time that can be compared"
     nearest = min(others, key=lambda one: one.prudent_s)
-    if nearest.speedup <= 1 + TIE_RATIO:
+    if nearest.speedup <= 1 + LEVEL_RATIO:
         return (
             f"no plan of known loss is more than 5 % faster (the nearest, {nearest.label}: {speedup(nearest.speedup)})"
         )

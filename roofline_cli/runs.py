@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +14,7 @@ from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show
 if TYPE_CHECKING:
     from reports.case_rows import CaseRow
     from reports.case_summary import CaseSummary
-    from results.records import Record, RunInfo
-    from results.state_records import NoiseFloor
+    from results.records import RunInfo
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
 CasesArgument = Annotated[
@@ -37,6 +36,7 @@ def show_run(
 
     With CASE, any part of a case's id or operator (gemv, decode): everything about the cases that match.
     """
+    from reports.case_summary import run_summaries
     from reports.run_state import run_state
     from results.case_names import is_model_case
     from results.replication import total_intervals
@@ -53,7 +53,7 @@ def show_run(
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
         profiles = stored_profiles(store, records) if plot else {}
-    found = summaries(info, records, floors)
+    found = run_summaries(info, records, floors)
     if wanted:
         chosen = _matching(found, wanted, info)
         _show_cases(info, chosen, len(found), as_json=as_json)
@@ -93,19 +93,6 @@ def show_run(
     if plot:
         show_run_plots(plotted_chips(info, records, profiles, floors))
     _print_legend(found, info)
-
-
-def summaries(
-    run: RunInfo, records: list[Record], floors: Mapping[tuple[str, str], NoiseFloor]
-) -> tuple[CaseSummary, ...]:
-    """Return the cases of a run, their processes pooled and with both intervals."""
-    from reports.case_rows import case_rows
-    from reports.case_summary import case_summaries
-    from results.impossible import possible_records
-    from results.replication import total_intervals
-
-    kept = possible_records(records)
-    return case_summaries(case_rows(kept, is_forced=run.is_forced), total_intervals(kept, floors))
 
 
 def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:

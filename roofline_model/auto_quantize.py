@@ -19,13 +19,13 @@ from roofline_model.operators import GEMV_MAX_ROWS, check_dimension
 from roofline_model.product_roof import RoofTimes
 from roofline_model.quantization_method import AWQ_BOTH_NOTE, AWQ_NOTE
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
-from roofline_model.tie_ranking import LEVEL_RATIO, TIE_RATIO, are_level_predictions, order_predictions
+from roofline_model.tie_ranking import LEVEL_RATIO, are_level_predictions, order_predictions
 from roofline_model.units import format_flops, format_percent, format_time
 from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS
 from roofline_model.wide_baseline import fastest_wide
 
 __all__ = [
-    "DEFAULT_FORMATS", "TIE_RATIO", "Candidate", "Recommendation", "TimeEstimate", "claimed_quality", "recommend_quantization",
+    "DEFAULT_FORMATS", "Candidate", "Recommendation", "TimeEstimate", "claimed_quality", "recommend_quantization",
 ]  # fmt: skip
 
 PHASES = ("decode", "prefill")

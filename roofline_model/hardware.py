@@ -83,6 +83,12 @@ class MatchRule:
     memory_gb: tuple[float, float] | None = None
     """Smallest and largest total memory in decimal GB; tells the variants of one name apart."""
 
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """The CUDA compute capability as (major, minor); None where none is stated or it is not two whole numbers."""
+        major, _, minor = (self.compute_capability or "").partition(".")
+        return (int(major), int(minor or 0)) if major.isdecimal() and (minor or "0").isdecimal() else None
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:

@@ -54,7 +54,7 @@ def kernel_gap(device: Device, weight_format: str, activation_format: str) -> st
         return _cpu_gap(weight_format, activation_format)
     is_both = weight_format == activation_format
     needed = BOTH_OPERANDS_CAPABILITY.get(weight_format) if is_both else None
-    here = _capability(device)
+    here = device.match.capability
     if is_both and weight_format in NO_LIBRARY and not device.is_placeholder and (here or device.vendor == "amd"):
         return f"neither cuBLAS nor torch multiplies {weight_format} by {weight_format}"
     if needed is None or here is None:
@@ -73,9 +73,3 @@ def _cpu_gap(weight: str, activation: str) -> str:
     return (
         f"torch has no CPU kernel for {'weights in this format' if weight != activation else 'products in this format'}"
     )
-
-
-def _capability(device: Device) -> Capability | None:
-    text = device.match.compute_capability
-    major, _, minor = (text or "").partition(".")
-    return (int(major), int(minor or 0)) if major.isdecimal() and (minor or "0").isdecimal() else None

@@ -27,12 +27,11 @@ from roofline_model.mixed_precision.model_plan import strategy_plan
 from roofline_model.mixed_precision.operator_type import OperatorType
 from roofline_model.mixed_precision.precision_selector import AdaptiveQuantConfig
 from roofline_model.mixed_precision.strategies import create_fp16_baseline, list_strategies
+from roofline_model.tie_ranking import LEVEL_RATIO
 from roofline_model.units import format_time
 
 MAX_QUALITY_LOSS_PCT = 1.0
 """Default limit: what document 004 calls `<1%` passes, its `1-2%` and `2-5%` do not."""
-TIE_RATIO = 0.05
-"""Times closer than this are equal: the smaller loss wins, then the smaller memory."""
 _SIZES = {
     "L": "layer_count",
     "H": "hidden_size",
@@ -286,12 +285,12 @@ def _chosen(weighed: list[_Weighed], max_loss_pct: float, limit_bytes: float | N
             "Give more memory, a shorter context, a smaller batch, or a higher max_quality_loss_pct"
         )
     fastest = min(one.time_s for one in left)
-    near = [one for one in left if one.time_s <= fastest * (1 + TIE_RATIO)]
+    near = [one for one in left if one.time_s <= fastest * (1 + LEVEL_RATIO)]
     chosen = min(near, key=lambda one: (one.loss_pct, one.prediction.memory.total_bytes, one.time_s))
     for one in left:
         if one is not chosen:
             refused[one.config.name] = (
-                f"as fast as the fastest within {TIE_RATIO:.0%}, but it loses more or takes more memory" if one in near
+                f"as fast as the fastest within {LEVEL_RATIO:.0%}, but it loses more or takes more memory" if one in near
                 else f"{one.time_s / chosen.time_s:.2f} times as long as {chosen.config.name}"
             )  # fmt: skip
     return chosen, refused

@@ -172,8 +172,4 @@ def _is_narrow(format_key: str) -> bool:
 
 
 def _capability(device: Device) -> Capability | None:
-    if device.vendor != "nvidia":
-        return None
-    text = device.match.compute_capability or ""
-    major, _, minor = text.partition(".")
-    return (int(major), int(minor or 0)) if major.isdecimal() and (minor or "0").isdecimal() else None
+    return device.match.capability if device.vendor == "nvidia" else None

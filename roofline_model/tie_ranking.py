@@ -1,4 +1,4 @@
-"""Which configuration comes first: the one rule for predictions, and runs of near-equal times that something else decides.
+"""Which configuration comes first: the one rule for predictions.
 
 A prediction is held to the end of its 80 % interval, which nine of ten stay below: the interval is wide where a kernel was
 never timed on such a chip, and such a one has to promise more than one that was. docs/pareto.md argues it.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
-TIE_RATIO = 0.01
-"""Ideal times closer than this are equal."""
 LEVEL_RATIO = 0.05
 """Predictions of two configurations closer than this cannot be told apart: the model's own error is larger."""
 PREDICTION_RULE = (
@@ -20,30 +18,6 @@ PREDICTION_RULE = (
     "the smaller loss (unknown last), then the smaller memory"
 )
 """What `order_predictions` does, for the line under a table."""
-
-
-def by_time_with_ties(
-    items: Iterable[Item],
-    *,
-    time_s: Callable[[Item], float],
-    better: Callable[[Item], Any],
-    tie_ratio: float,
-    is_level: Callable[[Item, Item], bool] | None = None,
-) -> list[Item]:
-    """Return the items by time; each run of times within `tie_ratio` of its fastest is ordered by `better`, least first.
-
-    A run begins at the fastest of those left, so that a chain of small steps never ties its two ends. `is_level` may say of the
-    fastest and another one within the ratio that they are told apart nevertheless.
-    """
-    ordered: list[Item] = []
-    left = sorted(items, key=time_s)
-    while left:
-        fastest_s = time_s(left[0])
-        near = [one for one in left if time_s(one) <= fastest_s * (1 + tie_ratio)]
-        tied = [one for one in near if is_level is None or one is left[0] or is_level(left[0], one)]
-        ordered += sorted(tied, key=better)
-        left = left[len(tied) :] if len(tied) == len(near) else [one for one in left if not _is_in(one, tied)]
-    return ordered
 
 
 def order_predictions(
@@ -87,7 +61,3 @@ def _end_s(time_s: float, high_s: float | None) -> float:
 
 def _or_last(value: float | None) -> float:
     return math.inf if value is None else value
-
-
-def _is_in(one: Item, many: list[Item]) -> bool:
-    return any(one is other for other in many)

@@ -61,11 +61,10 @@ def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: s
 
 def chip_reason(kernel: Kernel, chip: Device) -> str | None:
     """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run there."""
-    text = chip.match.compute_capability
-    if kernel.device != "cuda" or text is None:
+    capability = chip.match.capability
+    if kernel.device != "cuda" or capability is None:
         return None
-    major, _, minor = text.partition(".")
-    return capability_reason(kernel, (int(major), int(minor or 0)), chip.key)
+    return capability_reason(kernel, capability, chip.key)
 
 
 def torch_reason(kernel: Kernel, facts: MachineFacts) -> str | None:

@@ -62,13 +62,12 @@ def read_target(device: str | torch.device = "auto") -> Target:
 
 def target_of_chip(chip: Device) -> Target:
     """Describe the CUDA target of a chip file, without kernel packages: what would be chosen on that chip."""
-    text = chip.match.compute_capability
-    if text is None:
+    capability = chip.match.capability
+    if capability is None:
         raise UnsupportedError(
             f"{chip.key} declares no CUDA compute capability: torchao recipes are known for cpu and cuda"
         )
-    major, _, minor = text.partition(".")
-    return Target("cuda", (int(major), int(minor or 0)))
+    return Target("cuda", capability)
 
 
 def _has_mslk() -> bool:

@@ -1,7 +1,7 @@
 """Which format should the cache of an attention have? Every format predicted on the chip, and ranked.
 
-By expected time where 16 bit has one, else by the ideal; times within 1 % are equal, and then the wider format, which loses
-less, comes first. What a narrow cache costs in quality nobody can say of an attention alone: a model has to be measured.
+Ordered as every prediction is (`roofline_model.tie_ranking`), by expected times where 16 bit has one, else by ideal ones. Of
+level caches the wider one, which loses less, comes first. What a narrow cache costs in quality nobody can say of an attention alone: a model has to be measured.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 from reports.api.analysis_models import Excluded
 from reports.api.attention_models import CacheCandidate
 from results.verdict import times_faster
-from roofline_model.auto_quantize import TIE_RATIO
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import NumberFormat, get_format
@@ -22,7 +21,7 @@ from roofline_model.operators import Operator
 from roofline_model.ops.operator_sequence import predict_operator
 from roofline_model.roofline import Prediction
 from roofline_model.serving_kernels import cache_gap
-from roofline_model.tie_ranking import by_time_with_ties
+from roofline_model.tie_ranking import LEVEL_RATIO, order_predictions
 
 USUAL_CACHES = ("FP8_E4M3", "INT8", "NVFP4", "INT4")
 """Formats of a cache that inference engines and papers offer; weighed beside 16 bit unless the request names others."""
@@ -85,8 +84,13 @@ def rank_caches(
 
 
 def _by_time(found: list[CacheCandidate]) -> list[CacheCandidate]:
-    return by_time_with_ties(
-        found, time_s=lambda one: one.time_s, better=lambda one: -one.kv_bytes, tie_ratio=TIE_RATIO
+    # Nobody knows the loss of a cache without its model; that of fewer bytes is taken for the larger one.
+    return order_predictions(
+        found,
+        time_s=lambda one: one.time_s,
+        high_s=lambda one: one.high_s,
+        loss_pct=lambda one: -one.kv_bytes,
+        memory_bytes=lambda one: one.kv_bytes,
     )
 
 
@@ -117,7 +121,7 @@ def _reason(ideal: Prediction, bytes_ratio: float, speedup: float) -> str:
     widened = f", widened to {ideal.compute_format} before the product" if ideal.path != "native" else ""
     if ideal.bound == "compute":
         return f"compute-bound: the cache is {bytes_ratio:.2f}x the bytes{widened}, the arithmetic takes as long"
-    gain = f"{times_faster(speedup)} 16 bit" if speedup >= 1 + TIE_RATIO else "no faster than 16 bit"
+    gain = f"{times_faster(speedup)} 16 bit" if speedup >= 1 + LEVEL_RATIO else "not clearly faster than 16 bit"
     return f"memory-bound: the cache is {bytes_ratio:.2f}x the bytes{widened}; {gain}"
 
 
@@ -129,7 +133,9 @@ def _cache_bytes(work: Operator) -> float:
 
 def _summary(best: CacheCandidate, baseline: CacheCandidate) -> str:
     if best is baseline:
-        return f"keep the cache in {baseline.kv_format}: no narrower one is faster"
+        return (
+            f"keep the cache in {baseline.kv_format}: no narrower one that a kernel is known to read is clearly faster"
+        )
     saved = f"{best.memory_saved_ratio * 100:.0f} % of the cache saved"
     return f"cache in {best.kv_format}: {best.time_source} {times_faster(best.speedup_ratio)} {baseline.kv_format}, {saved}; its loss has to be measured"
 

@@ -74,11 +74,11 @@ def change_mark(path: Path | None) -> Mark | None:
 
 
 def _read(store: ResultStore, run: RunInfo) -> ReadRun:
-    from reports.api.stored_answers import summaries_of
+    from reports.case_summary import run_summaries
     from reports.run_state import run_state
 
     records = store.records(run.run_id, with_samples=False)
     canaries: list[CanaryReading] = store.canaries(run.run_id)
-    cases = summaries_of(run, records, store.noise_floors(run.environment.class_hash))
+    cases = run_summaries(run, records, store.noise_floors(run.environment.class_hash))
     sentence = run_state(run, cases, records, canaries).canary_sentence if canaries else ""
     return ReadRun(run, cases, sentence)

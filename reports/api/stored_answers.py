@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from reports.api.stored_models import (
@@ -21,8 +21,7 @@ from reports.api.stored_models import (
     SegmentBody,
 )
 from reports.case_energy import case_energy
-from reports.case_rows import case_rows
-from reports.case_summary import CaseSummary, case_summaries
+from reports.case_summary import CaseSummary
 from reports.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult
@@ -31,10 +30,7 @@ from results.diff.sentences import headline
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from results.history.segments import Segment
-from results.impossible import possible_records
-from results.records import Record, RunInfo
-from results.replication import total_intervals
-from results.state_records import NoiseFloor
+from results.records import RunInfo
 
 MOST_FACT_CHARACTERS = 400
 MOST_FACTS = 500
@@ -57,14 +53,6 @@ def page_of(total_count: int, offset: int, limit: int) -> Page:
     """Return where a page lies."""
     after = offset + limit
     return Page(offset=offset, limit=limit, total_count=total_count, next_offset=after if after < total_count else None)
-
-
-def summaries_of(
-    run: RunInfo, records: Iterable[Record], floors: Mapping[tuple[str, str], NoiseFloor]
-) -> tuple[CaseSummary, ...]:
-    """Return the cases of a run, their processes pooled and with both intervals."""
-    kept = possible_records(records)
-    return case_summaries(case_rows(kept, is_forced=run.is_forced), total_intervals(kept, floors))
 
 
 def case_body(case: CaseSummary) -> CaseBody:

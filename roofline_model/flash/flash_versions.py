@@ -123,11 +123,8 @@ def padded_head_dim(traits: VersionTraits, head_dim: int) -> int:
 
 def compute_capability(device: Device) -> int | None:
     """Return the compute capability as ten times major plus minor (Hopper: 90), or None where unknown."""
-    text = device.match.compute_capability
-    if not text:
-        return None
-    major, _, minor = text.partition(".")
-    return int(major) * 10 + int(minor or 0)
+    found = device.match.capability
+    return None if found is None else found[0] * 10 + found[1]
 
 
 def emulated_exp_ratio(device: Device, *, causal: bool, head_dim: int) -> float:

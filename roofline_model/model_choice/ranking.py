@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from roofline_model.model_choice.answer import ModelCandidate, RefusedPlan
 from roofline_model.model_choice.limits import ModelLimits, limit_misses
 from roofline_model.model_choice.time_kinds import CEILINGS, is_comparable
-from roofline_model.quantization_engine import TIE_RATIO
-from roofline_model.tie_ranking import are_level_predictions, order_predictions
+from roofline_model.tie_ranking import LEVEL_RATIO, are_level_predictions, order_predictions
 from roofline_model.units import format_time
 
 MAX_CLAIMED_SMALL_PCT = 2.0
@@ -46,7 +45,7 @@ def ranked_plans(
 def _published_first(ordered: list[ModelCandidate]) -> list[ModelCandidate]:
     """Put a checkpoint that was published narrow before what is not clearly faster: it has to be neither made nor measured.
 
-    Clearly: expected more than `TIE_RATIO` faster, and its 80 % interval ends before that of the checkpoint begins.
+    Clearly: expected more than `LEVEL_RATIO` faster, and its 80 % interval ends before that of the checkpoint begins.
     """
     published = next((one for one in ordered if one.kind == "published"), None)
     if published is None or published is ordered[0] or not is_comparable(published.time_source, ordered[0].time_source):
@@ -58,7 +57,7 @@ def _published_first(ordered: list[ModelCandidate]) -> list[ModelCandidate]:
 
 def _is_clearly_slower(one: ModelCandidate, other: ModelCandidate) -> bool:
     begins_s = one.time_s if one.low_s is None else one.low_s
-    return one.time_s > other.time_s * (1 + TIE_RATIO) and begins_s > other.prudent_s
+    return one.time_s > other.time_s * (1 + LEVEL_RATIO) and begins_s > other.prudent_s
 
 
 def _in_order(candidates: Iterable[ModelCandidate], baseline: ModelCandidate) -> list[ModelCandidate]:
@@ -156,7 +155,7 @@ def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -
         and one.time_s < chosen.time_s
     ]  # fmt: skip
     notes = []
-    unknown = [one for one in faster if one.quality.loss_pct is None and one.time_s < chosen.time_s / (1 + TIE_RATIO)]
+    unknown = [one for one in faster if one.quality.loss_pct is None and one.time_s < chosen.time_s / (1 + LEVEL_RATIO)]
     if unknown and chosen.quality.loss_pct is not None:
         listed = ", ".join(f"{one.label} ({format_time(one.time_s)})" for one in unknown[:3])
         notes.append(f"faster, but nobody knows what they lose: {listed}; measure one before you take it")
@@ -171,7 +170,7 @@ def _why_behind(one: ModelCandidate, chosen: ModelCandidate) -> str:
     """Say why a plan of a shorter expected time stands behind the chosen one."""
     if chosen.kind == "published":
         return f"not clearly (their 80 % intervals overlap, or within 5 %), and {chosen.label} is published as it is, without a loss"
-    if one.prudent_s > chosen.prudent_s * (1 + TIE_RATIO):
+    if one.prudent_s > chosen.prudent_s * (1 + LEVEL_RATIO):
         return (
             f"less certain, its 80 % interval ends at {format_time(one.prudent_s)}, not {format_time(chosen.prudent_s)}"
         )

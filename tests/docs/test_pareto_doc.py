@@ -13,7 +13,8 @@ import typer
 from roofline_cli.main import app
 from roofline_model.pareto.losses_file import read_losses_text
 from roofline_model.pareto.search import TIE_BREAK_CHOICES
-from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, TIE_RATIO, IntegratedQuantizationEngine
+from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
+from roofline_model.tie_ranking import LEVEL_RATIO
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pareto.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)
@@ -87,7 +88,7 @@ def test_the_table_is_what_the_engine_answers():
 def test_the_numbers_are_those_of_the_code():
     assert f"up to {TIE_BREAK_CHOICES} choices" in TEXT
     assert f"`max_quality_loss_pct`, default {MAX_QUALITY_LOSS_PCT:g}" in TEXT
-    assert f"Times within {TIE_RATIO * 100:g} % are equal" in TEXT
+    assert f"Times within {LEVEL_RATIO * 100:g} % are equal" in TEXT
 
 
 def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, monkeypatch, capsys):

@@ -19,8 +19,8 @@ from roofline_model.model_choice.answer import ModelRecommendation
 from roofline_model.model_recommendation import recommend_model
 from roofline_model.pareto.losses_file import MeasuredLosses, loss_pct
 from roofline_model.pareto.model_problem import traffic_share
-from roofline_model.quantization_engine import TIE_RATIO
 from roofline_model.recommendation import TimeEstimate
+from roofline_model.tie_ranking import LEVEL_RATIO
 
 LAYERS = 3
 LOSSES = {"FP8_E4M3": 2e-4, "INT8.BF16": 1e-4, "NVFP4.BF16": 1.2e-3, "INT4.BF16": 1.5e-3}
@@ -89,7 +89,7 @@ def test_known_losses_come_before_unknown_ones_each_by_the_interval_s_end_with_t
     assert {one.label for one in unknown} == {"MXFP8_E4M3"}
     for group in (known, unknown):
         for at, one in enumerate(group):
-            assert all(later.high_s * (1 + TIE_RATIO) >= one.high_s for later in group[at + 1 :])
+            assert all(later.high_s * (1 + LEVEL_RATIO) >= one.high_s for later in group[at + 1 :])
     assert on_gb10.chosen is known[0]
     assert on_gb10.is_chosen_quality_known
     assert all(one.quality.text == "unknown" for one in unknown)
