@@ -30,6 +30,7 @@ from plugin.workers.supervisor import CannotStart, Supervisor
 from plugin.workers.worker import PLUGIN_NAME
 from plugin.workers.worker_session import WorkerSession
 from roofline_model.errors import InvalidValueError, RooflineError
+from roofline_model.units import counted
 
 _fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
 
@@ -337,7 +338,7 @@ class RooflineHooks:
             return
         nearest = difflib.get_close_matches(wanted, self._deselected, n=3, cutoff=0.1)
         reporter.write_line(
-            f"-k {wanted!r} selects none of {len(self._deselected)} cases; nearest: {', '.join(nearest) or self._deselected[0]}",
+            f"-k {wanted!r} selects none of {counted(len(self._deselected), 'case')}; nearest: {', '.join(nearest) or self._deselected[0]}",
             yellow=True,
         )
 

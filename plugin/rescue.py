@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline_model.errors import StoreError
+from roofline_model.units import counted
 
 SHOWN_DIGITS = 8
 """Of the run's id in the file's name: as many as the terminal shows."""
@@ -32,7 +33,7 @@ def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path
             continue
         return f"({_where(count, missing)} {path}; `roofline import` reads it)"
     if missing == 0:
-        return f"(all {count} records are in the database; how the run ended is not)"
+        return f"({_all_of(count)} in the database; how the run ended is not)"
     kept = f"; the other {count - missing} are in the database" if missing < count else ""
     return f"({_records(missing)} could not be rescued either: {first_error}{kept})"
 
@@ -64,11 +65,15 @@ def _places(run_id: str, database: str, folder: Path) -> Iterator[Path]:
 
 def _where(count: int, missing: int) -> str:
     if missing == 0:
-        return f"all {count} records are in the database, how the run ended is in"
+        return f"{_all_of(count)} in the database, how the run ended is in"
     if missing == count:
         return f"{_records(count)} {'is' if count == 1 else 'are'} in"
-    return f"{missing} of {count} records {'is' if missing == 1 else 'are'} not in the database; all are in"
+    return f"{missing} of {_records(count)} {'is' if missing == 1 else 'are'} not in the database; all are in"
+
+
+def _all_of(count: int) -> str:
+    return "the one record is" if count == 1 else f"all {count} records are"
 
 
 def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"
+    return counted(count, "record")

@@ -9,7 +9,6 @@ from reports.document import Block, Bullets, Heading, Paragraph, TableColumn, ta
 from reports.shape_matrix import MatrixCell, ShapeMatrix, entries_and_matrices
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.views import ChipView, ReportView
-from results.verdict import times_faster
 from roofline_model.units import format_time
 
 MOST_MOVES = 12
@@ -83,8 +82,7 @@ def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
     )  # fmt: skip
     rows = [_answer(one, several) for one in stored.rankings]
     if rows:
-        records, runs = counted(stored.record_count, "record"), counted(stored.run_count, "run")
-        yield table("", columns, rows, note=f"From {records} of {runs}: the newest comparable nights of each case.")
+        yield table("", columns, rows, note=f"From {stored.basis_words}: the newest comparable nights of each case.")
     moves = [f"{one.title}: {change.sentence}" for one in stored.rankings for change in one.changes]
     if moves:
         left = len(moves) - MOST_MOVES
@@ -103,6 +101,6 @@ def _answer(one: StoredRanking, with_chip: bool) -> tuple[str, ...]:
     doubt = f"{' !' if best.doubts else ''}{' old' if best.stale_reason else ''}"
     return (
         title, best.label, f"{best.time_source}{doubt}", format_time(best.time_s),
-        "–" if best.speedup_ratio is None else times_faster(best.speedup_ratio), best.quality.short_text, best.confidence,
+        best.speedup_words, best.quality.short_text, best.confidence,
         shown(best.nights[-1].run_id[:8], 8) if best.nights else "–",
     )  # fmt: skip

@@ -22,6 +22,7 @@ from results.diff.sentences import (
     runs_text,
     sensitivity_text,
     short,
+    time_text,
     told_metrics,
 )
 from results.diff.stored_sides import baseline_side, side_of
@@ -129,7 +130,8 @@ def compared_texts(comparison: Comparison) -> list[str]:
     diff = comparison.diff
     if diff is None:
         return []
-    found = [text for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
+    texts = (counts_text(diff), sensitivity_text(diff), common_text(diff), time_text(diff))
+    found = [text for text in texts if text]
     found += [f"before: {run_text(run)}" for run in diff.before]
     found += [f"{'differs, not comparable' if one.is_blocking else 'differs'}: {one.text}" for one in diff.environment]
     return found or ["nothing was compared"]

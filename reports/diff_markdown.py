@@ -20,6 +20,7 @@ from results.diff.sentences import (
     run_text,
     sensitivity_text,
     signed,
+    time_text,
     told_metrics,
 )
 from roofline_model.units import format_time
@@ -46,6 +47,8 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
             lines += _table(verdict, cases)
     lines += [f"{escaped(text)}.  " for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
     lines += ["", *_sides(diff)]
+    if len(diff.of("SAME")) < len(diff.cases) and (text := time_text(diff)):
+        lines += ["", f"{escaped(text)}.  "]
     codes = dict.fromkeys(case.reason for case in diff.cases if case.verdict != "SAME" and case.reason in REASONS)
     if codes:
         lines += ["", "<details><summary>Reason codes</summary>", ""]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-from roofline_model.units import DECIMAL_PREFIXES
+from roofline_model.units import DECIMAL_PREFIXES, counted
+
+__all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "shown"]
 
 SHOWN_CHARACTERS = 240
 """Longer texts are cut here; the store keeps them whole."""
@@ -22,11 +24,6 @@ def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
     cut = re.sub(r"\s+", " ", raw[: limit * 4]).strip()
     printable = "".join(ch if ch.isprintable() else "�" for ch in cut)
     return printable if len(printable) <= limit and len(raw) <= limit * 4 else printable[: limit - 1] + "…"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return `1 case`, `2 cases`; an irregular plural is given."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def prefixed(value: float | None, unit: str, digits: int = 3) -> str:

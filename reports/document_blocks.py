@@ -39,6 +39,9 @@ LEAST_SHARE_RATIO = 0.0005
 """Parts of a time that are nowhere larger have no column."""
 MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking; the page has them all."""
+RANKING_NOTE = (
+    "Measured configurations come first, by time, level ones by loss, then memory. ± is that of the table of all cases."
+)
 
 
 def report_blocks(
@@ -114,6 +117,7 @@ def _chip_blocks(view: ReportView, chip: ChipView) -> Iterator[Block]:
     if chip.recommendations:
         yield Heading(2, f"What to use, shape by shape{where}")
         yield from matrix_blocks(chip)
+        yield Paragraph(RANKING_NOTE, "quiet")
         for one in chip.recommendations:
             yield from _recommendation(one)
     if any(expected_gap(case) is not None for case in chip.cases):
@@ -160,7 +164,7 @@ def _recommendation(one: ShapeRecommendation) -> Iterator[Block]:
 def _ranked(row: RankedRow) -> tuple[str, ...]:
     doubt = " !" if row.doubts else ""
     return (
-        str(row.rank), shown(row.label, 80) + doubt, format_time(row.time_s), _plus_minus(row.interval_ratio), row.source,
+        str(row.rank), shown(row.label, 80) + doubt, format_time(row.time_s), _plus_minus(row.interval_ratio), row.evidence,
         "–" if row.speedup is None else times_faster(row.speedup), format_percent(row.memory_saved_ratio, 0), row.reason, row.quality or "–",
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reports.display_text import counted
 from reports.error_plot import draw_errors
 from reports.gap_plot import draw_gaps
 from reports.model_results import model_title
@@ -97,9 +98,9 @@ def pareto_name(model: ModelResult, phase: str) -> str:
 def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFigure]:
     where, subtitle = chip.hardware_name, _subtitle(view)
     rows = [case.pooled for case in chip.cases]
-    measured = f"{chip.roofline.measured_count} of {len(chip.roofline.points)} points measured"
+    measured = f"{chip.roofline.measured_count} of {counted(len(chip.roofline.points), 'point')} measured"
     yield ReportFigure(
-        f"roofline{suffix}", f"Dual roofline of {where}", f"Dual roofline of {where}: {len(chip.roofline.roofs)} roofs, {measured}.",
+        f"roofline{suffix}", f"Dual roofline of {where}", f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
         lambda: draw_dual_roofline(chip.roofline),
     )  # fmt: skip
     drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (

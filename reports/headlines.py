@@ -95,19 +95,19 @@ def level_words(lead: Lead) -> str:
 
 
 def gains(places: Sequence[LedShape], base: str) -> str:
-    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(predicted …)`."""
+    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(ideal …)`."""
     ideals, likely, timed = zip(*(place.speedups for place in places), strict=True)
     measured = [one for one in timed if one is not None]
     predicted = [one for one in ideals if one is not None]
     expected = [one for one in likely if one is not None]
     has_expected = len(expected) == len(places)  # else the span would be of other shapes than the measured one
     if not measured:
-        promised = f"expected {_span(expected)}" if has_expected else f"predicted {_span(predicted)}"
+        promised = f"expected {_span(expected)}" if has_expected else f"ideal {_span(predicted)}"
         ideal = f" (ideal {_span(predicted)})" if has_expected and predicted else ""
         return f"{promised} {base}{ideal}, not measured"
     if has_expected and predicted:
         return f"measured {_span(measured)} {base} (expected {_span(expected)}, ideal {_span(predicted)})"
-    return f"measured {_span(measured)} {base}" + (f" (predicted {_span(predicted)})" if predicted else "")
+    return f"measured {_span(measured)} {base}" + (f" (ideal {_span(predicted)})" if predicted else "")
 
 
 def _span(ratios: list[float]) -> str:
@@ -129,16 +129,18 @@ def baseline_name(baselines: list[Configuration]) -> str:
 
 
 def _level(results: list[ShapeResult]) -> str:
-    """`; INT8 (int_mm) only level with it at 2; FP32 (matmul) only level with FP16 (matmul) at 1`."""
+    """`; INT8 (int_mm) only level with BF16 at 2; FP32 (matmul) only level with FP16 (matmul) at 1`."""
     found: dict[str, list[str]] = {}
+    names = {one.baseline.precision for one in results if one.baseline is not None}
+    base = names.pop() if len(names) == 1 else "the baseline"
     for one in results:
         best, other = one.best, one.level_with
         if best is None or other is None:
             continue
         if best is one.baseline:
-            found.setdefault("it", []).append(other.label)
+            found.setdefault(base, []).append(other.label)
         else:
-            found.setdefault("it" if other is one.baseline else other.label, []).append(best.label)
+            found.setdefault(base if other is one.baseline else other.label, []).append(best.label)
     return "".join(
         f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
         for other, labels in found.items()

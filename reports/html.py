@@ -8,7 +8,6 @@ get it as JSON. Equal input gives equal files. Without script, and on paper, the
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -23,10 +22,12 @@ from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
 from reports.environment_words import environment_words
+from reports.inline_svg import inline_svg
 from reports.interactive.page_data import page_data, script_json
-from reports.interactive.page_script import interactive_css, script_policy, scripts
+from reports.interactive.page_script import interactive_css, script_policy, scripts, tight_css
 from reports.model_results import model_sentences, model_title, part_columns
 from reports.plot_style import all_inks
+from reports.prose import prose
 from reports.regime import regime_title, regime_words
 from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.roofline_view import RooflineView
@@ -173,14 +174,14 @@ def render_page(
         for index, (one, chip) in enumerate(zip(figures, view.chips, strict=True))
     ]
     canary_plot = (
-        _inline_svg(figure_svg(draw_canaries(view.state), text_as_paths=False), "c-") if view.state.canaries else ""
+        inline_svg(figure_svg(draw_canaries(view.state), text_as_paths=False), "c-") if view.state.canaries else ""
     )
     timeline = run_timeline(view)
     stated = [(case, state) for case in view.cases if (state := case_state(case)) is not None]
     data = page_data(view, () if comparison is None else comparison.histories, stored) if is_interactive else None
     return _template().render(
         view=view,
-        css=Markup(_css() + (interactive_css() if is_interactive else "")),
+        css=Markup(tight_css(_css()) + (interactive_css() if is_interactive else "")),
         policy=script_policy() if is_interactive else STATIC_POLICY,
         data=None if data is None else Markup(script_json(data)),
         live=None if data is None else data["chips"],
@@ -210,7 +211,7 @@ def render_page(
 
 def _roofline_markup(figure: Figure, view: RooflineView, prefix: str, png: bytes | None) -> str:
     if len(view.points) <= SVG_POINTS:
-        return _inline_svg(figure_svg(figure, text_as_paths=False), prefix)
+        return inline_svg(figure_svg(figure, text_as_paths=False), prefix)
     picture = base64.b64encode(png if png is not None else figure_png(figure)).decode("ascii")
     return f'<img alt="" src="data:image/png;base64,{picture}">'
 
@@ -220,7 +221,7 @@ def _timeline_markup(view: ReportView, timeline: RunTimeline) -> str:
     if figure is None:
         return ""
     if len(timeline.spans) <= SVG_SPANS:
-        return _inline_svg(figure_svg(figure, text_as_paths=False), "t-")
+        return inline_svg(figure_svg(figure, text_as_paths=False), "t-")
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(figure_png(figure)).decode("ascii")}">'
 
 
@@ -233,7 +234,7 @@ def _sample_plots(view: ReportView) -> dict[str, list[tuple[Any, Any]]]:
         pairs = []
         for index, series in enumerate(chip.series[:left]):
             svg = figure_svg(draw_samples(series), text_as_paths=False)
-            pairs.append((series, Markup(_inline_svg(svg, f"s{number}-{index}-"))))
+            pairs.append((series, Markup(inline_svg(svg, f"s{number}-{index}-"))))
         drawn[str(number)] = pairs
         left -= len(pairs)
     return drawn
@@ -294,7 +295,7 @@ def _template() -> Template:
         perplexity=perplexity_text,
         text_source=text_source,
         embedding=embedding_text,
-        unbroken=lambda text: text.replace(" %", "\u00a0%").replace(" µs", "\u00a0µs").replace(" ms", "\u00a0ms"),
+        prose=prose,
         plot_summary=_plot_summary,
         against=lambda compared: _told().against_text(compared),
         compared_texts=lambda compared: _told().compared_texts(compared),
@@ -320,26 +321,6 @@ def _css() -> str:
         f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
         f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
         ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
-    )
-
-
-def _inline_svg(svg: str, prefix: str) -> str:
-    """Turn matplotlib's file into a part of the page: no prolog, no namespaces, own ids, colours that follow the theme."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", body).replace("xlink:href=", "href=")
-    body = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", body, count=1)
-    body = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", body, count=1)
-    # A hundredth of a point is finer than any screen; names and numbers in words are no such attributes.
-    body = re.sub(r' (?:d|x|y|points)="[^"]*"', lambda found: re.sub(r"(\d\.\d\d)\d+", r"\1", found[0]), body)
-    # Several plots share one page: ids are made their own, and a style for `*` may not reach the page's tables.
-    body = re.sub(r'\sid="([^"]+)"', rf' id="{prefix}\1"', body)
-    body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}\1"', body)
-    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}\1)", body)
-    body = body.replace("*{", ".plot svg *{")
-    variables = {ink.light: f"var({ink.variable})" for ink in all_inks()}
-    return re.sub(
-        r"((?:fill|stroke): )(#[0-9a-f]{6})", lambda found: found[1] + variables.get(found[2], found[2]), body
     )
 
 

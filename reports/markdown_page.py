@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reports.diff_markdown import escaped
+from reports.display_text import counted
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
 from reports.document_blocks import report_blocks
 from reports.views import ReportView
@@ -82,11 +83,15 @@ def _table(block: TableBlock) -> str:
     lines.append(f"|{'|'.join('--:' if column.is_number else '---' for column in block.columns)}|")
     lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
     if len(block.rows) > len(rows):
-        lines += ["", f"… and {len(block.rows) - len(rows)} more rows; the page and the JSON have them."]
+        lines += ["", f"… and {counted(len(block.rows) - len(rows), 'more row')}; the page and the JSON have them."]
     if block.note:
         lines += ["", f"*{escaped_sentence(block.note)}*"]
     text = "\n".join(lines)
-    return f"<details><summary>{len(block.rows)} facts</summary>\n\n{text}\n\n</details>" if block.is_folded else text
+    return (
+        f"<details><summary>{counted(len(block.rows), 'fact')}</summary>\n\n{text}\n\n</details>"
+        if block.is_folded
+        else text
+    )
 
 
 def _cell(text: str) -> str:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline_model.hardware import Device
-    from roofline_model.model_choice.answer import FormatSearch, ModelCandidate, ModelRecommendation, RefusedPlan
+    from roofline_model.model_choice.answer import (
+        FormatSearch,
+        GentlerPlan,
+        ModelCandidate,
+        ModelRecommendation,
+        RefusedPlan,
+    )
 
 
 def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[str, Any]:
@@ -39,6 +45,7 @@ def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[
         "time_source": found.time_source,
         "summary": str(found),
         "chosen": None if found.chosen is None else found.chosen.label,
+        "gentler": None if found.gentler is None else _gentler_json(found.gentler),
         "misfit": found.misfit or None,
         "notes": list(found.notes),
         "baseline": candidate_json(found.baseline),
@@ -96,6 +103,15 @@ def candidate_json(one: ModelCandidate) -> dict[str, Any]:
             "note": quality.note or None,
         },
         "reason": one.reason,
+    }
+
+
+def _gentler_json(one: GentlerPlan) -> dict[str, Any]:
+    return {
+        "plan": one.candidate.label,
+        "max_loss_pct": one.max_loss_pct,
+        "slowdown_ratio": one.slowdown_ratio,
+        "text": one.text,
     }
 
 

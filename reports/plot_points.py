@@ -21,6 +21,8 @@ _LEGEND_CHARS, _LEGEND_MARK_CHARS = 150, 6
 """What one line of the legend holds, and what a mark with its gaps takes of it."""
 _RING_RADIUS = 15.0  # pixels from the best point where its arrow ends
 _CACHE_FILLS: dict[str, Literal["left", "right"]] = {"warm": "left", "flushed": "right"}
+_RINGS = {True: "best of its shape", False: "fastest, others level with it"}
+"""By whether the intervals tell it from the others; the second ring is pale."""
 _MODE_GLYPHS = {"graph": "+", "burst": "|", "sustained": "_"}
 
 
@@ -63,8 +65,12 @@ def draw_points(axes: Axes, view: RooflineView, inks: dict[str, Ink], field: Fie
                 axes, [one.measured for one in members], _mode_glyph(mode), 4.5, f"mode {name}", _glyph_style(cache)
             )
     chosen = view.highlight and (view.highlight.intensity_flop_per_byte, view.highlight.rate_flops_per_s / unit)
-    rings = [one.measured or one.predicted for one in places if one.point.is_best]
-    _scatter(axes, [spot for spot in rings if spot != chosen], "o", 14, "best of its shape", _ring(1.4))
+    rings = [one.measured or one.predicted for one in places if one.point.standing]
+    for is_best, name in _RINGS.items():
+        ringed = (
+            one.measured or one.predicted for one in places if one.point.standing and one.point.is_best is is_best
+        )
+        _scatter(axes, [spot for spot in ringed if spot != chosen], "o", 14, name, _ring(1.4, is_best))
     dpi = axes.figure.dpi
     keep_marks(field, pixels(axes, [spot for one in places for spot in (one.predicted, one.measured) if spot]), 9, dpi)
     keep_marks(field, pixels(axes, [spot for spot in rings if spot]), 16, dpi)
@@ -135,10 +141,10 @@ def draw_legend(figure: Figure, view: RooflineView) -> None:
     for mode in dict.fromkeys(point.mode for point in seen if point.mode != "eager"):
         glyph = Line2D([], [], linestyle="none", marker=_mode_glyph(mode), markersize=4.5, **_glyph_style("cold"))
         handles.append((entry(shown(mode, 20), first), glyph))
-    if any(point.is_best for point in view.points):
-        handles.append(
-            Line2D([], [], linestyle="none", marker="o", markersize=12, label="best of its shape", **_ring(1.6))
-        )
+    for is_best, name in _RINGS.items():
+        if any(point.standing and point.is_best is is_best for point in view.points):
+            ring = _ring(1.6, is_best)
+            handles.append(Line2D([], [], linestyle="none", marker="o", markersize=12, label=name, **ring))
     if view.cache_roofs:
         handles.append(Line2D([], [], color=ink, linewidth=1.4, linestyle=(0, (5, 3)), label="cache slope"))
     if handles:
@@ -198,5 +204,6 @@ def _glyph_style(cache: str) -> dict[str, Any]:
     return {"color": colour, "markeredgewidth": 1.3, "zorder": 7.5}
 
 
-def _ring(width: float) -> dict[str, Any]:
-    return {"markerfacecolor": "none", "markeredgecolor": ACCENT.light, "markeredgewidth": width, "zorder": 8}
+def _ring(width: float, is_full: bool = True) -> dict[str, Any]:
+    ink = ACCENT.light if is_full else f"{ACCENT.light}73"  # 45 %
+    return {"markerfacecolor": "none", "markeredgecolor": ink, "markeredgewidth": width, "zorder": 8}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
 from reports.document_blocks import report_blocks
 from reports.figure_files import ReportFigure, report_figures
+from reports.prose import prose
 from reports.roofline_plot import figure_svg
 from reports.views import ReportView
 
@@ -61,9 +62,9 @@ def _with_content(blocks: Iterable[Block], figures: Mapping[str, ReportFigure]) 
 
 def _html(block: Paragraph | Bullets | TableBlock | Heading) -> str:
     if isinstance(block, Paragraph):
-        return f'<p class="{block.tone}">{escape(block.text)}</p>'
+        return f'<p class="{block.tone}">{prose(block.text)}</p>'
     if isinstance(block, Bullets):
-        items = "".join(f"<li>{escape(item)}</li>" for item in block.items)
+        items = "".join(f"<li>{prose(item)}</li>" for item in block.items)
         return f'<ul class="{block.tone}">{items}</ul>' if items else ""
     if isinstance(block, TableBlock):
         return _table(block)
@@ -78,7 +79,7 @@ def _table(block: TableBlock) -> str:
         for row in block.rows
     )
     caption = f"<caption>{escape(block.title)}</caption>" if block.title else ""
-    note = f'\n<p class="quiet">{escape(block.note)}</p>' if block.note else ""
+    note = f'\n<p class="quiet">{prose(block.note)}</p>' if block.note else ""
     return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{note}'
 
 
@@ -87,7 +88,8 @@ def _cell(kind: str, text: str) -> str:
     pieces = re.split(r"(?<=[_.\-])", text)
     if any(len(word) > LONGEST_WORD for piece in pieces for word in piece.split()):
         kind = f"{kind} long"
-    return f'<td class="{kind}">{"<wbr>".join(map(escape, pieces)) if kind == "name" else escape(text)}</td>'
+    plain = "<wbr>".join(map(escape, pieces)) if kind == "name" else escape(text)
+    return f'<td class="{kind}">{prose(text) if kind.startswith("prose") else plain}</td>'
 
 
 def _tag(name: str, kind: str, text: str, more: str = "") -> str:

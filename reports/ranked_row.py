@@ -22,9 +22,10 @@ class RankedRow:
     method: str
     path: str
     source: Source
+    """As JSON names it; pages and tables print `evidence`."""
     time_s: float
     interval_ratio: float | None
-    """± of a measured time, the widest among its processes."""
+    """± of a measured time: over processes where their spread is known, else the widest inside one of them."""
     ideal_s: float | None
     speedup: float | None
     """Over the baseline: measured over measured, expected over expected or ideal over ideal; None without a baseline."""
@@ -49,6 +50,11 @@ class RankedRow:
     """Of an expected time: fitted, transferred-sibling, measured-here, …"""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
+
+    @property
+    def evidence(self) -> str:
+        """What the time is, for a reader: `measured`, `expected` or `ideal`."""
+        return "ideal" if self.source == "predicted" else self.source
 
     @property
     def is_emulated(self) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from reports.case_rows import CaseRow
-from reports.display_text import shown
-from reports.shape_results import ShapeResult, best_overall
+from reports.display_text import counted, shown
+from reports.shape_results import ShapeResult, best_overall, fastest_by_case
 from results.verdict import times_faster
 from roofline_model.hardware import Device
 from roofline_model.units import GIGA, TERA, format_time
@@ -61,7 +61,9 @@ class Point:
     predicted_flops_per_s: float | None
     measured_flops_per_s: float | None
     is_best: bool
-    """True for the best configuration of its shape."""
+    """True for the best configuration of its shape: the fastest, and no other is level with it."""
+    standing: str
+    """Of the fastest of its shape, see `ShapeResult.standing`; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,8 @@ def roofline_view(
     """Return the dual roofline of the rows of one chip; `device` adds the cache levels that no case used."""
     rows, results = tuple(rows), tuple(results)
     roofs = _roofs(tuple(row for row in rows if row.status in ("measured", "predicted")), device)
-    best_keys = {result.best.case_key for result in results if result.best is not None and result.is_contest}
-    points = tuple(point for row in rows if (point := _point(row, best_keys)) is not None)
+    fastest = fastest_by_case(results)
+    points = tuple(point for row in rows if (point := _point(row, fastest.get(row.case_key))) is not None)
     highest = max([roof.peak_flops_per_s for roof in roofs], default=0.0)
     unit = (TERA, "TFLOP/s") if highest >= _TERA_FROM_FLOPS_PER_S else (GIGA, "GFLOP/s")
     bandwidth, provenance = _memory(rows, device)
@@ -187,7 +189,7 @@ def _cache_roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Cach
     return tuple(CacheRoof(name, bandwidth) for name, bandwidth in sorted(found.items(), key=lambda item: item[1]))
 
 
-def _point(row: CaseRow, best_keys: set[str]) -> Point | None:
+def _point(row: CaseRow, fastest_of: ShapeResult | None) -> Point | None:
     if row.status in ("skipped", "failed") or not row.intensity_flop_per_byte:
         return None
     if row.ideal_flops_per_s is None and row.achieved_flops_per_s is None:
@@ -201,7 +203,8 @@ def _point(row: CaseRow, best_keys: set[str]) -> Point | None:
         intensity_flop_per_byte=row.intensity_flop_per_byte,
         predicted_flops_per_s=row.ideal_flops_per_s,
         measured_flops_per_s=row.achieved_flops_per_s,
-        is_best=row.case_key in best_keys,
+        is_best=fastest_of is not None and fastest_of.is_clear,
+        standing="" if fastest_of is None else fastest_of.standing,
     )
 
 
@@ -218,24 +221,22 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         return None
     if own_s != time_s:  # of an even number of processes none has the pooled time itself
         rate *= own_s / time_s
-    evidence = "measured" if best.is_measured else "predicted"
+    evidence = "measured" if best.is_measured else "ideal"
     is_expected = not best.is_measured and result.expected_speedup is not None
     if is_expected and best.contender.expected_s is not None:
         evidence, time_s = "expected", best.contender.expected_s
     likely = result.expected_speedup if is_expected else result.predicted_speedup
     speedup = result.measured_speedup if best.is_measured else likely
     lines = [
-        f"{'Best' if result.is_contest else 'Only configuration'}: {best.label}",
+        f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {best.label}",
         *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
-    if not result.is_contest:
-        pass
-    elif result.level_with is not None:
-        lines.append(f"level with {result.level_with.label}")
-    elif result.baseline is best:
+    if result.is_contest and result.baseline is best and result.level_with is None:
         lines.append("the baseline itself is fastest")
-    elif speedup is not None and result.baseline is not None:
+    elif result.is_contest and result.level_with is None and speedup is not None and result.baseline is not None:
         lines.append(f"{times_faster(speedup)} {result.baseline.precision}, {evidence}")
+    if result.is_contest and not result.is_clear:
+        lines.append(result.standing.removeprefix("fastest, "))
     return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
 
 
@@ -255,5 +256,7 @@ def _missing(rows: tuple[CaseRow, ...], roofs: tuple[Roof, ...], points: tuple[P
         found.append("nothing was measured: hollow points are predictions")
     left_out = sum(row.status in ("measured", "predicted") for row in rows) - len(points)
     if rows and left_out > 0:
-        found.append(f"{left_out} of {len(rows)} cases have no FLOPs or no prediction and are not in the plot")
+        found.append(
+            f"{left_out} of {counted(len(rows), 'case')} {'has' if left_out == 1 else 'have'} no FLOPs or no prediction and {'is' if left_out == 1 else 'are'} not in the plot"
+        )
     return tuple(found)

@@ -75,8 +75,10 @@ class RunTimeline:
 
     @property
     def reading_count(self) -> int:
-        """Readings over time, of all spans."""
-        return sum(len(span.readings) for span in self.spans)
+        """Readings over time of any channel, of all spans."""
+        return sum(
+            any(reading_of(one, name) is not None for name in CHANNELS) for span in self.spans for one in span.readings
+        )
 
     @property
     def sentence(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import TYPE_CHECKING
 
 from reports.case_summary import CaseSummary
@@ -26,6 +27,10 @@ def run_warnings(
     found = []
     if run.status != "complete":
         found.append(f"The run is {run.status}: cases that were still to come are not here.")
+    if run.finished_at and run.finished_at < run.started_at:
+        found.append(
+            "The run ends before it begins: its clock was set back meanwhile, no time of day of it can be trusted."
+        )
     forced = sum(case.lead.is_forced for case in cases)
     if forced:
         found.append(
@@ -40,13 +45,17 @@ def run_warnings(
     beaten = [row for row in comparable_rows(case.pooled for case in cases) if row.is_faster_than_roof]
     if beaten:
         found.append(
-            f"{counted(len(beaten), 'case')} ran faster than the roof ({_named(row.case_id for row in beaten)}): "
+            f"{counted(len(beaten), 'case')} ran faster than the roof by more than the interval explains ({_named(row.case_id for row in beaten)}): "
             "operands came from a cache, or the stored ceiling is too low."
         )
-    wide = [case for case in cases if case.plus_minus_ratio is not None and case.plus_minus_ratio > WIDE_RATIO]
+    known = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
+    wide = [ratio for ratio in known if ratio > WIDE_RATIO]
     if wide:
+        which = "The measured case has" if len(known) == 1 else f"{len(wide)} of {len(known)} measured cases have"
+        which = f"All {len(known)} measured cases have" if len(wide) == len(known) > 1 else which
         found.append(
-            f"{counted(len(wide), 'case has', 'cases have')} an interval wider than ±5 %: treat their ranking with care."
+            f"{which} an interval wider than ±5 % (median ±{median(wide) * 100:.0f} %, widest ±{max(wide) * 100:.0f} %): "
+            "treat their ranking with care."
         )
     found += _flagged(cases, said_already={"noisy"} if wide else set())
     if state.restarts:

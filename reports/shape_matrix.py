@@ -12,7 +12,7 @@ from reports.display_text import shown
 from reports.ranked_row import RankedRow, ShapeRecommendation
 from reports.regime import regime_title
 from reports.shape_results import Configuration, ShapeResult, speedups
-from results.verdict import PREDICTED_TIE_RATIO, expected_speedup, times_faster
+from results.verdict import PREDICTED_TIE_RATIO, UNKNOWN_LEVEL_RATIO, expected_speedup, times_faster
 from roofline_model.tie_ranking import LEVEL_RATIO
 from roofline_model.units import format_time
 
@@ -237,6 +237,9 @@ def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], 
 def _reaches(other: RankedRow, one: RankedRow) -> bool:
     """Whether another row may be as fast: it is by its time, or the intervals (without them, the predictions) are one."""
     if other.time_s <= one.time_s:
+        return True
+    has_few_samples = one.source == "measured" and None in (one.interval_ratio, other.interval_ratio)
+    if has_few_samples and other.time_s <= one.time_s * (1 + UNKNOWN_LEVEL_RATIO):
         return True
     if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
         return abs(other.time_s / one.time_s - 1) <= PREDICTED_TIE_RATIO

@@ -1,7 +1,7 @@
 """The ranking of one shape: measured where it was measured, else predicted, and marked which.
 
-Evidence comes first: measured configurations are ranked by their time; formats that were not measured follow, by the time
-that the chip's expected model gives them, then those with an ideal time only, because an ideal time is always shorter than
+Evidence comes first: measured configurations are ranked by their time, level ones by loss and memory (`measured_order`, the
+order of stored runs, too); formats that were not measured follow, by the time that the chip's expected model gives them, then those with an ideal time only, because an ideal time is always shorter than
 a real one and would win every mixed list unfairly. Speed-ups compare like with like: measured over the measured baseline,
 expected over its expected time, ideal over its ideal (the best 16-bit configuration, FP32 where none ran).
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from reports.case_rows import CaseRow
 from reports.display_text import shown
+from reports.measured_order import MeasuredTime, order_measured
 from reports.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
@@ -51,7 +52,8 @@ def rank_shape(
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
-    measured = [_row_of(one, baseline, candidates.get(_formats(one))) for one in ranked if one.is_measured]
+    timed = order_measured((one for one in ranked if one.is_measured), _measured_time)
+    measured = [_row_of(one, baseline, candidates.get(_formats(one))) for one in timed]
     tried = {_formats(one) for one in ranked if one.is_measured}
     excluded = _excluded(rows, tried | {_formats(one) for one in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
@@ -72,7 +74,7 @@ def rank_shape(
         baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
         rows=numbered,
         excluded=excluded,
-        summary=_summary(numbered, baseline.precision if baseline else "16 bit", _level(ranked)),
+        summary=_summary(numbered, baseline.precision if baseline else "16 bit", _level(timed)),
     )
 
 
@@ -151,6 +153,8 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
     low_s, high_s = one.contender.low_s, one.contender.high_s
     if source == "expected" and expected is not None:
         low_s, high_s = expected.low_s, expected.high_s
+    within_ratio = max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None)
+    total_ratio = one.contender.total_ratio
     return RankedRow(
         rank=0,
         label=one.label,
@@ -161,7 +165,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         path=one.rows[0].path,
         source=source,
         time_s=time_s,
-        interval_ratio=max((row.interval_ratio for row in one.rows if row.interval_ratio is not None), default=None),
+        interval_ratio=within_ratio if total_ratio is None else total_ratio,
         ideal_s=one.ideal_s,
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
@@ -275,7 +279,7 @@ def _reason(
             f"expected {times_faster(likely)} {baseline.precision} (ideal {times_faster(predicted)}), not measured"
         )
     elif predicted is not None and baseline is not None:
-        words.append(f"predicted {times_faster(predicted)} {baseline.precision}, not measured")
+        words.append(f"ideal {times_faster(predicted)} {baseline.precision}, not measured")
     else:
         words.append("predicted, not measured")
     if one.measured_s is not None and one.ideal_s is not None:
@@ -296,7 +300,7 @@ def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
     if best.source != "measured" and best.is_emulated:
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
     gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
-    evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "predicted only")
+    evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "not measured, ideal")
     level += f"; no kernel is known to run it here ({best.kernel_gap})" if best.kernel_gap else ""
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"
     promise = next(
@@ -309,16 +313,26 @@ def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
         and promise.speedup > max(best.speedup or 1.0, 1.0)
     ):
         text += (
-            f"; worth trying: {promise.label}, {promise.source} {times_faster(promise.speedup)} and not measured here"
+            f"; worth trying: {promise.label}, {promise.evidence} {times_faster(promise.speedup)} and not measured here"
         )
     return text
 
 
-def _level(ranked: tuple[Configuration, ...]) -> str:
+def _measured_time(one: Configuration) -> MeasuredTime:
+    from reports.stored.quality import product_quality  # whose package ranks shapes by this file
+
+    found = one.contender
+    low_s, high_s = (found.low_s, found.high_s) if found.has_interval else (None, None)
+    memory_bytes = next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None)
+    loss_pct = product_quality(one.weight_format, one.activation_format).loss_pct
+    return MeasuredTime(found.measured_s or 0.0, low_s, high_s, loss_pct, memory_bytes, one.case_key)
+
+
+def _level(timed: Sequence[Configuration]) -> str:
     """Name the measured runner-up when the two intervals overlap: a ranking inside the noise is no ranking."""
-    if len(ranked) < 2 or not ranked[0].is_measured or not are_level(ranked[0].contender, ranked[1].contender):
+    if len(timed) < 2 or not are_level(timed[0].contender, timed[1].contender):
         return ""
-    return f"; level with {ranked[1].label} within the intervals"
+    return f"; level with {timed[1].label} within the intervals"
 
 
 def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:

@@ -166,6 +166,20 @@ class ShapeResult:
         return best is not None and not any(_overlap(best, one) or _is_level(best, one) for one in self._rivals)
 
     @property
+    def standing(self) -> str:
+        """What may be said of `best` among all: `fastest`, `fastest, level with INT8 (int_mm) and 2 more` where the intervals
+        name no best, empty where nothing competes. The first name is the one that the verdict gives."""
+        if self.best is None or not self.is_contest:
+            return ""
+        if self.is_clear:
+            return "fastest"
+        named = self.level_with or next(iter(self.leaders[1:]), None)
+        if named is None:  # only expected: further behind than what is level, inside the interval
+            return "fastest, by less than its interval"
+        more = len(self.leaders) - 2
+        return f"fastest, level with {named.label}{f' and {more} more' if more > 0 else ''}"
+
+    @property
     def _rivals(self) -> tuple[Configuration, ...]:
         fit = (one for one in self.ranked if one.is_measured or not one.contender.is_emulated)
         return tuple(
@@ -221,6 +235,11 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
             return max(known, key=lambda result: getattr(result, attribute))
     measured = [result for result in candidates if result.best is not None and result.best.is_measured]
     return next(iter(measured or candidates), None)
+
+
+def fastest_by_case(results: Iterable[ShapeResult]) -> dict[str, ShapeResult]:
+    """Return the shapes that something competes at by the case key of their fastest configuration."""
+    return {one.best.case_key: one for one in results if one.best is not None and one.is_contest}
 
 
 def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:

@@ -25,6 +25,8 @@ MAX_DOTS = 600
 
 _SAMPLE_INK = format_inks(["BF16"])["BF16"]
 _FONT = 8.5
+_LONGEST_IN_SECONDS_S = 240
+"""Of a longer run the time is told in minutes, as in the timeline."""
 
 
 def draw_canaries(state: RunState) -> Figure:
@@ -35,7 +37,7 @@ def draw_canaries(state: RunState) -> Figure:
     axes = figure.add_axes((0.085, 0.2, 0.9, 0.62), facecolor=SURFACE.light)
     _plain(axes)
     axes.axhline(1, color=MUTED.light, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
-    places = _places(state)
+    places, unit_s = _places(state), _time_unit_s(state)
     axes.plot(
         list(places.values()), [one.slowdown_ratio for one in state.canaries], color=GRID.light, linewidth=1.2, zorder=2
     )
@@ -60,12 +62,14 @@ def draw_canaries(state: RunState) -> Figure:
     spread = max(highest - min(lowest, 1), 0.1)
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.set_ylim(min(lowest, 1) - 0.17 * spread, max(highest, 1) + 0.15 * spread)
-    held = [offset_s / 60 for offset_s in state.quarantined_offsets_s] if state.has_time_axis else []
+    held = [offset_s / unit_s for offset_s in state.quarantined_offsets_s] if state.has_time_axis else []
     if held:
         bottom = axes.get_ylim()[0]
         axes.vlines(held, bottom, bottom + 0.1 * spread, color=ACCENT.light, linewidth=1.4, zorder=3)
     axes.set_xlabel(
-        "Minutes since the run began" if state.has_time_axis else "Reading", fontsize=_FONT, color=INK.light
+        f"{'Minutes' if unit_s > 1 else 'Seconds'} since the run began" if state.has_time_axis else "Reading",
+        fontsize=_FONT,
+        color=INK.light,
     )
     axes.set_ylabel("× usual time", fontsize=_FONT, color=INK.light)
     _canary_key(figure, kernels, has_slow=bool(state.slow), has_held=bool(held))
@@ -123,12 +127,17 @@ def thinned(values: Sequence[float], limit: int = MAX_DOTS) -> list[int]:
 
 
 def _places(state: RunState) -> dict[int, float]:
-    """Return where each reading (by identity) stands: minutes since the run began, or its number."""
-    timed = state.has_time_axis
+    """Return where each reading (by identity) stands: seconds or minutes since the run began, or its number."""
+    timed, unit_s = state.has_time_axis, _time_unit_s(state)
     return {
-        id(one): one.offset_s / 60 if timed and one.offset_s is not None else float(number)
+        id(one): one.offset_s / unit_s if timed and one.offset_s is not None else float(number)
         for number, one in enumerate(state.canaries, start=1)
     }
+
+
+def _time_unit_s(state: RunState) -> float:
+    last_s = max((one.offset_s for one in state.canaries if one.offset_s is not None), default=0.0)
+    return 60.0 if last_s > _LONGEST_IN_SECONDS_S else 1.0
 
 
 def _canary_key(figure: Figure, kernels: list[str], *, has_slow: bool, has_held: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reports.case_rows import CaseRow
 from reports.case_summary import CaseSummary
-from reports.display_text import shown
+from reports.display_text import counted, shown
 from reports.figure_frame import FONT, ROW_INCHES, frame, key, row_axes
 from reports.plot_style import ACCENT, INK, MUTED, format_inks
 from reports.small_plots import thinned
@@ -46,7 +46,7 @@ def draw_spreads(cases: Iterable[CaseSummary], *, title: str, subtitle: str) -> 
         is_doubtful = bool(DOUBTFUL_FLAGS.intersection(row.flags))
         cut_count += _strip(axes, place, row, doubtful if is_doubtful else ink)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    beyond = f"; {cut_count} samples beyond ±{_WIDEST_RATIO:.0%} are not shown" if cut_count else ""
+    beyond = f"; {counted(cut_count, 'sample')} beyond ±{_WIDEST_RATIO:.0%} not shown" if cut_count else ""
     axes.set_xlabel(f"deviation from the median{beyond}", fontsize=FONT, color=MUTED.light)
     entries = [("o", ink, "sample (bar: the middle half)")]
     entries += (

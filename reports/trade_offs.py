@@ -57,6 +57,8 @@ class TradePoint:
     is_best: bool
     is_doubtful: bool
     record_ids: tuple[str, ...] = ()
+    speedup_basis: str = ""
+    """Where it and the baseline rest on different nights, what the speed-up is of: see `StoredRow.speedup_basis`."""
     fronts: tuple[str, ...] = ()
     """Of `Y_AXES` those that it is on the front of, with time as the other axis."""
     is_on_front: bool = False
@@ -191,6 +193,7 @@ def _stored_point(row: StoredRow) -> TradePoint:
         speedup_ratio=row.speedup_ratio, loss_pct=row.quality.loss_pct, loss_low_pct=None, loss_high_pct=None,
         loss_source=row.quality.source, loss_text=row.quality.text, memory_bytes=row.memory_bytes, energy_j=None,
         is_best=row.rank == 1, is_doubtful=bool(row.doubts or row.stale_reason), record_ids=row.record_ids,
+        speedup_basis=row.speedup_basis,
     )  # fmt: skip
 
 

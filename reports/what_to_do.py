@@ -144,22 +144,27 @@ def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendati
 def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
     """Name what is best where the winner is not."""
     others: dict[str, int] = {}
+    undecided_count = 0
     winners = {id(place.result) for place in won}
     for one in results:
         if id(one) not in winners and one.best is not None:
-            label = one.best.label if one.is_win else "nothing clearly"
-            others[label] = others.get(label, 0) + 1
-    if not others:
-        return ""
+            if one.is_win:
+                others[one.best.label] = others.get(one.best.label, 0) + 1
+            else:
+                undecided_count += 1
     named = sorted(others.items(), key=lambda item: -item[1])[:2]
-    told = " and ".join(f"{label} at {count}" for label, count in named)
-    return f"elsewhere {told} is faster"
+    parts = [f"{label} is faster at {count}" for label, count in named]
+    parts += [f"nothing is clearly faster at {undecided_count}"] if undecided_count else []
+    return f"elsewhere {' and '.join(parts)}" if parts else ""
 
 
 def _doubts(doubts: list[tuple[str, ...]]) -> str:
     doubtful = [one for one in doubts if one]
     flags = sorted({flag for one in doubtful for flag in one})
-    return f"doubtful at {counted(len(doubtful), 'shape')} ({', '.join(flags)})" if doubtful else ""
+    where = f"{len(doubtful)} of these {len(doubts)}"
+    if len(doubtful) == len(doubts):
+        where = "this shape" if len(doubts) == 1 else f"all {len(doubts)}"
+    return f"doubtful at {where} ({', '.join(flags)})" if doubtful else ""
 
 
 def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:

@@ -6,6 +6,7 @@ the names are the same in the terminal, the reports and for runs that were impor
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from roofline_model.case import Case
@@ -65,3 +66,12 @@ def case_title(op: str, shape: Sizes) -> str:
     if found is not None:
         return found.title
     return f"{op} {'x'.join(str(size) for _, size in shape)}".rstrip()
+
+
+def is_meant(case: Case, words: Iterable[str]) -> bool:
+    """Return whether all words stand in the case's id, operator or sizes, in any order; capitals do not matter.
+
+    So a name that any table, diff or warning printed finds its case, also where it was cut short with a `…`.
+    """
+    text = f"{case.op} {case.id} {case_title(case.op, case.shape)}".lower()
+    return all(word.lower().rstrip("…") in text for word in words)

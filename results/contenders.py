@@ -29,13 +29,18 @@ class Contender:
     """Median of the processes' medians."""
     low_s: float | None
     """Lower end of the measured interval: over processes where their spread is known (`results.replication`), else inside
-    its processes; of the samples' range where no interval was stored."""
+    its processes; of the samples' range where no interval was stored (`has_interval` tells)."""
     high_s: float | None
     ideal_s: float | None
+    has_interval: bool = True
+    """False where a process with too few samples for an interval has only their range, and no spread over processes is known:
+    the range is narrower than an interval of 95 %, and that of one sample is none (see `verdict.are_level`)."""
     expected_s: float | None = None
     """Time of a good kernel on that chip, where a prediction of it was stored."""
     is_judged_by_expected: bool = False
     """Whether what was not measured is compared by expected times here: every such contender of the shape has one."""
+    total_ratio: float | None = None
+    """Half the interval over processes by their estimate; None where their spread is not known."""
 
     @property
     def predicted_s(self) -> float | None:
@@ -94,10 +99,10 @@ class Contender:
 
     @property
     def time_text(self) -> str:
-        """`measured 1.2 ms`, `expected 598 µs` or `predicted 441 µs` (the ideal time)."""
+        """`measured 1.2 ms`, `expected 598 µs` or `ideal 441 µs`."""
         if self.is_measured:
             return f"measured {format_time(self.measured_s)}"
-        return f"{'expected' if self.is_judged_by_expected else 'predicted'} {format_time(self.predicted_s)}"
+        return f"{'expected' if self.is_judged_by_expected else 'ideal'} {format_time(self.predicted_s)}"
 
 
 def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
@@ -148,15 +153,18 @@ def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
     # Fewer samples than an interval needs still have a range.
     lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
     highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
+    has_interval = all(m.ci_low_s is not None and m.ci_high_s is not None for _, m in timed if m is not None)
     if timed and total is not None and total.low_s is not None and total.high_s is not None:
-        lows, highs = [total.low_s], [total.high_s]
+        lows, highs, has_interval = [total.low_s], [total.high_s], True
     return Contender(
         records=tuple(records),
         measured_s=median(time_s for time_s, _ in timed) if timed else None,
         low_s=min(lows, default=None),
         high_s=max(highs, default=None),
         ideal_s=ideals_s[0] if ideals_s else None,
+        has_interval=has_interval,
         expected_s=expected_s[0] if expected_s else None,
+        total_ratio=None if total is None else total.half_width_ratio,
     )
 
 

@@ -18,7 +18,7 @@ class Flag:
 
 
 _ALL = (
-    Flag("noisy", "the median's interval is wider than ±5 %", True),
+    Flag("noisy", "the median's interval inside a process is wider than ±5 %", True),
     Flag("few-samples", "too few independent samples for an interval of the median; --roofline-max-seconds gives more", False),
     Flag("drift", "the times rose or fell while they were taken", True),
     Flag("bimodal", "the times fall into two groups: the median lies in one of them or between, look at the samples", True),
@@ -28,7 +28,7 @@ _ALL = (
     Flag("stolen", "the hypervisor gave more than 2 % of the CPUs to other machines: times are too long", True),
     Flag("shared-device", "another process used the GPU meanwhile: times are too long", True),
     Flag("cold-unproven", "the last-level cache's size is unknown: operands may have come from cache", True),
-    Flag("above-roof", "far faster than the chip's ceilings allow: work= counts too much, the kernel does not touch its operands, or the ceilings were measured on a busy machine (`roofline calibrate`)", True),
+    Flag("above-roof", "far faster than the chip's ceilings allow: the test declares more FLOPs or bytes than its kernel has (its `work=`), the kernel does not touch its operands, or the ceilings were measured on a busy machine (`roofline calibrate`)", True),
     Flag("launch-gaps", "the host could not queue the calls in time: launches are in the times", True),
     Flag("not-steady", "power or clock were still moving when sampling began: this is not the sustained speed", True),
     Flag("outliers", "more than 5 % of the samples lie far from the rest; the median is robust, the tail is real", False),

@@ -42,6 +42,20 @@ def newest_records(
     return store.query(lambda connection: _newest(connection, is_meant, night_count))
 
 
+def measuring_runs(store: ResultStore) -> list[RunInfo]:
+    """Return of each chip that runs asked for the newest run, not by force, that measured something, in no order.
+
+    Raises `StoreError` where the store cannot be read.
+    """
+    has_measured = select(RECORD.c.id).where(RECORD.c.run_id == RUN.c.run_id, RECORD.c.status == "measured").exists()
+    place = func.row_number().over(
+        partition_by=RUN.c.hardware_key, order_by=(RUN.c.started_at.desc(), RUN.c.run_id.desc())
+    )
+    placed = select(RUN.c.run_id, place.label("place")).where(has_measured, ~RUN.c.is_forced).subquery()
+    first = select(placed.c.run_id).where(placed.c.place == 1)
+    return store.query(lambda connection: read.read_runs(connection, read.select_runs().where(RUN.c.run_id.in_(first))))
+
+
 def _newest(connection: Connection, is_meant: Callable[[Case], bool] | None, night_count: int) -> NewestRecords:
     cases = connection.execute(select(CASE)).mappings()
     wanted = [row["id"] for row in cases if is_meant is None or is_meant(rows.case_from(row))]

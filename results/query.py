@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, select
 
 from results import read, rows
-from results.case_names import case_title
+from results.case_names import is_meant
 from results.records import Record, RunInfo
 from results.write import CASE, PREDICTION, RECORD, RUN, present_record_runs
 from roofline_model.case import Case
@@ -49,8 +49,7 @@ class RecordQuery:
 
     def fits(self, case: Case) -> bool:
         """Return whether a case is meant."""
-        text = f"{case.id} {case.op} {case_title(case.op, case.shape)}".lower()
-        return all(word.lower() in text for word in self.words)
+        return is_meant(case, self.words)
 
 
 @dataclass(frozen=True, slots=True)

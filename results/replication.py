@@ -87,20 +87,24 @@ class TotalInterval:
 
 
 def total_intervals(
-    records: Iterable[Record], floors: Mapping[FloorKey, NoiseFloor] | None = None
-) -> dict[str, TotalInterval]:
+    records: Iterable[Record], floors: Mapping[FloorKey, NoiseFloor] | None = None, *,
+    learnt_from: Iterable[Record] | None = None,
+) -> dict[str, TotalInterval]:  # fmt: skip
     """Return the interval of every measured case by `case_key`, in order of first appearance.
 
     `records`: one run (of one machine). `floors`: this machine's, as `store.noise_floors(class_hash)` returns them; one
-    taken by another method is not looked at. Cases that were not measured have no entry.
+    taken by another method is not looked at. `learnt_from`: the run that the spread of other cases is learnt from, where
+    `records` are some of its cases, or several nights of them; None: from `records`. Cases that were not measured have no
+    entry.
     """
     cases = [_Replicates.of(members) for members in _by_case(records).values()]
     if not cases:
         return {}
-    known = _usable_floors(cases, floors or {})
-    if not known and all(case.count < 2 for case in cases):
+    run = cases if learnt_from is None else [_Replicates.of(members) for members in _by_case(learnt_from).values()]
+    known = _usable_floors([*cases, *run], floors or {})
+    if not known and all(case.count < 2 for case in (*cases, *run)):
         return {case.case_key: case.interval(None) for case in cases}
-    noise = _Noise.of(cases, known)
+    noise = _Noise.of(run, known)
     return {case.case_key: case.interval(noise) for case in cases}
 
 

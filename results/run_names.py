@@ -55,7 +55,8 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
     """Return the run called `name`: latest or latest~N (complete runs only), an id, a label (its newest), an id prefix.
 
     `host`: the machine whose runs `latest` counts; None: this one, empty: no machine in particular.
-    Raises `StoreError` when there are no runs or the prefix is ambiguous, `UnknownNameError` when nothing is called so.
+    Raises `StoreError` when there are no runs, or the name may mean several (a prefix of two ids; one run's label and the
+    beginning of another's id), `UnknownNameError` when nothing is called so.
     """
     name = name.strip()
     if match := re.fullmatch(r"latest(?:~([0-9]{1,9}))?", name):
@@ -63,12 +64,20 @@ def resolve(connection: Connection, name: str, place: str, host: str | None = No
     if (exact := read_run(connection, name)) is not None:
         return exact
     labelled = read_runs(connection, select_runs().where(RUN.c.label == name).order_by(*NEWEST_FIRST).limit(1))
-    if name and labelled:
-        return labelled[0]
     is_prefix = re.fullmatch(r"[0-9a-fA-F]+", name) is not None and len(name) >= SHORTEST_PREFIX
+    found: list[RunInfo] = []
     if is_prefix:
         matching = select_runs().where(RUN.c.run_id.startswith(name.lower())).order_by(*NEWEST_FIRST)
         found = read_runs(connection, matching.limit(_LISTED + 1))
+    if name and labelled:
+        others = [one for one in found if one.label != name]
+        if others:
+            # Neither is the likelier one, and the wrong one may be about to be deleted.
+            raise NoSuchRunError(
+                f"{name} is the label of run {_listed(labelled)} and begins the id of {_listed(others)}: give more digits of the id."
+            )
+        return labelled[0]
+    if is_prefix:
         if len(found) == 1:
             return found[0]
         if found:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from results.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format
+from results.diff.rules import INVALIDATING_FLAGS
 from results.flags import DOUBTFUL_FLAGS
 from results.records import Record
 from results.replication import total_intervals
@@ -26,6 +27,10 @@ PREDICTED_TIE_RATIO = 0.005
 
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
+
+UNKNOWN_LEVEL_RATIO = BASELINE_TIE_RATIO
+"""Measured times closer than this are level where one has too few samples for an interval: these say nothing of a smaller
+difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
 
 _ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
 
@@ -125,7 +130,7 @@ class ShapeVerdict:
 
     @property
     def sentence(self) -> str:
-        """One plain line, e.g. `INT4 W4A16 (tinygemm) predicted 4.0× BF16, measured 2.3×`, and what weakens it."""
+        """One plain line, e.g. `INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
         doubts, flags = self.doubts, self._flags()
         remarks = [f"doubtful: {', '.join(doubts)}"] if doubts else []
         remarks += [f"{flag}: {text}" for flag, text in _ORIGIN_FLAGS.items() if flag in flags]
@@ -215,27 +220,47 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
 def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
     """Return what speed-ups are counted against: the fastest 16-bit contender on the best evidence, else the fastest FP32.
 
-    A measured baseline goes before a predicted one, so that a measured winner is compared with something measured.
+    A measured baseline goes before a predicted one, so that a measured winner is compared with something measured; of
+    measured ones one that nothing disturbed before a disturbed one (`_undisturbed`).
     """
     ranked = tuple(ranked)
     for is_measured in (True, False):
         pool = [one for one in ranked if one.is_measured == is_measured and (is_measured or not one.is_emulated)]
         wide = [one for one in pool if one.is_sixteen_bit] or [one for one in pool if one.is_full_precision]
         if wide:
-            return _steady_choice(wide)
+            return _steady_choice(_undisturbed(wide))
     return None
+
+
+def _undisturbed(wide: Sequence[Contender]) -> Sequence[Contender]:
+    """Return those whose time neither a state of the machine nor a wrong count of work disturbed; all where none is left.
+
+    A quarantined, capped or contended time is too long. One that is nevertheless shorter than every undisturbed one by
+    more than `BASELINE_TIE_RATIO` is of the faster kernel: a speed-up over the slower one would flatter, so that the
+    disturbed ones stay, and the sentence tells the doubt. A time above the roof is too short, and tells nothing.
+    """
+    clear = [one for one in wide if one.flags.isdisjoint(INVALIDATING_FLAGS)]
+    possible = [one for one in wide if "above-roof" not in one.flags]
+    fastest_s, clear_s = (_time_s(found[0]) if found else None for found in (possible, clear))
+    if fastest_s is None or clear_s is None:
+        return clear or possible or wide
+    return clear if clear_s <= fastest_s * (1 + BASELINE_TIE_RATIO) else possible
 
 
 def _steady_choice(wide: Sequence[Contender]) -> Contender:
     """Return BF16 unless another 16-bit contender is clearly faster: noise must not change the baseline from run to run."""
     fastest = wide[0]
-    fastest_s = fastest.measured_s if fastest.is_measured else fastest.predicted_s
+    fastest_s = _time_s(fastest)
     for one in wide:
-        time_s = one.measured_s if fastest.is_measured else one.predicted_s
+        time_s = _time_s(one)
         is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
         if is_close and input_format(one.case) == "BF16":
             return one
     return fastest
+
+
+def _time_s(one: Contender) -> float | None:
+    return one.measured_s if one.is_measured else one.predicted_s
 
 
 def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float | None, float | None]:
@@ -257,15 +282,30 @@ def expected_speedup(one: Contender | None, baseline: Contender | None) -> float
 
 
 def are_level(one: Contender | None, other: Contender | None) -> bool:
-    """Return whether no winner can be named: measured intervals that overlap, or predictions that are the same."""
+    """Return whether no winner can be named: measured intervals that overlap, or predictions that are the same.
+
+    Measured times of too few samples for an interval are level up to `UNKNOWN_LEVEL_RATIO`, too.
+    """
     if one is None or other is None or one.is_measured != other.is_measured:
         return False
-    if one.low_s is not None and one.high_s is not None and other.low_s is not None and other.high_s is not None:
-        return one.low_s <= other.high_s and other.low_s <= one.high_s
-    if one.is_measured or one.is_judged_by_expected != other.is_judged_by_expected:
+    if one.is_measured:
+        return _overlap(one, other) or (_has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
+    return one.is_judged_by_expected == other.is_judged_by_expected and _are_close(one, other, PREDICTED_TIE_RATIO)
+
+
+def _overlap(one: Contender, other: Contender) -> bool:
+    if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
         return False
-    ratio = _ratio(one.predicted_s, other.predicted_s)
-    return ratio is not None and abs(ratio - 1) <= PREDICTED_TIE_RATIO
+    return one.low_s <= other.high_s and other.low_s <= one.high_s
+
+
+def _has_few_samples(one: Contender, other: Contender) -> bool:
+    return not (one.has_interval and other.has_interval)
+
+
+def _are_close(one: Contender, other: Contender, tie_ratio: float) -> bool:
+    ratio = _ratio(_time_s(one), _time_s(other))
+    return ratio is not None and max(ratio, 1 / ratio) <= 1 + tie_ratio
 
 
 def times_faster(ratio: float) -> str:
@@ -292,12 +332,12 @@ def comparison(one: Contender, baseline: Contender) -> str:
 
 
 def promise(one: Contender, baseline: Contender, name: str = "") -> str:
-    """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `predicted 3.8× BF16` (the ideal, where no
-    expected time is known), empty without either. An ideal alone is never given where something likelier is known."""
+    """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `ideal 3.8× BF16` where no expected time is
+    known, empty without either. An ideal alone is never given where something likelier is known."""
     ideal, _ = speedups(one, baseline)
     expected, over = expected_speedup(one, baseline), f" {name}" if name else ""
     if expected is None:
-        return "" if ideal is None else f"predicted {times_faster(ideal)}{over}"
+        return "" if ideal is None else f"ideal {times_faster(ideal)}{over}"
     return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
 
 
@@ -308,6 +348,8 @@ def level_text(one: Contender, baseline: Contender) -> str:
     parts = [promised] if promised else []
     if measured is None:
         parts.append("not measured")
+    elif _has_few_samples(one, baseline):
+        parts.append(f"measured {times_faster(measured)}, of too few samples to tell the two apart")
     elif abs(measured - 1) < BASELINE_TIE_RATIO:
         parts.append(f"measured {times_faster(measured)} within the intervals")
     else:

@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.options import JsonOption
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -128,8 +129,11 @@ def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) 
     from roofline_cli.kernel_calibration import time_kernels
 
     assert chip.calibration is not None
-    calls, failed = time_kernels(seconds, _report)
-    return keep_kernel_times(machine, chip.calibration, calls, _report, forget=forget), failed
+    look = time_kernels(seconds, _report)
+    kept = keep_kernel_times(
+        machine, chip.calibration, look.calls, _report, disturbed_by=look.disturbed_by, forget=forget
+    )
+    return kept, look.failed
 
 
 def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
@@ -140,9 +144,14 @@ def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
         scatter = sorted(curve.sd_ratio for curve in curves)[len(curves) // 2]
         looks = max(len(point.looks_s) for curve in curves for points in curve.points.values() for point in points)
         show_line(
-            f"kernels: {len(curves)} timed at {sum(curve.point_count for curve in curves)} sizes, "
-            f"{looks} {'look' if looks == 1 else 'looks'} each; expected to scatter by {format_percent(scatter)} (1 sd) in between"
+            f"kernels: {len(curves)} timed at {counted(sum(curve.point_count for curve in curves), 'size')}, "
+            f"{counted(looks, 'look')} each; expected to scatter by {format_percent(scatter)} (1 sd) in between"
         )
+    if chip.calibration is not None and chip.calibration.kernels_disturbed_by:
+        show_line(
+            f"doubtful: the machine was busy while the kernels were timed ({', '.join(chip.calibration.kernels_disturbed_by)}): "
+            "expected times are too long, and every prediction says so; run it again when it is quiet", "yellow",
+        )  # fmt: skip
     for case in failed:
         show_line(f"not calibrated, its check failed: {case}", "yellow")
 

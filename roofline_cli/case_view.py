@@ -227,7 +227,9 @@ def _print_samples(row: CaseRow, case: CaseSummary) -> None:
     one = row.record.measurement
     assert one is not None  # a measured row has its measurement
     worth = (
-        f" (worth {one.effective_sample_count:.0f} independent ones)" if one.effective_sample_count is not None else ""
+        f" (worth {counted(round(one.effective_sample_count), 'independent one')})"
+        if one.effective_sample_count is not None
+        else ""
     )
     parts = [
         f"{counted(one.sample_count, 'sample')}{worth} of {counted(one.calls_per_sample, 'call')}, stopped by {one.stop_reason}"

@@ -188,7 +188,7 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
     )  # fmt: skip
     cells: list[list[Cell]] = [
         [
-            str(row.rank), row.label, time, row.source if row.source == "measured" else Styled(row.source, "yellow"), speedup(row.speedup),
+            str(row.rank), row.label, time, row.evidence if row.source == "measured" else Styled(row.evidence, "yellow"), speedup(row.speedup),
             "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %", row.method or "–", row.reason,
         ]
         for row, time in zip(recommendation.rows, times, strict=True)

@@ -9,6 +9,7 @@ import typer
 from roofline_cli import db_move
 from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.screen import Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from results.store_stats import StoreStats
@@ -84,7 +85,7 @@ def check(
         for problem in problems:
             show_line(f"{problem.kind}: {f'{problem.where}: ' if problem.where else ''}{problem.what}", "red")
         looked = "pages, references and indexes" if quick else "pages, references, indexes and every value"
-        verdict = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "whole"
+        verdict = counted(len(problems), "problem") if problems else "whole"
         show_line(f"{shown} (schema {schema}): {verdict}; looked at {looked}")
     if problems:
         raise typer.Exit(EXIT_FOUND)

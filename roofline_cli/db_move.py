@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.screen import Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 
 def copy_database(
@@ -110,7 +111,7 @@ def deliver_results(
         for one in found:
             if one.outcome == "delivered":
                 there = one.record_count - one.added_count
-                show_line(f"{one.path}: {one.added_count} records delivered, {there} already there")
+                show_line(f"{one.path}: {counted(one.added_count, 'record')} delivered, {there} already there")
             else:
                 show_line(f"{one.path}: left alone, {one.reason}", "red" if one.outcome == "failed" else "yellow")
         if not found:

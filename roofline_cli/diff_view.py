@@ -23,7 +23,7 @@ _HEADLINE_STYLES = {0: "bold green", 1: "bold red"}
 def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) -> None:
     """Print a diff for people."""
     from results.diff.rules import REASONS
-    from results.diff.sentences import common_text, counts_text, headline, run_text, sensitivity_text
+    from results.diff.sentences import common_text, counts_text, headline, run_text, sensitivity_text, time_text
 
     show_line(headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
     if result.exit_code and result.why != headline(diff, result):
@@ -33,7 +33,7 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
             show_line(f"{word} {run_text(run)}")
     if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
         show_line("the first side is the newer one: SLOWER here means that it was slower earlier", "yellow")
-    show_environment(diff.environment)
+    show_environment(diff.environment, diff.method_difference)
     shown = [case for verdict in _order(show_all) for case in _limited(diff.of(verdict), show_all)]
     if shown:
         show_line()
@@ -46,15 +46,23 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
             show_line(text)
     for text in diff.unused_quarantine:
         show_line(f"quarantine list: {text}", "yellow")
+    if shown and (text := time_text(diff)):
+        show_line(text, "dim")
     for code in dict.fromkeys(case.reason for case in shown if case.reason in REASONS):
         show_line(f"{code}: {REASONS[code]}", "dim")
 
 
-def show_environment(found: Sequence[Difference]) -> None:
-    """Print what differs between the sides, what makes them incomparable in red."""
-    for one in found:
-        if one.is_blocking:
-            show_line(f"differs, not comparable: {one.text} (--allow {one.name} compares all the same)", "red")
+def show_environment(found: Sequence[Difference], method: str = "") -> None:
+    """Print what differs between the sides, what makes them incomparable in red, first what no option allows: the `method`."""
+    blocking = [one for one in found if one.is_blocking]
+    if method:
+        show_line(f"differs, not comparable, and no --allow helps: the method ({method})", "red")
+    for one in blocking:
+        show_line(f"differs, not comparable: {one.text}", "red")
+    if blocking and not method:
+        # An entry of a fact that is a table is allowed by the fact's name.
+        names = dict.fromkeys(one.name.partition(".")[0] for one in blocking)
+        show_line(f"{' '.join(f'--allow {name}' for name in names)} compares all the same", "red")
     rest = [one.text for one in found if not one.is_blocking]
     if rest:
         show_line(f"differs: {'; '.join(rest)}")

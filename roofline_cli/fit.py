@@ -10,6 +10,7 @@ import typer
 
 from roofline_cli.options import JsonOption
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.expected.fitting.fit import FitReport, TableFit
@@ -167,7 +168,7 @@ def _write(found: TableFit, targets: dict[str, Path], table: KernelTable) -> lis
 
 
 def _show(found: TableFit, table: KernelTable) -> None:
-    show_line(f"{table.name}: {len(table)} rows", "bold")
+    show_line(f"{table.name}: {counted(len(table), 'row')}", "bold")
     columns = (
         Column("Device"), Column("Operator"), Column("Part"), Column("Rows", "right"), Column("Fitted", "right"),
         Column("Unseen", "right"), Column("Median", "right"), Column("Bias", "right", drop=1),

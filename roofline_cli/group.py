@@ -49,6 +49,10 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 ClickException: Any = typer.BadParameter.__mro__[2]
 
 
+_WHOLE_SENTENCE = 1_000
+"""Characters of a command's first sentence that a list of commands shows: all."""
+
+
 class _PipeClosedError(Exception):
     """The reader of our output went away. Not an OSError, which typer would turn into exit code 1."""
 
@@ -63,9 +67,9 @@ class RooflineGroup(TyperGroup):
         )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command whose arguments are called what its help calls them: `RUN`, not `RUN <str>`."""
+        """Return a command whose help names its arguments as it does itself, `RUN` and not `RUN <str>`, and cuts no sentence."""
         command = super().get_command(ctx, cmd_name)
-        _name_arguments(command)
+        _mend_help(command)
         return command
 
     def invoke(self, ctx: Any) -> Any:
@@ -92,7 +96,8 @@ class RooflineGroup(TyperGroup):
             code = _report(str(error))
         except UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "roofline"
-            code = _report(f"{error.format_message().rstrip('.')}; see `{command} --help`")
+            said = error.format_message().rstrip(".")
+            code = _report(f"{said}{' See' if said.endswith('?') else '; see'} `{command} --help`")
         except ClickException as error:
             code = _report(error.format_message())
         except typer.Abort:
@@ -109,10 +114,16 @@ class RooflineGroup(TyperGroup):
         sys.exit(_pushed_out(code if isinstance(code, int) else 0))
 
 
-def _name_arguments(command: Any) -> None:
-    """Show the metavar alone: newer versions of typer add the Python type and braces; older ones ignore these attributes."""
+def _mend_help(command: Any) -> None:
+    """Show the metavar alone: newer versions of typer add the Python type and braces; older ones ignore these attributes.
+
+    In a list of commands their sentence takes as many lines as it needs, where it would end in `...` on a narrow screen.
+    """
     for child in getattr(command, "commands", {}).values():
-        _name_arguments(child)
+        _mend_help(child)
+    if command is not None:
+        sentence = type(command).get_short_help_str(command, _WHOLE_SENTENCE)
+        command.get_short_help_str = lambda limit=0: sentence
     for argument in getattr(command, "params", ()):
         if argument.param_type_name == "argument":
             shown = argument.metavar if argument.required else f"[{argument.metavar}]"

@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.options import JsonOption
 from roofline_cli.screen import Cell, Column, Styled, clean, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.device_file import Finding
@@ -157,7 +158,7 @@ def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) 
         for finding in findings:
             show_line(f"{key}: {finding.severity}: {finding.message}", styles[finding.severity])
     warnings = sum(len(findings) for _, findings in results) - error_count
-    show_line(f"{len(results)} checked, {error_count} errors, {warnings} warnings")
+    show_line(f"{len(results)} checked, {counted(error_count, 'error')}, {counted(warnings, 'warning')}")
 
 
 def _print_chip(chip: Device) -> None:

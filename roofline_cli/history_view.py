@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.history_plot import Point, chart, sparkline
 from roofline_cli.screen import Cell, Column, Styled, screen_width, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from results.history.alerts import Change
@@ -78,8 +79,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
     alerts = sum(len(one.alerts) for one in histories)
     short = sum(one.is_too_short for one in histories)
     show_line(
-        f"{_counted(len(histories), 'case')} with {metric.key}: {_counted(len(changed), 'case')} changed, "
-        f"{_counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
+        f"{counted(len(histories), 'case')} with {metric.key}: {counted(len(changed), 'case')} changed, "
+        f"{counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
         "bold red" if alerts else "",
     )
     if changed:
@@ -118,7 +119,7 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
     chip = segment.hardware_key or "unknown chip"
     method = f", method {segment.method_version}" if segment.method_version else ""
     doubtful = f", {hollow} of them doubtful (hollow)" if hollow else ""
-    show_line(f"{chip}{method}: {_counted(len(shown), 'night')} from {first} to {last}{of}{doubtful}")
+    show_line(f"{chip}{method}: {counted(len(shown), 'night')} from {first} to {last}{of}{doubtful}")
     if segment.split:
         change = (
             ""
@@ -154,7 +155,7 @@ def _show_change(number: int, change: Change, metric: Metric) -> None:
     arrow = f"{value_text(change.before_value, metric)} → {value_text(change.after_value, metric)}"
     what = f"[{number}] {change.started_at[:10]}  {change_text(change.change_value, metric)}"
     if change.kind == "drift":
-        what += f" drift over {_counted(change.night_count, 'night')}"
+        what += f" drift over {counted(change.night_count, 'night')}"
     status = change.status + (f" on {change.fixed_at[:10]}" if change.fixed_at else "")
     sure = "" if change.is_confirmed or change.status == "withdrawn" else ", not yet confirmed"
     found = f"; found {change.found_at[:10]}{sure}" if change.kind == "step" else ""
@@ -182,8 +183,8 @@ def _by_the_clock(change: Change, metric: Metric) -> str:
 
 def _show_summary(history: CaseHistory) -> None:
     alerts, branch = history.alerts, f", branch {history.branch}" if history.branch else ""
-    nights = f"{_counted(len(history.points), 'night')}{branch}"
-    show_line(f"{nights}: {_counted(len(alerts), 'alert')} open", "bold red" if alerts else "")
+    nights = f"{counted(len(history.points), 'night')}{branch}"
+    show_line(f"{nights}: {counted(len(alerts), 'alert')} open", "bold red" if alerts else "")
 
 
 def value_text(value: float, metric: Metric) -> str:
@@ -208,7 +209,3 @@ def change_text(change_value: float, metric: Metric, *, is_ratio: bool = False) 
         return f"{change_value:+.4g} {metric.unit}"
     shown = format_percent(change_value, signed=True)
     return shown.replace("%", "points") if metric.key == "error" and not is_ratio else shown
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -7,23 +7,40 @@ passed their check of correctness count.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.measuring import run_workloads, workload_command
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
+    import pandas
+
     from roofline_model.expected.kernels.timed import TimedCall
 
 SHAPES = "calibration"
+DISTURBED_SHARE = 0.25
+"""Share of the cases that carry a flag of the CPUs' load from which the whole look counts as disturbed."""
 SECONDS_PER_CASE = 0.3
 """About: operands, check of correctness and the fewest samples cost more than the sampling."""
 _LEAST_SAMPLING_S, _MOST_SAMPLING_S = 0.04, 1.0
 
 
-def time_kernels(budget_s: float, report: Callable[[str], None]) -> tuple[list[TimedCall], tuple[str, ...]]:
-    """Time the CPU's kernels for about `budget_s` seconds; return their times and the cases that failed.
+@dataclass(frozen=True, slots=True)
+class KernelLook:
+    """What one look at a CPU's kernels found."""
+
+    calls: Sequence[TimedCall]
+    failed: tuple[str, ...] = ()
+    """The cases whose check failed: they were not timed."""
+    disturbed_by: tuple[str, ...] = ()
+    """contended, stolen: other work had the CPUs during a quarter of the cases or more."""
+
+
+def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
+    """Time the CPU's kernels for about `budget_s` seconds.
 
     Raises `RooflineError` when nothing could be timed.
     """
@@ -31,17 +48,25 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> tuple[list[T
     from roofline_model.expected.kernels.timed import TimedCall
 
     specs = {spec.case.case_key: spec for spec in selected_cases(SHAPES, "cpu", None, "cold", ("eager",))}
-    report(
-        f"timing {len({(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()})} kernels at {len(specs)} sizes"
-    )
+    kernels = {(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()}
+    report(f"timing {counted(len(kernels), 'kernel')} at {counted(len(specs), 'size')}")
     sampling_s = budget_s / len(specs) - (SECONDS_PER_CASE - _LEAST_SAMPLING_S)
-    medians, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
+    measured, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
+    medians = dict(zip(measured.case_key, measured.median_s, strict=True))
     calls = [TimedCall(spec.work, spec.kernel.name, medians[key]) for key, spec in specs.items() if key in medians]
-    return calls, failed
+    return KernelLook(calls, failed, load_flags(measured["flags"]))
 
 
-def _timed(seconds_per_case: float) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return case_key → median seconds, and the cases that failed."""
+def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the flags of the CPUs' load that `DISTURBED_SHARE` of the cases carry; each text holds flags joined by `;`."""
+    told = [set((text or "").split(";")) for text in flags_of_cases]
+    return tuple(
+        flag for flag in ("contended", "stolen") if sum(flag in one for one in told) > DISTURBED_SHARE * len(told)
+    )
+
+
+def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
+    """Return the measured cases, and the ids of those that failed."""
     from results.frame import load_frame
     from roofline_model.errors import RooflineError
 
@@ -65,4 +90,4 @@ def _timed(seconds_per_case: float) -> tuple[dict[str, float], tuple[str, ...]]:
         raise RooflineError(
             f"no kernel could be timed (pytest exit code {exit_code}); `pytest --pyargs bench_cases` shows why, --no-kernels leaves them out"
         )
-    return dict(zip(measured.case_key, measured.median_s, strict=True)), tuple(failed.case_id)
+    return measured, tuple(failed.case_id)

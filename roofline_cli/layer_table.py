@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from roofline_cli.format_gaps import gap_json, print_gaps
 from roofline_cli.options import format_pair, pair_label, register_formats, split_list
 from roofline_cli.prediction_rows import (
     Gains,
@@ -59,6 +60,14 @@ class LayerRow(Protocol):
     @property
     def no_expected_reason(self) -> str:
         """Why it is not known; empty where it is."""
+
+    @property
+    def kernel_gap(self) -> str:
+        """Why no kernel is known to run the formats on the chip; empty where none is known to be missing."""
+
+    @property
+    def engine_gap(self) -> str:
+        """Which serving engines lack a kernel for them, where a library has one; empty where none does."""
 
 
 Row = TypeVar("Row", bound=LayerRow)
@@ -186,6 +195,7 @@ def print_layer_table(
         title=f"{title} on {request.hardware.key}: {request.hardware.name}",
     )
     print_notes(notes, table.left_out)
+    print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
     _print_expected(table.rows)
     weakest = table.rows[0].prediction.provenance
     show_line(f"{remark} {provenance_sentence(weakest, request.hardware, request.asked)}", style="dim")
@@ -222,6 +232,7 @@ def layer_json(
                 **formats(row),
                 **timing_json(row.prediction, row.speedup_ratio, likely),
                 **expected_json(row.expected, row.no_expected_reason),
+                **gap_json(row.kernel_gap, row.engine_gap),
                 **details(row),
             }
             for row, likely in zip(table.rows, table.expected_speedups, strict=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline_cli.packages import EXTRAS, PURPOSES, install_command, installed_packages, installed_version
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from plugin.machine.facts import Machine
@@ -70,7 +71,7 @@ def _system(machine: Machine) -> list[Check]:
             f"{_distribution_name()}, {platform.machine()}, kernel {platform.release()}",
             "" if is_linux else "measuring is made for Linux; predictions and reports work anywhere",
         ),
-        Check("cpu", "ok", f"{machine.cpu_name}, {machine.cpu_count} threads usable{cache}"),
+        Check("cpu", "ok", f"{machine.cpu_name}, {counted(machine.cpu_count, 'thread')} usable{cache}"),
         Check(
             "memory",
             "ok",
@@ -211,7 +212,7 @@ def _existing_database(target: str | None, shown: str, path: Path | None) -> Che
 
     try:
         with reading(target) as store:
-            detail = f"{shown}, schema {store.schema_version()}, {len(store.runs())} runs"
+            detail = f"{shown}, schema {store.schema_version()}, {counted(len(store.runs()), 'run')}"
     except OldSchemaError:
         return Check(
             "database", "warn", f"{shown} is of an older version; reports cannot read it yet", "roofline db upgrade"

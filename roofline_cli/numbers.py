@@ -7,33 +7,27 @@ from collections.abc import Sequence
 from roofline_model.units import DECIMAL_PREFIXES, format_memory, format_time
 
 MISSING = "–"
+_LARGEST = 999.995
+"""From here on two decimals print as `1000.00`: a table never says 3054.17 µs in one column and 3.222 ms in the next."""
 
 
 def common_time(times_s: Sequence[float | None]) -> list[str]:
     """Print times with two decimals in the unit of the smallest one; missing → `–`.
 
-    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"].
+    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"]; where that takes four digits before the point, each in its own unit.
     """
-    known = [time for time in times_s if time]
-    if not known:
-        return [MISSING if time is None else "0 s" for time in times_s]
-    smallest, largest = min(known), max(known)
-    if largest / smallest >= 1e5:
-        # One unit for nanoseconds and minutes would print a column of zeros or of nine digits.
-        return [format_time(time) for time in times_s]
-    prefix = _prefix(smallest)
-    return [MISSING if time is None else f"{time / DECIMAL_PREFIXES[prefix]:.2f} {prefix}s" for time in times_s]
+    return paired_times(times_s, [])[0] if any(times_s) else [MISSING if time is None else "0 s" for time in times_s]
 
 
 def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | None]) -> tuple[list[str], list[str]]:
     """Print two columns of times that are read against each other (predicted, measured), without losing digits.
 
-    In the unit of the smallest, with two decimals, where that reads well; times that are four digits or more apart get a
-    unit each and four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
+    In the unit of the smallest, with two decimals; where that takes four digits before the point, each time in its own unit
+    and with four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
     """
     known = [time for time in (*first_s, *second_s) if time]
     prefix = _prefix(min(known)) if known else ""
-    is_shared = not known or max(known) < DECIMAL_PREFIXES[prefix] * 9999.995
+    is_shared = not known or max(known) < DECIMAL_PREFIXES[prefix] * _LARGEST
 
     def shown(time_s: float | None) -> str:
         if time_s is None or not is_shared:
@@ -46,25 +40,28 @@ def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | Non
 def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
     """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at all.
 
-    That of the smallest time, unless the largest would take five digits before the point: [8.4e-6], [1.9e-3] → µ;
-    [9.7e-6], [10.7e-3] → m.
+    That of the smallest time, unless the largest would take four digits before the point: [8.4e-6], [0.19e-3] → µ;
+    [9.7e-6], [1.07e-3] → m.
     """
     known = [time for column in columns_s for time in column if time]
     if not known:
         return None
     units = list(DECIMAL_PREFIXES)
     units = units[units.index(_prefix(min(known))) : units.index("") + 1]
-    return next((one for one in units if max(known) < 9999.995 * DECIMAL_PREFIXES[one]), "")
+    return next((one for one in units if max(known) < _LARGEST * DECIMAL_PREFIXES[one]), "")
 
 
-def in_prefix(time_s: float | None, prefix: str | None) -> str:
-    """Print a time in a given unit, `0.58 ms`; two digits below a tenth of it, a unit of its own beyond five digits."""
+def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
+    """Print a time in a given unit, `0.58 ms`; in its own below a tenth of it (`41.2 µs`) and from four digits on.
+
+    `is_sum`: of a column that adds up, so a small time stays in its unit, with two digits.
+    """
     if not time_s or prefix is None:
         return format_time(time_s)
     value = time_s / DECIMAL_PREFIXES[prefix]
-    if value >= 99999.995 or value < 0.00095:
-        return format_time(time_s)
-    return f"{value:.2f} {prefix}s" if value >= 0.0995 else f"{value:.2g} {prefix}s"
+    if is_sum and 0.00095 <= value < 0.0995:
+        return f"{value:.2g} {prefix}s"
+    return f"{value:.2f} {prefix}s" if 0.0995 <= value < _LARGEST else format_time(time_s)
 
 
 def intensity(flop_per_byte: float | None) -> str:

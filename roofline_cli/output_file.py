@@ -25,14 +25,17 @@ _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
-def one_line_errors(path: Path, option: str = "-o") -> Iterator[None]:
-    """Turn an `OSError` on the output into `InvalidValueError` naming the path (shortened) and the option to change."""
+def one_line_errors(path: Path, option: str = "-o", kind: str = "file") -> Iterator[None]:
+    """Turn an `OSError` on the output into `InvalidValueError` naming the path (shortened) and the option to change.
+
+    `kind` is what the option names: a file or a folder.
+    """
     try:
         yield
     except OSError as error:
         shown = str(path) if len(str(path)) <= 160 else f"{str(path)[:160]}…"
         raise InvalidValueError(
-            f"{shown} cannot be written: {error.strerror or error}; name another file with {option}"
+            f"{shown} cannot be written: {error.strerror or error}; name another {kind} with {option}"
         ) from None
 
 
@@ -62,6 +65,11 @@ def check_output(path: Path, database: Path | None, option: str = "-o") -> None:
             raise InvalidValueError(
                 f"{path} cannot be written: there is no folder {folder}; name another file with {option}"
             )
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a device or a pipe such as /dev/stdout, or a link to whatever a shell opened there."""
+    return path.absolute().parts[1:2] in (("dev",), ("proc",)) or (path.exists() and not path.is_file())
 
 
 def check_is_not_input(path: Path, inputs: dict[str, Path], option: str = "-o") -> None:

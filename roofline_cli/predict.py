@@ -60,6 +60,10 @@ class FormatPrediction:
     no_expected_reason: str = ""
     expected_speedup_ratio: float | None = None
     """The same of the expected times; None where either has none."""
+    kernel_gap: str = ""
+    """Why no kernel is known to run these operands on the chip; empty where none is known to be missing."""
+    engine_gap: str = ""
+    """Which serving engines lack a kernel for it here, where a library has one."""
 
     @property
     def operands(self) -> str:
@@ -168,8 +172,10 @@ def predict_table(
     from roofline_model.errors import UnsupportedError
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.formats import get_format
+    from roofline_model.kernel_gaps import kernel_gap
     from roofline_model.operators import gemm
     from roofline_model.roofline import predict
+    from roofline_model.serving_kernels import engine_gap
     from roofline_model.weight_storage import with_storage_note
 
     baseline = prediction_rows.baseline_format(hardware)
@@ -198,7 +204,9 @@ def predict_table(
         expected = predict_expected(work, hardware)
         reason = "" if expected is not None else why_no_expected(work, hardware)
         likely = prediction_rows.over_expected(baseline_expected, expected)
-        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup, expected, reason, likely))
+        operands = dict(work.formats)["b"], dict(work.formats)["a"]
+        gaps = kernel_gap(hardware, *operands), engine_gap(hardware, *operands)
+        rows.append(FormatPrediction(pair_label(pair), work, prediction, speedup, expected, reason, likely, *gaps))
     if not rows:
         raise prediction_rows.no_default_format(hardware)
     return PredictionTable(hardware, asked, shape, baseline, tuple(rows), tuple(left_out))
@@ -212,6 +220,7 @@ def _default_formats(hardware: Device) -> list[str]:
 
 def print_table(table: PredictionTable) -> None:
     """Print the rows, the notes they refer to, and how far the chip's numbers can be trusted."""
+    from roofline_cli.format_gaps import print_gaps
     from roofline_cli.numbers import intensity
 
     m, n, k = table.shape
@@ -248,6 +257,7 @@ def print_table(table: PredictionTable) -> None:
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")
     _print_left_out(table)
+    print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
     _print_untimed(table)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
     rows = [(dict(row.work.formats), row.expected) for row in table.rows]
@@ -342,6 +352,8 @@ def table_json(table: PredictionTable) -> dict[str, Any]:
 
 
 def _row_json(row: FormatPrediction) -> dict[str, Any]:
+    from roofline_cli.format_gaps import gap_json
+
     prediction, formats = row.prediction, dict(row.work.formats)
     return {
         "format": row.label,
@@ -370,4 +382,5 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "model_version": prediction.model_version,
         "notes": list(prediction.notes),
         **prediction_rows.expected_json(row.expected, row.no_expected_reason),
+        **gap_json(row.kernel_gap, row.engine_gap),
     }

@@ -62,6 +62,10 @@ class AttentionRow:
     expected: ExpectedPrediction | None
     """What a good kernel reaches; None where no constants are known for this chip and format."""
     no_expected_reason: str
+    kernel_gap: str = ""
+    """Why no attention kernel is known to read the cache on this chip."""
+    engine_gap: str = ""
+    """Always empty: the kernels that read a narrow cache are the engines' own."""
 
     @property
     def cache_bytes(self) -> float:
@@ -145,6 +149,7 @@ def attention_table(request: Request, shape: AttentionShape) -> LayerTable[Atten
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.ops.attention_ops import attention, unfused_attention_parts
     from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
+    from roofline_model.serving_kernels import cache_gap
 
     hardware = request.hardware
     letters: dict[str, Any] = dict(shape.letters)
@@ -162,7 +167,8 @@ def attention_table(request: Request, shape: AttentionShape) -> LayerTable[Atten
         unfused = predict_sequence(unfused_attention_parts(**letters, q=query, kv=cache, **mask), hardware)
         expected = predict_expected(work, hardware)
         why = "" if expected is not None else why_no_expected(work, hardware)
-        return AttentionRow(label, work, found, unfused, speedup_ratio, expected, why)
+        gap = cache_gap(hardware, dict(work.formats)["kv"])
+        return AttentionRow(label, work, found, unfused, speedup_ratio, expected, why, gap)
 
     asked = asked_pairs(request, "cache", "query")
     pairs, left_out = _default_pairs(request) if asked is None else (asked, [])

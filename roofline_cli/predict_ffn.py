@@ -28,6 +28,7 @@ from roofline_cli.options import (
     parse_size,
 )
 from roofline_cli.screen import Column, show_json
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from roofline_cli.layer_table import Pair
@@ -65,6 +66,10 @@ class BlockRow:
     """Expected time of each kernel of `prediction`; None for one that has none."""
     no_expected_reason: str
     """Which kernel has no expected time, and why; empty when all have."""
+    kernel_gap: str = ""
+    """Why no kernel is known to run the block's products on the chip; empty where none is known to be missing."""
+    engine_gap: str = ""
+    """Which serving engines lack a kernel for them here, where a library has one."""
 
     @property
     def expected(self) -> ExpectedSequence | None:
@@ -132,7 +137,9 @@ def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
     from roofline_model.decoder.decoder_step import StepKernel
     from roofline_model.decoder.step_expected import expected_kernels, why_no_kernels
     from roofline_model.errors import InvalidValueError
+    from roofline_model.kernel_gaps import kernel_gap
     from roofline_model.ops.operator_sequence import predict_sequence
+    from roofline_model.serving_kernels import engine_gap
 
     hardware, asked = request.hardware, asked_pairs(request, "weight", "activation")
     pairs, left_out = _default_pairs(request) if asked is None else (asked, [])
@@ -149,7 +156,8 @@ def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
         steps = [StepKernel(part.name, part.work, 1) for part in found.parts]
         kernels = expected_kernels(steps, hardware)
         why = why_no_kernels(steps, hardware) if None in kernels else ""
-        return BlockRow(label, weight.key, activation.key, found, speedup_ratio, kernels, why)
+        gaps = kernel_gap(hardware, weight.key, activation.key), engine_gap(hardware, weight.key, activation.key)
+        return BlockRow(label, weight.key, activation.key, found, speedup_ratio, kernels, why, *gaps)
 
     return layer_table(request, pairs, left_out, ideal, row)
 
@@ -211,8 +219,7 @@ def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
         Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=4),
     )  # fmt: skip
     kind = "gated" if shape.is_gated else "without a gate"
-    plural = "" if shape.tokens_count == 1 else "s"
-    title = f"ffn ({kind}) of {shape.tokens_count} token{plural}, {shape.hidden_size} to {shape.ffn_size} and back,"
+    title = f"ffn ({kind}) of {counted(shape.tokens_count, 'token')}, {shape.hidden_size} to {shape.ffn_size} and back,"
     remark = "Ideal is the speed of light, of each kernel and of all one after the other; AI in FLOP/byte."
     print_layer_table(table, title, columns, cells, remark)
 

@@ -18,7 +18,7 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
 
     expected, first = expected_step(found, chip), first_token_pass(found, chip)
     first_expected = expected_step(first, chip)
-    document = _summary_json(found, expected)
+    document = _summary_json(found, expected, chip)
     document["expected_reason"] = why_no_step(found, chip) if expected is None else None
     document["time_to_first_token_s"] = first.time_s
     document["expected_time_to_first_token_s"] = None if first_expected is None else first_expected.time_s
@@ -39,7 +39,7 @@ def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str,
 
     return {
         **_head_json(found[0], chip),
-        "predictions": [_summary_json(one, expected_step(one, chip)) for one in found],
+        "predictions": [_summary_json(one, expected_step(one, chip), chip) for one in found],
     }
 
 
@@ -62,16 +62,18 @@ def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     }
 
 
-def _summary_json(found: ModelPrediction, expected: ExpectedStep | None) -> dict[str, Any]:
+def _summary_json(found: ModelPrediction, expected: ExpectedStep | None, chip: Device) -> dict[str, Any]:
     from roofline_model.decoder.plan_coverage import plan_coverage
+    from roofline_model.serving_kernels import plan_gap
 
-    memory = found.memory
+    memory, used = found.memory, found.plan.base
     return {
         "formats": found.plan.label,
         "coverage": plan_coverage(found.plan) or None,
         "weight_format": found.plan.base.weights,
         "activation_format": found.plan.base.activations,
         "kv_format": found.plan.kv,
+        "kernel_gap": plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
         "batch_count": found.workload.batch_count,
         "time_s": found.time_s,
         "expected": None if expected is None else _expected_json(found, expected),

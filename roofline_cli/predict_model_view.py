@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.numbers import decimal_bytes, intensity
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.decoder.llm import KernelPrediction, ModelPrediction
@@ -28,27 +29,35 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
         show_line(_legend(found), style="dim")
     _print_times(found)
     if expected is None:
-        show_line(f"No expected time: {why_no_step(found, chip)}")
+        show_line(no_expected_sentence(why_no_step(found, chip)))
     else:
         _print_expected(found, expected)
+    _print_gaps([found], chip)
     _print_first_token(found, chip)
     _print_memory(found)
     _print_sources([found], chip, asked)
 
 
+def no_expected_sentence(why_not: str) -> str:
+    """Return the reason as a line of its own: with its kernel's name in front it needs a beginning."""
+    return why_not if why_not.startswith("no expected") else f"No expected time: {why_not}"
+
+
 def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
     """Print one line for each format plan and batch."""
-    from roofline_model.decoder.step_expected import expected_step
+    from roofline_model.decoder.step_expected import expected_step, why_no_step
 
     columns = (
-        Column("Formats"), Column("Batch", "right"), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
+        Column("Formats"), Column("Batch", "right"), Column("Ideal", "right", drop=1), Column("Expected", "right", hide_empty=True),
         Column("Tokens/s", "right"), Column("no graph", "right", drop=4), Column("Weights", "right", drop=3),
-        Column("KV cache", "right", drop=2), Column("Memory", "right", drop=1), Column("Fits"), Column("Bound", drop=5),
+        Column("KV cache", "right", drop=3), Column("Memory", "right", drop=2), Column("Fits"), Column("Bound", drop=5),
     )  # fmt: skip
     longest_s = max(one.time_s for one in found)
     rows: list[list[Cell]] = []
+    is_expected = False
     for one in found:
         expected = expected_step(one, chip)
+        is_expected = is_expected or expected is not None
         rate = one.tokens_per_s if expected is None else one.token_count / expected.time_s
         unbroken_s = one.stream_time_s if expected is None else expected.stream_time_s
         rows.append(
@@ -65,7 +74,21 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
     )
     if found[0].workload.phase == "decode" and found[0].workload.new_count > 1:
         show_line(f"Tokens/s if all {found[0].workload.new_count} new tokens of every sequence are kept.")
+    if not is_expected:
+        show_line(no_expected_sentence(why_no_step(found[0], chip)))
+    _print_gaps(found, chip)
     _print_sources(found, chip, asked)
+
+
+def _print_gaps(found: Sequence[ModelPrediction], chip: Device) -> None:
+    """Say of which plans the products or the cache have no known kernel on the chip."""
+    from roofline_cli.format_gaps import print_gaps
+    from roofline_model.serving_kernels import plan_gap
+
+    def gap(one: ModelPrediction) -> str:
+        return plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv)
+
+    print_gaps((one.plan.label, gap(one), "") for one in found)
 
 
 _COLUMNS = (
@@ -152,7 +175,7 @@ def _print_first_token(found: ModelPrediction, chip: Device) -> None:
     first = first_token_pass(found, chip)
     expected = expected_step(first, chip)
     also = "" if expected is None else f", expected {format_time(expected.time_s)}"
-    tokens, batch = f"{first.workload.new_count:,} prompt tokens", first.workload.batch_count
+    tokens, batch = counted(first.workload.new_count, "prompt token"), first.workload.batch_count
     whose = tokens if batch == 1 else f"the prompts of all {batch:,} sequences in one pass, {tokens} each"
     show_line(f"Time to first token: ideal {format_time(first.time_s)}{also} ({whose}).")
 

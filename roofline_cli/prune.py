@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.screen import Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from results.records import RunInfo
@@ -142,12 +143,12 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
             for drop in report.drops[:_SHOWN]
         ])  # fmt: skip
     if len(report.drops) > _SHOWN:
-        show_line(f"… and {len(report.drops) - _SHOWN} more runs (--json lists all)")
+        show_line(f"… and {counted(len(report.drops) - _SHOWN, 'more run')} (--json lists all)")
     done = "would drop" if dry_run else "dropped"
     if not report.drops:
         show_line(
             f"{shown}: nothing to drop: no run before {report.before[:10]} has samples or sensor readings that may go; "
-            f"kept whole: {_runs(len(report.protected))}"
+            f"kept whole: {counted(len(report.protected), 'run')}"
         )
     else:
         _print_dropped(shown, report, done)
@@ -162,9 +163,9 @@ def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
     from roofline_cli.numbers import decimal_bytes
 
     show_line(
-        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {report.measurement_count:,} measurements and "
-        f"{report.reading_count:,} sensor readings of {_runs(len(report.drops))} before {report.before[:10]}; "
-        f"every statistic stays; kept whole: {_runs(len(report.protected))}"
+        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {counted(report.measurement_count, 'measurement')} and "
+        f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before {report.before[:10]}; "
+        f"every statistic stays; kept whole: {counted(len(report.protected), 'run')}"
     )
 
 
@@ -181,10 +182,6 @@ def _print_kept(report: PruneReport) -> None:
     for reason, names in by_reason.items():
         more = f" and {len(names) - _SHOWN_KEPT} more (--json lists all)" if len(names) > _SHOWN_KEPT else ""
         show_line(f"kept whole, {reason}: {', '.join(names[:_SHOWN_KEPT])}{more}")
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' * (count != 1)}"
 
 
 def _day(run: RunInfo) -> str:

@@ -252,6 +252,7 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
 
 def print_recommendation(found: Recommendation) -> None:
     """Print the ranked candidates, what was excluded and why, and the winner in a sentence."""
+    from roofline_cli.format_gaps import print_gaps
     from roofline_cli.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
     from roofline_cli.prediction_rows import interval_text, standing_sentence
 
@@ -282,11 +283,7 @@ def print_recommendation(found: Recommendation) -> None:
     show_table(columns, rows, title=f"{found.phase} M={found.M} N={found.N} K={found.K} on {found.hardware}")
     for name, reason in found.excluded:
         show_line(f"  excluded: {name}: {reason}")
-    for one in found.candidates:
-        if one.kernel_gap:
-            show_line(f"  {one.precision} last: no kernel is known to run it here: {one.kernel_gap}", "yellow")
-        elif one.engine_gap:
-            show_line(f"  {one.precision}: {one.engine_gap}", "yellow")
+    print_gaps(((one.precision, one.kernel_gap, one.engine_gap) for one in found.candidates), rank=" last")
     for note in found.notes:
         show_line(f"  note: {note}")
     show_line(basis_sentence(found), "dim")

@@ -43,11 +43,11 @@ LatencyOption = Annotated[
 ]
 LossOption = Annotated[
     str | None,
-    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model: most that perplexity may rise (default: 1 where measured, 15 where claimed)."),
+    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model or --stored: most that perplexity may rise (default: 1 where measured, 16 where claimed)."),
 ]  # fmt: skip
 LossesOption = Annotated[
     Path | None,
-    typer.Option("--losses", metavar="FILE.json", help="With --model: losses of its layers by format; starts the search of a format per layer."),
+    typer.Option("--losses", metavar="FILE.json", help="With --model or --stored: losses of the layers by format; with --model they start the search of a format per layer."),
 ]  # fmt: skip
 TrafficOption = Annotated[
     list[str] | None,

@@ -70,13 +70,14 @@ def _row(run: Sequence[GroupReason]) -> list[str]:
 
 
 def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
-    from roofline_model.units import format_time
+    from roofline_model.units import counted, format_time
 
     count = min(FRONT_ROWS, len(front))
     picked = sorted({round(at * (len(front) - 1) / max(count - 1, 1)) for at in range(count)})
     show_line()
-    shown = f"{len(picked)} of the {len(front)} plans" if len(picked) < len(front) else f"all {len(front)} plans"
-    show_line(f"Front: {shown} that no other beats in loss, time and memory ({group_count} groups).", "bold")
+    whole = "the one plan" if len(front) == 1 else f"all {len(front)} plans"
+    shown = f"{len(picked)} of the {len(front)} plans" if len(picked) < len(front) else whole
+    show_line(f"Front: {shown} that no other beats in loss, time and memory ({counted(group_count, 'group')}).", "bold")
     rows = []
     for at in picked:
         one = front[at]

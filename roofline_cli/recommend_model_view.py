@@ -36,6 +36,8 @@ def print_model_recommendation(found: ModelRecommendation, chip: Device) -> None
         show_line(f"  note: {note}", "yellow" if note.startswith(("warning", "the loss of")) else "")
     show_line(basis_sentence(found), "dim")
     show_line(choice_sentence(found), "bold" if found.chosen is not None else "bold red")
+    if found.gentler is not None:
+        show_line(f"{found.gentler.text[:1].upper()}{found.gentler.text[1:]}.")
 
 
 def title(found: ModelRecommendation, chip: Device) -> str:
@@ -103,8 +105,9 @@ def choice_sentence(found: ModelRecommendation) -> str:
         interval = f" (80 % interval {format_time(best.low_s)} to {format_time(best.high_s)})"
     saved = 1 - best.memory.total_bytes / base.memory.total_bytes
     kernels = f"; kernels: {best.kernels}" if best.kernels else ""
+    unfit = "" if found.is_baseline_fitting else ", which does not fit"
     return (
-        f"Best: {found}: {format_time(best.time_s)}{interval} against {format_time(base.time_s)} in {found.wide}, "
+        f"Best: {found}: {format_time(best.time_s)}{interval} against {format_time(base.time_s)} in {found.wide}{unfit}, "
         f"{decimal_bytes(best.memory.total_bytes)} ({saved * 100:.0f} % less), loss {best.quality.text}; {best.reason}{kernels}."
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_cli.options import parse_number, parse_size
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from reports.stored import StoredQuestion
@@ -73,7 +73,7 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
         raise InvalidValueError("--model asks about a whole model and -M about one shape; give one of the two")
     loss, limit_gb = request.max_quality_loss, request.memory_limit_gb
     return StoredQuestion(
-        hardware_key="" if request.hw is None else stored_chip(request.hw, store),
+        hardware_key="" if request.hw is None else asked_chip(request.hw, store),
         model=request.model or "",
         phase=request.phase or "",
         op=request.op or "",
@@ -84,28 +84,11 @@ def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
     )
 
 
-def stored_chip(name: str, store: ResultStore) -> str:
-    """Return the key of a chip that runs are stored of: by its key, an alias, `auto` for this machine.
-
-    Raises an error that names the stored chips where it is none of them: `InvalidValueError` for a chip that is known and has no
-    stored runs, `UnknownNameError` for any other name.
-    """
+def asked_chip(name: str, store: ResultStore) -> str:
+    """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as `stored_chip`."""
+    from reports.stored.stored_chip import stored_chip
     from roofline_cli.chips import find_chip
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
-    wanted = name.strip().lower()
-    exact = next((key for key in sorted(stored) if key.lower() == wanted), None)
-    if exact is not None:
-        return exact
-    try:
-        key, is_known = find_chip(name).key, True
-    except UnknownNameError:
-        key, is_known = name, False
-    if key in stored or not stored:
-        return key
-    if is_known:
-        raise InvalidValueError(
-            f"no run of {key} is stored, so there is nothing to recommend from; stored chips: {', '.join(sorted(stored))}. Leave --hw out for "
-            "all of them, or leave --stored out for what is predicted of it"
-        )
-    raise UnknownNameError("hardware", key, stored, fix="Only these have stored runs; leave --hw out for all of them.")
+    all_of_them = "Leave --hw out for all of them, or leave --stored out for what is predicted of it"
+    return stored_chip(name, stored, lambda one: find_chip(one).key, all_of_them=all_of_them)

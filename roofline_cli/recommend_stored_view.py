@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from roofline_cli.numbers import MISSING, common_time, decimal_bytes, plus_minus, speedup
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 from roofline_model.tie_ranking import PREDICTION_RULE
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from reports.stored import RowQuality, StoredRanking, StoredRecommendations, StoredRow
@@ -43,10 +44,12 @@ def print_stored(found: StoredRecommendations) -> None:
     if found.rankings:
         show_line()
         show_line(
-            f"From {_counted(found.record_count, 'record')} of {_counted(found.run_count, 'run')}: the newest comparable nights of each case.",
+            f"From {found.basis_words}: the newest comparable nights of each case.",
             "dim",
         )
         show_line("measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful, old: stale.", "dim")  # fmt: skip
+        if detailed and any(row.is_measured and row.interval_ratio is not None for one in detailed for row in one.rows):
+            show_line("± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.", "dim")  # fmt: skip
         if any(not row.is_measured for one in found.rankings for row in one.rows):
             show_line(f"What was not measured is ranked {PREDICTION_RULE}.", "dim")
     if len(found.rankings) > DETAILED_COUNT:
@@ -96,7 +99,7 @@ def _print_ranking(ranking: StoredRanking) -> None:
         show_line(title, "bold")
     left = len(ranking.rows) - len(rows)
     if left:
-        show_line(f"  {_counted(left, 'more prediction')}: --json", "dim")
+        show_line(f"  {counted(left, 'more prediction')}: --json", "dim")
     for text in _confidence_lines(rows):
         show_line(f"  {text}", "dim")
     for refused in ranking.refused:
@@ -141,9 +144,7 @@ def _speedup(row: StoredRow) -> str:
 
 
 def _interval(row: StoredRow) -> str:
-    if row.low_s is None or row.high_s is None:
-        return MISSING
-    return plus_minus((row.high_s - row.low_s) / 2 / row.time_s)
+    return MISSING if row.interval_ratio is None else plus_minus(row.interval_ratio)
 
 
 def _loss(quality: RowQuality) -> Cell:
@@ -156,7 +157,3 @@ def _runs(row: StoredRow) -> str:
         return MISSING
     more = len(row.nights) - 1
     return f"{row.nights[-1].run_id[:8]}{f' +{more}' if more else ''}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -72,7 +72,7 @@ def write_run_report(
     The dual roofline lies beside the page as PNG and SVG.
     """
     from roofline_cli.database import reading, shown_target
-    from roofline_cli.output_file import check_output
+    from roofline_cli.output_file import check_output, is_stream
     from roofline_cli.report_files import all_runs, check_figures_folder, stored_view, write_all_figures, write_view
 
     _check_options(format_name, output, baseline, is_static, as_json)
@@ -91,9 +91,13 @@ def write_run_report(
             paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison, stored=stored)
         else:
             paths = write_view(stored_view(store, info, with_samples=False), format_name, place, comparison, stored)
-        drawn = [] if figures is None else write_all_figures(stored_view(store, info, with_samples=True), figures)
-    if place is None:
-        return  # it is printed; nothing is said into it
+        drawn = (
+            []
+            if figures is None
+            else write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
+        )
+    if place is None or is_stream(place):
+        return  # it is printed, or piped on; nothing is said into it
     _tell(info, format_name, paths, comparison, drawn if figures is not None else None, as_json)
 
 
@@ -146,13 +150,11 @@ def _write_page(
     stored: StoredRecommendations | None,
 ) -> dict[str, Path]:
     """Write the page and the plots beside it, all or none."""
-    from roofline_cli.output_file import check_output, one_line_errors, written_together
+    from roofline_cli.output_file import check_output, is_stream, one_line_errors, written_together
     from roofline_model.errors import InvalidValueError
 
     with one_line_errors(output):
-        # /dev/stdout is a link to whatever a shell opened, a regular file too: the plots would go to /dev.
-        is_stream = output.absolute().parts[1:2] in (("dev",), ("proc",))
-        if is_stream or (output.exists() and not output.is_file()):
+        if is_stream(output):  # the plots would go to /dev
             raise InvalidValueError(f"{output} is not a regular file: a page with plots beside it cannot go there")
         output.parent.mkdir(parents=True, exist_ok=True)
         with written_together(output) as folder:

@@ -79,16 +79,21 @@ def check_figures_folder(folder: Path) -> None:
     from roofline_cli.output_file import one_line_errors
     from roofline_model.errors import InvalidValueError
 
-    with one_line_errors(folder, "--figures"):
+    with one_line_errors(folder, "--figures", "folder"):
         if folder.exists() and not folder.is_dir():
             raise InvalidValueError(f"{folder} is not a folder; name another one with --figures")
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def write_all_figures(view: ReportView, folder: Path) -> list[Path]:
-    """Write all figures or none; return where they are."""
+def write_all_figures(view: ReportView, folder: Path, database: Path | None, report: Path | None) -> list[Path]:
+    """Write all figures or none, never over the results database or the report of the same command; return where they are."""
     from reports.figure_files import write_figures
-    from roofline_cli.output_file import one_line_errors, written_together
+    from roofline_cli.output_file import check_is_not_input, check_output, one_line_errors, written_together
 
-    with one_line_errors(folder, "--figures"), written_together(folder / "figures") as temporary:
-        return [folder / file.name for file in write_figures(view, temporary)]
+    with one_line_errors(folder, "--figures", "folder"), written_together(folder / "figures") as temporary:
+        places = [folder / file.name for file in write_figures(view, temporary)]
+        for place in places:
+            check_output(place, database, "--figures")
+            if report is not None:
+                check_is_not_input(place, {"the report itself (-o)": report}, "--figures")
+        return places

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
 CasesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="CASE...", help="Part of a case's id or operator: show everything about it."),
+    typer.Argument(
+        metavar="CASE...",
+        help="Words of a case's operator, sizes or id, as any table names it: show everything about it.",
+    ),
 ]
 
 _STATUS_STYLES = {"measured": "green", "predicted": "yellow", "skipped": "yellow", "failed": "bold red"}
@@ -34,7 +37,8 @@ def show_run(
 ) -> None:
     """Show one run: measured, predicted, error, bound, rate.
 
-    With CASE, any part of a case's id or operator (gemv, decode): everything about the cases that match.
+    With CASE, words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): everything about the cases that
+    have all of them; of several CASE, about those that match one.
     """
     from reports.case_summary import run_summaries
     from reports.run_state import run_state
@@ -101,16 +105,18 @@ def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -
     for part in wanted:
         if not any(_is_meant(case, part) for case in found):
             examples = ", ".join(case.lead.case_id for case in found[:2])
-            known = f"it has {len(found)} cases, such as {examples}" if found else "it has no cases"
+            known = f"it has {_counted(len(found))}, such as {examples}" if found else "it has no cases"
             raise InvalidValueError(
-                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its id or operator; {known}; `roofline show {run.run_id[:8]}` lists them"
+                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {known}; `roofline show {run.run_id[:8]}` lists them"
             )
     return [case for case in found if any(_is_meant(case, part) for part in wanted)]
 
 
 def _is_meant(case: CaseSummary, part: str) -> bool:
-    """Return whether a word of the command line is in a case's id, or in its operator: of a model's case the phase."""
-    return any(part.lower() in text.lower() for text in (case.lead.case_id, case.lead.op))
+    """Return whether all words of one argument name this case."""
+    from results.case_names import is_meant
+
+    return is_meant(case.lead.record.case, part.split())
 
 
 def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_json: bool) -> None:
@@ -177,7 +183,10 @@ def _print_legend(cases: tuple[CaseSummary, ...], run: RunInfo) -> None:
     show_line()
     print_interval_meaning(cases)
     print_flag_meanings(cases)
-    show_line(f"`roofline show {run.run_id[:8]} CASE` shows everything about the cases with CASE in their id", "dim")
+    show_line(
+        f"`roofline show {run.run_id[:8]} CASE` shows everything about the cases with the words of CASE in their name",
+        "dim",
+    )
 
 
 def print_interval_meaning(cases: Iterable[CaseSummary]) -> None:

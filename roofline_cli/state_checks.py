@@ -45,6 +45,10 @@ def _calibration(machine: Machine) -> Check:
     if known.disturbed_by:
         detail += f", while the machine was busy ({', '.join(known.disturbed_by)})"
         return Check("calibration", "warn", detail, "measure again when the machine is idle: roofline calibrate")
+    if known.kernels_disturbed_by:
+        return Check(
+            "calibration", "warn", detail, "time the kernels again when the machine is idle: roofline calibrate"
+        )
     if days > OLD_AFTER_DAYS:
         return Check("calibration", "warn", detail, "measure again: roofline calibrate")
     if has_ceilings_only(chip):

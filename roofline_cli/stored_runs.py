@@ -9,6 +9,7 @@ import typer
 from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.runs import RunArgument, commit_label, utc_minutes
 from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from results.records import RunInfo
@@ -104,7 +105,7 @@ def delete(
     with reading(db) as store:
         info = run_to_delete(store, run)
         rows = rows_of_run(store, info.run_id)
-    what = f"run {_named(info)}, {rows.record_count} record{'s' * (rows.record_count != 1)}, {rows.measurement_count} measured"
+    what = f"run {_named(info)}, {counted(rows.record_count, 'record')}, {rows.measurement_count} measured"
     if info.status == "running" and not is_unfinished:
         raise InvalidValueError(
             f"{what} is not finished: it may be measuring right now; nothing was deleted. --unfinished deletes it all the same"

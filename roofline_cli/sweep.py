@@ -10,6 +10,7 @@ import typer
 
 from roofline_cli.options import FormatsFileOption, FormatsOption, JsonOption, format_pair, register_formats, split_list
 from roofline_cli.screen import Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +124,7 @@ def _show(table: pd.DataFrame) -> None:
         rows.append([str(cell) for cell in cells])
     show_table(columns, rows)
     if len(table) > SHOWN_ROWS:
-        show_line(f"… and {len(table) - SHOWN_ROWS:,} more rows")
+        show_line(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
     for column in ("note", "reason"):
         for text, count in table[column].value_counts(sort=False).items():
             if text:

@@ -21,6 +21,7 @@ from roofline_cli.options import (
     register_formats,
 )
 from roofline_cli.screen import Column, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.hardware import Device
@@ -141,8 +142,8 @@ def _waves_meaning(found: Tiling) -> str:
     text = "rounds of one block per SM"
     if found.resident_wave_count == found.wave_count:
         return text
-    rounds = "1 round" if found.resident_wave_count == 1 else f"{found.resident_wave_count} rounds"
-    return f"{text}; {rounds} with {found.occupancy.block_count} blocks per SM at once"
+    rounds = counted(found.resident_wave_count, "round")
+    return f"{text}; {rounds} with {counted(found.occupancy.block_count, 'block')} per SM at once"
 
 
 def _dram_meaning(found: Tiling) -> str:
@@ -165,9 +166,9 @@ def _part_rows(found: Tiling) -> list[list[Any]]:
 
     def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
         sign = "-" if adds_s < 0 else ""
-        alone = "–" if alone_s is None else in_prefix(alone_s, prefix)
+        alone = "–" if alone_s is None else in_prefix(alone_s, prefix, is_sum=True)
         share = format_percent(adds_s / found.expected_s)
-        return [name, alone, sign + in_prefix(abs(adds_s), prefix), share, meaning]
+        return [name, alone, sign + in_prefix(abs(adds_s), prefix, is_sum=True), share, meaning]
 
     parts = sorted(found.parts_s.items(), key=lambda part: -part[1])
     small = [(name, time_s) for name, time_s in parts if abs(time_s) <= SHOWN_SHARE * found.expected_s]

@@ -10,6 +10,7 @@ import typer
 
 from roofline_cli.options import DatabaseOption
 from roofline_cli.screen import show_line
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def export_run(
     """
     from results.query import RecordQuery
     from roofline_cli.database import named_runs, reading, shown_target
-    from roofline_cli.output_file import check_output
+    from roofline_cli.output_file import check_output, is_stream
     from roofline_model.errors import InvalidValueError
 
     words = tuple((case or "").split())
@@ -71,12 +72,12 @@ def export_run(
         runs = [] if run is None else named_runs(store, run)
         found = _found(store, query, runs)
         _write(store, found, wanted, output, is_part=bool(words))
-    if output is not None:
+    if output is not None and not is_stream(output):  # nothing is said into what is piped on
         count = sum(len(one.record_pks) for one in found)
         if len(runs) == 1 and not words:
             show_line(f"run {found[0].run.run_id[:8]} written to {output}")
         else:
-            show_line(f"{count} records of {len(found)} run{'s' * (len(found) > 1)} written to {output}")
+            show_line(f"{counted(count, 'record')} of {counted(len(found), 'run')} written to {output}")
 
 
 def _format(given: str | None, output: Path | None) -> str:

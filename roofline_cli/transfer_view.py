@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from results.exchange.to_records import ForeignRun
@@ -49,7 +50,9 @@ def show_comparison(foreign: ForeignRun) -> None:
     if others:
         _summarise(others)
     if foreign.repeated_count:
-        show_line(f"{foreign.repeated_count} rows stand in the file twice and were taken once")
+        show_line(
+            f"{counted(foreign.repeated_count, 'row stands', 'rows stand')} in the file twice and {'was' if foreign.repeated_count == 1 else 'were'} taken once"
+        )
     show_unpredicted(foreign.records)
 
 
@@ -102,7 +105,7 @@ def _summarise(records: list[Record]) -> None:
         one.expected.error_ratio for one in records if one.expected is not None and one.expected.error_ratio is not None
     ]
     kinds = ", ".join(sorted({one.case.op for one in records})[:6])
-    text = f"{len(records)} measurement{'s' * (len(records) > 1)} ({kinds})"
+    text = f"{counted(len(records), 'measurement')} ({kinds})"
     if errors:
         middle = statistics.median(abs(error) for error in errors)
         text += f"; {len(errors)} with an expected time, median |error| {middle * 100:.1f} % (`roofline validate` says more)"
@@ -121,7 +124,7 @@ def show_unpredicted(records: Sequence[Record]) -> None:
     for reason, count in ordered[:SHOWN_REASONS]:
         show_line(f"not predicted ({count}): {reason}", "yellow")
     if len(ordered) > SHOWN_REASONS:
-        show_line(f"… and {len(ordered) - SHOWN_REASONS} more reasons; --json holds that of every record")
+        show_line(f"… and {counted(len(ordered) - SHOWN_REASONS, 'more reason')}; --json holds that of every record")
 
 
 def _record_json(record: Record) -> dict[str, Any]:

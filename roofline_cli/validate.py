@@ -11,6 +11,7 @@ import typer
 
 from roofline_cli.options import JsonOption
 from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy
@@ -69,7 +70,7 @@ def validate(
         return
     _show(found, _method(constants, cross_validate), cross_validate)
     if predictions is not None:
-        show_line(f"predictions of {len(table)} rows written to {predictions}")
+        show_line(f"predictions of {counted(len(table), 'row')} written to {predictions}")
 
 
 def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
@@ -140,7 +141,7 @@ def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
 
     groups = sorted(group_accuracies(found), key=lambda one: (one.op, one.phase, one.device, one.formats))
     total = total_accuracy(found)
-    show_line(f"{found.table.name}: {len(found.table)} rows, {method}", "bold")
+    show_line(f"{found.table.name}: {counted(len(found.table), 'row')}, {method}", "bold")
     show_line(f"SHA-256 {found.table.sha256}", "dim")
     for op, phase in dict.fromkeys((one.op, one.phase) for one in groups):
         members = [one for one in groups if (one.op, one.phase) == (op, phase)]
@@ -192,9 +193,10 @@ def _coverage(told: Accuracy) -> Cell:
 def _summary(total: GroupAccuracy) -> str:
     told = total.expected
     if told.row_count == 0:
-        return f"none of {total.row_count} rows has both a predicted and a measured time"
+        whole = "the one row has not" if total.row_count == 1 else f"none of {counted(total.row_count, 'row')} has"
+        return f"{whole} both a predicted and a measured time"
     text = (
-        f"{told.row_count} of {total.row_count} rows scored: mean |error| {_percent(told.mape_ratio)}, median "
+        f"{told.row_count:,} of {counted(total.row_count, 'row')} scored: mean |error| {_percent(told.mape_ratio)}, median "
         f"{_percent(told.median_ratio)}, bias {_percent(told.bias_ratio, signed=True)}"
     )
     if told.coverage_ratio is not None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from roofline_model.case import Case
 from roofline_model.claimed_losses import claimed_quality
 from roofline_model.errors import InvalidValueError
+from roofline_model.expected.kernels.predict import doubt_of_times
 from roofline_model.expected.standing_kernel import standing_kernel
 from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_of
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
-from roofline_model.operators import GEMV_MAX_ROWS, check_dimension
+from roofline_model.operators import GEMV_MAX_ROWS, check_dimension, gemm
 from roofline_model.product_roof import RoofTimes
 from roofline_model.quantization_method import AWQ_BOTH_NOTE, AWQ_NOTE
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
@@ -79,6 +80,10 @@ def recommend_quantization(
     everyone = _candidates(device, M, N, K, parameters, field.choices, times)
     baseline = everyone[0]
     notes = _notes(device, everyone)
+    if times is not None and (why_not := _why_ideal(device, M, N, K, everyone)):
+        notes.append(why_not)
+    if doubt := doubt_of_times(device):
+        notes.append(doubt)
     if limit_bytes is not None and parameters is None:
         notes.append(_ONE_PRODUCT_NOTE)
     fitting, too_big, misfit, problem = _fitting(everyone, limit_bytes)
@@ -230,6 +235,15 @@ def _notes(device: Device, everyone: Sequence[Candidate]) -> list[str]:
             + (", so it ranks behind expected ones" if everyone[0].time_source == "expected" else "")
         )
     return notes
+
+
+def _why_ideal(device: Device, M: int, N: int, K: int, everyone: Sequence[Candidate]) -> str:
+    """Return why nothing has a better time than the ideal, and how to get one, in the words of every prediction; else empty."""
+    from roofline_model.expected.predict import why_no_expected
+
+    if device.is_placeholder or any(one.time_source != "ideal" for one in everyone):
+        return ""
+    return why_no_expected(gemm(M, N, K, a=everyone[0].precision), device)
 
 
 def _fitting(

@@ -126,6 +126,8 @@ class Calibration:
     """Number of active cores (or SMs) → DRAM B/s."""
     kernels: tuple[KernelCurve, ...] = ()
     """Each kernel's own time over sizes, of cold operands; empty where only ceilings were measured."""
+    kernels_disturbed_by: tuple[str, ...] = ()
+    """Flags of the CPUs' load while the kernels were timed: contended, stolen. Their times are then too long."""
     conditions: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """What moves the numbers: torch, driver, threads, governor, clock … Unknown ones are absent."""
     disturbed_by: tuple[str, ...] = ()
@@ -159,6 +161,8 @@ class Calibration:
             plain[name] = {key: _constant_dict(constant) for key, constant in table.items()}
         if self.kernels:
             plain["kernels"] = curves_to_dict(self.kernels)
+        if self.kernels_disturbed_by:
+            plain["kernels_disturbed_by"] = list(self.kernels_disturbed_by)
         return plain
 
     @classmethod
@@ -168,7 +172,9 @@ class Calibration:
         if not isinstance(data, dict):
             raise reader.fail("", "is not a table")
         known = {"version", "provenance", "measured_at", "subject", "kind", "fingerprint", "disturbed_by"}
-        reader.only_known("", data, known | {"cache_capacity_bytes", "conditions", "kernels", *_UNITS})
+        reader.only_known(
+            "", data, known | {"cache_capacity_bytes", "conditions", "kernels", "kernels_disturbed_by", *_UNITS}
+        )
         if data.get("version") != CALIBRATION_VERSION:
             raise reader.fail("version", f"must be {CALIBRATION_VERSION}, got {shown(data.get('version'))}")
         kind = reader.text(data, "kind")
@@ -188,9 +194,10 @@ class Calibration:
             provenance=provenance,
             cache_capacity_bytes=None if capacity is None else reader.number("cache_capacity_bytes", capacity, "B"),
             conditions=reader.conditions(data.get("conditions", {})),
-            disturbed_by=reader.flags(data.get("disturbed_by", [])),
+            disturbed_by=reader.flags(data, "disturbed_by"),
             fingerprint=data.get("fingerprint", "") if isinstance(data.get("fingerprint", ""), str) else "",
             kernels=curves_from_dict(data.get("kernels", {}), where),
+            kernels_disturbed_by=reader.flags(data, "kernels_disturbed_by"),
             **tables,
         )
 
@@ -248,9 +255,10 @@ class _Reader:
             raise self.fail("conditions", "must be a table of texts and numbers")
         return value
 
-    def flags(self, value: Any) -> tuple[str, ...]:
+    def flags(self, data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+        value = data.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.fail("disturbed_by", f"must be a list of texts, got {shown(value)}")
+            raise self.fail(name, f"must be a list of texts, got {shown(value)}")
         return tuple(value)
 
     def constants(self, name: str, table: Any, unit: str) -> dict[str, Constant]:

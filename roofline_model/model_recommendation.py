@@ -1,9 +1,9 @@
 """Which formats should a whole model have on this chip, for this traffic? Every plan predicted, ranked, with its reason.
 
-Weighed are 16 bit, the uniform formats that a user would try, the named strategies, and, where the losses of the layers are
-known, the plans of a Pareto search. The plan within the limits whose 80 % interval ends first is taken; ends within 5 %
-are equal, then the smaller loss decides, then the memory. A plan whose loss nobody measured or published stands behind
-those whose loss is known, and a plan without a known kernel on the chip is refused unless the caller named it.
+Weighed are 16 bit, the uniform formats that a user would try, some of them with an FP8 cache where it is large, the named
+strategies, and, where the losses of the layers are known, the plans of a Pareto search. Those within the limits go by the one
+rule for predictions (`tie_ranking.PREDICTION_RULE`), and the first is taken. A plan whose loss nobody measured or published
+stands behind those whose loss is known, and a plan without a known kernel on the chip is refused unless the caller named it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from dataclasses import replace
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.expected.kernels.predict import doubt_of_times
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.strategies import list_strategies
 from roofline_model.model_choice.answer import ModelCandidate, ModelRecommendation, RefusedPlan
+from roofline_model.model_choice.cached_pairs import cached_pairs
+from roofline_model.model_choice.gentler import gentler_plan
 from roofline_model.model_choice.limits import model_limits
 from roofline_model.model_choice.plan_candidates import (
     PlanCandidate,
-    PlanField,
     add_candidate,
     plan_field,
     uniform_plan,
@@ -30,7 +32,13 @@ from roofline_model.model_choice.plan_candidates import (
 from roofline_model.model_choice.plan_kernels import plan_kernels, why_no_kernel
 from roofline_model.model_choice.plan_quality import LossBook
 from roofline_model.model_choice.plan_search import NO_SEARCH, search_plans
-from roofline_model.model_choice.ranking import choice_of, notes_on_choice, ranked_plans
+from roofline_model.model_choice.ranking import (
+    choice_of,
+    notes_on_baseline,
+    notes_on_choice,
+    notes_on_claims,
+    ranked_plans,
+)
 from roofline_model.model_choice.weighing import PassTimes, Weigher
 from roofline_model.pareto.losses_file import MeasuredLosses
 from roofline_model.pareto.model_problem import TrafficShare, traffic_share
@@ -50,7 +58,7 @@ def recommend_model(
 
     `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
     passes, in their place. Limits: memory (default the chip's; `memory_headroom_ratio` of it stays free), the time of a pass,
-    and the loss in percent of perplexity (`max_loss_pct`; default 1 where it was measured, 15 where it is a published claim and
+    and the loss in percent of perplexity (`max_loss_pct`; default 1 where it was measured, 16 where it is a published claim and
     no `losses` are at hand). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
     `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
     in place of the six named. `estimate`: prediction of a pass → a better time than the ideal, or None (default: the expected
@@ -78,7 +86,7 @@ def recommend_model(
     weigher = Weigher(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
     baseline = weigher.weigh(field.candidates[0], book)
 
-    notes = _notes(device, shape, wide, losses, field, weigher)
+    notes = _notes(device, shape, wide, losses, weigher)
     refused = [RefusedPlan(label, reason) for label, reason in field.left_out]
     plans = list(field.candidates)
     found = NO_SEARCH
@@ -93,10 +101,16 @@ def recommend_model(
         for one in found.candidates:
             plans = add_candidate(plans, one)
     weighed = _weighed(plans, baseline, weigher, book, is_runnable, refused)
+    if formats is None and weigher.is_listed:
+        known = [one.formats for one in plans]
+        pairs = [one for one in cached_pairs(weighed, device, shape, wide) if one.formats not in known]
+        weighed += _weighed(pairs, baseline, weigher, book, is_runnable, refused)
     ranked, missed = ranked_plans(weighed, baseline, limits)
     chosen, misfit = choice_of(ranked, missed, refused, limits)
+    if losses is None:
+        notes += notes_on_claims(ranked, shape.name)
     if chosen is not None:
-        notes += notes_on_choice(chosen, ranked, baseline)
+        notes += [*notes_on_baseline(baseline, limits), *notes_on_choice(chosen, ranked, baseline)]
     return ModelRecommendation(
         hardware=device.key,
         model=shape.name,
@@ -110,6 +124,7 @@ def recommend_model(
         searches=found.searches,
         front=found.front,
         notes=tuple(dict.fromkeys(notes)),
+        gentler=None if chosen is None else gentler_plan(chosen, ranked, baseline),
         misfit=misfit,
     )
 
@@ -171,22 +186,23 @@ def _weighed(
     return found
 
 
-def _notes(
-    device: Device, shape: ModelShape, wide: str, losses: MeasuredLosses | None, field: PlanField, weigher: Weigher
-) -> list[str]:
+def _notes(device: Device, shape: ModelShape, wide: str, losses: MeasuredLosses | None, weigher: Weigher) -> list[str]:
     notes = []
     if device.is_placeholder:
         notes.append(
             f"warning: {device.key} is a placeholder chip with invented numbers; use the real chip for a decision"
         )
     if weigher.is_ideal:
-        notes.append(f"ranked by ideal times, the speed of light: no expected times are known for {device.key}")
+        why_not = "" if device.is_placeholder else weigher.why_no_expected
+        notes.append(
+            f"ranked by ideal times, the speed of light: {why_not or f'no expected times are known for {device.key}'}"
+        )
+    elif weigher.is_by_ceilings and (why_not := weigher.why_no_expected):
+        notes.append(f"ranked by what the ceilings allow; {why_not}")
+    if doubt := doubt_of_times(device):
+        notes.append(doubt)
     if wide != shape.wide_format:
         notes.append(f"{device.key} has no native {shape.wide_format}: {wide} is the 16-bit format here")
-    if losses is None and len(field.candidates) > 1:
-        notes.append(
-            "claimed losses were published of other models (sources: docs/quality.md, --json); losses of this one replace them"
-        )
     if losses is not None:
         notes.append(f"losses: {losses.source} (confidence {losses.confidence}); added up over layers")
         if not losses.is_of(shape.name):

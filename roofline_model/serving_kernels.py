@@ -138,6 +138,11 @@ def cache_gap(device: Device, cache: str) -> str:
     )
 
 
+def plan_gap(device: Device, weights: str, activations: str, cache: str) -> str:
+    """Return why the products of a model's layers, or its cache, have no known kernel on a chip; empty where none is missing."""
+    return product_gap(device, weights, activations) or cache_gap(device, cache)
+
+
 def _gap(device: Device, what: str, known: ServingKernel | None) -> str:
     here = _capability(device)
     where = device.vendor.upper() if here is None else f"compute capability {here[0]}.{here[1]}"

@@ -17,6 +17,15 @@ DECIMAL_PREFIXES: dict[str, float] = {
 }  # fmt: skip
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return `1 case`, `2 cases`, `12,000 rows`; an irregular plural is given."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+_LONGEST = 1e15
+"""From here on a number keeps its exponent: nothing real is that long, and 300 digits break any table."""
+
+
 def _scaled(value: float, unit: str, digits: int, smallest: str, largest: str) -> str:
     names = list(DECIMAL_PREFIXES)
     names = names[names.index(smallest) : names.index(largest) + 1]
@@ -27,7 +36,7 @@ def _scaled(value: float, unit: str, digits: int, smallest: str, largest: str) -
         if magnitude >= DECIMAL_PREFIXES[name] * (1 - 0.5 * 10.0**-digits):
             chosen = name
     text = f"{value / DECIMAL_PREFIXES[chosen]:.{digits}g}"
-    if "e" in text:
+    if "e" in text and float(text) < _LONGEST:
         text = f"{float(text):.0f}"
     return f"{text} {chosen}{unit}"
 

@@ -22,6 +22,7 @@ from roofline_model.errors import DefinitionError
 from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
 from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.machine_constants import Calibration, Constant
+from roofline_model.units import counted
 
 CEILINGS_VERSION = 2
 """Changes whenever the micro-kernels would measure something else. 2: sizes that no benchmark case has; spreads; constants."""
@@ -88,16 +89,26 @@ def cpu_device(
 
 
 def keep_kernel_times(
-    machine: Machine, ceilings: Calibration, calls: Iterable[TimedCall], report: Report, *, forget: bool = False
-) -> Device:
+    machine: Machine, ceilings: Calibration, calls: Iterable[TimedCall], report: Report, *,
+    disturbed_by: tuple[str, ...] = (), forget: bool = False,
+) -> Device:  # fmt: skip
     """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier looks.
 
-    `ceilings`: what was just measured, for a machine that keeps no cache.
+    `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed never joins quiet
+    ones: it is left out where there are some, else it stands with its flags until a quiet one takes its place.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
         known = read_cache(file) or ceilings
-        whole = replace(known, kernels=kernel_curves(calls, () if forget else known.kernels))
+        earlier = () if forget else known.kernels
+        if disturbed_by and earlier and not known.kernels_disturbed_by:
+            report(
+                f"this machine was busy ({', '.join(disturbed_by)}): this look at the kernels is left out, earlier ones stand"
+            )
+            return build_device(machine, known)
+        if known.kernels_disturbed_by and not disturbed_by:
+            earlier = ()
+        whole = replace(known, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
         write_cache(file, whole, report)
         return build_device(machine, whole)
 
@@ -124,8 +135,14 @@ def calibration_text(device: Device) -> str:
     if known is None:
         return ""
     told = [f"{name} {known.conditions[name]}" for name in ("driver", "torch") if name in known.conditions]
-    told += [f"{known.conditions['threads']} threads"] if "threads" in known.conditions else []
-    return f"calibrated {known.date}" + (f" ({', '.join(told)})" if told else "")
+    threads = known.conditions.get("threads")  # as the file has it
+    told += [f"{threads} thread{'s' * (threads != 1)}"] if threads is not None else []
+    busy = (
+        f", while other work ran: doubtful ({', '.join(known.kernels_disturbed_by)})"
+        if known.kernels_disturbed_by
+        else ""
+    )
+    return f"calibrated {known.date}" + (f" ({', '.join(told)})" if told else "") + busy
 
 
 def has_ceilings_only(device: Device) -> bool:
@@ -201,13 +218,14 @@ def merge(new: Calibration, known: Calibration) -> Calibration:
         new,
         disturbed_by=new.disturbed_by if known.disturbed_by else (),
         kernels=known.kernels,
+        kernels_disturbed_by=known.kernels_disturbed_by,
         **tables,  # type: ignore[arg-type]  # every table's name is a field that holds such a table
     )
 
 
 def build_device(machine: Machine, calibration: Calibration) -> Device:
     """Return the `Device` of a measured CPU: its ceilings as roofs, its calibration beside them."""
-    source = f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, {machine.thread_count} threads"
+    source = f"micro-kernels of roofline-bench {CEILINGS_VERSION}, torch {machine.torch_version}, {counted(machine.thread_count, 'thread')}"
 
     def measured(value: float, unit: str, note: str = "") -> Quantity:
         return Quantity(value, unit, "measured-here", source, note=note)
@@ -217,7 +235,7 @@ def build_device(machine: Machine, calibration: Calibration) -> Device:
     _, dram = best
     return Device(
         key=f"cpu-{re.sub(r'[^a-z0-9.]+', '-', machine.cpu_name.lower()).strip('-')[:40] or 'unknown'}-{machine.thread_count}t",
-        name=f"{machine.cpu_name}, {machine.thread_count} threads",
+        name=f"{machine.cpu_name}, {counted(machine.thread_count, 'thread')}",
         kind="cpu",
         bandwidth=measured(dram.best_value, "B/s", f"best of read, write, copy and triad: {dram.kernel}"),
         paths=_compute_paths(calibration, measured),

@@ -18,6 +18,7 @@ from typing import Any
 from plugin.timing.timers import Kernel, Schedule
 from results.state_records import KernelAttribution
 from roofline_model.errors import UnsupportedError
+from roofline_model.units import counted
 
 INSTALL = "pip install cupti-python (13 or later)"
 _BUFFER_BYTES = 256 * 1024
@@ -82,7 +83,7 @@ def attribute_trace(trace: Trace, call_count: int) -> KernelAttribution:
         by_call.get(-1 if call is None else call, strays).append(kernel)
     empty = [call for call, kernels in by_call.items() if not kernels]
     if trace.dropped_count:
-        raise _LostRecordsError(f"CUPTI dropped {trace.dropped_count} records")
+        raise _LostRecordsError(f"CUPTI dropped {counted(trace.dropped_count, 'record')}")
     if strays:
         raise UnsupportedError(
             f"CUPTI: {len(strays)} of {len(trace.kernels)} kernels ({strays[0].name}) were launched outside the call's own thread: they cannot be attributed"

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,7 @@ from plugin.machine.software_facts import software_facts
 from results.records import EnvironmentInfo
 from results.target import mask_passwords
 
+_COMMAND_CHARACTERS = 4000
 _CLASS_FACTS = (
     "device", "cpu", "cpu_count", "threads", "cpu_quota_ratio", "numa_node_count", "hypervisor", "microcode", "governor",
     "boost", "smt", "energy_preference", "cpu_max_clock_hz", "transparent_huge_pages", "malloc_preload", "torch", "torch_build",
@@ -117,8 +119,16 @@ def git_state(folder: Path) -> tuple[str | None, str | None, bool | None]:
 
 
 def command_line() -> str:
-    """Return the command of this process, without the path of the interpreter's scripts and without a URL's password."""
-    return " ".join([Path(sys.argv[0]).name, *map(mask_passwords, sys.argv[1:])])[:4000]
+    """Return the command of this process, quoted so that a shell takes it again; at most `_COMMAND_CHARACTERS` of it.
+
+    Without the path of the interpreter's scripts and without a URL's password. `python -m pytest` is `pytest`; another
+    module is `python -m NAME`.
+    """
+    program = Path(sys.argv[0])
+    words = [program.name]
+    if program.name == "__main__.py":
+        words = ["pytest"] if program.parent.name == "pytest" else ["python", "-m", program.parent.name]
+    return shlex.join([*words, *map(mask_passwords, sys.argv[1:])])[:_COMMAND_CHARACTERS]
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.units import counted
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -153,7 +155,7 @@ def independent_half_rank(count: int) -> float:
     (1986), so that a few samples do not buy width. Beyond 400 samples the normal approximation is within 0.1 rank.
     """
     if count < MIN_INTERVAL_COUNT:
-        raise ValueError(f"no interval of the median from {count} samples; {MIN_INTERVAL_COUNT} are needed")
+        raise ValueError(f"no interval of the median from {counted(count, 'sample')}; {MIN_INTERVAL_COUNT} are needed")
     if count > 400:
         return NORMAL_QUANTILE * math.sqrt(count) / 2
     below = math.ldexp(1.0, -count)  # P(B ≤ 0)

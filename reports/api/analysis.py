@@ -42,7 +42,7 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
     chip = find_chip(chip_key)
     work = product_of_pair(*shape, weight=weight, activation=activation)
     found = with_storage_note(predict(work, chip, cache=cache), weight, activation)
-    expected = predict_expected(work, chip, cache=cache)
+    expected = predict_expected(work, chip, cache=cache, ideal=found)
     baseline = baseline_of(chip)
     is_wide = activation == weight == baseline
     wide_s = wide_expected_s = None

@@ -131,11 +131,11 @@ class Recommendation(Answer):
     ranked_by: Literal["expected", "ideal"] = Field(
         description="expected where at least one candidate has an expected time; else ideal"
     )
-    best: Candidate
-    baseline: Candidate
+    best: Candidate = Field(description="the formats to take")
+    baseline: Candidate = Field(description="the 16-bit product that speed-ups are counted against")
     candidates: list[Candidate] = Field(description="best first")
-    excluded: list[Excluded]
-    notes: list[str]
+    excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
+    notes: list[str] = Field(description="remarks, may be empty")
 
 
 class TilingRequest(ProductRequest):
@@ -179,7 +179,7 @@ class TilingBody(Answer):
     resident_wave_count: int = Field(description="rounds with the resident blocks of the occupancy, count")
     tail_ratio: float = Field(description="share of SM time that idles because blocks do not divide evenly")
     padding_ratio: float = Field(description="share of the tiles' area outside the output")
-    occupancy: OccupancyBody
+    occupancy: OccupancyBody = Field(description="how many blocks fit on an SM, and what limits them")
     operand_bytes: float = Field(description="A and B once, bytes")
     output_bytes: float = Field(description="C once, bytes")
     dram_bytes: float = Field(description="moved to and from DRAM, bytes")
@@ -267,5 +267,5 @@ class SweepAnswer(Answer):
 
     point_count: int = Field(description="predictions in all: shapes × series, count")
     cache: str = Field(description=CACHE_TEXT)
-    shapes: SweepShapes
-    series: list[SweepSeries]
+    shapes: SweepShapes = Field(description="sizes of the points, as columns")
+    series: list[SweepSeries] = Field(description="times of each chip and pair of formats, as columns along shapes")

@@ -49,6 +49,7 @@ from reports.api.openapi import describe
 from reports.api.sensors import GpuSensors, SharedSensors
 from reports.api.service import Service
 from reports.api.store_access import StoreAccess
+from reports.api.strict_route import StrictRoute
 from reports.api.this_machine import ThisMachine
 from reports.api.worker_pool import WorkerPool
 
@@ -61,7 +62,7 @@ HEALTH_WAIT_S = 1.0
 """A database that answers later is not said to be readable."""
 LEAST_TOKEN_CHARACTERS = 16
 
-health_router = APIRouter(tags=["server"])
+health_router = APIRouter(tags=["server"], route_class=StrictRoute)
 
 
 def create_app(

@@ -18,6 +18,7 @@ from reports.api.attention_models import (
 )
 from reports.api.cache_ranking import rank_caches
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
+from reports.api.direct_route import DirectRoute
 from reports.api.prediction_fields import baseline_of, kernel_fields
 from reports.api.problem import naming
 from roofline_model.expected.predict import predict_expected
@@ -28,7 +29,7 @@ from roofline_model.ops.attention_shape import check_attention_shape
 from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
 from roofline_model.serving_kernels import cache_gap
 
-router = APIRouter(tags=["one product"])
+router = APIRouter(tags=["one product"], route_class=DirectRoute)
 
 
 class _Question(NamedTuple):

@@ -56,7 +56,7 @@ class AttentionAnalysis(PredictedKernel):
     Sq: int = Field(description="new tokens, count")
     Skv: int = Field(description="tokens in the cache, count")
     D: int = Field(description="elements of a head, count")
-    causal: bool
+    causal: bool = Field(description="whether a query sees only the keys up to its own place")
     window: int | None = Field(description="keys a query sees, count; null: all")
     kv_format: str = Field(description="format key of K and V")
     kv_read_bytes: float = Field(description="bytes of K and V that the kernel reads")
@@ -82,7 +82,7 @@ class CacheCandidate(Answer):
     kv_format: str = Field(description="format key of K and V")
     path: str = Field(description="native, emulated or dequantize")
     time_s: float = Field(description="time it is ranked by, seconds")
-    time_source: Literal["expected", "ideal"]
+    time_source: Literal["expected", "ideal"] = Field(description="kind of time_s")
     low_s: float | None = Field(description="lower end of the 80 % interval, seconds; null for an ideal time")
     high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
     time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
@@ -109,13 +109,13 @@ class AttentionRecommendation(Answer):
     Sq: int = Field(description="new tokens, count")
     Skv: int = Field(description="tokens in the cache, count")
     D: int = Field(description="elements of a head, count")
-    causal: bool
+    causal: bool = Field(description="whether a query sees only the keys up to its own place")
     window: int | None = Field(description="keys a query sees, count; null: all")
     activation_format: str = Field(description="format key of the query")
     summary: str = Field(description="the decision in a sentence")
-    ranked_by: Literal["expected", "ideal"]
-    best: CacheCandidate
-    baseline: CacheCandidate
+    ranked_by: Literal["expected", "ideal"] = Field(description="kind of time the ranking goes by")
+    best: CacheCandidate = Field(description="the format to take")
+    baseline: CacheCandidate = Field(description="the 16-bit cache that speed-ups are counted against")
     candidates: list[CacheCandidate] = Field(description="best first")
-    excluded: list[Excluded]
-    notes: list[str]
+    excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
+    notes: list[str] = Field(description="remarks, may be empty")

@@ -27,7 +27,8 @@ from reports.api.catalog_models import (
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.entity_tag import tagged
 from reports.api.problem import naming
-from roofline_model.decoder.format_plan import AS_PUBLISHED, FormatPlan, plan_from_text
+from reports.api.strict_route import StrictRoute
+from roofline_model.decoder.format_plan import AS_PUBLISHED, plan_from_text
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import list_models
@@ -36,9 +37,9 @@ from roofline_model.decoder.plan_coverage import plan_coverage, wide_head_except
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
-from roofline_model.serving_kernels import cache_gap, product_gap
+from roofline_model.serving_kernels import plan_gap
 
-router = APIRouter(tags=["catalogs"])
+router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
 DEFAULT_CONTEXT = 4096
 KEPT_MODEL_ANSWERS = 512
@@ -164,7 +165,7 @@ def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> st
         chip, shape, body.phase, batch=body.batch_count, context=context, formats=body.formats or AS_PUBLISHED,
         kv=body.kv_format, exceptions=kept,
     )  # fmt: skip
-    expected, memory = expected_step(found, chip), found.memory
+    expected, memory, used = expected_step(found, chip), found.memory, found.plan.base
     per_kernel = [None] * len(found.kernels) if expected is None else [
         one.kernel.calls_count * one.time_s for one in expected.kernels
     ]  # fmt: skip
@@ -185,7 +186,7 @@ def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> st
         expected_high_s=None if expected is None else expected.high_s,
         expected_reason=why_no_step(found, chip) if expected is None else None, tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
-        kernel_gap=_gap(chip, found.plan) or None,
+        kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
         launch_count=found.launch_count, flops=found.flops, moved_bytes=found.moved_bytes, bound=found.bound,
         provenance=found.provenance, kernels=kernels, notes=list(found.notes),
         memory=ModelMemory(
@@ -193,8 +194,3 @@ def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> st
             total_bytes=memory.total_bytes, capacity_bytes=memory.capacity_bytes, fits=memory.fits,
         ),
     ).model_dump_json()  # fmt: skip
-
-
-def _gap(chip: Device, plan: FormatPlan) -> str:
-    """Return why the layers' products or the cache of a plan have no known kernel on a chip; empty where none is missing."""
-    return product_gap(chip, plan.base.weights, plan.base.activations) or cache_gap(chip, plan.kv)

@@ -38,7 +38,7 @@ class PathBody(Answer):
 class CacheLevel(Answer):
     """A cache in front of DRAM."""
 
-    name: str
+    name: str = Field(description="name of the level: L2, LLC, …")
     capacity_bytes: float = Field(description="bytes")
     bandwidth_bytes_per_s: float | None = Field(description="bytes per second; null where not known")
 
@@ -46,12 +46,14 @@ class CacheLevel(Answer):
 class HardwareSummary(Answer):
     """A chip in a line."""
 
-    key: str
-    name: str
+    key: str = Field(description="name to ask with: hardware_key")
+    name: str = Field(description="product name")
     kind: str = Field(description="gpu, cpu or custom")
-    vendor: str
-    architecture: str
-    aliases: list[str]
+    vendor: str = Field(description="who makes it; empty where not known")
+    architecture: str = Field(
+        description="generation of the chip, with its compute capability where it has one: Hopper sm_90; empty where not known"
+    )
+    aliases: list[str] = Field(description="other names that are understood")
     is_placeholder: bool = Field(description="its numbers are invented, for examples only")
     bandwidth_bytes_per_s: float = Field(description="DRAM bandwidth, bytes per second")
     capacity_bytes: float | None = Field(description="memory, bytes")
@@ -66,28 +68,30 @@ class HardwareList(Answer):
         description="the chip of the server itself, which hardware_key=auto means; null with a reason"
     )
     this_machine_reason: str | None = Field(description="why it is not known; null where it is")
-    hardware: list[HardwareSummary]
+    hardware: list[HardwareSummary] = Field(description="every chip of the catalog")
 
 
 class HardwareDetail(HardwareSummary):
     """A chip with every number and its source."""
 
-    bandwidth: QuantityBody
-    bandwidth_achieved: QuantityBody | None
-    capacity: QuantityBody | None
+    bandwidth: QuantityBody = Field(description="peak bandwidth of the memory, bytes per second")
+    bandwidth_achieved: QuantityBody | None = Field(
+        description="what of it a good kernel reaches, bytes per second; null where unknown"
+    )
+    capacity: QuantityBody | None = Field(description="size of the memory, bytes; null where unknown")
     levels: list[CacheLevel] = Field(description="caches, innermost first")
     paths: dict[str, PathBody] = Field(description="by format key")
     chip: dict[str, QuantityBody] = Field(description="everything else that is a number: sm_count, clocks, power, …")
-    notes: list[str]
+    notes: list[str] = Field(description="remarks, may be empty")
     content_hash: str = Field(description="sixteen hex digits over every number")
 
 
 class FormatBody(Answer):
     """How a number is stored."""
 
-    key: str
+    key: str = Field(description="name to ask with")
     kind: str = Field(description="float, int or table")
-    aliases: list[str]
+    aliases: list[str] = Field(description="other names that are understood")
     element_bits: int = Field(description="significant bits of one element")
     container_bits: int | None = Field(description="bits an element occupies where that is more")
     nominal_bits: float = Field(description="bits per element, scales included")
@@ -96,19 +100,19 @@ class FormatBody(Answer):
     scale_overhead_ratio: float = Field(description="share of the nominal bits that are scales")
     block_elems: int | None = Field(description="elements of a block; null without block scales")
     max_value: float | None = Field(description="largest finite magnitude of an element, before scales")
-    description: str
+    description: str = Field(description="what it is, in a sentence")
 
 
 class FormatList(Answer):
     """The catalog of number formats."""
 
-    formats: list[FormatBody]
+    formats: list[FormatBody] = Field(description="every format of the catalog")
 
 
 class ModelSummary(Answer):
     """A language model of the catalog."""
 
-    key: str
+    key: str = Field(description="name to ask with")
     layer_count: int = Field(description="layers, count")
     hidden_size: int = Field(description="width, elements")
     parameter_count: float = Field(description="parameters, count")
@@ -121,7 +125,7 @@ class ModelSummary(Answer):
 class ModelList(Answer):
     """The models of the catalog, by key."""
 
-    models: list[ModelSummary]
+    models: list[ModelSummary] = Field(description="every shipped model")
 
 
 class ModelPredictRequest(Request):
@@ -149,8 +153,8 @@ class ModelPredictRequest(Request):
 class ModelKernel(Answer):
     """One kind of kernel in the pass."""
 
-    name: str
-    op: str
+    name: str = Field(description="name of the kernel in the model: `qkv_proj`, `rope`, …")
+    op: str = Field(description="operator: gemv, gemm, rope, …")
     calls_count: int = Field(description="calls in the pass, count")
     time_s: float = Field(description="ideal time of all calls, seconds")
     expected_s: float | None = Field(description="expected time of all calls, seconds")
@@ -174,13 +178,13 @@ class ModelMemory(Answer):
 class ModelPrediction(Predicted):
     """The ideal and the expected time of one pass."""
 
-    model: str
-    phase: str
+    model: str = Field(description="name of the model")
+    phase: str = Field(description="decode or prefill")
     batch_count: int = Field(description="sequences, count")
     context_tokens: int = Field(description="tokens per sequence")
-    formats: str
+    formats: str = Field(description="formats of weights and activations, as a label; checkpoint: as published")
     coverage: str | None = Field(description="which matrices have that format; null for a 16-bit plan")
-    kv_format: str
+    kv_format: str = Field(description="format key of keys and values")
     expected_s: float | None = Field(description="seconds; null with a reason")
     expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")
     expected_high_s: float | None = Field(description="upper end of the 80 % interval, seconds")
@@ -188,16 +192,16 @@ class ModelPrediction(Predicted):
     expected_tokens_per_s: float | None = Field(description="at the expected time, tokens per second")
     launch_count: float = Field(description="kernels launched, count")
     moved_bytes: float = Field(description="bytes")
-    memory: ModelMemory
-    kernels: list[ModelKernel]
+    memory: ModelMemory = Field(description="what it takes of the chip's memory")
+    kernels: list[ModelKernel] = Field(description="the kernels of the pass, in its order")
 
 
 class NvmlReading(Answer):
     """What the GPU's sensors say now; what a chip refuses is null."""
 
     power_w: float | None = Field(description="watts")
-    sm_clock_hz: float | None = Field(description="Hz")
-    memory_clock_hz: float | None = Field(description="Hz")
+    sm_clock_hz: float | None = Field(description="clock of the SMs, Hz")
+    memory_clock_hz: float | None = Field(description="clock of the memory, Hz")
     temperature_c: float | None = Field(description="degrees Celsius")
     utilization_ratio: float | None = Field(description="share of the last sensor period with a kernel running")
     memory_used_bytes: float | None = Field(description="bytes")
@@ -207,18 +211,18 @@ class NvmlReading(Answer):
 class NvmlStatus(Answer):
     """Whether there is a GPU to watch, and what it says."""
 
-    available: bool
+    available: bool = Field(description="whether there is a GPU that can be watched")
     reason: str | None = Field(description="why not; null where available")
     name: str | None = Field(description="product name")
     measured_at: str = Field(description="UTC, ISO 8601")
-    reading: NvmlReading | None
+    reading: NvmlReading | None = Field(description="what its sensors say; null without a GPU")
 
 
 class Health(Answer):
     """Whether the server can answer."""
 
-    status: Literal["ok"]
-    version: str
+    status: Literal["ok"] = Field(description="ok: the server answers")
+    version: str = Field(description="version of roofline-bench")
     uptime_s: float = Field(description="seconds since start")
     has_database: bool | None = Field(
         description="whether the results database can be read now; null in the server's first second, and where the database says nothing within a second"

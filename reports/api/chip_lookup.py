@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import Query, Request
 
 from reports.api.problem import Location, naming
-from reports.api.this_machine import AUTO, own_chip
+from reports.api.this_machine import AUTO, ThisMachine, own_chip
 from roofline_model.decoder.model_registry import list_models, shipped_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import UnknownNameError
@@ -23,7 +23,7 @@ HardwareKey = Annotated[
     Query(
         min_length=1,
         max_length=60,
-        description="chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them; auto: this server's own",
+        description="chip of the catalog: key or alias, capitals and dashes do not count; GET /api/hardware lists them; auto, or its own key: this server's",
         examples=[DEFAULT_CHIP, "b10", "h100"],
     ),
 ]
@@ -41,12 +41,22 @@ def _chips() -> Mapping[str, Device]:
 
 
 def asked_chip(request: Request, name: str, field: str = "hardware_key", location: Location = "query") -> str:
-    """Return what `find_chip` takes for the chip of a request: its key, or for `auto` what stands for this machine's.
+    """Return what `find_chip` takes for the chip of a request: its key, or what stands for this machine's.
 
-    Ends the request with a problem that names the field where there is no such chip.
+    This machine's is `auto`, and its own key where that is no chip of the catalog. Ends the request with a problem that names
+    the field where there is no such chip.
     """
-    if name.strip().lower() == AUTO:
-        return request.app.state.service.this_machine.handle(field, location)
+    asked = _squeezed(name)
+    chip = _chips().get(asked)
+    if chip is not None:
+        return chip.key
+    machine: ThisMachine = request.app.state.service.this_machine
+    if asked == AUTO:
+        return machine.handle(field, location)
+    handle = machine.known_handle()
+    own = own_chip(handle)
+    if own is not None and _squeezed(own.key) == asked:
+        return handle
     return find_chip(name, field, location).key
 
 
@@ -57,7 +67,9 @@ def find_chip(name: str, field: str = "hardware_key", location: Location = "quer
         return chip
     with naming(field, location):
         known = [*(one.key for one in list_hardware()), *(alias for one in list_hardware() for alias in one.aliases)]
-        raise UnknownNameError("hardware", name, known, fix="GET /api/hardware lists them.")
+        raise UnknownNameError(
+            "hardware", name, known, fix=f"GET /api/hardware lists them; {AUTO} is the chip of this server."
+        )
 
 
 def find_model(name: str) -> ModelShape:

@@ -11,6 +11,7 @@ from reports.api.entity_tag import tagged
 from reports.api.problem import naming
 from reports.api.run_endpoints import NAME_PATTERN, resolved
 from reports.api.stored_models import DiffAnswer, HistoryAnswer
+from reports.api.strict_route import StrictRoute
 from roofline_model.errors import UnknownNameError
 
 if TYPE_CHECKING:  # heavy: see run_endpoints
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # heavy: see run_endpoints
     from results.records import RunInfo
     from results.store import ResultStore
 
-router = APIRouter(tags=["over time"])
+router = APIRouter(tags=["over time"], route_class=StrictRoute)
 
 CaseKey = Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="case_key of a case: sixteen hex digits")]
 MetricName = Annotated[Literal["time", "energy", "memory", "quality", "error"], Query(description="what to watch")]

@@ -55,19 +55,19 @@ def page_files() -> Mapping[str, PageFile]:
     return MappingProxyType(found)
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@router.get("/")
 async def index(request: Request) -> Response:
     """Answer with the explorer page."""
     return _sent(request, "explorer/index.html")
 
 
-@router.api_route("/explorer/{name}", methods=["GET", "HEAD"])
+@router.get("/explorer/{name}")
 async def explorer_file(request: Request, name: str) -> Response:
     """Answer with one of the page's own files."""
     return _sent(request, f"explorer/{name}")
 
 
-@router.api_route("/vendor/{name}", methods=["GET", "HEAD"])
+@router.get("/vendor/{name}")
 async def vendored_file(request: Request, name: str) -> Response:
     """Answer with one of the libraries the page uses, or its licence."""
     return _sent(request, f"vendor/{name}")

@@ -53,7 +53,9 @@ class Guard:
             await self._app(scope, receive, send)
             return
         body = _Counted(receive, self._max_body_bytes)
-        answer = _Answer(send, scope["path"], body)
+        answer = _Answer(send, scope["path"], body, is_head=scope["method"] == "HEAD")
+        if scope["method"] == "HEAD":  # RFC 9110 §9.3.2: as GET, without the content
+            scope = {**scope, "method": "GET"}
         try:
             self._check(scope)
         except ProblemError as problem:
@@ -61,6 +63,8 @@ class Guard:
             return
         try:
             await self._app(scope, body, answer)
+        except _HeadEnd:
+            return
         except asyncio.CancelledError:
             if not self._closing.is_set:
                 raise
@@ -120,13 +124,18 @@ class _Counted:
         return message
 
 
-class _Answer:
-    """Sends an answer with the headers that all have."""
+class _HeadEnd(Exception):
+    """Ends what would go on making a body that nobody is sent."""
 
-    def __init__(self, send: Send, path: str, body: _Counted) -> None:
+
+class _Answer:
+    """Sends an answer with the headers that all have, and to HEAD nothing else."""
+
+    def __init__(self, send: Send, path: str, body: _Counted, *, is_head: bool) -> None:
         self._send = send
         self._path = path
         self._body = body
+        self._is_head = is_head
         self._begun_s = time.perf_counter()
         self._is_begun = False
         self._is_replaced = False
@@ -151,6 +160,11 @@ class _Answer:
             spent_ms = (time.perf_counter() - self._begun_s) * 1e3
             headers.append((b"server-timing", b"app;dur=%.3f" % spent_ms))
             message = {**message, "headers": headers}
+        elif self._is_head and message["type"] == "http.response.body":
+            await self._send({"type": "http.response.body"})
+            if message.get("more_body", False):
+                raise _HeadEnd
+            return
         await self._send(message)
 
     async def fault(self) -> None:
@@ -168,7 +182,7 @@ class _Answer:
         ]  # fmt: skip
         start: dict[str, Any] = {"type": "http.response.start", "status": problem.status, "headers": headers}
         await self._pass_on(start)
-        await self._send({"type": "http.response.body", "body": body})
+        await self._pass_on({"type": "http.response.body", "body": body})
 
 
 def _host(headers: dict[bytes, bytes]) -> str:

@@ -11,10 +11,11 @@ from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_
 from reports.api.model_advice_models import ModelRecommendation, ModelRecommendRequest
 from reports.api.problem import naming
 from reports.api.service import Service
+from reports.api.strict_route import StrictRoute
 from reports.api.this_machine import own_chip
 from roofline_model.hardware import Device
 
-router = APIRouter(tags=["catalogs"])
+router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
 _OF_SEARCHES = ("searches", "front")
 """Parts of the document that only losses of the model's layers fill, which no request carries."""

@@ -38,7 +38,7 @@ class ModelRecommendRequest(Request):
         default=None,
         ge=0,
         lt=1e6,
-        description="most that quality may lose, percent; default: 1 where it was measured on the model, 15 where others published it",
+        description="most that quality may lose, percent; default: 1 where it was measured on the model, 16 where others published it",
     )
     formats: Annotated[list[_PLAN_NAME], Field(min_length=1, max_length=24)] | None = Field(
         default=None,
@@ -49,7 +49,7 @@ class ModelRecommendRequest(Request):
 class TrafficBody(Answer):
     """One kind of pass and its share."""
 
-    phase: str
+    phase: str = Field(description="decode or prefill")
     batch_count: int = Field(description="sequences, count")
     context_count: int = Field(description="tokens of a sequence after the pass, count")
     new_count: int = Field(description="new tokens of a sequence, count")
@@ -82,11 +82,11 @@ class PlanQualityBody(Answer):
     """What is known of a plan's loss, and from where."""
 
     source: str = Field(description="reference, measured, estimated, claimed, unknown")
-    text: str
+    text: str = Field(description="the loss in words")
     loss_pct: float | None = Field(description="rise of perplexity, percent; of a claim its upper end")
     loss: float | None = Field(description="sum of the layers' losses in their table's unit")
     at_least_pct: float | None = Field(description="what the measured layers alone lose, percent")
-    note: str | None
+    note: str | None = Field(description="what to know about that number; null where there is nothing")
 
 
 class ModelPlan(Answer):
@@ -118,8 +118,8 @@ class ModelPlan(Answer):
     is_speedup_ideal: bool = Field(description="whether that is of the ideals, as the times cannot be compared")
     ideal_speedup_ratio: float = Field(description="ideal 16-bit time over the ideal time of this one")
     bound: str = Field(description="memory or compute, of the ideal time")
-    memory: PlanMemory
-    quality: PlanQualityBody
+    memory: PlanMemory = Field(description="what it takes of the chip's memory")
+    quality: PlanQualityBody = Field(description="what is known of its loss")
     reason: str = Field(description="why it stands where it stands")
 
 
@@ -135,27 +135,39 @@ class LimitMissBody(Answer):
 class RefusedPlanBody(Answer):
     """A plan that is not ranked, and why."""
 
-    plan: str
-    reason: str
+    plan: str = Field(description="label of the plan")
+    reason: str = Field(description="why it is refused")
     misses: list[LimitMissBody] = Field(description="limits that it misses; empty for one that cannot run")
     candidate: ModelPlan | None = Field(description="its figures; null where it could not be predicted")
+
+
+class GentlerPlanBody(Answer):
+    """The plan that a tighter limit of the loss would choose in place of one that loses much."""
+
+    plan: str = Field(description="label of the plan, to be found among the plans")
+    max_loss_pct: float = Field(description="the limit of the loss that chooses it, percent")
+    slowdown_ratio: float | None = Field(description="its time over that of the chosen plan; null: not comparable")
+    text: str = Field(description="the plan, its loss, its cost in time and the option, in a line")
 
 
 class ModelRecommendation(Answer):
     """The ranked plans of a model on a chip."""
 
     hardware: str = Field(description="key of the chip")
-    hardware_name: str
+    hardware_name: str = Field(description="product name of the chip")
     is_placeholder: bool = Field(description="the chip's numbers are invented, for examples only")
-    model: str
+    model: str = Field(description="name of the model")
     wide_format: str = Field(description="16-bit format of the baseline")
-    traffic: list[TrafficBody]
-    limits: ModelLimitsBody
+    traffic: list[TrafficBody] = Field(description="the passes that the time is of")
+    limits: ModelLimitsBody = Field(description="the limits a plan has to keep")
     time_source: Literal["expected", "ideal"] = Field(description="kind of time that the ranking goes by")
     summary: str = Field(description="the decision in a sentence, or by how much the nearest misses which limit")
     chosen: str | None = Field(description="the plan to take; null: none meets the limits")
+    gentler: GentlerPlanBody | None = Field(
+        description="what loses little in place of the chosen plan; null where that loses little, or nothing else does"
+    )
     misfit: str | None = Field(description="that nothing meets the limits; null where something does")
-    notes: list[str]
-    baseline: ModelPlan
+    notes: list[str] = Field(description="remarks, may be empty")
+    baseline: ModelPlan = Field(description="the 16-bit plan that speed-ups are counted against")
     candidates: list[ModelPlan] = Field(description="best first; those whose loss nobody knows stand last")
     excluded: list[RefusedPlanBody] = Field(description="nearest to the limits first, then what cannot run")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -152,8 +154,9 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return response(request, ProblemError(400, "not-json", "the body is not JSON; send one JSON object"))
-    fields = tuple(_field(one) for one in found[:MOST_FIELDS])
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    fields = _fields(found)
+    more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
+    fields = fields[:MOST_FIELDS]
     first = fields[0]
     detail = f"{first.location} {first.field or 'as a whole'}: {first.message}{more}; /api/openapi.json says what is accepted"
     return response(request, ProblemError(422, "invalid-value", detail, fields=fields))
@@ -162,6 +165,9 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     """Answer what the router or the framework refuses: unknown path, method, content type."""
     assert isinstance(error, HTTPException)
+    cause = error.__cause__
+    if error.status_code == 400 and isinstance(cause, ValueError) and not isinstance(cause, UnicodeError):
+        return response(request, await _long_number(request))
     slugs = {400: "not-json", 404: "not-found", 405: "method-not-allowed", 415: "not-json"}
     details = {
         400: "the body cannot be read; send one JSON object",
@@ -172,15 +178,58 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     status = error.status_code
     detail = details.get(status, str(error.detail))
     headers = dict(error.headers) if error.headers else None
+    if status == 405 and headers and headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"  # the guard turns HEAD into GET
     return response(request, ProblemError(status, slugs.get(status, "http-error"), detail, headers=headers))
 
 
-def _field(one: Any) -> FieldProblem:
-    location, *parts = one["loc"] or ("body",)
-    # A union names the branch that it tried: `function-wrap[…]`, `constrained-str`; the field's own name comes first.
-    name = ".".join(shown(part, 60) for part in parts[:4])
-    message = "unknown field; remove it" if one["type"] == "extra_forbidden" else one["msg"]
-    return FieldProblem(field=name, location=str(location), message=shown(message, 300))
+def _fields(found: Sequence[Any]) -> tuple[FieldProblem, ...]:
+    """Return every wrong field once, an element of a list by its place: `N[1]`.
+
+    A field that may be one of several (a number, a list, a text) fails as each of them. What says most goes: the element that
+    is wrong, else the limit that is broken, else all that it could have been.
+    """
+    by_field: dict[tuple[str, str], list[Any]] = {}
+    for one in found:
+        location, *parts = one["loc"] or ("body",)
+        by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(one)
+    problems = []
+    for (location, name), errors in by_field.items():
+        elements = [one for one in errors if _places(one)]
+        limits = [one for one in errors if not one["type"].endswith(("_type", "_parsing"))]
+        messages: dict[str, list[str]] = {}
+        for one in elements or limits or errors:
+            places = "".join(f"[{place}]" for place in _places(one))
+            text = "unknown field; remove it" if one["type"] == "extra_forbidden" else one["msg"]
+            messages.setdefault(f"{name}{places}", []).append(text)
+        problems += [
+            FieldProblem(field=field, location=location, message=shown("; or: ".join(dict.fromkeys(texts)), 300))
+            for field, texts in messages.items()
+        ]
+    return tuple(problems)
+
+
+def _places(one: Any) -> list[int]:
+    # Between field and place stands the name of the branch that was tried, `list[constrained-int]`: that is pydantic's affair.
+    return [part for part in one["loc"][2:] if isinstance(part, int)]
+
+
+_KEY_AND_DIGITS = re.compile(rb'"([^"\\]{1,60})"\s*:|([0-9]+)')
+
+
+async def _long_number(request: Request) -> ProblemError:
+    """Return the problem of a number with more digits than Python reads; names the field whose key stands before it."""
+    most, field = sys.get_int_max_str_digits(), ""
+    for found in _KEY_AND_DIGITS.finditer(await request.body()):
+        key, digits = found.groups()
+        if key is not None:
+            field = shown(key.decode(errors="replace"), 60)
+        elif len(digits) > most:
+            break
+    message = f"a number is too long: it has more than {most:,} digits; write a smaller one"
+    return ProblemError(
+        422, "invalid-value", f"body {field or 'as a whole'}: {message}", fields=(FieldProblem(field=field, location="body", message=message),)
+    )  # fmt: skip
 
 
 def _text(error: RooflineError) -> str:

@@ -19,6 +19,7 @@ from reports.api.problem import MOST_CHARACTERS, FieldProblem, Location, Problem
 from reports.api.service import Service
 from reports.api.store_access import without_place
 from reports.api.stored_models import CaseList, RunDetail, RunList
+from reports.api.strict_route import StrictRoute
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from results.records import RunInfo
     from results.store import ResultStore
 
-router = APIRouter(tags=["stored runs"])
+router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
 
 DEFAULT_PAGE = 100
 MOST_OFFSET = 10_000_000
@@ -161,7 +162,12 @@ def page_policy(page: str) -> str:
     own = "" if found is None else html.unescape(found[1])
     if not re.fullmatch(r"[\w ';:/=+.*-]+", own, flags=re.ASCII):
         own = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return f"{own.strip().rstrip(';')}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    directives = [one.strip() for one in own.split(";") if one.strip()]
+    named = {
+        one.split()[0].lower() for one in directives
+    }  # a second directive of a name counts nothing, and browsers complain
+    directives += [f"{name} 'none'" for name in ("base-uri", "form-action", "frame-ancestors") if name not in named]
+    return "; ".join(directives)
 
 
 def resolved(store: ResultStore, name: str, field: str = "run", location: Location = "path") -> RunInfo:

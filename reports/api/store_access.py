@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -153,6 +154,7 @@ def without_place(text: str, name: str) -> str:
     """Return a message of the store called `name` without where it is: that is for who runs the server, not for who asks it."""
     places = [name] if "://" in name else [os.path.abspath(name), name]
     for place in places:
+        text = re.sub(rf",? e\.g\. {re.escape(place)}[/\\]\S+", "", text)  # an example of a place is one, too
         text = text.replace(place, "the results database")
         folder = os.path.dirname(place)
         if len(folder) > 1 and "://" not in name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ from reports.api.problem import FieldProblem, ProblemError, naming
 from reports.api.run_endpoints import DEFAULT_PAGE, NAME_PATTERN, Limit, Offset, check_limit
 from reports.api.service import Service
 from reports.api.stored_advice_models import StoredRecommendationList
+from reports.api.strict_route import StrictRoute
+from reports.api.this_machine import AUTO
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 from roofline_model.operators import MAX_DIMENSION
@@ -26,7 +29,7 @@ if TYPE_CHECKING:  # heavy: see run_endpoints
     from reports.stored import StoredQuestion
     from results.store import ResultStore
 
-router = APIRouter(tags=["stored runs"])
+router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
 
 MOST_CHARACTERS = 1_000
 """Of any one text of the answer."""
@@ -129,21 +132,21 @@ def _refused(field: str, message: str) -> ProblemError:
     )
 
 
-def _stored_chip(name: str, store: ResultStore, asked: Any) -> str:
-    """Return the key of a chip that runs are stored of; raises `UnknownNameError` naming those where it is none of them."""
+def _stored_chip(name: str, store: ResultStore, asked: Callable[[str], str]) -> str:
+    """Return the key of the chip that a request means; raises as `stored_chip`. `asked`: name → handle of `asked_chip`."""
+    from reports.stored.stored_chip import stored_chip
+
+    def find_key(one: str) -> str:
+        try:
+            return find_chip(asked(one)).key
+        except ProblemError as problem:
+            if one.strip().lower() == AUTO:
+                raise  # it says why this machine has none
+            raise UnknownNameError("hardware", one, ()) from problem
+
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
-    exact = next((key for key in sorted(stored) if key.lower() == name.strip().lower()), None)
-    if exact is not None:
-        return exact
-    try:
-        key = find_chip(asked(name)).key
-    except ProblemError:
-        key = name
-    if key in stored or not stored:
-        return key
-    raise UnknownNameError(
-        "hardware", key, stored, fix="Only these have stored runs; leave hardware_key out for all of them."
-    )
+    all_of_them = "Leave hardware_key out for all of them; POST /api/recommend says what is predicted of it"
+    return stored_chip(name, stored, find_key, all_of_them=all_of_them)
 
 
 def _cleaned(value: Any) -> Any:

@@ -104,7 +104,7 @@ def diff_answer(diff: SuiteDiff, result: GateResult) -> DiffAnswer:
             for one in diff.environment
         ],
         counts={verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS},
-        unmeasured_count=diff.unmeasured_count, common_change_ratio=_finite(diff.common_change_ratio),
+        unmeasured_count=diff.unmeasured_count, unselected_count=diff.unselected_count, common_change_ratio=_finite(diff.common_change_ratio),
         smallest_step_ratio=_finite(diff.smallest_step_ratio), cases=[_case_change(one) for one in diff.cases],
     )  # fmt: skip
 

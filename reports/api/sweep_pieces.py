@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from reports.api.analysis_models import SweepRequest
 from reports.api.chip_lookup import find_chip
 from reports.api.problem import FieldProblem, ProblemError, naming
+from reports.display_text import counted
 from roofline_model.errors import UnsupportedError
 from roofline_model.formats import NumberFormat
 from roofline_model.hardware import Device
@@ -74,7 +75,7 @@ def plan(body: SweepRequest, asked: Sequence[Chip], most: int) -> Plan:
     series = [(chip, pair) for chip in asked for pair in pairs]
     point_count = shape_count * len(series)
     if point_count > most:
-        raise _too_many("M", f"{point_count:,} predictions: {shape_count:,} products × {len(asked)} chips × {len(pairs)} formats", most)  # fmt: skip
+        raise _too_many("M", f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(asked), 'chip')} × {counted(len(pairs), 'format')}", most)  # fmt: skip
     cut = tuple(_pieces(axes))
     together = min(MOST_GRIDS, max(1, PIECE_ROWS // shape_count))
     grids = [Grid(place, chip, pair, sizes) for place, (chip, pair) in enumerate(series) for sizes in cut]

@@ -13,8 +13,9 @@ from starlette.types import Receive, Scope, Send
 from reports.api.catalog_models import NvmlStatus
 from reports.api.problem import FieldProblem, ProblemError
 from reports.api.service import Service
+from reports.api.strict_route import StrictRoute
 
-router = APIRouter(tags=["sensors"])
+router = APIRouter(tags=["sensors"], route_class=StrictRoute)
 
 MOST_INTERVAL_S = 60.0
 MOST_READINGS = 86_400

@@ -6,13 +6,14 @@ from typing import Any
 
 from reports.case_summary import CaseSummary
 from reports.shape_ranking import phase_of
+from reports.shape_results import ShapeResult, fastest_by_case
 from reports.views import ChipView
 from results.case_names import pass_name
 from roofline_model.case import Case
 
 TEXT_COLUMNS = (
     "name", "op", "shape", "format", "kernel", "phase", "regime", "status", "bound", "path", "compute_format", "memory_level", "provenance",
-    "expected_provenance", "total_basis", "flags", "remarks",
+    "expected_provenance", "total_basis", "flags", "remarks", "standing",
 )  # fmt: skip
 NUMBER_COLUMNS = (
     "measured_s", "within_ratio", "total_ratio", "ideal_s", "expected_s", "expected_low_s", "expected_high_s", "error_ideal_ratio",
@@ -25,15 +26,14 @@ COLUMNS = ("number", *TEXT_COLUMNS, *NUMBER_COLUMNS, "is_best", "is_doubtful", "
 
 def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
     """Return one row per case of a chip; rows are numbered through from `first_number`, as in the static table."""
-    best = {shape.best.case_key for shape in chip.shapes if shape.best is not None and shape.is_contest}
+    fastest = fastest_by_case(chip.shapes)
     return [
-        case_row(case, number, is_best=case.lead.case_key in best)
-        for number, case in enumerate(chip.cases, first_number)
+        case_row(case, number, fastest.get(case.lead.case_key)) for number, case in enumerate(chip.cases, first_number)
     ]
 
 
-def case_row(case: CaseSummary, number: int, *, is_best: bool) -> dict[str, Any]:
-    """Return a case as plain values by column: SI units, missing is None."""
+def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> dict[str, Any]:
+    """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the fastest of."""
     row = case.pooled
     expected = case.lead.record.expected
     flops = None if case.lead.record.ideal is None else case.lead.record.ideal.flops
@@ -56,6 +56,7 @@ def case_row(case: CaseSummary, number: int, *, is_best: bool) -> dict[str, Any]
         "total_basis": case.total_basis,
         "flags": case.flags,
         "remarks": "; ".join((*case.remarks, *row.notes)),
+        "standing": "" if fastest_of is None else fastest_of.standing,
         "measured_s": row.measured_s,
         "within_ratio": row.interval_ratio,
         "total_ratio": case.total_ratio,
@@ -74,7 +75,7 @@ def case_row(case: CaseSummary, number: int, *, is_best: bool) -> dict[str, Any]
         "power_w": row.power_w,
         "energy_j": row.energy_j,
         "process_count": case.process_count,
-        "is_best": is_best,
+        "is_best": fastest_of is not None and fastest_of.is_clear,
         "is_doubtful": bool(case.doubts),
         "is_plotted": row.status in ("measured", "predicted") and bool(row.intensity_flop_per_byte)
         and (row.ideal_flops_per_s is not None or row.achieved_flops_per_s is not None),

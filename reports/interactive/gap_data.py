@@ -75,7 +75,7 @@ def _missing(
     plain_count = len(split) - len(explained)
     if plain_count:
         which = (
-            f"Of {len(split)} cases {plain_count} have no parts of an expected time"
+            f"Of {counted(len(split), 'case')} {plain_count} {'has' if plain_count == 1 else 'have'} no parts of an expected time"
             if explained
             else "No case of this run has parts of an expected time"
         )

@@ -9,10 +9,10 @@ from typing import Any
 from reports.interactive.case_data import COLUMNS, case_rows_data
 from reports.interactive.gap_data import gap_data
 from reports.interactive.history_data import history_data
-from reports.interactive.pareto_data import pareto_data
+from reports.interactive.pareto_data import POINT_COLUMNS, pareto_data
 from reports.interactive.roofline_data import page_inks, roofline_data
 from reports.interactive.sample_data import sample_data
-from reports.interactive.text_table import Texts, packed
+from reports.interactive.text_table import Texts, packed, packed_floats
 from reports.interactive.timeline_data import timeline_data
 from reports.run_timeline import run_timeline
 from reports.stored.answer import StoredRecommendations
@@ -40,8 +40,13 @@ def page_data(
                 "name": chip.hardware_name,
                 "cases": packed(rows, texts, COLUMNS),
                 "roofline": roofline_data(chip),
-                "pareto": pareto_data(groups, numbers),
-                "samples": sample_data(chip.cases, number),
+                "pareto": [
+                    {**one, "points": packed(one["points"], texts, POINT_COLUMNS)}
+                    for one in pareto_data(groups, numbers)
+                ],
+                "samples": [
+                    {**one, "samples_s": packed_floats(one["samples_s"])} for one in sample_data(chip.cases, number)
+                ],
                 "gaps": gap_data(chip.cases, number),
             }
         )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from reports.plot_style import Ink, format_inks
 from reports.trade_offs import TradeGroup, TradePoint
 
+_STORED = tuple(one.name for one in fields(TradePoint) if one.name != "record_ids")
+POINT_COLUMNS = (*_STORED, "ink", "number")
+"""What the page knows of a point, in the order of its cells."""
+
 
 def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the groups as plain values; of a point what is None, False or empty has no key, the page knows what it lacks.
+    """Return the groups as plain values; every point has all of `POINT_COLUMNS`.
 
     `numbers`: record → the number of its case on the page.
     """
@@ -31,10 +35,8 @@ def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> lis
 
 def _point(one: TradePoint, numbers: Mapping[str, int], ink: Ink) -> dict[str, Any]:
     values = {
-        **asdict(one),
-        "fronts": list(one.fronts),
-        "ink": [ink.light, ink.dark],
+        **{name: getattr(one, name) for name in _STORED},
+        "ink": (ink.light, ink.dark),
         "number": next((numbers[key] for key in one.record_ids if key in numbers), None),
     }
-    del values["record_ids"]
-    return {name: value for name, value in values.items() if value is not None and value is not False and value != []}
+    return {name: values[name] for name in POINT_COLUMNS}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +36,11 @@ def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]
         "texts": [name for name in names if is_text[name]],
         "rows": [[_cell(row[name], texts) for name in names] for row in rows],
     }
+
+
+def packed_floats(values: Sequence[float]) -> str:
+    """Return numbers as base64 of little-endian doubles: every bit of them in half the bytes of their digits."""
+    return base64.b64encode(struct.pack(f"<{len(values)}d", *values)).decode("ascii")
 
 
 def _cell(value: Any, texts: Texts) -> Any:

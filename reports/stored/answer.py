@@ -8,12 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.display_text import counted
+from results.verdict import times_faster
+
 TimeSource = Literal["measured", "expected", "ideal"]
 """measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not
 measured and no expected time known, the speed of light."""
 QualitySource = Literal["reference", "measured", "claimed", "unknown"]
 Confidence = Literal["high", "medium", "low"]
 Subject = Literal["shape", "model"]
+ACROSS_RUNS = "across runs"
+"""The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
 LOW_TOP1_RATIO = 0.85
 """Agreement of the likeliest token below this is said beside a recommendation: 4-bit formats of trained models reach 0.89 to
 0.92 (ggml-org/llama.cpp, pull requests 23572 and 25153, Qwen3.6), so less is no usual loss."""
@@ -125,11 +130,26 @@ class StoredRow:
     """Where the row and the baseline rest on different nights, what the speed-up is of: `median of 3 nights`, `across runs`."""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
+    interval_ratio: float | None = None
+    """± of a table: half the interval of a measured time over processes by their mean, as a report of the run shows it, where
+    their spread is known, else inside the process; of an expected time half its interval by the time."""
 
     @property
     def is_measured(self) -> bool:
         """Whether its time was measured."""
         return self.time_source == "measured"
+
+    @property
+    def is_across_runs(self) -> bool:
+        """Whether the speed-up is of two runs, so that no night measured it."""
+        return self.speedup_basis == ACROSS_RUNS
+
+    @property
+    def speedup_words(self) -> str:
+        """`2.2×`, `2.2× across runs`, `–` without one."""
+        if self.speedup_ratio is None:
+            return "–"
+        return f"{times_faster(self.speedup_ratio)}{f' {ACROSS_RUNS}' if self.is_across_runs else ''}"
 
     @property
     def is_emulated(self) -> bool:
@@ -222,8 +242,21 @@ class StoredRecommendations:
     missing: tuple[str, ...]
     """What the store does not hold, most important first; empty where it has everything that was asked for."""
     run_count: int
-    """Runs that were looked at."""
+    """Runs that hold what was asked for, older nights that are no longer used with them."""
     record_count: int
+    """Their records of it."""
+
+    @property
+    def basis_words(self) -> str:
+        """What the rows shown rest on: `114 records of 1 run`."""
+        nights = [night for ranking in self.rankings for row in ranking.rows for night in row.nights]
+        records = {one for night in nights for one in night.record_ids}
+        return f"{counted(len(records), 'record')} of {counted(len({night.run_id for night in nights}), 'run')}"
+
+    @property
+    def looked_at_words(self) -> str:
+        """What the questions were asked of: `168 records of 2 runs`."""
+        return f"{counted(self.record_count, 'record')} of {counted(self.run_count, 'run')}"
 
     @property
     def changes(self) -> tuple[RankChange, ...]:

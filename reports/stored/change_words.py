@@ -10,10 +10,12 @@ from reports.stored.answer import StoredRanking, StoredRow
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.diff.rules import REASONS
-from results.diff.sentences import interval_text, percent
+from results.diff.sentences import interval_text, percent, short
 from results.records import RunInfo
 from roofline_model.units import format_time
 
+NOISE_WORDS = "small movements of times that are level decide otherwise"
+_SHOWN_DETAIL = 100
 SHOWN_DIFFERENCES = 6
 """Differences of the environment that are kept with a change, blocking ones first."""
 _PREDICTION_MOVED_RATIO = 0.001
@@ -33,6 +35,8 @@ class Move:
     """The newest run it rested on before; None where nothing was stored of it."""
     run_after: RunInfo
     environment: tuple[str, ...]
+    is_blocked: bool = False
+    """Whether `results.diff` calls the two runs not comparable for what differs between their machines."""
 
     @property
     def label(self) -> str:
@@ -68,10 +72,16 @@ def change_sentence(move: Move, moves: Sequence[Move], now: StoredRanking) -> st
         verb = "rose" if after.rank < before.rank else "fell"
         lead = f"{move.label} {verb} from {_ordinal(before.rank)} to {_ordinal(after.rank)}"
     own = own_cause(move)
-    cause = own or _cause_of_others(move, moves)
+    cause = own or _cause_of_others(move, moves) or _not_compared(move, moves) or NOISE_WORDS
     # What differs between the machines explains a measured time and nothing else.
     is_of_time = move.diff is not None and own and move.environment
-    return f"{lead}: {cause}{f'; {_told(move.environment)}' if is_of_time else ''}"
+    blocked = ", so roofline diff calls the runs not comparable" if move.is_blocked else ""
+    return f"{lead}: {cause}{f'; {_told(move.environment)}{blocked}' if is_of_time else ''}"
+
+
+def has_cause(move: Move, moves: Sequence[Move]) -> bool:
+    """Return whether anything stored explains a row's new place: it came or went, it moved itself, or another one did."""
+    return move.before is None or move.after is None or bool(own_cause(move) or _cause_of_others(move, moves))
 
 
 def own_cause(move: Move) -> str:
@@ -123,6 +133,16 @@ def _time_text(move: Move) -> str:
     return f"its measured time {verb} {percent(abs(ratio))}{interval} {between}{weak}"
 
 
+def _not_compared(move: Move, moves: Sequence[Move]) -> str:
+    """Return why `results.diff` compares no times here, the row's own first; empty where it compared what it had."""
+    for one in (move, *moves):
+        if one.diff is not None and one.diff.verdict == "INVALID" and one.diff.change_ratio is None:
+            detail = f" ({short(shown(one.diff.detail), _SHOWN_DETAIL)})" if one.diff.detail else ""
+            whose = "its times" if one is move else f"the times of {one.label}"
+            return f"{whose} are not comparable: {REASONS.get(one.diff.reason, one.diff.reason)}{detail}"
+    return ""
+
+
 def _first_evidence(move: Move, after: StoredRow) -> str:
     if not after.is_measured:
         return f"{after.time_source} {format_time(after.time_s)}"
@@ -134,7 +154,8 @@ def _first_evidence(move: Move, after: StoredRow) -> str:
 
 
 def _cause_of_others(move: Move, moves: Sequence[Move]) -> str:
-    """Name what passed a row that did not move itself, with the cause of the first; else what came or went around it."""
+    """Name what passed a row that did not move itself, with the cause of the first; else what came or went around it; empty
+    where nothing did."""
     assert move.before is not None
     assert move.after is not None
     passed = [other for other in moves if other is not move and _crossed(move, other)]
@@ -154,7 +175,7 @@ def _cause_of_others(move: Move, moves: Sequence[Move]) -> str:
         return "; ".join(
             [*([f"{came[0]} is new above it"] if came else []), *([f"{went[0]} above it is gone"] if went else [])]
         )
-    return "small movements of times that are level decide otherwise"
+    return ""
 
 
 def _crossed(move: Move, other: Move) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.stored.answer import RankChange, StoredRanking, StoredRow
-from reports.stored.change_words import Move, change_sentence, environment_texts, run_words
+from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause, run_words
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.levels import is_of_this_chip
 from reports.stored.quality import MeasuredQualities
@@ -85,7 +85,7 @@ class _Pair:
                 "" if move.diff is None else move.diff.verdict, move.environment, change_sentence(move, moves, now),
             )
             for move in moves
-            if move.before_rank != move.after_rank or (move.diff is not None and move.diff.verdict in _MOVED)
+            if _is_told(move, moves)
         )  # fmt: skip
 
     def _move(self, after: StoredRow | None, before: StoredRow | None) -> Move:
@@ -93,13 +93,24 @@ class _Pair:
         assert row is not None  # one of both is a row
         then = before.nights[-1].run_id if before is not None and before.nights else ""
         run_before = next((run for level in self.then.levels for run in level.runs if run.run_id == then), None)
-        environment: tuple[str, ...] = ()
-        if run_before is not None:
-            environment = environment_texts(differences([run_before], [self.newest]))
+        found = () if run_before is None else differences([run_before], [self.newest])
         is_new = after is not None and any(night.run_id == self.newest.run_id for night in after.nights)
         return Move(
-            before, after, self.diffs.get(row.identity) if is_new else None, run_before, self.newest, environment
+            before,
+            after,
+            self.diffs.get(row.identity) if is_new else None,
+            run_before,
+            self.newest,
+            environment_texts(found),
+            any(one.is_blocking for one in found),
         )
+
+
+def _is_told(move: Move, moves: Sequence[Move]) -> bool:
+    """Return whether a move is worth a line: of places that only noise exchanged, the first alone is."""
+    if move.before_rank == move.after_rank:
+        return move.diff is not None and move.diff.verdict in _MOVED
+    return 1 in (move.before_rank, move.after_rank) or has_cause(move, moves)
 
 
 def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, StoredRow | None]:

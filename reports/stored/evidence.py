@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reports.chip_profile import device_from_profile
 from reports.stored.levels import chip_of
 from reports.stored.question import StoredQuestion, subject_of
+from reports.stored.whole_runs import GivenRuns, StoreRuns, WholeRuns
 from results.impossible import possible_records
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import FloorKey
@@ -36,6 +37,8 @@ class StoredEvidence:
     """By hash."""
     floors: Mapping[str, Mapping[FloorKey, NoiseFloor]] = field(default_factory=dict)
     """A/A floors by environment class."""
+    whole: WholeRuns = field(default_factory=GivenRuns)
+    """The runs with what the question leaves out: no answer about a case depends on what else was asked."""
 
     def narrowed(self, question: StoredQuestion) -> StoredEvidence:
         """Return the evidence on the cases that a question is about, on every chip."""
@@ -43,7 +46,7 @@ class StoredEvidence:
             one for one in self.records
             if one.run_id in self.runs and question.is_about(one.case)
         )  # fmt: skip
-        return StoredEvidence(self.runs, kept, self.profiles, self.floors)
+        return replace(self, records=kept)
 
     def groups(self) -> dict[GroupKey, list[Record]]:
         """Return the records by what competes: a chip's shape in one mode, or its model at one batch and context."""
@@ -87,6 +90,6 @@ def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidenc
     hashes = dict.fromkeys(one.profile_hash for record in found.records for one in record.predictions)
     profiles = {one.profile_hash: one for one in map(store.profile, hashes) if one is not None}
     classes = dict.fromkeys(run.environment.class_hash for run in found.runs.values())
-    return StoredEvidence(
-        found.runs, possible_records(found.records), profiles, {one: store.noise_floors(one) for one in classes}
-    ).narrowed(question)
+    floors = {one: store.noise_floors(one) for one in classes}
+    records = possible_records(found.records)
+    return StoredEvidence(found.runs, records, profiles, floors, StoreRuns(store)).narrowed(question)

@@ -14,6 +14,7 @@ from reports.stored.levels import chip_of, is_of_this_chip
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import ranked_groups
+from reports.stored.whole_runs import GivenRuns
 from results.records import HardwareProfile, Record, RunInfo
 
 if TYPE_CHECKING:
@@ -37,16 +38,17 @@ def recommend_from_runs(
 ) -> StoredRecommendations:  # fmt: skip
     """Return the same of runs and records in hand, in any order; `profiles`: chips by hash, which add what was not run."""
     question = question or StoredQuestion()
-    evidence = StoredEvidence({run.run_id: run for run in runs}, tuple(records), profiles or {})
+    by_id, records = {run.run_id: run for run in runs}, tuple(records)
+    evidence = StoredEvidence(by_id, records, profiles or {}, whole=GivenRuns(by_id, records))
     return recommend_from_evidence(evidence.narrowed(question), question)
 
 
 def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) -> StoredRecommendations:
-    """Return the rankings of some evidence, each with its changes since the run before. Pure."""
+    """Return the rankings that are asked for, each with its changes since the run before."""
     known = MeasuredQualities(evidence.records, evidence.runs)
     groups = {
         key: records for key, records in sorted(evidence.groups().items())
-        if not question.hardware_key or key[0] == question.hardware_key
+        if (not question.hardware_key or key[0] == question.hardware_key) and any(question.asks_for(one.case) for one in records)
     }  # fmt: skip
     # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
     groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
@@ -56,11 +58,12 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
         replace(one.ranking, changes=told.changes, compared=told.compared)
         for one, told in zip(now, changes, strict=True)
     ]
+    asked = [one for records in groups.values() for one in records if question.asks_for(one.case)]
     return StoredRecommendations(
         rankings=tuple(sorted(rankings, key=_place)),
         missing=_missing(evidence, question, rankings),
-        run_count=len({one.run_id for one in evidence.records}),
-        record_count=len(evidence.records),
+        run_count=len({one.run_id for one in asked}),
+        record_count=len(asked),
     )
 
 
@@ -81,7 +84,7 @@ def _missing(
         known = f"; stored chips: {', '.join(shown(one, 60) for one in chips)}" if chips else ""
         return (f"no record{question.words} is stored{known}; `roofline runs` lists what is",)
     found = []
-    measured = [one for one in evidence.records if one.status == "measured"]
+    measured = [one for one in evidence.records if one.status == "measured" and question.asks_for(one.case)]
     if not measured:
         found.append("no record is measured: every time is a prediction, nothing is known of this machine's kernels")
     elif not any(is_of_this_chip(one, evidence.runs[one.run_id]) for one in measured):

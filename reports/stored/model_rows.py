@@ -9,7 +9,7 @@ from reports.stored.answer import Refused, RowQuality, StoredRow, TimeSource
 from reports.stored.levels import CaseLevel
 from reports.stored.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.quality import MeasuredQualities, pass_quality
-from reports.stored.rows import RowTime, Trust, measured_interval, trust_of
+from reports.stored.rows import RowTime, Trust, measured_interval, predicted_half_ratio, trust_of
 from results.model_figures import ModelFigures
 from results.model_results import PassResult, PhaseResult
 from results.records import RunInfo
@@ -65,6 +65,7 @@ def _row(
         time_s=time.time_s,
         low_s=time.low_s,
         high_s=time.high_s,
+        interval_ratio=time.interval_ratio,
         expected_s=one.contender.expected_s,
         ideal_s=one.contender.ideal_s,
         speedup_ratio=1.0 if one.is_baseline else speedups[time.source],
@@ -95,13 +96,15 @@ def _time(one: PassResult, total: TotalInterval | None) -> RowTime:
     found = one.contender
     assert found is not None  # model_rows keeps no others
     if found.measured_s is not None:
-        return RowTime("measured", found.measured_s, *measured_interval(one.records, total), "")
+        low_s, high_s = measured_interval(one.records, total)
+        return RowTime("measured", found.measured_s, low_s, high_s, one.interval_ratio, "")
     expected = next((record.expected for record in one.records if record.expected is not None), None)
     if expected is not None:
-        return RowTime("expected", expected.time_s, expected.low_s, expected.high_s, expected.provenance)
+        half_ratio = predicted_half_ratio(expected.time_s, expected.low_s, expected.high_s)
+        return RowTime("expected", expected.time_s, expected.low_s, expected.high_s, half_ratio, expected.provenance)
     source: TimeSource = "ideal"
     assert found.ideal_s is not None  # a contender is measured or predicted
-    return RowTime(source, found.ideal_s, None, None, "")
+    return RowTime(source, found.ideal_s, None, None, None, "")
 
 
 def _path(one: PassResult) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from reports.display_text import counted
-from reports.stored.answer import Confidence
+from reports.stored.answer import ACROSS_RUNS, Confidence
 from reports.stored.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from results.history.nights import UNUSABLE_FLAGS, main_branch
 from results.records import Record, RunInfo
@@ -39,7 +39,7 @@ class NightSpeedup:
     def basis(self) -> str:
         """What to write at the number: `median of 3 nights, all disturbed`, `1 night`, `across runs`."""
         if self.is_across_runs:
-            return "across runs"
+            return ACROSS_RUNS
         many = "median of " if self.night_count > 1 else ""
         doubt = "" if not self.is_disturbed else ", all disturbed" if self.night_count > 1 else ", disturbed"
         return f"{many}{counted(self.night_count, 'night')}{doubt}"

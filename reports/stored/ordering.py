@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from reports.measured_order import MeasuredTime, are_level_times, order_measured
 from reports.stored.answer import Refused, StoredRow
-from results.verdict import BASELINE_TIE_RATIO
 from roofline_model.tie_ranking import are_level_predictions, order_predictions
 
-LEVEL_LIMIT_RATIO = 0.10
-"""Measured times further apart than this are never level, however wide their intervals are. Two processes can have intervals
-of several hundred percent; calling a kernel level that took 1.7 times as long would prefer it for its loss, against what was
-seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the likelier truth."""
-UNKNOWN_LEVEL_RATIO = BASELINE_TIE_RATIO
-"""Measured times closer than this are level where one has no interval: too few samples say nothing of a smaller difference."""
 _TIERS = {"measured": 0, "expected": 1, "ideal": 2}
 _EMULATED_TIER, _BARRED_TIER = 3, 4
 
@@ -28,7 +22,7 @@ def ordered(rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
     tiers: dict[int, list[StoredRow]] = {}
     for row in rows:
         tiers.setdefault(evidence_tier(row), []).append(row)
-    found = [row for tier in sorted(tiers) for row in _by_time_with_ties(tiers[tier])]
+    found = [row for tier in sorted(tiers) for row in _in_order(tiers[tier])]
     return tuple(replace(row, rank=rank) for rank, row in enumerate(found, start=1))
 
 
@@ -47,11 +41,7 @@ def is_level(faster: StoredRow, slower: StoredRow) -> bool:
     `LEVEL_LIMIT_RATIO` apart, or times at most `UNKNOWN_LEVEL_RATIO` apart where an interval is unknown; predictions whose times and ends of the 80 % interval are within 5 %."""
     if not faster.is_measured:
         return are_level_predictions(faster.time_s, slower.time_s, one_high_s=faster.high_s, other_high_s=slower.high_s)
-    if slower.time_s > faster.time_s * (1 + LEVEL_LIMIT_RATIO):
-        return False
-    if faster.low_s is None or faster.high_s is None or slower.low_s is None or slower.high_s is None:
-        return slower.time_s <= faster.time_s * (1 + UNKNOWN_LEVEL_RATIO)
-    return faster.low_s <= slower.high_s and slower.low_s <= faster.high_s
+    return are_level_times(_measured(faster), _measured(slower))
 
 
 def level_with(row: StoredRow, rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
@@ -74,23 +64,11 @@ def within_limits(
     return kept, refused
 
 
-def _by_time_with_ties(rows: list[StoredRow]) -> list[StoredRow]:
-    by_time = sorted(rows, key=lambda one: (one.time_s, *_tie_key(one)))
-    if not rows[0].is_measured:
-        return _predictions(by_time)
-    found: list[StoredRow] = []
-    run: list[StoredRow] = []
-    for row in by_time:
-        if run and not is_level(run[0], row):
-            found += sorted(run, key=_tie_key)
-            run = []
-        run.append(row)
-    return found + sorted(run, key=_tie_key)
-
-
-def _predictions(rows: list[StoredRow]) -> list[StoredRow]:
+def _in_order(rows: list[StoredRow]) -> list[StoredRow]:
+    if rows[0].is_measured:
+        return order_measured(rows, _measured)
     return order_predictions(
-        rows,
+        sorted(rows, key=lambda one: (one.time_s, one.identity)),
         time_s=lambda one: one.time_s,
         high_s=lambda one: one.high_s,
         loss_pct=lambda one: one.quality.loss_pct,
@@ -98,10 +76,8 @@ def _predictions(rows: list[StoredRow]) -> list[StoredRow]:
     )
 
 
-def _tie_key(row: StoredRow) -> tuple[float, float, float, str]:
-    loss, memory = row.quality.loss_pct, row.memory_bytes
-    infinite = float("inf")
-    return infinite if loss is None else loss, infinite if memory is None else memory, row.time_s, row.identity
+def _measured(row: StoredRow) -> MeasuredTime:
+    return MeasuredTime(row.time_s, row.low_s, row.high_s, row.quality.loss_pct, row.memory_bytes, row.identity)
 
 
 def _memory_miss(row: StoredRow, limit_bytes: float | None) -> list[str]:

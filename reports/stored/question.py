@@ -54,24 +54,30 @@ class StoredQuestion:
             raise InvalidValueError(f"the limit of the loss must be a percentage from 0, got {loss!r}")
 
     def is_about(self, case: Case) -> bool:
-        """Return whether a case is asked about, whatever chip it ran on.
+        """Return whether an answer needs a case, whatever chip it ran on: those that are asked for, and of a model every pass,
+        because its quality may have been measured in another phase or at another context."""
+        found = pass_name(case.op, case.shape)
+        if found is None:
+            return self.asks_for(case)
+        if self.model and found.model_name.lower() != self.model.lower():
+            return False
+        if self.subjects and all(name != f"model:{found.model_name}" for name, _ in self.subjects):
+            return False
+        asked = pass_name(self.op, case.shape)
+        return not self.op or (asked is not None and asked.model_name.lower() == found.model_name.lower())
 
-        Of a model every phase is: its quality may have been measured in another one (`wants_phase` tells them apart).
-        """
+    def asks_for(self, case: Case) -> bool:
+        """Return whether a case is of a ranking that is asked for, whatever chip it ran on."""
         found = pass_name(case.op, case.shape)
         if self.model and (found is None or found.model_name.lower() != self.model.lower()):
             return False
-        if found is None and not self.wants_phase(phase_of(case)):
+        if self.phase and self.phase != (phase_of(case) if found is None else found.phase):
             return False
         if self.subjects and subject_of(case) not in self.subjects:
             return False
         if self.op and case.op.lower() != self.op.lower():
             return False
         return not self.shape or tuple(size for _, size in case.shape) == self.shape
-
-    def wants_phase(self, phase: str) -> bool:
-        """Return whether a phase is asked about."""
-        return not self.phase or phase == self.phase
 
     @property
     def words(self) -> str:

@@ -78,19 +78,22 @@ def _levels(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[Case
 
 
 def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEvidence) -> _Chip:
-    """Return what is common to a chip's rankings; the spread between processes is learnt from all its levels of a machine."""
-    by_class: dict[str, list[Record]] = {}
+    """Return what is common to a chip's rankings. The spread between processes is learnt from all cases of a level's newest run,
+    as a report of that run does, so that it does not depend on what was asked."""
+    by_run: dict[str, list[Record]] = {}
     for level in levels:
         if level.is_measured:
-            by_class.setdefault(level.newest.environment.class_hash, []).extend(level.records)
+            by_run.setdefault(level.newest.run_id, []).extend(level.records)
     totals: dict[str, TotalInterval] = {}
-    for class_hash, records in by_class.items():
-        totals |= total_intervals(records, evidence.floors.get(class_hash, {}))
+    for run_id, records in by_run.items():
+        run = evidence.runs[run_id]
+        floors = evidence.floors.get(run.environment.class_hash, {})
+        totals |= total_intervals(records, floors, learnt_from=evidence.whole.measured(run, hardware_key))
     return _Chip(
         hardware_key=hardware_key,
         hardware_name=shown(evidence.chip_name(hardware_key), 80),
         evidence=evidence,
-        reference=newest_measuring_run(levels),
+        reference=evidence.whole.newest(hardware_key) or newest_measuring_run(levels),
         totals=totals,
     )
 
@@ -131,7 +134,7 @@ def _of_model(
         _of_phase(model, phase, levels, refused, chip, question, known, speedups)
         for model in model_results(pooled, chip.totals)
         for phase in model.phases
-        if question.wants_phase(phase.phase)
+        if question.asks_for(phase.passes[0].records[0].case)
     ]
 
 

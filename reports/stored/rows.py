@@ -22,6 +22,8 @@ class RowTime:
     time_s: float
     low_s: float | None
     high_s: float | None
+    interval_ratio: float | None
+    """± of a table: of a measured time over processes where their spread is known."""
     provenance: str
 
 
@@ -35,6 +37,11 @@ def measured_interval(records: Iterable[Record], total: TotalInterval | None) ->
         if one.measurement is not None and one.measurement.ci_low_s is not None and one.measurement.ci_high_s is not None
     ]  # fmt: skip
     return min((low for low, _ in known), default=None), max((high for _, high in known), default=None)
+
+
+def predicted_half_ratio(time_s: float, low_s: float | None, high_s: float | None) -> float | None:
+    """Return half the 80 % interval of an expected time over it; None without one."""
+    return None if low_s is None or high_s is None else (high_s - low_s) / 2 / time_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,8 @@ def trust_of(time: RowTime, level: CaseLevel | None, reference: RunInfo | None) 
         return Trust(confidence, shown(why), (), "", nights)
     doubts = doubts_of(level)
     stale = stale_reason(level, reference) if reference is not None else ""
-    half = (time.high_s - time.low_s) / 2 / time.time_s if time.low_s is not None and time.high_s is not None else None
-    confidence, why = measured_confidence(sum(one.process_count for one in nights), half, doubts, stale)
+    process_count = sum(one.process_count for one in nights)
+    confidence, why = measured_confidence(process_count, time.interval_ratio, doubts, stale)
     return Trust(confidence, shown(why), doubts, shown(stale), nights)
 
 

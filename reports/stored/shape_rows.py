@@ -9,7 +9,7 @@ from reports.stored.answer import StoredRow, TimeSource
 from reports.stored.levels import CaseLevel
 from reports.stored.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.quality import product_quality
-from reports.stored.rows import RowTime, measured_interval, trust_of
+from reports.stored.rows import RowTime, measured_interval, predicted_half_ratio, trust_of
 from results.records import RunInfo
 from results.replication import TotalInterval
 from results.verdict import Totals, times_faster
@@ -46,7 +46,9 @@ def _row(
     low_s, high_s = row.low_s, row.high_s
     if source == "measured" and level is not None:
         low_s, high_s = measured_interval(level.records, total)
-    trust = trust_of(RowTime(source, row.time_s, low_s, high_s, row.provenance), level, reference)
+    is_measured = source == "measured"
+    half_ratio = row.interval_ratio if is_measured else predicted_half_ratio(row.time_s, low_s, high_s)
+    trust = trust_of(RowTime(source, row.time_s, low_s, high_s, half_ratio, row.provenance), level, reference)
     confidence, confidence_reason = trust.confidence, trust.confidence_reason
     if speedup is not None:
         confidence, confidence_reason = speedup.trusted(confidence, confidence_reason)
@@ -65,6 +67,7 @@ def _row(
         time_s=row.time_s,
         low_s=low_s,
         high_s=high_s,
+        interval_ratio=half_ratio,
         expected_s=row.expected_s,
         ideal_s=row.ideal_s,
         speedup_ratio=1.0 if is_baseline else row.speedup if speedup is None else speedup.ratio,

@@ -76,10 +76,16 @@ class SuiteDiff:
     """Median change over the cases judged: what all of them did together."""
     smallest_step_ratio: float | None = None
     """Median over the cases judged of the smallest slow-down seen with 80 %."""
+    method_difference: str = ""
+    """What differs between the methods where every case in common was measured by two; empty where one was not, or none is common."""
     largest_smallest_step_ratio: float | None = None
     """The same of the case that sees least."""
     unmeasured_count: int = 0
     """Cases that neither side measured."""
+    unselected_count: int = 0
+    """Cases of the older side that the newer one was not asked for: they are not among `cases`, and not GONE."""
+    selection: str = ""
+    """What the newer side was selected by, as typed: `-k gemv`; empty where nothing was left out for it."""
     unused_quarantine: tuple[str, ...] = ()
     """Entries of the quarantine list that matched nothing or have expired."""
 

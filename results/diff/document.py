@@ -30,6 +30,8 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
         "rules": {**asdict(diff.rules), "fail_on": [rule.text for rule in fail_on]},
         "counts": {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS},
         "unmeasured_count": diff.unmeasured_count,
+        "unselected_count": diff.unselected_count,
+        "selection": diff.selection or None,
         "common_change_ratio": diff.common_change_ratio,
         "smallest_step_ratio": diff.smallest_step_ratio,
         "largest_smallest_step_ratio": diff.largest_smallest_step_ratio,

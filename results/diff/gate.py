@@ -11,6 +11,7 @@ from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.metrics import MetricChange, directed
 from results.diff.rules import MACHINE_REASONS
 from roofline_model.errors import InvalidValueError
+from roofline_model.units import counted
 
 ExitCode = Literal[0, 1, 3, 4, 5]
 EXIT_SAME: ExitCode = 0
@@ -89,7 +90,11 @@ def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int 
         return GateResult(EXIT_MACHINE, (), why)
     ambiguous = sum(case.verdict == "AMBIGUOUS" for case in watched)
     if max_ambiguous_count is not None and ambiguous > max_ambiguous_count:
-        return GateResult(EXIT_AMBIGUOUS, (), f"{ambiguous} cases are ambiguous, more than {max_ambiguous_count}")
+        return GateResult(
+            EXIT_AMBIGUOUS,
+            (),
+            f"{counted(ambiguous, 'case is', 'cases are')} ambiguous, more than {max_ambiguous_count}",
+        )
     return GateResult(EXIT_SAME, (), "")
 
 
@@ -129,7 +134,7 @@ def _machine(watched: Sequence[CaseDiff]) -> str:
         return f"the machine was in a slow state (canary) for {len(slow)} case{'s' * (len(slow) > 1)}"
     both = [case for case in watched if case.before_s is not None and case.after_s is not None]
     if len(invalid) > MOST_INVALID_RATIO * len(both):
-        return f"the machine's state makes {len(invalid)} of {len(both)} cases invalid"
+        return f"the machine's state makes {len(invalid)} of {counted(len(both), 'case')} invalid"
     clocks = [case for case in watched if case.verdict == "SLOWER" and case.reason == "clock-lower"]
     if clocks:
         return f"{len(clocks)} case{'s are' if len(clocks) > 1 else ' is'} slower at equal cycles: the clock was lower"
@@ -137,9 +142,7 @@ def _machine(watched: Sequence[CaseDiff]) -> str:
 
 
 def _not_comparable(diff: SuiteDiff) -> str:
-    if diff.blocking:
-        return "not comparable: " + "; ".join(one.text for one in diff.blocking)
-    methods = [case for case in diff.cases if case.reason == "method-differs"]
-    if methods:
-        return f"not comparable: measured by different methods ({methods[0].detail})"
-    return "not comparable: the two sides have no measured case in common"
+    """Return all that stands in the way at once, what cannot be allowed first."""
+    told = [f"measured by different methods ({diff.method_difference})"] if diff.method_difference else []
+    told += [one.text for one in diff.blocking]
+    return f"not comparable: {'; '.join(told) or 'the two sides have no measured case in common'}"

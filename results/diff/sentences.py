@@ -9,10 +9,15 @@ from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
 from results.diff.metrics import TIME_MOVED, MetricChange
 from results.diff.rules import VERDICTS, Verdict
 from results.records import RunInfo
+from roofline_model.units import counted
 
 _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""
 _ERROR_WORDS = {"error_expected": "error of the expected time", "error_ideal": "error of the ideal time"}
+TIME_TEXT = (
+    "before and after: geometric mean of the processes' medians, of which the test is; `roofline show` and a report's other "
+    "tables give the median of them, so the two differ where processes do"
+)
 LEAST_FOR_COMMON = 8
 COMMON_SHARE = 0.9
 """A suite moved together when so many of its cases went one way: of eight cases all do so by chance in 0.8 % of the suites."""
@@ -47,11 +52,18 @@ def sensitivity_text(diff: SuiteDiff) -> str:
 
 
 def counts_text(diff: SuiteDiff) -> str:
-    """Return the cases by verdict: `1 slower, 22 same, 1 ambiguous`."""
+    """Return the cases by verdict, and what is not among them: `1 slower, 22 same, 31 not selected by -k gemv`."""
     counted = {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS}
     parts = [f"{count} {verdict.lower()}" for verdict, count in counted.items() if count]
     parts += [f"{diff.unmeasured_count} measured on neither side"] if diff.unmeasured_count else []
+    parts += [f"{diff.unselected_count} not selected by {short(diff.selection)}"] if diff.unselected_count else []
     return ", ".join(parts)
+
+
+def time_text(diff: SuiteDiff) -> str:
+    """Return what `before` and `after` are, where another table may say another number; empty with one process a side."""
+    counts = [count for case in diff.cases for count in (case.before_process_count, case.after_process_count)]
+    return TIME_TEXT if max(counts, default=0) > 1 else ""
 
 
 def common_text(diff: SuiteDiff) -> str:
@@ -160,4 +172,4 @@ def _excuse(slower: Sequence[CaseDiff]) -> str:
 def _named(found: Sequence[CaseDiff], word: str, case_count: int) -> str:
     verb = "is" if len(found) == 1 else "are"
     which = "" if len(found) == 1 else "the most " if found[0].change_ratio is not None else "e.g. "
-    return f"{len(found)} of {case_count} cases {verb} {word}: {which}{case_sentence(found[0])}"
+    return f"{len(found)} of {counted(case_count, 'case')} {verb} {word}: {which}{case_sentence(found[0])}"

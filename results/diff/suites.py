@@ -13,6 +13,7 @@ from results.diff.expected_changes import marked_expected
 from results.diff.pair_tests import SidePair, judge_pairs, sizes
 from results.diff.quarantine import Quarantine
 from results.diff.rules import INVALIDATING_FLAGS, DiffRules
+from results.diff.selection import is_left_out, selection_text
 from results.history.annotations import Annotation
 from results.records import Record, RunInfo
 from results.replication import FloorKey
@@ -49,15 +50,17 @@ def compare_suites(
     if shared := {run.run_id for run in before.runs} & {run.run_id for run in after.runs}:
         raise InvalidValueError(f"run {min(shared)[:8]} is on both sides: name two different runs")
     environment = differences(before.runs, after.runs, allowed)
-    empty = SuiteDiff(before.runs, after.runs, (), environment, rules)
+    sides = case_sides(before.records, after.records)
+    methods = _method_difference(sides[0], sides[1])
+    empty = SuiteDiff(before.runs, after.runs, (), environment, rules, method_difference=methods)
     if empty.blocking:
         return empty
-    sides = case_sides(before.records, after.records)
     keys = [*sides[1], *(key for key in sides[0] if key not in sides[1])]
     cases: dict[str, CaseDiff] = {}
     pairs: dict[str, SidePair] = {}
+    unselected = {key for key, one in sides[0].items() if key not in sides[1] and _is_unselected(one, before, after)}
     unmeasured_count = 0
-    for key in keys:
+    for key in (key for key in keys if key not in unselected):
         one, other = sides[0].get(key), sides[1].get(key)
         judged = _unjudged(key, one, other)
         if judged is not None:
@@ -78,13 +81,21 @@ def compare_suites(
         marked = [replace(one, quarantine_reason=quarantine.reason_of(one.name, one.case_key)) for one in marked]
     steps = [one.smallest_step_ratio for one in marked if one.smallest_step_ratio is not None]
     changes = [one.change_ratio for one in marked if one.change_ratio is not None]
+    listed: list[tuple[str, str]] = [(one.name, one.case_key) for one in marked]
+    listed += [(f"{sides[0][key].case.op} {sides[0][key].case.id}", key) for key in keys if key in unselected]
     return replace(
-        empty, cases=tuple(marked), unmeasured_count=unmeasured_count,
+        empty, cases=tuple(marked), unmeasured_count=unmeasured_count, unselected_count=len(unselected),
+        selection=selection_text(after.runs) if unselected else "",
         common_change_ratio=median(changes) if changes else None,
         smallest_step_ratio=median(steps) if steps else None,
         largest_smallest_step_ratio=max(steps, default=None),
-        unused_quarantine=quarantine.unused([(one.name, one.case_key) for one in marked]) if quarantine else (),
+        unused_quarantine=quarantine.unused(listed) if quarantine else (),
     )  # fmt: skip
+
+
+def _is_unselected(case: CaseSide, before: SuiteSide, after: SuiteSide) -> bool:
+    holders = {record.run_id for record in case.records}
+    return case.was_measured and is_left_out(after.runs, [run for run in before.runs if run.run_id in holders])
 
 
 def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
@@ -106,7 +117,7 @@ def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> Case
     else:
         assert before is not None
         assert after is not None
-        if before.method_hashes != after.method_hashes or len(after.method_hashes) > 1:
+        if _are_methods_two(before, after):
             found = CaseDiff(known.case, key, "INVALID", "method-differs", _methods(before, after))
         elif not before.is_judgeable or not after.is_judgeable:
             flags = {flag for side in (before, after) if not side.is_judgeable for flag, _ in side.set_aside}
@@ -115,6 +126,22 @@ def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> Case
         else:
             return None
     return replace(found, **sizes(before, after))  # type: ignore[arg-type]
+
+
+def _are_methods_two(before: CaseSide, after: CaseSide) -> bool:
+    return before.method_hashes != after.method_hashes or len(after.method_hashes) > 1
+
+
+def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseSide]) -> str:
+    """Return what differs in the first case in common where that is so in every one; no `--allow` can help then."""
+    both = [
+        (one, after[key])
+        for key, one in before.items()
+        if key in after and one.was_measured and after[key].was_measured
+    ]
+    if not both or not all(_are_methods_two(one, other) for one, other in both):
+        return ""
+    return _methods(*both[0]) or "several on one side"
 
 
 def _methods(before: CaseSide, after: CaseSide) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, Text, cast, func, select
 
 from results import read, rows
+from results.case_names import is_meant
 from results.history.case_history import case_name, model_value, predictor_name
 from results.history.metrics import Metric
 from results.history.nights import Observation
@@ -40,7 +41,7 @@ class Series:
 def find_case(store: ResultStore, text: str) -> Case:
     """Return the case that a user means: its pytest id (with or without operator), the first digits of its key, or words.
 
-    Words select the one case in whose operator and id all of them occur. Raises `UnknownNameError` naming the nearest cases,
+    Words select the one case in whose operator, id and sizes all of them occur. Raises `UnknownNameError` naming the nearest cases,
     `InvalidValueError` listing the candidates where several match.
     """
     typed = " ".join(text.split())
@@ -59,9 +60,8 @@ def read_series(store: ResultStore, metric: Metric, *, case_key: str | None = No
 
 def _named(typed: str, known: list[Case]) -> Case:
     wanted = typed.lower()
-    named = [(one, case_name(one).lower()) for one in known]
-    exact = [one for one, name in named if wanted in (name, one.id.lower())]
-    found = exact or [one for one, name in named if wanted and all(word in name for word in wanted.split())]
+    exact = [one for one in known if wanted in (case_name(one).lower(), one.id.lower())]
+    found = exact or [one for one in known if wanted and is_meant(one, wanted.split())]
     if found:
         return _only(typed, found)
     raise UnknownNameError(

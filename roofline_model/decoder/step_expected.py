@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.decoder.decoder_step import StepKernel
+from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator, gemm
@@ -174,10 +175,11 @@ def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str, *, est
     device = get_hardware(hardware)
     ask = estimate or expected_call
     reference = _Reference(device, ask)
+    of_all = why_no_time_here(device)  # no kernel is to be named where it is all of them
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
     for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
         if _kernel(kernel, device, ask, reference) is None:
-            return f"{kernel.name}: {why_no_expected(_stand_ins(kernel.work)[0][0], device)}"
+            return of_all or f"{kernel.name}: {why_no_expected(_stand_ins(kernel.work)[0][0], device)}"
     return ""
 
 

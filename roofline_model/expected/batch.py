@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,6 +57,52 @@ class ExpectedBatch:
         joint = self.time_s - sum(plain.values(), start=np.zeros_like(self.time_s))
         scale = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
         return {**plain, **{name: power * scale for name, power in powers.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """The same for one call, as numbers; fields as in `ExpectedBatch`."""
+
+    time_s: float
+    low_s: float
+    high_s: float
+    parts: Mapping[str, float]
+    binding: str
+    provenance: str
+    confidence: str
+    kernel: str
+    norm_order: int
+
+    @classmethod
+    def of_batch(cls, batch: ExpectedBatch) -> ExpectedCall:
+        """Return the only row of a batch."""
+        return cls(
+            float(batch.time_s[0]), float(batch.low_s[0]), float(batch.high_s[0]),
+            {name: float(value[0]) for name, value in batch.parts.items()}, batch.binding[0], batch.provenance,
+            batch.confidence, batch.kernel[0] if batch.kernel else "", batch.norm_order,
+        )  # fmt: skip
+
+    def additive_parts(self) -> dict[str, float]:
+        """Return what `ExpectedBatch.additive_parts` does, to the bit."""
+        import numpy as np
+
+        plain = {name: value for name, value in self.parts.items() if name not in NORM_PARTS}
+        names = [name for name in self.parts if name in NORM_PARTS]
+        if not names:
+            return plain
+        # numpy's power: Python's own rounds in another way.
+        powers = (np.array([self.parts[name] for name in names]) ** self.norm_order).tolist()
+        # One after the other, as arrays are added: `sum` of numbers compensates its rounding from Python 3.12 on.
+        total, joint = reduce(add, powers, 0.0), self.time_s - reduce(add, plain.values(), 0.0)
+        scale = joint / total if total > 0 else 0.0
+        return {**plain, **{name: power * scale for name, power in zip(names, powers, strict=True)}}
+
+
+def binding_part(parts: Mapping[str, float], time_s: float) -> str:
+    """Return what `binding_of` does, of one call."""
+    if parts.get("launch", 0.0) >= 0.5 * time_s:
+        return "launch"
+    return max((name for name in parts if name not in ("launch", "library")), key=lambda name: parts[name])
 
 
 def binding_of(parts: Mapping[str, Floats], time_s: Floats) -> list[str]:

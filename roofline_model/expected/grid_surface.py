@@ -66,6 +66,21 @@ class Grid:
         total: Floats = (weight * values).sum(axis=0)
         return total
 
+    def log_at(self, log_ratio: Sequence[float], sizes: Sequence[float]) -> float:
+        """Return the surface at one row: the number that `logs` gives, to the bit."""
+        import numpy as np
+
+        index, weight = [0], [1.0]
+        for exponent, (knots, places) in zip(np.log2(sizes).tolist(), _knots(self.axes), strict=True):
+            place = float(np.interp(exponent, knots, places))
+            below = min(int(place), len(knots) - 2)
+            share = place - below
+            index = [one * len(knots) + below for one in index]
+            index += [one + 1 for one in index]
+            weight = [one * (1.0 - share) for one in weight] + [one * share for one in weight]
+        # numpy's sum, for the order of a sum is part of its value.
+        return float(np.add.reduce(np.array([part * log_ratio[at] for part, at in zip(weight, index, strict=True)])))
+
     def fit(
         self, sizes: Sequence[Floats], log_ratio: Floats, row_weights: Floats | None = None
     ) -> tuple[float, ...]:  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.batch import ExpectedBatch, ExpectedCall
 from roofline_model.expected.fitted_range import extrapolation_note
 from roofline_model.expected.ideal_floor import at_least_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
@@ -21,7 +21,7 @@ from roofline_model.formats import NumberFormat, ScaleLevel, get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator
 from roofline_model.published_rate import published_over_peak
-from roofline_model.roofline import predict
+from roofline_model.roofline import Prediction, predict
 
 EXPECTED_VERSION = "expected-4"
 """Changes whenever the same case and constants would get another expected time; stored with every such prediction.
@@ -67,6 +67,7 @@ def predict_expected(
     kernel: str | None = None,
     dynamic_activation_quantization: bool = False,
     allow_ceilings: bool = False,
+    ideal: Prediction | None = None,
 ) -> ExpectedPrediction | None:
     """Return the expected prediction of `work`, or None where there is no model for it (`why_no_expected` says why).
 
@@ -76,9 +77,12 @@ def predict_expected(
     `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
     `allow_ceilings`: what the ceilings of a calibrated machine allow is an answer where no kernel was timed: for those who
     print it as a lower bound (`≥`), or make it a part of a longer time.
+    `ideal`: what `roofline.predict` gives for the same work, chip and cache state, of those who have asked for it already.
     """
     try:
-        return _predicted(work, get_hardware(device), cache, dynamic_activation_quantization, kernel, allow_ceilings)
+        return _predicted(
+            work, get_hardware(device), cache, dynamic_activation_quantization, kernel, allow_ceilings, ideal
+        )
     except UnsupportedError:
         return None
 
@@ -98,8 +102,9 @@ def has_gpu_model(device: Device) -> bool:
 
 
 def _predicted(
-    work: Operator | OpCost, device: Device, cache: str, quantizes: bool, kernel: str | None = None, allow: bool = False
-) -> ExpectedPrediction:
+    work: Operator | OpCost, device: Device, cache: str, quantizes: bool, kernel: str | None = None, allow: bool = False,
+    ideal: Prediction | None = None,
+) -> ExpectedPrediction:  # fmt: skip
     op = work.op if isinstance(work, Operator) else ""
     reason: UnsupportedError | None = None
     if has_gpu_model(device):
@@ -110,7 +115,7 @@ def _predicted(
                 )
                 if cache == "warm":
                     return found
-                ideal = predict(work, device, cache=cache)
+                ideal = ideal or predict(work, device, cache=cache)
                 beaten = max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
                 return at_least_ideal(found, ideal, beaten)
         except UnsupportedError as error:
@@ -151,8 +156,8 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
         for one in dict.fromkeys((activation, computed))
     )
     asked = sizes["M"], sizes["N"], sizes["K"]
-    batches = [one.expected(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
-    found = _from_batch(device, max(batches, key=lambda batch: float(batch.time_s[0])))
+    calls = [one.expected_one(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
+    found = _from_call(device, max(calls, key=lambda call: call.time_s))
     if far := extrapolation_note(work, found.provenance):
         found = replace(found, notes=(*found.notes, far))
     if computed != activation:
@@ -198,20 +203,14 @@ def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction
     return predict_attention(work, device, cache=cache)
 
 
-def _from_batch(device: Device, batch: ExpectedBatch) -> ExpectedPrediction:
-    parts = tuple((name, float(value[0])) for name, value in batch.additive_parts().items() if value[0] != 0)
+def _from_call(device: Device, call: ExpectedCall) -> ExpectedPrediction:
     return ExpectedPrediction(
-        hardware=device.key,
-        time_s=float(batch.time_s[0]),
-        low_s=float(batch.low_s[0]),
-        high_s=float(batch.high_s[0]),
-        parts=parts,
-        binding=batch.binding[0],
-        kernel=batch.kernel[0] if batch.kernel else "",
-        provenance=batch.provenance,
-        notes=tuple(filter(None, batch.confidence.split("; "))),
-        terms=alone(batch),
-    )
+        hardware=device.key, time_s=call.time_s, low_s=call.low_s, high_s=call.high_s,
+        parts=tuple((name, value) for name, value in call.additive_parts().items() if value != 0),
+        binding=call.binding, kernel=call.kernel, provenance=call.provenance,
+        notes=tuple(filter(None, call.confidence.split("; "))),
+        terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
+    )  # fmt: skip
 
 
 def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:

@@ -20,7 +20,7 @@ from roofline_model.mixed_precision.operator_type import (
     OperatorType,
 )
 
-DOCUMENT_SOURCE = 'document 004, "Available Strategies", without a source'
+DOCUMENT_SOURCE = 'an early design document of this project ("Available Strategies"), without a source'
 DEFAULT_LAYERS = 32
 GRADIENT = ("FP16", "FP8_E4M3", "NVFP4")
 """Formats of the first, middle and last third of the layers."""

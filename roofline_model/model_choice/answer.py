@@ -56,6 +56,8 @@ class ModelCandidate:
     """The kernels that its narrow parts need on this chip: `Marlin W4A16 (AWQ, GPTQ)`; empty where nothing is listed."""
     kernel_gap: str = ""
     """Why a part has no known kernel here; such a plan takes part only where the caller named it, and stands last."""
+    stands_for: str = ""
+    """The kernel that the expected time of its weight-only products is of, where another may be faster; empty elsewhere."""
     is_speedup_ideal: bool = False
     """Whether `speedup` is that of the ideals, because its time cannot be held against the baseline's."""
 
@@ -97,6 +99,19 @@ class FormatSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class GentlerPlan:
+    """The plan that a tighter limit of the loss would choose in place of one that loses much."""
+
+    candidate: ModelCandidate
+    max_loss_pct: float
+    """The limit that chooses it."""
+    slowdown_ratio: float | None
+    """Its time over that of the choice; None where their times are of kinds that cannot be compared."""
+    text: str
+    """The plan, its loss, what it costs in time and the option, in a line."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRecommendation:
     """The ranked answer for one model and workload on one chip."""
 
@@ -118,6 +133,8 @@ class ModelRecommendation:
     front: tuple[FormatAssignment, ...] = ()
     """Every plan of the search that no other beats in loss, time and memory, least loss first; empty without losses."""
     notes: tuple[str, ...] = ()
+    gentler: GentlerPlan | None = None
+    """What loses little in place of a choice that loses more; None where the choice loses little, or nothing does."""
     misfit: str = ""
     """Empty, or that nothing meets the limits and by how much the nearest misses which."""
 
@@ -125,6 +142,11 @@ class ModelRecommendation:
     def time_source(self) -> str:
         """Kind of time that the ranking goes by."""
         return self.baseline.time_source
+
+    @property
+    def is_baseline_fitting(self) -> bool:
+        """Whether the 16-bit baseline keeps the memory; where it does not, speed-ups are against a pass that cannot run here."""
+        return self.limits.memory_bytes is None or self.baseline.memory.total_bytes <= self.limits.memory_bytes
 
     @property
     def is_chosen_quality_known(self) -> bool:

@@ -10,10 +10,11 @@ from roofline_model.units import format_quantity, format_time
 
 MAX_MEASURED_LOSS_PCT = 1.0
 """Default limit of a loss that was measured, or estimated, on the model itself."""
-MAX_CLAIMED_LOSS_PCT = 15.0
+MAX_CLAIMED_LOSS_PCT = 16.0
 """Default limit of a published loss. It is of other people's models, its upper end is the worst of them, and what engines
-serve every day reaches it: AWQ INT4 lost 1.5 to 6.5 % on ten models and 14.6 % on Llama-3.1 70B (`claimed_losses.py`). A
-lower default would refuse it unseen; the ranking states the loss and what loses less instead."""
+serve every day comes close to it: AWQ INT4 lost 1.5 to 6.5 % of perplexity on ten models and 14.6 % on Llama-3.1 70B, where
+task scores fell by 2.6 % at most, and an FP8 cache is counted with 1 % more (`claimed_losses.py`). A lower default would
+refuse it unseen; the ranking states the loss, and beside the choice what loses less (`gentler.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

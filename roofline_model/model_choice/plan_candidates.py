@@ -19,7 +19,7 @@ from roofline_model.decoder.format_plan import (
 )
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
-from roofline_model.formats import get_format
+from roofline_model.formats import FORMATS, get_format
 from roofline_model.hardware import Device
 from roofline_model.mixed_precision.chip_check import validate_strategy
 from roofline_model.mixed_precision.config import MixedPrecisionConfig, StrategyClaims
@@ -30,11 +30,14 @@ from roofline_model.model_choice.plan_formats import (
     plan_formats,
     rewidened,
 )
+from roofline_model.pareto.losses import parse_formats
+from roofline_model.serving_kernels import product_gap
 
 WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
 """Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
 BOTH_OPERANDS = ("INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
 """Uniform formats of weights and activations; those for which the chip has a unit take part."""
+_SIXTEEN_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ def plan_field(
     usual, extra = _usual_formats(wide) if formats is None else (), list(extra_formats)
     for text in dict.fromkeys([*usual, *_named(formats), *extra]):
         plan = uniform_plan(text, shape, wide)
-        reason = _why_senseless(plan, device) if text in usual and text not in extra else ""
+        formats_of = plan_formats(plan, shape)
+        reason = _why_senseless(formats_of, device) if text in usual and text not in extra else ""
         if reason:
             left_out.append((plan.label, reason))
         else:
@@ -107,16 +111,19 @@ def plan_field(
             is_asked_for = text not in usual or text in extra
             _add(
                 found,
-                PlanCandidate(
-                    plan.label, "uniform", plan, plan_formats(plan, shape), aliases=short, is_asked_for=is_asked_for
-                ),
+                PlanCandidate(plan.label, "uniform", plan, formats_of, aliases=short, is_asked_for=is_asked_for),
             )
     for config in strategies:
         try:
             one = _strategy_candidate(config, shape, device, wide)
-            _add(found, replace(one, is_asked_for=are_strategies_asked_for))
         except RooflineError as error:
             left_out.append((config.name, str(error)))
+            continue
+        reason = "" if are_strategies_asked_for else _why_senseless(one.formats, device)
+        if reason:
+            left_out.append((config.name, reason))
+        else:
+            _add(found, replace(one, is_asked_for=are_strategies_asked_for))
     return PlanField(tuple(found), tuple(left_out))
 
 
@@ -177,21 +184,26 @@ def _named(formats: Iterable[str] | None) -> list[str]:
     return names
 
 
-def _why_senseless(plan: FormatPlan, device: Device) -> str:
-    """Return why nobody should try a usual plan on this chip: activations are quantised for a unit that it does not have."""
-    key = plan.base.activations
-    if plan.base.weights != key:
-        return ""
-    try:
-        path = device.path(key)
-    except UnsupportedError as error:
-        return str(error)
-    if path.kind == "native" and path.dense.value >= device.peak_flops_per_s(plan.wide):
-        return ""
-    if path.kind == "native":
-        return f"its {key} unit is slower than {plan.wide}"
-    why = path.reason or f"no {key} unit"
-    return f"{why}; activations would be quantised for nothing, see {key}.{plan.wide}"
+def _why_senseless(formats: PlanFormats, device: Device) -> str:
+    """Return why nobody should try these formats on this chip: activations are quantised for a unit that it does not have.
+
+    How fast a unit is refuses nothing: a pass that waits for memory gains by its bytes all the same, and its time says so.
+    """
+    for label in formats.product_labels:
+        pair = parse_formats(label)
+        key = pair.activations
+        if pair.weights != key or key not in FORMATS or get_format(key).element_bits >= _SIXTEEN_BITS:
+            continue
+        try:
+            path = device.path(key)
+        except UnsupportedError as error:
+            return str(error)
+        if path.kind == "native":
+            continue
+        weight_only = f"{key}.{formats.wide}"
+        instead = "" if product_gap(device, key, formats.wide) else f", see {weight_only}"
+        return f"{path.reason or f'no {key} unit'}; activations would be quantised for nothing{instead}"
+    return ""
 
 
 def _add(found: list[PlanCandidate], one: PlanCandidate) -> None:

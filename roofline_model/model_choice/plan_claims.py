@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline_model.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of
+from roofline_model.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside
 from roofline_model.model_choice.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
 from roofline_model.pareto.losses import parse_formats
 
@@ -16,9 +16,12 @@ class PublishedClaim:
     loss_pct: float | None
     """Its upper end; None where a part of the plan has no published figure."""
     text: str
-    """`claimed: 1.5-6.5 % (AWQ)`, `claimed: at most 6.5 % (NVFP4.BF16)`, `claimed: 0.8-1.2 % (RTN) + cache under 1 %`."""
+    """`claimed: 1.5-6.5 % (AWQ)`, `claimed: at most 6.5 % (NVFP4.BF16)`, `claimed: 0.8-1.2 % (RTN) + cache under 1 %`; behind it
+    what was published in the other metric: `claimed: 12.3-14.6 % (AWQ); tasks 0.6-2.6 % (GPTQ)`."""
     source: str
     """Where the figures are from, or what no figure was found of."""
+    is_of_model: bool = False
+    """Whether every figure in it is of the very model that was asked about; else they are ranges over several models."""
 
 
 def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats | None = None) -> PublishedClaim:
@@ -40,7 +43,7 @@ def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats
     if unknown:
         return PublishedClaim(None, "unknown", f"no published loss was found of {', '.join(unknown)}")
     known = {label: one for label, one in claims.items() if one is not None}
-    texts, sources, total = [], [], 0.0
+    texts, sources, total, beside = [], [], 0.0, None
     if known:
         worst = max(known, key=lambda label: known[label].high_pct)
         one = known[worst]
@@ -53,12 +56,19 @@ def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats
         )
         sources.append(one.source)
         total += one.high_pct
+        if is_everywhere:
+            beside = loss_beside(one.weights, is_both=one.is_both, model=model)
     for label, cache in cache_claims.items():
         if cache is not None:
             texts.append(f"cache {cache.range_text}")
             sources.append(f"{label} cache: {cache.source}")
             total += cache.high_pct
-    return PublishedClaim(total, f"claimed: {' + '.join(texts)}", "; ".join(sources))
+    text = f"claimed: {' + '.join(texts)}"
+    if beside is not None:
+        text += f"; {beside.beside_text}"
+        sources.append(beside.source)
+    is_of_model = not cache_claims and all(one.models for one in known.values())
+    return PublishedClaim(total, text, "; ".join(sources), is_of_model)
 
 
 def _changed_parts(formats: PlanFormats, original: PlanFormats | None) -> list[str]:

@@ -28,6 +28,12 @@ class PlanFormats:
     embedding: str
     wide: str
 
+    @property
+    def product_labels(self) -> tuple[str, ...]:
+        """Formats of the products of a pass, each once: the matrices of the layers, then the head."""
+        layers = (label for layer in self.layers for part, label in layer if part != CACHE)
+        return tuple(dict.fromkeys([*layers, self.head]))
+
 
 def plan_formats(plan: FormatPlan, shape: ModelShape) -> PlanFormats:
     """Return what a plan gives every part of every layer, and outside the layers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from roofline_model.expected.standing_kernel import standing_kernel
 from roofline_model.hardware import Device
 from roofline_model.model_choice.plan_formats import CACHE, PlanFormats
 from roofline_model.pareto.losses import parse_formats
@@ -31,12 +32,9 @@ NO_KERNELS = PlanKernels((), "")
 
 def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
     """Return the kernels of a plan's narrow parts on a chip, and the first gap."""
-    products = dict.fromkeys(
-        [label for layer in formats.layers for part, label in layer if part != CACHE] + [formats.head]
-    )
     caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
     names, gaps = [], []
-    for label in products:
+    for label in formats.product_labels:
         pair = parse_formats(label)
         gaps.append(product_gap(device, pair.weights, pair.activations))
         kernel = product_kernel(device, pair.weights, pair.activations)
@@ -46,6 +44,12 @@ def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
         kernel = cache_kernel(device, label)
         names += [kernel.name_on(device)] if kernel is not None else []
     return PlanKernels(tuple(dict.fromkeys(names)), next((gap for gap in gaps if gap), ""))
+
+
+def standing_kernel_of(formats: PlanFormats, provenance: str) -> str:
+    """Return the kernel that the expected times of a plan's products stand for; empty where there is nothing to say."""
+    pairs = (parse_formats(label) for label in formats.product_labels)
+    return next(filter(None, (standing_kernel(one.weights, one.activations, provenance) for one in pairs)), "")
 
 
 def why_no_kernel(device: Device) -> Callable[[str], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline_model.decoder.model_memory import layer_matrices
 from roofline_model.decoder.model_shapes import ModelShape
@@ -13,7 +13,7 @@ from roofline_model.errors import InvalidValueError
 from roofline_model.mixed_precision.claimed_loss import claimed_loss
 from roofline_model.mixed_precision.strategies import DOCUMENT_SOURCE
 from roofline_model.model_choice.plan_candidates import PlanCandidate
-from roofline_model.model_choice.plan_claims import published_claim
+from roofline_model.model_choice.plan_claims import PublishedClaim, published_claim
 from roofline_model.model_choice.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
 from roofline_model.pareto.losses import LossTable, names_a_part, parse_formats
 from roofline_model.pareto.losses_file import MeasuredLosses, loss_pct
@@ -38,6 +38,8 @@ class PlanQuality:
     """What the measured layers alone lose, where the table has not all of the plan."""
     note: str = ""
     """Where the claim is from, and what the table lacks of the plan."""
+    is_of_model: bool = False
+    """Whether a claim is of this very model; else it is of other models, or a range over several."""
 
 
 class LossBook:
@@ -103,8 +105,9 @@ def plan_quality(
     """Return what is known of a candidate's loss; a table's sum over the whole plan goes before a claim.
 
     Claims are those of `claimed_losses.py` (`model`: the model's name, which may have a row of its own); a strategy file's own
-    claim goes before them, document 004's, which has no source, does not count. Scores without data say nothing in percent:
-    they stand beside the claim. `original`: what the checkpoint was published in (`published_claim`).
+    claim goes before them, document 004's, which has no source, does not count and is told only where nobody published
+    one. Scores without data say nothing in percent: they stand beside the claim. `original`: what the checkpoint was published
+    in (`published_claim`).
     """
     if candidate.kind == "baseline":
         return PlanQuality("reference", "reference", 0.0, 0.0)
@@ -122,27 +125,29 @@ def plan_quality(
             return PlanQuality(source, f"{source}: {in_nats:.3g}%", in_nats, value)
         else:
             score = value
-    claimed_pct, text, source = _claim(candidate, model, original)
-    note = "; ".join(filter(None, (source, note)))
+    claim = _claim(candidate, model, original)
     return PlanQuality(
-        "unknown" if claimed_pct is None else "claimed",
-        (UNKNOWN_TEXT if claimed_pct is None else text)
+        "unknown" if claim.loss_pct is None else "claimed",
+        (UNKNOWN_TEXT if claim.loss_pct is None else claim.text)
         + ("" if score is None else f"; score {score:.3g} without data"),
-        claimed_pct,
+        claim.loss_pct,
         score,
         at_least_pct,
-        note,
+        "; ".join(filter(None, (claim.source, note))),
+        claim.is_of_model and claim.loss_pct is not None,
     )
 
 
-def _claim(candidate: PlanCandidate, model: str, original: PlanFormats | None) -> tuple[float | None, str, str]:
-    """Return a claim's percentage, how to show it, and its source; None, `unknown` and why without one."""
+def _claim(candidate: PlanCandidate, model: str, original: PlanFormats | None) -> PublishedClaim:
+    """Return what is claimed of a candidate: by its strategy's own file, else what was published of its formats."""
     own = candidate.claims
     if own is not None and own.source != DOCUMENT_SOURCE:
-        return (*claimed_loss(own), f"claimed by {own.source}")
+        return PublishedClaim(*claimed_loss(own), f"claimed by {own.source}")
     found = published_claim(candidate.formats, model, original)
-    told = f"document 004 claims {own.quality_loss}, without a source" if own is not None else ""
-    return found.loss_pct, found.text, "; ".join(filter(None, (found.source, told)))
+    if own is None or found.loss_pct is not None:
+        return found
+    told = f"an early design document of this project claims {own.quality_loss}, without a source"
+    return replace(found, source="; ".join(filter(None, (found.source, told))))
 
 
 def check_depth(losses: MeasuredLosses, shape: ModelShape) -> None:

@@ -14,9 +14,6 @@ from roofline_model.model_choice.time_kinds import CEILINGS, is_comparable
 from roofline_model.tie_ranking import LEVEL_RATIO, are_level_predictions, order_predictions
 from roofline_model.units import format_time
 
-MAX_CLAIMED_SMALL_PCT = 2.0
-"""Claims up to this are said without naming a plan that loses less: 8-bit formats are within it."""
-
 
 def ranked_plans(
     weighed: Sequence[ModelCandidate], baseline: ModelCandidate, limits: ModelLimits
@@ -38,8 +35,13 @@ def ranked_plans(
     missed.sort(key=lambda one: one.worst_excess_ratio or 0.0)
     known = [one for one in within if one.quality.loss_pct is not None]
     unknown = [one for one in within if one.quality.loss_pct is None]
-    ordered = [*_published_first(_in_order(known, baseline)), *_in_order(unknown, baseline)]
+    ordered = [*in_order(known, baseline), *_by_the_rule(unknown, baseline)]
     return sorted(ordered, key=lambda one: bool(one.kernel_gap)), missed  # stable: the order above within each half
+
+
+def in_order(known: Iterable[ModelCandidate], baseline: ModelCandidate) -> list[ModelCandidate]:
+    """Return plans of known loss in the order of the recommendation."""
+    return _published_first(_by_the_rule(known, baseline))
 
 
 def _published_first(ordered: list[ModelCandidate]) -> list[ModelCandidate]:
@@ -56,11 +58,10 @@ def _published_first(ordered: list[ModelCandidate]) -> list[ModelCandidate]:
 
 
 def _is_clearly_slower(one: ModelCandidate, other: ModelCandidate) -> bool:
-    begins_s = one.time_s if one.low_s is None else one.low_s
-    return one.time_s > other.time_s * (1 + LEVEL_RATIO) and begins_s > other.prudent_s
+    return one.time_s > other.time_s * (1 + LEVEL_RATIO) and _begins_s(one) > other.prudent_s
 
 
-def _in_order(candidates: Iterable[ModelCandidate], baseline: ModelCandidate) -> list[ModelCandidate]:
+def _by_the_rule(candidates: Iterable[ModelCandidate], baseline: ModelCandidate) -> list[ModelCandidate]:
     """Sort by the one rule for predictions; plans whose time may not be compared with the baseline's come behind the others."""
     found = list(candidates)
     alike = [one for one in found if is_comparable(one.time_source, baseline.time_source)]
@@ -103,7 +104,7 @@ def choice_of(
 
 def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], baseline: ModelCandidate) -> list[str]:
     """Return what must be known of the choice beside its figures: its loss, its kernels, and why not a faster plan."""
-    notes = [*_notes_on_loss(chosen, ranked), *_notes_on_faster(chosen, ranked)]
+    notes = [*_notes_on_loss(chosen), *_notes_on_faster(chosen, ranked), *_notes_on_standing(chosen, ranked)]
     if chosen.kernel_gap:
         notes.append(f"warning: {chosen.label} was named, but {chosen.kernel_gap}")
     untimed = [one.label for one in ranked if one.time_source == CEILINGS != baseline.time_source]
@@ -118,8 +119,36 @@ def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], ba
     return notes
 
 
-def _notes_on_loss(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
-    """Say of an unknown loss that nobody knows it, and of a claimed one above the measured limit what loses less instead."""
+def notes_on_claims(ranked: Sequence[ModelCandidate], model: str) -> list[str]:
+    """Say whose models the claimed losses of the ranked plans are of; nothing where none is a claim."""
+    claimed = [one for one in ranked if one.quality.source == "claimed"]
+    own = [one.label for one in claimed if one.quality.is_of_model]
+    others = [one.label for one in claimed if not one.quality.is_of_model]
+    if not claimed:
+        return []
+    whose = "of other models, in part or whole"
+    if not own:
+        said = f"claimed losses are {whose}"
+    elif len(others) < len(own):
+        said = f"claimed losses were published of {model}" + (
+            f", those of {', '.join(others)} {whose}" if others else ""
+        )
+    else:
+        said = f"claimed losses of {', '.join(own)} were published of {model}, the others {whose}"
+    return [f"{said} (sources: docs/quality.md, --json); losses of yours, measured, replace them"]
+
+
+def notes_on_baseline(baseline: ModelCandidate, limits: ModelLimits) -> list[str]:
+    """Say what a speed-up is against where 16 bit does not keep the memory."""
+    misses = limit_misses(limits, baseline.memory.total_bytes, 0.0, None, "")
+    return [
+        f"{baseline.label} {one.text}: it cannot run here, and speed-ups are against the time it would take with enough memory"
+        for one in misses
+    ]
+
+
+def _notes_on_loss(chosen: ModelCandidate) -> list[str]:
+    """Say of an unknown loss that nobody knows it, and of a claimed one whose it is."""
     loss = chosen.quality.loss_pct
     if loss is None:
         return [
@@ -127,24 +156,8 @@ def _notes_on_loss(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> 
         ]
     if chosen.quality.source != "claimed":
         return []
-    text = f"the loss of {chosen.label} is {chosen.quality.text}, of other people's models: measure it on yours (roofline losses)"
-    if loss <= MAX_CLAIMED_SMALL_PCT:
-        return [text]
-    gentler = next(
-        (
-            one
-            for one in ranked
-            if _is_gentle(one) and one is not chosen and one.kind != "baseline" and not one.kernel_gap
-        ),
-        None,
-    )
-    if gentler is not None:
-        text += f"; of those that lose at most {MAX_CLAIMED_SMALL_PCT:g} % {gentler.label} is next: {format_time(gentler.time_s)}, {gentler.quality.text}"
-    return [text]
-
-
-def _is_gentle(one: ModelCandidate) -> bool:
-    return one.quality.loss_pct is not None and one.quality.loss_pct <= MAX_CLAIMED_SMALL_PCT
+    whose = "published of this model" if chosen.quality.is_of_model else "published of other models, in part or whole"
+    return [f"the loss of {chosen.label} is {chosen.quality.text}, {whose}: measure it on yours (roofline losses)"]
 
 
 def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
@@ -164,6 +177,24 @@ def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -
         listed = "; ".join(f"{one.label} ({format_time(one.time_s)}): {_why_behind(one, chosen)}" for one in known[:3])
         notes.append(f"expected faster than {chosen.label} ({format_time(chosen.time_s)}), and not taken: {listed}")
     return notes
+
+
+def _notes_on_standing(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
+    """Say of which kernel the expected times of weight-only plans are, where the choice is one or one is within its reach."""
+    near = [
+        one for one in ranked
+        if one.stands_for and not one.kernel_gap and is_comparable(one.time_source, chosen.time_source)
+        and (one is chosen or _begins_s(one) <= chosen.prudent_s)
+    ]  # fmt: skip
+    if not near:
+        return []
+    names = ", ".join(one.label for one in near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+    return [f"expected times of weight-only products ({names}): {near[0].stands_for}"]
+
+
+def _begins_s(one: ModelCandidate) -> float:
+    """Return the lower end of a plan's interval; its time where it has none."""
+    return one.time_s if one.low_s is None else one.low_s
 
 
 def _why_behind(one: ModelCandidate, chosen: ModelCandidate) -> str:

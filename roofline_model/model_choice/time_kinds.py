@@ -17,7 +17,7 @@ from roofline_model.operators import Operator
 from roofline_model.pareto.pass_times import remembering
 from roofline_model.recommendation import TimeEstimate
 
-IDEAL, CEILINGS = "ideal", "ceilings"
+IDEAL, EXPECTED, CEILINGS = "ideal", "expected", "ceilings"
 _BOUNDS = frozenset({IDEAL, CEILINGS})
 UNTIMED_RATIO = 0.1
 """Share of the reference's ideal time in products and attention that may rest on ceilings without saying so."""

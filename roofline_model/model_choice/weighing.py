@@ -10,15 +10,16 @@ from typing import Protocol
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.llm import ModelPrediction, predict_model
 from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.step_expected import why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
 from roofline_model.model_choice.answer import ModelCandidate
 from roofline_model.model_choice.plan_candidates import PlanCandidate, published_candidate
 from roofline_model.model_choice.plan_formats import PlanFormats, formats_text
-from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels
+from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels, standing_kernel_of
 from roofline_model.model_choice.plan_paths import execution_path, plan_bound, plan_methods, plan_reason
 from roofline_model.model_choice.plan_quality import LossBook, plan_quality
-from roofline_model.model_choice.time_kinds import CEILINGS, IDEAL, ExpectedPasses, is_comparable
+from roofline_model.model_choice.time_kinds import CEILINGS, EXPECTED, IDEAL, ExpectedPasses, is_comparable
 from roofline_model.pareto.model_problem import TrafficShare
 
 
@@ -89,6 +90,17 @@ class Weigher:
         """Whether plans are ranked by ideal times: nothing better is known of the baseline."""
         return self.baseline is None or self.baseline.time_source == IDEAL
 
+    @property
+    def is_by_ceilings(self) -> bool:
+        """Whether plans are ranked by what the machine's ceilings allow: most kernels of the baseline were not timed."""
+        return self.baseline is not None and self.baseline.time_source == CEILINGS
+
+    @property
+    def why_no_expected(self) -> str:
+        """Why the baseline has no expected time, and how to get one; empty where it has, or times are the caller's own."""
+        reasons = (why_no_step(found, self.device) for found in self._baseline_passes if self.is_listed)
+        return next(filter(None, reasons), "")
+
     def passes(self, plan: FormatPlan) -> tuple[ModelPrediction, ...]:
         """Return the prediction of every kind of pass; raises `UnsupportedError` for what the chip cannot run."""
         return tuple(
@@ -136,6 +148,9 @@ class Weigher:
             reason=plan_reason(passes, self._baseline_passes or passes, self._shares, methods),
             kernels=kernels.text,
             kernel_gap=kernels.gap,
+            stands_for=standing_kernel_of(one.formats, time.provenance)
+            if self.is_listed and time.source == EXPECTED
+            else "",
             is_speedup_ideal=not is_alike,
         )
         if is_baseline:
@@ -175,7 +190,7 @@ class Weigher:
         lows, highs = [one.low_s for one in found], [one.high_s for one in found]
         return _MixTime(
             self._mean([one.time_s for one in found]),
-            "+".join(dict.fromkeys(str(getattr(one, "source", "expected")) for one in found)),
+            "+".join(dict.fromkeys(str(getattr(one, "source", EXPECTED)) for one in found)),
             self._mean([low for low in lows if low is not None]) if None not in lows else None,
             self._mean([high for high in highs if high is not None]) if None not in highs else None,
             "+".join(dict.fromkeys(one.provenance for one in found if one.provenance)),

@@ -48,8 +48,15 @@ def test_a_run_is_compared_with_its_baseline_and_fails_by_what_was_asked(pyteste
         ]
     )
 
+    part = run(
+        pytester, "--roofline-baseline", "latest~2", "--roofline-fail-on", "slower,gone", "-k", "test_a and not test_b"
+    )
+    assert part.ret == 0
+    part.stdout.fnmatch_lines(["*1 not selected by -k 'test_a and not test_b'*"])
+    part.stdout.no_fnmatch_line("*GONE*")
+
     with open_store(pytester.path / "r.db", read_only=True) as store:
-        records = store.records(store.runs()[0].run_id)
+        records = store.records(store.runs()[1].run_id)
     assert {record.case.kernel: record.extra.get("threshold_ratio") for record in records} == {"a": None, "b": 0.2}
 
 

@@ -81,6 +81,20 @@ def test_the_best_configuration_is_annotated_once(make):
     assert ring.get_markeredgecolor() == ACCENT.light
 
 
+def test_the_legend_calls_nothing_best_that_others_are_level_with(make):
+    shape = (1, 4096, 4096)
+    clear = [make.record(shape, "BF16", "BF16", "matmul", 2e-3), make.record(shape, "INT8", "BF16", "int8pack", 1e-3)]
+    level = [
+        make.record((1, 8192, 8192), *row)
+        for row in (("BF16", "BF16", "matmul", 4e-3), ("FP16", "FP16", "matmul", 4e-3))
+    ]
+    names = ("best of its shape", "fastest, others level with it")
+    for records, wanted in ((clear, [True, False]), (level, [False, True]), (clear + level, [True, True])):
+        _, figure = figure_of(make, records)
+        legend = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert [name in legend for name in names] == wanted
+
+
 def label_boxes(figure):
     """Every label inside the axes as a polygon in their pixels: turned ones by their own angle, the callout with its frame."""
     import math

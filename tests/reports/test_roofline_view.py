@@ -75,7 +75,28 @@ def test_highlight_says_what_how_long_and_how_much_faster(make):
     ])  # fmt: skip
     assert view.highlight.lines == ("Best: INT8 W8A16 (int8pack)", "1x4096x4096: 1 ms measured", "2.0× BF16, measured")
     assert view.highlight.rate_flops_per_s == pytest.approx(2 * 4096 * 4096 / 1e-3)
-    assert [point.precision for point in view.points if point.is_best] == ["INT8 W8A16"]
+    assert [(point.precision, point.standing) for point in view.points if point.is_best] == [("INT8 W8A16", "fastest")]
+
+
+def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
+    shape = (1, 4096, 4096)
+    records = [
+        make.record(shape, "BF16", "BF16", "matmul", 2e-3), make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
+        make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
+    ]  # fmt: skip
+    view = view_of(records)
+    said = "level with INT8 (int_mm)"
+    assert view.highlight.lines[0] == "Fastest: INT8 W8A16 (int8pack)"
+    assert view.highlight.lines[2:] == ("2.0× BF16, measured", said)
+    assert [(one.is_best, one.standing) for one in view.points] == [
+        (False, ""),
+        (False, f"fastest, {said}"),
+        (False, ""),
+    ]
+    # Level with the baseline: no speed-up is told, here as in the verdict.
+    near = view_of([records[0], make.record(shape, "INT8", "BF16", "int8pack", 1.999e-3)])
+    assert near.highlight.lines[0].startswith("Fastest: ")
+    assert near.highlight.lines[2:] == ("level with BF16 (matmul)",)
 
 
 def test_one_case_is_not_called_best(make):

@@ -65,7 +65,7 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
     assert int8.record_ids == ()
     assert int8.speedup == pytest.approx(2.0, rel=0.01)
     assert one.best.label == "BF16 (matmul)"
-    assert "worth trying: INT4 W4A16, predicted 3.9× and not measured here" in one.summary
+    assert "worth trying: INT4 W4A16, ideal 3.9× and not measured here" in one.summary
 
 
 def test_predictions_only_are_ranked_and_marked(make):
@@ -73,7 +73,7 @@ def test_predictions_only_are_ranked_and_marked(make):
     (one,) = recommend_from_run(records, make.CPU)
     assert {row.source for row in one.rows} == {"predicted"}
     assert one.best.weight_format == "INT4"
-    assert one.summary.startswith("INT4 W4A16 (k): predicted only")
+    assert one.summary.startswith("INT4 W4A16 (k): not measured, ideal ")
 
 
 def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make):
@@ -118,7 +118,9 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3),
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
-    assert "level with BF16 (matmul) within the intervals" in recommend_from_run(near, None)[0].summary
+    (found,) = recommend_from_run(near, None)
+    assert "level with INT8 (int_mm) within the intervals" in found.summary
+    assert [row.label for row in found.rows] == ["BF16 (matmul)", "INT8 (int_mm)"]  # level: the smaller loss
     assert "level" not in recommend_from_run(far, None)[0].summary
 
 

@@ -111,3 +111,8 @@ def test_the_figure_has_a_panel_per_channel_and_shades_what_was_held_down(make):
     assert {50.0, 51.0} < set(levels)
     assert set(levels) - {50.0, 51.0} == {one.power_w for one in READINGS}
     assert [len(axes.patches) for axes in figure.axes[1:]] == [1, 1, 1, 1]
+
+
+def test_readings_that_tell_nothing_are_not_counted(make):
+    empty = TelemetrySample(time_s=0.1, power_w=None, sm_clock_hz=None)
+    assert spans_of(make, replace(record(make, 21, power_w=5.0), telemetry=(empty, *READINGS[:2]))).reading_count == 2

@@ -210,3 +210,29 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
     assert action.evidence.endswith("at 2 of 2 shapes")
     assert action.caveat.startswith("level with INT8 (k) at 1")
     assert "elsewhere" not in action.caveat
+
+
+def test_what_to_do_says_where_nothing_is_clearly_faster(make):
+    wide = {"ci_low_s": 3.5e-4, "ci_high_s": 4.5e-4}
+    records = [
+        make.record((1, 4096, k), b, a, "k", t, number=at, **more)
+        for at, (k, b, a, t, more) in enumerate((
+            (2048, "BF16", "BF16", 4e-4, {}), (2048, "INT4", "BF16", 1.0e-4, {}),
+            (4096, "BF16", "BF16", 4e-4, wide), (4096, "INT4", "BF16", 3.9e-4, wide),
+        ))
+    ]  # fmt: skip
+    (action,) = report_view(make.run(), records).chips[0].actions
+    assert action.caveat.startswith("elsewhere nothing is clearly faster at 1")
+
+
+def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):
+    records = [
+        make.in_process(make.record((1, 4096, 4096), b, a, "k", t * slow, number=10 * at + one), one)
+        for at, (b, a, t) in enumerate((("BF16", "BF16", 4e-4), ("INT8", "INT8", 2e-4)))
+        for one, slow in enumerate((0.9, 1.0, 1.1))
+    ]
+    view = report_view(make.run(), records)
+    total = {case.lead.case_key: case.total_ratio for case in view.cases}
+    rows = view.chips[0].recommendations[0].rows
+    assert {row.interval_ratio for row in rows if row.case_key} == set(total.values())
+    assert all(ratio > 0.05 for ratio in total.values())

@@ -155,7 +155,7 @@ def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
     found = [model_record("BF16"), model_record("INT8", has_expected=False)]
     judged = judge(found)
     assert judged.best.precision == "INT8 W8A16"
-    assert judged.sentence.startswith("INT8 W8A16 (torchao) predicted ")
+    assert judged.sentence.startswith("INT8 W8A16 (torchao) ideal ")
     assert "expected" not in judged.sentence
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from results import open_store
-from results.newest import LOST_NIGHT_COUNT, newest_records
+from results.newest import LOST_NIGHT_COUNT, measuring_runs, newest_records
 
 
 def test_the_newest_nights_of_each_case_and_chip(tmp_path, make_run, make_record) -> None:
@@ -33,3 +33,19 @@ def test_the_newest_nights_of_each_case_and_chip(tmp_path, make_run, make_record
         only = newest_records(store, lambda case: case.kernel == "another")
         assert {one.case.kernel for one in only.records} == {"another"}
         assert newest_records(store, lambda case: False).records == ()
+
+
+def test_the_newest_run_of_each_chip_that_measured_something_on_it(tmp_path, make_run, make_record) -> None:
+    with open_store(str(tmp_path / "results.db")) as store:
+        for night, chip, status, is_forced in (
+            (1, "gb10", "measured", False), (2, "gb10", "measured", False), (3, "gb10", "skipped", False),
+            (4, "gb10", "measured", True), (1, "h100", "measured", False),
+        ):  # fmt: skip
+            run_id = f"{night:02d}{chip.encode().hex()}".ljust(32, "0")
+            started_at = f"2026-11-{night:02d}T02:00:00.000000+00:00"
+            run = replace(make_run(), run_id=run_id, started_at=started_at, hardware_key=chip, is_forced=is_forced)
+            one = make_record(run_id)
+            lost = {} if status == "measured" else {"measurement": None, "reason": "no kernel"}
+            store.add_run(run, (), (replace(one, status=status, **lost),))
+        found = {run.hardware_key: run.started_at[:10] for run in measuring_runs(store)}
+    assert found == {"gb10": "2026-11-02", "h100": "2026-11-01"}

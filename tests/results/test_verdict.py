@@ -23,7 +23,7 @@ def test_predicted_and_measured_speedup_by_hand():
     assert verdict.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
     assert verdict.measured_speedup == pytest.approx(2.3)
     assert verdict.is_win
-    assert verdict.sentence == "INT4 W4A16 (tinygemm) predicted 4.0× BF16, measured 2.3×"
+    assert verdict.sentence == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
 
 
 def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster():
@@ -36,6 +36,35 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
     assert [one.precision for one in verdict.ranked] == ["INT8", "FP32", "FP16", "BF16"]
 
 
+@pytest.mark.parametrize("flag", ["quarantined", "capped", "contended", "above-roof"])
+def test_an_undisturbed_sixteen_bit_kernel_is_the_baseline_before_a_disturbed_one(flag):
+    int8 = record("INT8", "INT8", "int_mm", 50e-6)
+    # BF16 is 3 % faster, and level with FP16 it would name the baseline.
+    disturbed, clear = record("BF16", median_s=97e-6, flags=(flag,)), record("FP16", median_s=100e-6)
+    verdict = judge([disturbed, clear, int8])
+    assert (verdict.baseline.precision, verdict.doubts) == ("FP16", ())
+    assert verdict.measured_speedup == pytest.approx(2.0)
+    # One process of several in doubt is enough, as for the doubt in the sentence.
+    again = record("BF16", median_s=97e-6, process=1)
+    assert judge([disturbed, again, clear, int8]).baseline.precision == "FP16"
+    # All are: the doubt is told instead.
+    both = judge([disturbed, record("FP16", median_s=100e-6, flags=("stolen",)), int8])
+    told = ("FP16", ("stolen",)) if flag == "above-roof" else ("BF16", (flag,))
+    assert (both.baseline.precision, both.doubts) == told
+    # Traits of a kernel come back in every run: they choose no baseline.
+    assert judge([record("BF16", median_s=97e-6, flags=("noisy", "bimodal")), clear, int8]).baseline.precision == "BF16"
+
+
+def test_a_disturbed_kernel_far_faster_than_the_undisturbed_one_stays_the_baseline():
+    """FP16 takes ten times as long here: a speed-up over it would flatter more than the disturbance does."""
+    fp16, int8 = record("FP16", median_s=1000e-6), record("INT8", "INT8", "int_mm", 50e-6)
+    slow = judge([record("BF16", median_s=100e-6, flags=("quarantined",)), fp16, int8])
+    assert (slow.baseline.precision, slow.doubts) == ("BF16", ("quarantined",))
+    # A time above the roof is too short instead: it tells nothing of which kernel is faster.
+    above = judge([record("BF16", median_s=100e-6, flags=("above-roof",)), fp16, int8])
+    assert (above.baseline.precision, above.measured_speedup) == ("FP16", pytest.approx(20.0))
+
+
 @pytest.mark.parametrize(("fp16_s", "name"), [(99e-6, "BF16"), (96e-6, "BF16"), (94e-6, "FP16")])
 def test_noise_between_sixteen_bit_kernels_does_not_change_the_baseline(fp16_s, name):
     found = judge(
@@ -46,7 +75,7 @@ def test_noise_between_sixteen_bit_kernels_does_not_change_the_baseline(fp16_s, 
 
 def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
     fp32 = record("FP32", median_s=80e-6)
-    assert sentence(fp32, record("INT8", "INT8", "int_mm", 20e-6)) == "INT8 (int_mm) predicted 4.0× FP32, measured 4.0×"
+    assert sentence(fp32, record("INT8", "INT8", "int_mm", 20e-6)) == "INT8 (int_mm) ideal 4.0× FP32, measured 4.0×"
     # A predicted BF16 does not displace a measured FP32: measured is compared with measured.
     assert judge([fp32, record("BF16"), record("INT8", "INT8", "int_mm", 20e-6)]).baseline.precision == "FP32"
 
@@ -67,9 +96,7 @@ def test_intervals_that_overlap_the_baselines_are_no_win():
                   record("INT8", "INT8", "int_mm", 97.5e-6, low=0.97, high=1.03)])  # fmt: skip
     assert near.is_level
     assert not near.is_win
-    assert (
-        near.sentence == "INT8 (int_mm) is level with BF16 (matmul): predicted 2.0×, measured 1.0× within the intervals"
-    )
+    assert near.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 1.0× within the intervals"
     # the same medians with intervals of ±1 %: [99, 101] and [96.5, 98.5]
     clear = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 97.5e-6)])
     assert clear.is_win
@@ -80,13 +107,12 @@ def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
     found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
     assert found.is_level
     assert (
-        found.sentence
-        == "INT8 (int_mm) is level with BF16 (matmul): predicted 2.0×, measured 0.99× within the intervals"
+        found.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 0.99× within the intervals"
     )
     wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
-    assert wide.endswith("predicted 2.0×, slower by the medians (0.35×), but their intervals overlap")
+    assert wide.endswith("ideal 2.0×, slower by the medians (0.35×), but their intervals overlap")
     other = sentence(record("BF16", median_s=100e-6, low=0.3, high=2), record("INT8", "INT8", "int_mm", 40e-6))
-    assert other.endswith("predicted 2.0×, faster by the medians (2.5×), but their intervals overlap")
+    assert other.endswith("ideal 2.0×, faster by the medians (2.5×), but their intervals overlap")
 
 
 def test_what_is_level_with_any_sixteen_bit_kernel_wins_nothing():
@@ -96,7 +122,7 @@ def test_what_is_level_with_any_sixteen_bit_kernel_wins_nothing():
     assert (judged.baseline.precision, judged.best.precision) == ("BF16", "FP32")
     assert (judged.is_win, judged.is_level) == (False, True)
     assert judged.sentence == (
-        "FP32 (matmul) is level with FP16 (matmul): predicted 0.5×, measured 1.0× within the intervals"
+        "FP32 (matmul) is level with FP16 (matmul): ideal 0.5×, measured 1.0× within the intervals"
     )
     assert judge([bf16, fp16, record("FP32", median_s=90e-6)]).is_win
 
@@ -111,7 +137,7 @@ def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_
     judged = judge([record("BF16", median_s=100e-6), record("FP16", median_s=101e-6), record("INT8", "INT8", "int_mm", 200e-6)])  # fmt: skip
     assert judged.is_level
     assert judged.sentence == (
-        "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) predicted 2.0× BF16, measured 0.5×"
+        "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) ideal 2.0× BF16, measured 0.5×"
     )
 
 
@@ -122,7 +148,7 @@ def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
     said = "no narrower format was measured" if b == "FP32" else "no 16-bit or FP32 kernel to compare with"
     label = judge([mine]).best.label
     assert sentence(mine, theirs) == (
-        f"{label} and {b} (theirs) are level: predicted 1.0×, measured 1.0× within the intervals; {said}"
+        f"{label} and {b} (theirs) are level: ideal 1.0×, measured 1.0× within the intervals; {said}"
     )
     slower = record(b, kernel="theirs", median_s=160e-6)
     assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {b} (theirs); {said}"
@@ -134,7 +160,7 @@ def test_equal_predictions_have_no_winner_by_name():
     judged = judge([record("FP32", kernel="a"), record("FP32", kernel="b")])
     assert (judged.is_win, judged.is_level) == (False, True)
     assert judged.sentence == (
-        "FP32 (a) and FP32 (b) are level: predicted 1.0×, not measured; no narrower format was predicted"
+        "FP32 (a) and FP32 (b) are level: ideal 1.0×, not measured; no narrower format was predicted"
     )
 
 
@@ -142,7 +168,7 @@ def test_a_narrow_format_that_loses_is_said_to_lose():
     shape = (512, 4096, 4096)
     assert sentence(
         record("BF16", median_s=1e-3, shape=shape), record("INT4", "BF16", "tinygemm", 10e-3, shape=shape)
-    ) == ("BF16 (matmul) stays fastest, measured 1 ms; INT4 W4A16 (tinygemm) predicted 1.0× BF16, measured 0.1×")
+    ) == ("BF16 (matmul) stays fastest, measured 1 ms; INT4 W4A16 (tinygemm) ideal 1.0× BF16, measured 0.1×")
     assert sentence(record("BF16", median_s=1e-3), record("FP16", median_s=2e-3)) == (
         "BF16 (matmul) is fastest, measured 1 ms, 2.0× FP16 (matmul); no narrower format was measured"
     )
@@ -154,6 +180,27 @@ def test_too_few_samples_for_an_interval_use_their_range():
     assert (judge([slow]).best.low_s, judge([slow]).best.high_s) == pytest.approx((90e-6, 130e-6))
     assert judge([slow, record("INT8", "INT8", "int_mm", 92e-6)]).is_level
     assert judge([slow, record("INT8", "INT8", "int_mm", 80e-6)]).is_win
+
+
+def test_too_few_samples_never_tell_a_difference_of_a_few_percent():
+    def one_sample(b, kernel, median_s):
+        made = record(b, kernel=kernel, median_s=median_s, has_interval=False, flags=("few-samples",))
+        return replace(made, measurement=replace(made.measurement, min_s=median_s, max_s=median_s, sample_count=1))
+
+    base, near, far = (
+        one_sample("BF16", "matmul", 1.0),
+        one_sample("INT8", "int_mm", 0.96),
+        one_sample("INT8", "int_mm", 0.9),
+    )
+    level = judge([base, near])
+    assert (level.is_level, level.is_win) == (True, False)
+    assert level.sentence.endswith("ideal 2.0×, measured 1.0×, of too few samples to tell the two apart")
+    assert judge([base, far]).is_win
+    # One side with an interval changes nothing: the other side's time is as little known.
+    assert judge([base, record("INT8", "INT8", "int_mm", 0.96, low=0.999, high=1.001)]).is_level
+    # Processes do: their spread is an interval, and 4 % are then far outside it.
+    many = [replace(one, process=ProcessInfo(at)) for one in (base, near) for at in range(4)]
+    assert judge(many).is_win
 
 
 def test_winners_level_with_each_other_are_named_together():
@@ -175,16 +222,16 @@ def test_predictions_only():
     verdict = judge([record("BF16"), record("INT8", "INT8", "int_mm")])
     assert verdict.measured_speedup is None
     assert verdict.is_win
-    assert verdict.sentence == "INT8 (int_mm) predicted 2.0× BF16, not measured"
+    assert verdict.sentence == "INT8 (int_mm) ideal 2.0× BF16, not measured"
     # Two kernels of one format have one prediction; the model cannot choose between them.
     two = sentence(record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded"))
-    assert two == "INT8 (int_mm) predicted 2.0× BF16, not measured; level with INT8 (padded)"
+    assert two == "INT8 (int_mm) ideal 2.0× BF16, not measured; level with INT8 (padded)"
 
 
 def test_predictions_closer_than_half_a_percent_are_level():
     base = record("BF16", ideal_s=100e-6)
     assert judge([base, record("INT4", "BF16", "tinygemm", ideal_s=99.6e-6)]).sentence == (
-        "INT4 W4A16 (tinygemm) is level with BF16 (matmul): predicted 1.0×, not measured"
+        "INT4 W4A16 (tinygemm) is level with BF16 (matmul): ideal 1.0×, not measured"
     )
     assert judge([base, record("INT4", "BF16", "tinygemm", ideal_s=99.0e-6)]).is_win
 
@@ -195,7 +242,7 @@ def test_an_emulated_kernel_never_wins_by_prediction(marked):
     verdict = judge([record("BF16"), emulated])
     assert (verdict.best.precision, verdict.is_win) == ("BF16", False)
     assert verdict.sentence == (
-        f"BF16 (matmul) stays fastest, predicted 33.57 µs; FP8_E4M3 ({marked['kernel']}) is emulated, and its prediction leaves out what that costs"
+        f"BF16 (matmul) stays fastest, ideal 33.57 µs; FP8_E4M3 ({marked['kernel']}) is emulated, and its prediction leaves out what that costs"
     )
     assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.case.kernel == "int_mm"
     alone = judge([emulated])
@@ -218,7 +265,7 @@ def test_doubts_on_either_side_are_in_the_sentence(flag, side):
     flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
     found = judge([record("BF16", median_s=40e-6, flags=flags["baseline"]), record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"])])  # fmt: skip
     assert found.doubts == (flag,)
-    assert found.sentence == f"INT8 (int_mm) predicted 2.0× BF16, measured 2.0× (doubtful: {flag})"
+    assert found.sentence == f"INT8 (int_mm) ideal 2.0× BF16, measured 2.0× (doubtful: {flag})"
 
 
 def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
@@ -227,7 +274,7 @@ def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_n
     assert facts == ["autocorrelated", "energy-disagrees", "energy-pace", "few-samples", "outliers", "unchecked"]
     judged = judge([record("BF16", median_s=40e-6, flags=facts), record("INT8", "INT8", "int_mm", 20e-6, flags=facts)])
     assert judged.doubts == ()
-    assert judged.sentence == "INT8 (int_mm) predicted 2.0× BF16, measured 2.0×"
+    assert judged.sentence == "INT8 (int_mm) ideal 2.0× BF16, measured 2.0×"
 
 
 def test_one_quarantined_process_puts_the_pooled_case_in_doubt():

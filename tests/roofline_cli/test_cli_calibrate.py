@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def here(monkeypatch):
     def fake_kernels(budget_s, report):
         report("timing 1 kernels at 2 sizes")
         calls.append(("kernels", budget_s))
-        return [TimedCall(gemm(1, N, 1024, a="BF16"), "matmul", N * 1e-7) for N in (512, 2048)], ("gemv broken",)
+        calls_of_a_look = [TimedCall(gemm(1, N, 1024, a="BF16"), "matmul", N * 1e-7) for N in (512, 2048)]
+        return kernel_calibration.KernelLook(calls_of_a_look, ("gemv broken",))
 
     def become(facts=None, torch="2.13.0+cpu"):
         found = machine.Machine("cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch)
@@ -103,6 +105,40 @@ def test_kernels_are_timed_kept_and_used(here):
     assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels[0].points["1"][0].looks_s) == 1
 
 
+def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_its_place(here, monkeypatch):
+    here()
+    quiet = kernel_calibration.time_kernels
+
+    def busy(budget_s, report):
+        look = quiet(budget_s, report)
+        slow = [replace(call, time_s=8 * call.time_s) for call in look.calls]
+        return replace(look, calls=slow, disturbed_by=("contended",))
+
+    def expected_s():
+        shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
+        return json.loads(shown.stdout)["predictions"][0]["expected_s"]
+
+    monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
+    assert "busy while the kernels were timed (contended)" in " ".join(run().stdout.split())
+    assert expected_s() == pytest.approx(8 * 1024e-7)
+    doubt = "other work ran while the kernels of cpu-test-cpu-2t were timed (contended)"
+    for asked in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
+        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *asked, "--json"]).stdout)["notes"])
+    assert "doubtful (contended)" in calibration.calibration_text(calibration.cached_cpu_device(machine.find_machine()))
+    monkeypatch.setattr(kernel_calibration, "time_kernels", quiet)
+    assert "busy" not in run().stdout
+    assert expected_s() == pytest.approx(1024e-7)
+    monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
+    assert "this look at the kernels is left out, earlier ones stand" in run().stderr
+    assert expected_s() == pytest.approx(1024e-7)
+
+
+def test_a_look_is_disturbed_where_a_quarter_of_its_cases_are():
+    assert kernel_calibration.load_flags(["contended;noisy", None, "stolen", "contended", ""]) == ("contended",)
+    assert kernel_calibration.load_flags(["noisy", "contended", "", ""]) == ()
+    assert kernel_calibration.load_flags([]) == ()
+
+
 def test_ceilings_alone_leave_the_kernels_as_they_were(here):
     calls = here()
     assert run("--no-kernels").exit_code == 0
@@ -112,6 +148,24 @@ def test_ceilings_alone_leave_the_kernels_as_they_were(here):
     result = run("--no-kernels")
     assert "kernels: 1 timed" in result.stdout
     assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels) == 1
+
+
+def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_the_same_words(here):
+    here()
+    assert run("--no-kernels").exit_code == 0
+    shape = ("-M", "1", "-N", "1024", "-K", "1024")
+
+    def said(*arguments):
+        return runner.invoke(app, arguments).stdout
+
+    hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]
+    assert "`roofline calibrate` times them" in hint
+    assert json.loads(said("recommend", *shape, "--json"))["notes"] == [hint]
+    assert f"note: {hint}\n" in said("recommend", *shape)
+    whole = ("--model", "llama-3.2-1b", "--context", "512")
+    assert json.loads(said("predict", "model", *whole, "--json"))["expected_reason"] == hint
+    assert f"\n{hint}\n" in said("predict", "model", *whole)
+    assert f"ranked by what the ceilings allow; {hint}" in said("recommend", *whole)
 
 
 def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):

@@ -82,6 +82,31 @@ def test_plots_do_not_overwrite_a_database_either(database):
     assert not Path("page.html").exists()
 
 
+def test_figures_overwrite_neither_a_database_nor_the_report(database, monkeypatch):
+    monkeypatch.setattr("reports.figure_files.write_figures", _one_figure)
+    Path("figures").mkdir()
+    Path("figures/roofline.png").symlink_to("../g.db")
+    before = database.read_bytes()
+    report = ("report", "--db", "g.db", "--format", "md", "--figures", "figures", "-o")
+    assert "it is not overwritten; name another" in refused(*report, "x.md")
+    assert database.read_bytes() == before
+    Path("figures/roofline.png").unlink()
+    assert "is the report itself (-o)" in refused(*report, "figures/roofline.png")
+    assert Path("figures/roofline.png").read_text().startswith("# Roofline report")
+    assert not list(Path("figures").glob(".roofline-*"))
+
+
+def _one_figure(view, folder):
+    (folder / "roofline.png").write_bytes(b"a picture")
+    return [folder / "roofline.png"]
+
+
+def test_nothing_is_said_into_what_is_piped_on(database):
+    for command in (["export", "latest"], ["report", "--format", "json"]):
+        result = runner.invoke(app, [*command, "--db", "g.db", "-o", "/dev/null"])
+        assert (result.exit_code, result.stdout) == (0, "")
+
+
 @pytest.mark.parametrize("command", [["export", "latest"], ["report"]])
 def test_a_name_that_is_too_long_is_one_line(database, command):
     message = refused(*command, "-o", "n" * 300 + ".html", "--db", "g.db")

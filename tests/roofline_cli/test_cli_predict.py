@@ -86,7 +86,7 @@ def test_predict_json_carries_si_units():
         "format", "weight_format", "activation_format", "operands", "output_format", "time_s", "memory_time_s", "compute_time_s",
         "intensity_flop_per_byte", "critical_intensity_flop_per_byte", "speedup_ratio", "expected_speedup_ratio", "bound", "path", "compute_format", "flops",
         "rate_flops_per_s", "peak_flops_per_s", "read_bytes", "write_bytes", "bandwidth_bytes_per_s", "memory_level", "provenance",
-        "model_version", "notes", "expected_s", "expected_reason",
+        "model_version", "notes", "expected_s", "expected_reason", "kernel_gap", "engine_gap",
     }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def test_a_strategy_shows_time_memory_and_every_operators_format(columns: int) -
     assert "Memory: weights" in text
     assert "against fp16_baseline: " in text
     assert "(72 % of the layers' matrices)" in text
-    assert "nvfp4_blackwell, claimed by document 004" in text
+    assert "nvfp4_blackwell, claimed by an early design document of this project" in text
     assert "not used here" in text
 
 

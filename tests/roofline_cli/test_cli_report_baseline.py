@@ -65,6 +65,7 @@ def test_the_comparison_is_that_of_the_diff(compared):
     assert gone.case.after_s is None
     assert compared.result.exit_code == 1
     assert any("would have been seen" in text for text in compared_texts(compared))
+    assert any(text.startswith("before and after: geometric mean") for text in compared_texts(compared))
 
 
 def test_the_histories_are_those_of_the_runs_cases(compared):

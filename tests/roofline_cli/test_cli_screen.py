@@ -8,9 +8,11 @@ from roofline_cli import screen
 from roofline_cli.numbers import (
     common_time,
     decimal_bytes,
+    in_prefix,
     intensity,
     paired_times,
     plus_minus,
+    shared_prefix,
     speedup,
 )
 from roofline_cli.screen import Column, Styled, clean, clean_line, screen_width, show_json, show_line, show_table
@@ -124,7 +126,7 @@ def test_json_is_ascii_and_has_no_infinities(capsys):
 
 def test_times_of_a_column_share_a_unit():
     assert common_time([33.57e-6, 8.3988e-6, None]) == ["33.57 µs", "8.40 µs", "–"]
-    assert common_time([1.5, 2.0e-3]) == ["1500.00 ms", "2.00 ms"]
+    assert common_time([1.5, 2.0e-3]) == ["1.5 s", "2 ms"]  # never 1500.00 ms
     assert common_time([999.999e-9]) == ["1.00 µs"]
     assert common_time([1e-9, 2.0]) == ["1 ns", "2 s"]  # too far apart for one unit
     assert common_time([None]) == ["–"]
@@ -132,11 +134,19 @@ def test_times_of_a_column_share_a_unit():
 
 def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
     assert paired_times([7.14e-6, 1.1e-6], [16.09e-6, None]) == (["7.14 µs", "1.10 µs"], ["16.09 µs", "–"])
-    assert paired_times([0.99e-6], [1.5e-6]) == (["990.00 ns"], ["1500.00 ns"])
+    assert paired_times([0.7e-6], [0.99e-6]) == (["700.00 ns"], ["990.00 ns"])
+    assert paired_times([3.05417e-3], [0.99e-6]) == (["3.054 ms"], ["990 ns"])  # never 3054.17 µs beside 3.222 ms
     # too far apart for one unit: each keeps four digits, the small one no less than the large one
     assert paired_times([2.345e-9, 5e-3], [4e-3, 6.0021e-3]) == (["2.345 ns", "5 ms"], ["4 ms", "6.002 ms"])
     assert paired_times([None], [None]) == (["–"], ["–"])
     assert paired_times([0.0], [2e-6]) == (["0.00 µs"], ["2.00 µs"])
+
+
+def test_ideal_and_expected_of_a_row_never_take_four_digits_or_lose_theirs():
+    prefix = shared_prefix([0.17e-3], [0.0410123e-3, 17.04947e-3])
+    assert [in_prefix(one, prefix) for one in (0.17e-3, 41.0123e-6, 17.04947e-3)] == ["0.17 ms", "41.01 µs", "17.05 ms"]
+    assert in_prefix(41.0123e-6, "m", is_sum=True) == "0.041 ms"
+    assert in_prefix(1.7, "m") == "1.7 s"
 
 
 def test_a_column_without_content_is_not_shown(capsys, monkeypatch):

@@ -76,10 +76,11 @@ def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, num
     from reports.api.app import create_app
 
     app = create_app(tmp_path / "none.db", telemetry=FakeGpu())
-    may_end, asked_at_s = threading.Event(), []
+    is_busy, may_end, asked_at_s = threading.Event(), threading.Event(), []
 
     @app.get("/api/slow")
     def slow():
+        is_busy.set()
         may_end.wait(20)
 
     def ask(port):
@@ -93,6 +94,7 @@ def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, num
             for client, request in zip(clients, requests, strict=True):
                 client.sendall(request)
             assert b"200 OK" in clients[0].recv(4096)
+            assert is_busy.wait(20)
             asked_at_s.append(time.monotonic())
             os.kill(os.getpid(), number)
             while clients[0].recv(4096):

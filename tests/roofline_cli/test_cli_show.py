@@ -204,9 +204,17 @@ def test_parts_are_found_whatever_the_case_and_each_must_match_something(databas
     result = runner.invoke(app, ["show", "latest", "tinygemm", "cutlass", "--db", database])
     assert result.exit_code == 2
     assert result.stderr.startswith(
-        "error: no case of run 0190cdcd has 'cutlass' in its id or operator; it has 4 cases, such as 1x4096x4096-"
+        "error: no case of run 0190cdcd has 'cutlass' in its operator, sizes or id; it has 4 cases, such as 1x4096x4096-"
     )
     assert "`roofline show 0190cdcd` lists them" in result.stderr
+
+
+def test_a_case_is_found_by_the_name_that_diff_history_and_warnings_print(database):
+    for one in {record.case.case_key: record.case for record in RECORDS}.values():
+        assert one.case_key in invoke("show", "latest", f"{one.op} {one.id}", "--db", database)
+    for name in ("gemv 1x4096x4096-w4a16-INT4.BF16-tiny…", "tinygemm 1x4096x4096 gemv"):
+        assert "2 of 4 cases" in invoke("show", "latest", name, "--db", database), name
+    assert runner.invoke(app, ["show", "latest", "gemv 2x4096x4096-w4a16", "--db", database]).exit_code == 2
 
 
 def test_json_has_both_intervals_and_every_process(database):

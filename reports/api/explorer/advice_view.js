@@ -1,7 +1,7 @@
 // Which formats to use, ranked by the API, with the reason of each: of a product, of an attention's cache, of a whole model.
 
 import { byId, capitalized, el, fill, number, withCode } from "./dom.js";
-import { bytes, percent, significant, time, times } from "./numbers.js";
+import { asFast, bytes, percent, significant, time, times } from "./numbers.js";
 import { formatLabel } from "./operators.js";
 
 const SHOWN = 5;
@@ -24,6 +24,7 @@ export function showAdvice(operator, { answer, problem }) {
     advice.pick ? el("p", { class: "pick" }, advice.pick) : null,
     advice.notice ? el("p", { class: "notice" }, advice.notice) : null,
     el("p", { class: "quiet" }, withCode(advice.basis)),
+    advice.gentler ? el("p", { class: "quiet" }, advice.gentler) : null,
     ranking(advice.rows.slice(0, SHOWN), 1),
     more.length ? el("details", {}, el("summary", {}, `${more.length} more`), ranking(more, SHOWN + 1)) : null,
     advice.excluded.length
@@ -50,17 +51,29 @@ const excludedOf = (answer) => answer.excluded.map((one) => [one.format, one.rea
 const methodWords = (method) => (method.startsWith("native_") ? "native arithmetic" : method.replaceAll("_", " "));
 const plain = (text) => text.replace(/\.$/, "");
 
+const rankedBy = ({ phase, ranked_by: kind }) =>
+  `Ranked for ${phase} by ${kind === "expected" ? "the end of the 80 % interval of the expected time" : `${kind} time`}.`;
+
+/** Return the API's sentence, its decision (what stands before the colon) in bold. */
+function decision(text) {
+  const [what, ...why] = capitalized(plain(text)).split(": ");
+  return [el("strong", {}, what), why.length ? `: ${why.join(": ")}.` : "."];
+}
+
 function ofProduct(answer) {
   const { best } = answer;
+  const isMisfit = answer.fits_memory_limit === false; // then the smallest is no advice
   return {
-    pick: [
-      el("strong", {}, `Use ${labelOf(best)}`),
-      best.method === "none"
-        ? ": no narrower format is faster."
-        : ` by ${methodWords(best.method)}: ${times(best.speedup_ratio)} as fast as ${labelOf(answer.baseline)}, ${percent(best.memory_saved_ratio)} of the weight bytes saved.`,
-    ],
-    notice: answer.fits_memory_limit === false ? answer.summary : null,
-    basis: `Ranked for ${answer.phase} by ${answer.ranked_by} time. Quality: ${plain(best.quality)}.`,
+    pick: isMisfit
+      ? null
+      : best.method === "none"
+        ? decision(answer.reason)
+        : [
+            el("strong", {}, `Use ${labelOf(best)}`),
+            ` by ${methodWords(best.method)}: ${asFast(best.speedup_ratio, labelOf(answer.baseline))}, ${percent(best.memory_saved_ratio)} of the weight bytes saved.`,
+          ],
+    notice: isMisfit ? `${capitalized(plain(answer.summary))}.` : null,
+    basis: `${rankedBy(answer)} Quality: ${plain(best.quality)}.`,
     rows: answer.candidates.map((one) => ({ ...one, label: labelOf(one), gain: times(one.speedup_ratio), gap: one.kernel_gap })),
     excluded: excludedOf(answer),
   };
@@ -68,15 +81,9 @@ function ofProduct(answer) {
 
 function ofAttention(answer) {
   const { best } = answer;
-  const isWide = best.kv_format === answer.baseline.kv_format;
   return {
-    pick: [
-      el("strong", {}, isWide ? `Keep the cache in ${best.kv_format}` : `Cache in ${best.kv_format}`),
-      isWide
-        ? ": no narrower one is faster."
-        : `: ${times(best.speedup_ratio)} as fast as ${answer.baseline.kv_format}, ${percent(best.memory_saved_ratio)} of the cache saved.`,
-    ],
-    basis: `Query in ${answer.activation_format}. Ranked for ${answer.phase} by ${answer.ranked_by} time. Quality: ${plain(best.quality)}.`,
+    pick: decision(answer.summary),
+    basis: `Query in ${answer.activation_format}. ${rankedBy(answer)} Quality: ${plain(best.quality)}.`,
     rows: answer.candidates.map((one) => ({
       ...one,
       label: one.kv_format,
@@ -97,12 +104,13 @@ function ofModel(answer) {
   return {
     pick: chosen
       ? [
-          el("strong", {}, `Use ${chosen.plan}`),
+          el("strong", {}, chosen.kind === "baseline" ? capitalized(plain(answer.summary)) : `Use ${chosen.plan}`),
           chosen.kind === "baseline"
-            ? ": nothing faster is within the limits."
-            : `: ${times(chosen.speedup_ratio)} as fast as ${answer.wide_format}${chosen.is_speedup_ideal ? " (ideal)" : ""}, ${significant(chosen.tokens_per_s, 4)} tokens/s, ${bytes(chosen.memory.total_bytes)}.`,
+            ? ": nothing within the limits is surely faster."
+            : `: ${asFast(chosen.speedup_ratio, answer.wide_format)}${chosen.is_speedup_ideal ? " (ideal)" : ""}, ${significant(chosen.tokens_per_s, 4)} tokens/s, ${bytes(chosen.memory.total_bytes)}.`,
         ]
       : null,
+    gentler: answer.gentler ? gentlerWords(answer.gentler) : null,
     notice: answer.misfit ? `${capitalized(answer.misfit)}.` : null,
     basis: `${chosen ? `${chosen.formats}. Loss ${chosen.quality.text}. ` : ""}Within ${within}, by the upper end of the ${answer.time_source} time of a pass.`,
     rows: answer.candidates.map((one) => ({
@@ -115,6 +123,10 @@ function ofModel(answer) {
     excluded: answer.excluded.map((one) => [one.plan, one.reason]),
   };
 }
+
+/** Say the plan that loses less in the API's words, and how to ask for it on this page: its text ends with the option. */
+const gentlerWords = ({ text, max_loss_pct: limit }) =>
+  `${capitalized(text.replace(/; --max-quality-loss.*$/, ""))}; a loss limit of ${significant(limit, 3)} % chooses it.`;
 
 function ranking(rows, first) {
   if (!rows.length) return null;

@@ -1,9 +1,10 @@
 // The answer in words, its figures, and the table of every chosen format.
 
-import { fastest, focusedRow } from "./answers.js";
+import { bestRow, fasterButLessSure, focusedRow } from "./answers.js";
 import { bindingWords, why } from "./binding.js";
 import { byId, el, fill, number, say } from "./dom.js";
 import {
+  asFast,
   bytes,
   byteRate,
   flop,
@@ -11,7 +12,7 @@ import {
   intensity,
   interval,
   MISSING,
-  percent,
+  roughShare,
   significant,
   time,
   times,
@@ -28,9 +29,10 @@ const PROVENANCE = {
   "measured-here": "calibrated on this machine",
 };
 
-/** Show the main chip's answer; `measured` is a case of the chosen run that is the very product asked for, by format. */
-export function showAnswer(state, main, store, measured) {
-  const focus = focusedRow(main.rows, state.focus);
+/** Show the main chip's answer; `measured` is a case of the chosen run that is the very product asked for, by format; `order`
+ *  the places of the formats in the API's ranking. */
+export function showAnswer(state, main, store, measured, order) {
+  const focus = focusedRow(main.rows, state.focus, order);
   if (!focus) return showNothing(main);
   const { answer } = focus;
   say(byId("answer-title"), `${OPERATORS[state.op].title(answer)} on ${focus.chip}`);
@@ -41,7 +43,7 @@ export function showAnswer(state, main, store, measured) {
     byId("remarks"),
     remarks(focus).map((text) => el("li", {}, text)),
   );
-  showTable(state, main, focus, store, measured);
+  showTable(state, main, focus, store, measured, bestRow(main.rows, order));
   return focus;
 }
 
@@ -71,18 +73,26 @@ function showNothing(main) {
 function headline(row) {
   const { expected } = row;
   const gain = expected ? row.expectedSpeedup : row.speedup;
-  const same = row.format === row.baseline;
-  const compared =
-    gain === null || same
-      ? ""
-      : gain >= 0.995 && gain <= 1.005
-        ? `, as fast as ${row.baseline}`
-        : gain > 1
-          ? `, ${times(gain)} as fast as ${row.baseline}`
-          : `, ${times(1 / gain)} slower than ${row.baseline}`;
+  const compared = gain === null || row.format === row.baseline ? "" : `, ${asFast(gain, row.baseline)}`;
+  const isTooBig = row.memory?.fits === false;
+  const tooBig = isTooBig
+    ? ` It does not fit: it needs ${bytes(row.memory.total_bytes)} of ${bytes(row.memory.capacity_bytes)}.`
+    : "";
   return expected
-    ? `${row.label} should take ${time(expected.time_s)} (${interval(expected.low_s, expected.high_s)} four times in five)${compared}.`
-    : `${row.label} takes at least ${time(row.timeS)}${compared}; no expected time is known.`;
+    ? `${row.label} ${isTooBig ? "would" : "should"} take ${time(expected.time_s)} (${interval(expected.low_s, expected.high_s)} four times in five)${compared}.${tooBig}`
+    : `${row.label} takes at least ${time(row.timeS)}${compared}; no expected time is known.${tooBig}`;
+}
+
+/** Say which format is expected to be faster than the best one, and why it is not called so; null where none is. */
+function lessSure(rows, best) {
+  const faster = fasterButLessSure(rows, best);
+  if (!faster) return null;
+  const end = (row) => time(row.expected?.high_s ?? row.timeS);
+  return el(
+    "p",
+    { class: "quiet", id: "less-sure" },
+    `${faster.label} is expected to be faster than ${best.label}, but less surely: its 80 % interval ends at ${end(faster)}, not ${end(best)}.`,
+  );
 }
 
 function figures(state, row) {
@@ -133,7 +143,7 @@ function remarks(row) {
     );
   if (row.answer.coverage) found.push(sentence(row.answer.coverage));
   if (row.kernelGap) found.push(`No kernel is known to run it on this chip: ${row.kernelGap}.`);
-  if (row.memory?.fits === false) found.push("It does not fit in this chip's memory.");
+  if (row.answer.engine_gap) found.push(sentence(row.answer.engine_gap));
   if (row.expected)
     found.push(
       ...[PROVENANCE[row.expected.provenance] && `Expected time: ${PROVENANCE[row.expected.provenance]}.`].filter(
@@ -147,10 +157,9 @@ function remarks(row) {
 
 const sentence = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
-function showTable(state, main, focus, store, measured) {
+function showTable(state, main, focus, store, measured, best) {
   const isModel = state.op === "model";
   const hasMeasured = Object.keys(measured).length > 0;
-  const best = fastest(main.rows);
   const against = `vs ${focus.baseline ?? "16 bit"}`;
   const heads = [
     "Format",
@@ -195,7 +204,7 @@ function showTable(state, main, focus, store, measured) {
         row.expected
           ? number(row.expected.time_s, time(row.expected.time_s))
           : el("span", { class: "quiet" }, "not known"),
-        row === best ? el("span", { class: "best" }, "fastest") : null,
+        row === best && row.memory?.fits !== false ? el("span", { class: "best" }, "best") : null,
         row.kernelGap ? el("span", { class: "bad gap", title: row.kernelGap }, "no kernel") : null,
       ),
       el(
@@ -247,7 +256,7 @@ function showTable(state, main, focus, store, measured) {
     byId("table"),
     el(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Formats side by side" },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of formats" },
       el(
         "table",
         { class: hasMeasured ? "stacks dense" : "stacks" },
@@ -265,6 +274,7 @@ function showTable(state, main, focus, store, measured) {
         el("tbody", {}, body),
       ),
     ),
+    lessSure(main.rows, best),
     unknownTimes(state, main.rows, store),
   );
   if (hadFocus) byId("table").querySelector("input:checked")?.focus();
@@ -273,7 +283,7 @@ function showTable(state, main, focus, store, measured) {
 /** Return what is left to say of memory traffic: bytes moved and the share of the ideal that the expected time reaches. */
 export function trafficLine(row) {
   const reached = row.expected
-    ? ` A good kernel reaches ${percent(row.timeS / row.expected.time_s)} of this roof.`
+    ? ` A good kernel reaches ${roughShare(row.timeS / row.expected.time_s)} of this roof.`
     : "";
   return `${bytes(row.movedBytes)} moved, ${flop(row.flops)}.${reached}`;
 }

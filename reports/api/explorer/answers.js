@@ -1,7 +1,7 @@
 // Questions to the API for the state, asked together; an answer that a newer question has overtaken is dropped.
 
 import { ApiProblem, get, post } from "./api.js";
-import { formatLabel, inputOf, operandsOf, OPERATORS, withModelSpeedups } from "./operators.js";
+import { formatLabel, inputOf, operandsOf, OPERATORS, pairKey, withModelSpeedups } from "./operators.js";
 import { comparedOf, formatsOf } from "./state.js";
 
 const details = new Map(); // chip key → promise of its numbers, the same for ever
@@ -97,19 +97,56 @@ async function settled(promise) {
 /** The time a row is judged by: the expected one where there is one. */
 export const judgedS = (row) => row.expected?.time_s ?? row.timeS;
 
-/** Return the fastest row that a known kernel can run: among expected times where any row has one, else among ideal ones. */
-export function fastest(rows) {
+/** Predictions nearer than this are level: LEVEL_RATIO of roofline_model/tie_ranking.py. */
+const LEVEL_RATIO = 0.05;
+
+const endS = (row) => row.expected?.high_s ?? row.timeS;
+const least = (rows, value) => rows.reduce((best, row) => (best === null || value(row) < value(best) ? row : best), null);
+
+/**
+ * Return the row to take of those that a known kernel can run and the memory holds: what the API's ranking has first, where
+ * `order` ({format: place}) tells; else by its own rule for predictions (roofline_model/tie_ranking.py): the earliest end of the
+ * 80 % interval, of ends within 5 % the least time. Of times that are level then, too, the ranking knows the losses.
+ */
+export function bestRow(rows, order = {}) {
+  const pool = contenders(rows);
+  const first = pool.find((row) => order[row.format] === 0);
+  if (first) return first;
+  const ends = pool.filter((row) => endS(row) <= endS(least(pool, endS)) * (1 + LEVEL_RATIO));
+  const level = ends.filter((row) => judgedS(row) <= judgedS(least(ends, judgedS)) * (1 + LEVEL_RATIO));
+  return least(level.filter((row) => row.format in order), (row) => order[row.format]) ?? least(level, judgedS);
+}
+
+/** Return the contender that is expected to be faster than the best one, but less surely; null where none is. */
+export function fasterButLessSure(rows, best) {
+  const found = best && least(contenders(rows), judgedS);
+  return found && judgedS(found) * (1 + LEVEL_RATIO) < judgedS(best) ? found : null;
+}
+
+function contenders(rows) {
   const timed = rows.filter((row) => !row.error);
   const runnable = timed.filter((row) => !row.kernelGap);
   const known = runnable.length ? runnable : timed;
   const fitting = known.filter((row) => row.memory?.fits !== false);
   const pool = fitting.length ? fitting : known;
   const expected = pool.filter((row) => row.expected);
-  const judged = expected.length ? expected : pool;
-  return judged.reduce((best, row) => (best === null || judgedS(row) < judgedS(best) ? row : best), null);
+  return expected.length ? expected : pool;
 }
 
-/** Return the row that the details are about: the reader's choice, else the fastest. */
-export function focusedRow(rows, focus) {
-  return rows.find((row) => row.format === focus && !row.error) ?? fastest(rows);
+const RANKED_AS = {
+  product: (one) => pairKey(one.weight_format, one.activation_format),
+  attention: (one, answer) => pairKey(one.kv_format, answer.activation_format),
+  model: (one) => (one.kind === "baseline" ? one.plan : one.formats), // of a mixed plan or another cache: no format of the page
+};
+
+/** Return {format of the page: place in the API's ranking}; the plans of a model are told in one of the 16-bit formats. */
+export function orderOf(operator, { answer }) {
+  const places = (answer?.candidates ?? []).map((one, place) => [RANKED_AS[operator](one, answer), place]);
+  if (operator === "model") places.unshift(...places.map(([name, place]) => [name.replace("BF16", "FP16"), place]));
+  return Object.fromEntries(places);
+}
+
+/** Return the row that the details are about: the reader's choice, else the best. */
+export function focusedRow(rows, focus, order) {
+  return rows.find((row) => row.format === focus && !row.error) ?? bestRow(rows, order);
 }

@@ -1,6 +1,6 @@
 // What binds a time, in words: the roofline says what the ideal is bound by, the parts of the expected time what a kernel is.
 
-import { intensity, percent } from "./numbers.js";
+import { intensity, roughShare } from "./numbers.js";
 
 /** What each part of an expected time is. */
 export const MEANINGS = {
@@ -15,6 +15,7 @@ export const MEANINGS = {
   split: "split work: partial results written, read and added",
   cast: "quantising the activations",
   serial: "serial part of the GEMV kernel",
+  kernel: "this kernel beyond the machine's ceilings, as calibrated",
   library: "what this chip's library takes beyond the formulas; negative: less",
   append: "appending to the cache",
 };
@@ -49,22 +50,26 @@ function idealWords(row, narrower) {
       ? `A ${narrower} moves fewer bytes; more arithmetic would not help.`
       : "Only a format with a faster unit helps; fewer bytes would not.";
   if (!row.expected || row.timeS / row.expected.time_s >= 0.5) return helps;
-  return `That bound is only ${percent(row.timeS / row.expected.time_s)} of the expected time, so another format gains less than its bytes and units say.`;
+  return `That bound is only ${roughShare(row.timeS / row.expected.time_s)} of the expected time, so another format gains less than its bytes and units say.`;
 }
 
 function expectedWords(kind, row, narrower, operator) {
   const parts = Object.entries(row.expected.parts_s);
   const share = (wanted) =>
     parts.reduce((sum, [name, seconds]) => sum + (kindOf(name) === wanted ? seconds : 0), 0) / row.expected.time_s;
-  const own = percent(share(kind));
+  const own = roughShare(share(kind));
   const [bytes, overhead] = [share("bytes"), share("overhead")];
   if (kind === "overhead") {
     const more = operator === "attention" ? "more sequences in one call" : "more rows in one call";
-    const left = row.bound === "memory" ? `a ${narrower} shortens only the ${percent(bytes)} that moving bytes takes` : `a faster unit shortens only the ${percent(share("arithmetic"))} that the arithmetic takes`;
+    const [helper, helped, what] =
+      row.bound === "memory"
+        ? [`a ${narrower}`, bytes, "moving bytes"]
+        : ["a faster unit", share("arithmetic"), "the arithmetic"];
+    const left = helped < 0.005 ? `${helper} would not help` : `${helper} shortens only the ${roughShare(helped)} that ${what} takes`;
     return `But ${own} of the expected time is launch, waiting and bookkeeping: ${left}; ${more} shares it out.`;
   }
   const also =
-    overhead >= WORTH_SAYING ? ` ${percent(overhead)} is launch and waiting, which ${kind === "arithmetic" ? "a faster unit does" : "fewer bytes do"} not shorten.` : "";
+    overhead >= WORTH_SAYING ? ` ${roughShare(overhead)} is launch and waiting, which ${kind === "arithmetic" ? "a faster unit does" : "fewer bytes do"} not shorten.` : "";
   const helps = {
     bytes: `a ${narrower} moves fewer; more arithmetic would not help.`,
     arithmetic: "only a format with a faster unit helps; fewer bytes would not.",

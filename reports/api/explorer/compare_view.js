@@ -1,6 +1,6 @@
 // Up to four chips side by side: every chosen format on each, drawn to one scale.
 
-import { fastest, judgedS } from "./answers.js";
+import { bestRow, judgedS } from "./answers.js";
 import { verdicts } from "./chip_verdict.js";
 import { nearestChips, unknownChip } from "./chip_names.js";
 import { byId, el, fill, number, options } from "./dom.js";
@@ -68,8 +68,8 @@ function remove(store, key) {
   byId("compare-add").focus();
 }
 
-function card(state, { key, chip, rows, errors, problem }, isMain, scale, store, catalog) {
-  const best = fastest(rows);
+function card(state, { key, chip, rows, errors, problem, order }, isMain, scale, store, catalog) {
+  const best = bestRow(rows, order);
   const name = chip?.name ?? key;
   return el(
     "article",
@@ -109,7 +109,7 @@ function card(state, { key, chip, rows, errors, problem }, isMain, scale, store,
           el(
             "tbody",
             {},
-            rows.map((row) => formatRow(row, row === best, scale, state)),
+            rows.map((row) => formatRow(row, row === best && row.memory?.fits !== false, scale, state)),
           ),
         )
       : null,

@@ -2,7 +2,7 @@
 
 import { byId, capitalized, el, fill, options, say } from "./dom.js";
 import { byteRate, bytes } from "./numbers.js";
-import { formatLabel, GEMV_ROWS, OPERATORS } from "./operators.js";
+import { formatLabel, GEMV_ROWS, OPERATORS, pairKey, typed } from "./operators.js";
 import { AUTO, chipOf, formatsOf, MOST_FORMATS } from "./state.js";
 
 const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4.FP16", "INT8.FP16"];
@@ -62,7 +62,7 @@ function fillChips(store, catalog) {
 
 function chooseOperator(store, operator) {
   if (operator === "attention" || operator === "model") return store.set({ op: operator });
-  const rows = Number(store.get().M);
+  const rows = typed(store.get().M);
   const fits = operator === "gemv" ? rows >= 1 && rows <= GEMV_ROWS : rows > GEMV_ROWS;
   return store.set({ op: "product", ...(fits ? {} : { M: M_OF[operator] }) });
 }
@@ -153,16 +153,19 @@ function step(event, input, store) {
     PageUp: (n) => n * 2,
     PageDown: (n) => Math.floor(n / 2),
   };
-  if (!Object.hasOwn(steps, event.key) || !/^\d+$/.test(input.value.trim())) return;
+  const size = typed(input.value);
+  if (!Object.hasOwn(steps, event.key) || !Number.isInteger(size)) return;
   event.preventDefault();
-  input.value = String(Math.max(1, steps[event.key](Number(input.value))));
+  input.value = String(Math.max(1, steps[event.key](size)));
   store.set({ [input.name]: input.value }, { typing: true });
 }
 
 function showValues(state, catalog) {
   const form = byId("inputs");
-  const isGemv = /^\d+$/.test(state.M.trim()) && Number(state.M) <= GEMV_ROWS;
-  const operator = state.op === "product" ? (isGemv ? "gemv" : "gemm") : state.op;
+  const rows = typed(state.M);
+  const shown = form.elements.operator.value; // stays while M is being typed
+  const ofRows = typeof rows === "number" ? (rows <= GEMV_ROWS ? "gemv" : "gemm") : shown.startsWith("gem") ? shown : "gemm";
+  const operator = state.op === "product" ? ofRows : state.op;
   for (const radio of form.elements.operator) radio.checked = radio.value === operator;
   for (const field of [...OPERATORS[state.op].fields, ...OPERATORS[state.op].limits]) {
     const input = byId(field.name);
@@ -170,7 +173,8 @@ function showValues(state, catalog) {
     else if (input.value !== state[field.name]) input.value = state[field.name];
   }
   const chip = chipOf(catalog, state.hw);
-  byId("hw").value = chip && state.hw === AUTO ? AUTO : (chip?.key ?? "");
+  const isListed = state.hw !== AUTO && catalog.hardware.includes(chip);
+  byId("hw").value = chip ? (isListed ? chip.key : AUTO) : "";
   const known = chip && [
     byteRate(chip.bandwidth_bytes_per_s),
     chip.capacity_bytes === null ? "" : bytes(chip.capacity_bytes),
@@ -217,7 +221,7 @@ function startPairs(store, catalog) {
   fill(byId("pair-activation"), options(names, "BF16"));
   byId("pair-add").addEventListener("click", () => {
     const [weight, activation] = [byId("pair-weight").value, byId("pair-activation").value];
-    toggle(store, weight === activation ? weight : `${weight}.${activation}`, true);
+    toggle(store, pairKey(weight, activation), true);
   });
 }
 
@@ -226,7 +230,8 @@ function showErrors(errors) {
   for (const node of document.querySelectorAll("#inputs .error")) {
     const name = node.id.slice("error-".length);
     if (name === "formats") continue;
-    say(node, errors[name] ?? "");
+    const isEmpty = byId(name)?.type === "text" && byId(name).value.trim() === "";
+    say(node, errors[name] ? (isEmpty ? "Give a number." : errors[name]) : "");
     byId(name)?.toggleAttribute("aria-invalid", false);
     if (errors[name]) byId(name)?.setAttribute("aria-invalid", "true");
   }

@@ -57,8 +57,8 @@ function showNone(reason) {
   say(byId("gpu-state"), "");
   fill(
     byId("gpu"),
-    el("p", {}, "No GPU here", reason ? `: ${reason}` : "", reason && /[.!?]$/.test(reason) ? "" : "."),
-    el("p", { class: "quiet" }, "Predictions need none; measuring does."),
+    el("p", {}, "No GPU here. Predictions need none; measuring on one does."),
+    reason ? el("p", { class: "quiet" }, `The sensors say: ${reason}${/[.!?]$/.test(reason) ? "" : "."}`) : null,
   );
 }
 

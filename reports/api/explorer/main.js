@@ -1,8 +1,8 @@
-// The page: state → questions → answers → views. Every change asks anew after a short pause; overtaken answers are dropped.
+// The page: state → questions → answers → views. Every change asks anew, the first at once; overtaken answers are dropped.
 
 import { showAdvice } from "./advice_view.js";
 import { showAnswer } from "./answer_view.js";
-import { adviceErrors, askChip, askCompared, askRecommendation, askTiling } from "./answers.js";
+import { adviceErrors, askChip, askCompared, askRecommendation, askTiling, orderOf } from "./answers.js";
 import { ApiProblem, get, keepToken } from "./api.js";
 import { nearestChips, unknownChip } from "./chip_names.js";
 import { showCompare, startCompare } from "./compare_view.js";
@@ -12,16 +12,24 @@ import { startForm } from "./form.js";
 import { startGpu } from "./gpu_view.js";
 import { startMeasured } from "./measured_view.js";
 import { counted } from "./numbers.js";
-import { AUTO, formatsOf, startState } from "./state.js";
+import { OPERATORS } from "./operators.js";
+import { apiName, AUTO, formatsOf, startState } from "./state.js";
 import { drawRoofline, isNarrow, paintSwatches } from "./plot.js";
 import { startStored } from "./stored_view.js";
 import { startTheme } from "./theme.js";
 
-const PAUSE_MS = 120;
+/** Between two questions while key follows key: the first is asked at once. */
+const PAUSE_MS = 80;
+/** A ranking that comes later (a model's, while the server is busy) is not waited for: the rule alone tells the best format. */
+const RANKING_WAIT_MS = 250;
+const waited = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds, {}));
+/** A size that was just emptied is about to be typed: the answer stays so long before the page says that it is missing. */
+const EMPTY_PAUSE_MS = 700;
 
 async function start() {
   keepToken();
   let timer = null;
+  let askedAt = -Infinity;
   let controller = null;
   let last = null; // what is shown now: {state, main, focus}
   let views = null; // until the catalog is read
@@ -29,7 +37,8 @@ async function start() {
     if (views === null) return;
     views.form.show(state);
     clearTimeout(timer);
-    timer = setTimeout(() => refresh(state), PAUSE_MS);
+    const pause = isBeingTyped(state) ? EMPTY_PAUSE_MS : askedAt + PAUSE_MS - performance.now();
+    timer = setTimeout(() => refresh(state), Math.max(0, pause));
   });
   startTheme(byId("theme"), () => last && draw());
   startCopy();
@@ -50,10 +59,13 @@ async function start() {
   await refresh(store.get());
 
   /** Ask everything for a state and show it, the chosen chip first. */
-  async function refresh(state) {
+  async function refresh(inAddress) {
+    const state = { ...inAddress, hw: apiName(catalog, inAddress.hw) };
     controller?.abort();
     controller = new AbortController();
+    askedAt = performance.now();
     const { signal } = controller;
+    const address = location.search;
     const results = byId("results");
     results.setAttribute("aria-busy", "true");
     try {
@@ -62,32 +74,38 @@ async function start() {
       advice.catch(() => {});
       cases.catch(() => {});
       const main = await mainAnswer(state, signal);
+      main.order = orderOf(state.op, await Promise.race([advice, waited(RANKING_WAIT_MS)]));
       await cases;
       if (signal.aborted) return;
       say(byId("fault"), "");
       results.classList.remove("stale");
-      views.form.showErrors(main.errors);
+      if (Object.keys(main.errors).length) views.form.showErrors(main.errors); // what else stands there goes with the ranking
       views.form.showNearest(main.chip ? [] : nearestChips(catalog, main.problem));
       views.compare(state);
-      const focus = showAnswer(state, main, store, views.measured.matching(state, formatsOf(state)));
+      const focus = showAnswer(state, main, store, views.measured.matching(state, formatsOf(state)), main.order);
       last = { state, main, focus };
       document.title = focus ? `${byId("answer-title").textContent} · Roofline explorer` : "Roofline explorer";
-      const ranking = await advice;
-      if (signal.aborted) return;
-      showAdvice(state.op, ranking);
-      views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
-      const tiling = focus ? await askTiling(state, main.chip, focus.format, signal) : null;
-      if (signal.aborted) return;
-      showDetail(focus, tiling);
       views.measured.show(state);
-      await views.stored.show(state, views.measured.chips(), signal);
+      const unlessOvertaken = (show) => (answer) => signal.aborted || show(answer);
+      await Promise.all([
+        (focus ? askTiling(state, main.chip, focus.format, signal) : Promise.resolve(null)).then(
+          unlessOvertaken((tiling) => showDetail(focus, tiling)),
+        ),
+        advice.then(
+          unlessOvertaken((ranking) => {
+            showAdvice(state.op, ranking);
+            views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
+          }),
+        ),
+        views.stored.show(state, views.measured.chips(), signal),
+        askCompared(state, main, signal).then(
+          unlessOvertaken((chips) => showCompare(state, chips, focus, store, catalog)),
+        ),
+        draw(),
+      ]);
       if (signal.aborted) return;
-      const chips = await askCompared(state, main, signal);
-      if (signal.aborted) return;
-      showCompare(state, chips, focus, store, catalog);
       results.setAttribute("aria-busy", "false");
-      results.dataset.shows = location.search;
-      await draw();
+      results.dataset.drawn = address;
     } catch (error) {
       if (error.name !== "AbortError") report(error);
     }
@@ -101,8 +119,9 @@ async function start() {
       ? `Roofline of ${main.chip.name}: ${byId("headline").textContent} The table of formats has the numbers.`
       : "";
     try {
-      if (!focus && cases.length === 0) {
+      if (!focus && !cases.length) {
         place.hidden = true;
+        fill(byId("plot-key"));
         say(byId("plot-note"), "Nothing to draw until there is a prediction.");
       } else {
         place.hidden = false;
@@ -111,13 +130,12 @@ async function start() {
         const figure = await drawRoofline(place, { rows: main.rows, cases, focus }, (key) => pick(key, state));
         paintSwatches(figure.inks);
         say(byId("plot-note"), note(main, cases));
-        fill(byId("plot-key"), ...key(cases.length));
+        fill(byId("plot-key"), ...key(main.rows, cases));
       }
       await views.measured.draw(state);
     } catch (error) {
       say(byId("plot-note"), error.message);
     }
-    byId("results").dataset.drawn = location.search;
   }
 
   function pick(key, state) {
@@ -125,6 +143,13 @@ async function start() {
       views.measured.pick(key, state);
     } else store.set({ focus: key });
   }
+}
+
+/** Return whether the field that has the focus is a size that must not be empty, and is. */
+function isBeingTyped(state) {
+  const name = document.activeElement?.name;
+  const field = OPERATORS[state.op].fields.find((one) => one.name === name && one.kind === "size" && !one.optional);
+  return field !== undefined && state[name].trim() === "";
 }
 
 /** An unknown chip is an error of its field, not of the page. */
@@ -152,12 +177,12 @@ function note(main, cases) {
     .join(" ");
 }
 
-function key(caseCount) {
+function key(rows, cases) {
   const mark = (kind, text) => el("span", { class: "mark" }, el("i", { class: kind, "aria-hidden": "true" }), text);
   return [
-    mark("filled", "expected, 80 % interval"),
-    mark("open", "ideal"),
-    ...(caseCount ? [mark("measured", "measured")] : []),
+    rows.some((row) => row.expected) && mark("filled", "expected, 80 % interval"),
+    rows.some((row) => !row.error) && mark("open", "ideal"),
+    cases.length > 0 && mark("measured", "measured"),
   ];
 }
 

@@ -3,7 +3,7 @@
 import { ApiProblem, ask, get, hasToken } from "./api.js";
 import { byId, el, fill, number, options, withCode } from "./dom.js";
 import { counted, count, flopRate, interval, MISSING, moment, percent, signedPercent, time } from "./numbers.js";
-import { operandsOf } from "./operators.js";
+import { operandsOf, typed } from "./operators.js";
 import { drawRoofline } from "./plot.js";
 import { chipOf } from "./state.js";
 
@@ -37,21 +37,20 @@ export function startMeasured(store, catalog) {
   async function loadCases(state, signal) {
     const wanted = JSON.stringify([state.run, state.words]);
     if (wanted === asked) return;
-    [found, caseProblem] = [null, null];
+    let [cases, refused] = [null, null]; // kept apart until they are here: an overtaken question changes nothing
     if (state.run !== "") {
       const words = state.words.trim() ? `&words=${encodeURIComponent(state.words.trim())}` : "";
       try {
-        found = await get(
+        cases = await get(
           `api/runs/${encodeURIComponent(state.run)}/cases?limit=${MOST_CASES}&status=measured${words}`,
           signal,
         );
       } catch (problem) {
         if (!(problem instanceof ApiProblem)) throw problem;
-        caseProblem = problem;
+        refused = problem;
       }
     }
-    asked = wanted;
-    picked = null;
+    [found, caseProblem, asked, picked] = [cases, refused, wanted, null];
   }
 
   function show(state) {
@@ -82,7 +81,11 @@ export function startMeasured(store, catalog) {
       found
         ? results(state)
         : state.run === ""
-          ? el("p", { class: "quiet" }, "Choose a run to lay its measured points over the roofline.")
+          ? el(
+              "p",
+              { class: "quiet" },
+              `${counted(runs.runs.length, "run")} stored, of ${[...new Set(runs.runs.map((run) => run.hardware))].join(", ")}. Choose one to lay its measured points over the roofline.`,
+            )
           : null,
     );
     showPicked(state);
@@ -155,6 +158,9 @@ export function startMeasured(store, catalog) {
           ? "They lie on the roofline above."
           : `They were measured on ${run.hardware}, so they are drawn under its own roofs, not over those of ${chipOf(catalog, state.hw)?.key ?? state.hw}.`,
       ),
+      cases.some((one) => one.flags.includes("simulated"))
+        ? el("p", { class: "notice" }, "Simulated: these times come from an imaginary device, not from hardware.")
+        : null,
       here
         ? null
         : el("div", {
@@ -200,9 +206,7 @@ function matchingCases(cases, state, formats) {
     const { weight, activation } = operandsOf(format);
     const same = cases.filter(
       (one) =>
-        String(one.shape.M) === state.M &&
-        String(one.shape.N) === state.N &&
-        String(one.shape.K) === state.K &&
+        ["M", "N", "K"].every((name) => one.shape[name] === typed(state[name])) &&
         one.cache === state.cache &&
         one.formats.b === weight &&
         one.formats.a === activation,

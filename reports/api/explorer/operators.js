@@ -139,16 +139,20 @@ export function operandsOf(format) {
   return { weight, activation };
 }
 
+/** Return a pair as the address has it: `INT4.FP16`, or the one format of both operands. */
+export const pairKey = (weight, activation) => (weight === activation ? weight : `${weight}.${activation}`);
+
 /** Return a pair as readers see it: `INT4 / FP16`. */
 export function formatLabel(format) {
   const { weight, activation } = operandsOf(format);
   return weight === activation ? weight : `${weight} / ${activation}`;
 }
 
-/** Return the number that was typed, else the text itself: the API says what is wrong with it. */
+/** Return the number that was typed, `4,096`, `4 096` and `1e9` too, else the text itself: the API says what is wrong with it. */
 export function typed(text) {
   const plain = text.trim();
-  return /^\d+(\.\d+)?$/.test(plain) ? Number(plain) : plain;
+  const digits = /^\d{1,3}([ ,\u00a0\u202f]\d{3})+$/.test(plain) ? plain.replace(/\D/g, "") : plain;
+  return /^\d+(\.\d+)?(e\+?\d{1,2})?$/i.test(digits) ? Number(digits) : plain;
 }
 
 function sizes(spec, state, names) {

@@ -33,11 +33,14 @@ export function rooflineFigure({ rows, cases, focus, ink, isDark, isNarrow }) {
   const box = limits(usable, measured, roofs, isNarrow);
   const data = [
     ...roofs.map((roof) => roofTrace(roof, box, inks)),
-    ...usable.flatMap((row) => pointTraces(row, row === focus, inks[row.label], ink)),
+    ...focusLast(usable, focus).flatMap((row) => pointTraces(row, row === focus, inks[row.label], ink)),
     ...measuredTraces(measured, inks, ink),
   ];
   return { data, layout: layout(box, roofs, ink, isNarrow), roofs, inks };
 }
+
+/** The chosen format over those that share its place. */
+const focusLast = (rows, focus) => [...rows.filter((row) => row !== focus), ...rows.filter((row) => row === focus)];
 
 const caseRoof = (one) => ({
   label: one.precision,
@@ -278,12 +281,16 @@ function roofLabels(roofs, box, ink, isNarrow) {
       yanchor: gap < 15 ? "top" : "bottom",
       showarrow: false,
       xshift: -2,
-      text: isNarrow ? plain(roof.names.join(", ")) : `${plain(roof.names.join(", "))}  ${flopRate(roof.peak)}`,
+      text: isNarrow ? shortNames(roof.names) : `${plain(roof.names.join(", "))}  ${flopRate(roof.peak)}`,
       font: { size: 11, color: ink.muted },
     };
   });
 }
 
+/** A phone has room for one name and how many share its roof. */
+const shortNames = (names) => `${plain(names[0])}${names.length > 1 ? ` +${names.length - 1}` : ""}`;
+
+/** Rates over the slopes, where no point of that roof can lie. */
 function slopeLabels(roofs, box, ink) {
   const slopes = [...new Set(roofs.map((roof) => roof.bandwidth))];
   return slopes.map((bandwidth) => {
@@ -292,9 +299,9 @@ function slopeLabels(roofs, box, ink) {
     return {
       x: Math.log10(x),
       y: Math.log10(x * bandwidth),
-      xanchor: "left",
-      yanchor: "top",
-      xshift: 8,
+      xanchor: "right",
+      yanchor: "bottom",
+      xshift: -8,
       showarrow: false,
       text: byteRate(bandwidth),
       font: { size: 11, color: ink.muted },

@@ -11,8 +11,18 @@ export const AUTO = "auto";
 
 /** Return the chip of the catalog that a key, an alias or `auto` means; undefined where it means none. */
 export function chipOf(catalog, name) {
-  if (name === AUTO) return catalog.thisMachine ?? undefined;
-  return catalog.hardware.find((one) => one.key === name || one.aliases.includes(name));
+  const here = catalog.thisMachine ?? undefined;
+  if (name === AUTO) return here;
+  return (
+    catalog.hardware.find((one) => one.key === name || one.aliases.includes(name)) ??
+    (here?.key === name ? here : undefined)
+  );
+}
+
+/** Return the name by which the API knows a chip: a machine that no catalog has is `auto`, as stored runs name it by its key. */
+export function apiName(catalog, name) {
+  const chip = chipOf(catalog, name);
+  return chip && chip === catalog.thisMachine && !catalog.hardware.some((one) => one.key === chip.key) ? AUTO : name;
 }
 
 const DEFAULTS = {

@@ -3,6 +3,7 @@
 import { ApiProblem, get, hasToken } from "./api.js";
 import { byId, capitalized, el, fill, number, withCode } from "./dom.js";
 import { counted, moment, time, times } from "./numbers.js";
+import { typed } from "./operators.js";
 import { chipOf } from "./state.js";
 
 const SHOWN = 4;
@@ -10,10 +11,13 @@ const SHOWN = 4;
 /** Return {show(state, chips, signal)}; `chips` are those that runs are stored of: others are not asked about. */
 export function startStored(catalog) {
   let asked = "";
+  let latest = 0; // of the questions: the first one has no signal, and the answer to an older one is dropped
   return {
     async show(state, chips, signal) {
       const chip = chipOf(catalog, state.hw)?.key ?? state.hw;
       const question = chips.includes(chip) ? questionOf(state, chip) : "";
+      latest += 1;
+      const own = latest;
       if (question === asked) return;
       let nodes = [];
       if (question !== "") {
@@ -24,6 +28,7 @@ export function startStored(catalog) {
           nodes = el("p", { class: "quiet" }, problem.message);
         }
       }
+      if (own !== latest) return;
       asked = question;
       fill(byId("stored"), nodes);
     },
@@ -34,8 +39,8 @@ export function startStored(catalog) {
 function questionOf(state, chip) {
   if (state.op === "model")
     return `${new URLSearchParams({ hardware_key: chip, model: state.model, phase: state.phase, limit: 1 })}`;
-  const sizes = [state.M, state.N, state.K].map((text) => text.trim());
-  if (state.op !== "product" || !sizes.every((text) => /^[1-9]\d{0,6}$/.test(text))) return "";
+  const sizes = [state.M, state.N, state.K].map(typed);
+  if (state.op !== "product" || !sizes.every((size) => Number.isInteger(size) && size > 0 && size < 1e7)) return "";
   const [M, N, K] = sizes;
   return `${new URLSearchParams({ hardware_key: chip, M, N, K, limit: 1 })}`;
 }
@@ -44,7 +49,7 @@ function rankingsOf(answer) {
   const [ranking] = answer.rankings;
   if (!ranking?.rows.some((row) => row.time_source === "measured")) return [];
   const { rows, changes } = ranking;
-  const moved = changes.filter((one) => one.before_rank !== one.after_rank);
+  const moved = changes.filter((one) => one.before_rank !== null && one.before_rank !== one.after_rank);
   return [
     el("h3", {}, "What the stored runs say"),
     el("p", {}, `${capitalized(ranking.summary)}.`),

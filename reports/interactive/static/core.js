@@ -14,6 +14,12 @@ function el(tag, attributes, ...children) {
   return made;
 }
 
+// What stands in backticks is a command; strings become text nodes, in it as outside of it.
+function prose(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? el("code", {}, part) : part)) : text;
+}
+
 function button(label, action, attributes) {
   const made = el("button", { type: "button", ...attributes }, label);
   made.addEventListener("click", action);
@@ -32,6 +38,12 @@ function unpacked(table) {
     });
     return row;
   });
+}
+
+// Numbers as base64 of little-endian doubles.
+function floats(text) {
+  const view = new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
+  return Array.from({ length: view.byteLength / 8 }, (_, at) => view.getFloat64(8 * at, true));
 }
 
 function known(value) {

@@ -105,12 +105,14 @@ function drawErrors(chip, place) {
     const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
     const operator = (group) => operatorName(group.rows[0]);
     const name = (group) => (narrow ? `${plain(short(group.format, 13))}<br><span style="font-size:9px">${plain(short(operator(group), 18))}</span>` : `${plain(short(operator(group), 34))}<br><b>${plain(short(group.format, 24))}</b>  (${group.rows.length})`);
+    const names = groups.shown.map(name);
+    const left = narrow ? 110 : nameRoom(names, 300);
     const breaks = groups.shown.flatMap((group, at) => (at && group.op !== groups.shown[at - 1].op ? [at - 0.5] : []));
     return [data, plotLayout(palette, plot, {
-      margin: { l: narrow ? 110 : 250, r: 16, t: 8, b: 50 },
-      shapes: breaks.map((y) => ({ type: "line", xref: "paper", x0: narrow ? -0.3 : -0.2, x1: 1, y0: y, y1: y, line: { color: palette.grid, width: 1 } })),
-      xaxis: { ...axisStyle(palette, narrow ? "← too fast   error (%)   too slow →" : "← predicted too fast      error (%)      predicted too slow →", narrow), zeroline: true, zerolinecolor: palette.ink, zerolinewidth: 1.2, ticksuffix: narrow ? "" : " %" },
-      yaxis: { ...axisStyle(palette, "", narrow), tickvals: groups.shown.map((_, at) => at), ticktext: groups.shown.map(name), range: [rows - 0.5, -0.5], showgrid: false, ticks: "", showline: false },
+      margin: { l: left, r: 16, t: 8, b: 50 },
+      shapes: breaks.map((y) => ({ type: "line", xref: "paper", x0: -left / (plot.clientWidth - left - 16), x1: 1, y0: y, y1: y, line: { color: palette.grid, width: 1 } })),
+      xaxis: { ...axisStyle(palette, narrow ? "← too fast   error (%)   too slow →" : "← predicted too fast      error (%)      predicted too slow →", narrow), zeroline: true, zerolinecolor: palette.ink, zerolinewidth: 1.2, rangemode: "tozero", ticksuffix: narrow ? "" : " %" },
+      yaxis: { ...axisStyle(palette, "", narrow), tickvals: groups.shown.map((_, at) => at), ticktext: names, range: [rows - 0.5, -0.5], showgrid: false, ticks: "", showline: false },
     })];
   }, "bars");
   place.append(errorLegend(kinds), ...box.childNodes, note);
@@ -120,6 +122,12 @@ function drawErrors(chip, place) {
   });
   made.plot.on("plotly_click", (event) => toRow(chip, event.points[0].customdata));
   chip.filter.watch(made.redraw);
+}
+
+// Pixels for the names left of bars: the longest line of them.
+function nameRoom(names, most) {
+  const longest = names.reduce((a, text) => Math.max(a, ...text.split("<br>").map((line) => line.replace(/<[^>]*>/g, "").length)), 8);
+  return Math.min(14 + 7.1 * longest, most);
 }
 
 // Selects a case and goes to its row.

@@ -91,19 +91,19 @@ function drawGaps(chip, place) {
     const isShare = chosen.scale === "share";
     const longest = bars.reduce((most, bar) => Math.max(most, bar.measured_s), 1e-9);
     const [prefix, unit] = [...PREFIXES].reverse().find(([, size]) => size <= 1 && longest >= size) || ["n", 1e-9];
-    const { traces, ends } = gapTraces(bars, parts, (bar) => (isShare ? 1 / bar.measured_s : 1 / unit), palette);
-    const most = ends.reduce((a, b) => Math.max(a, b), isShare ? 1 : 0) || 1;
-    const least = bars.reduce((a, bar) => Math.min(a, bar.values.reduce((sum, value) => sum + Math.min(value || 0, 0), 0) * (isShare ? 1 / bar.measured_s : 1 / unit)), 0);
+    const scale = (bar) => (isShare ? 100 / bar.measured_s : 1 / unit);
+    const { traces, ends } = gapTraces(bars, parts, scale, palette);
+    const most = ends.reduce((a, b) => Math.max(a, b), isShare ? 100 : 0) || 1;
+    const least = bars.reduce((a, bar) => Math.min(a, bar.values.reduce((sum, value) => sum + Math.min(value || 0, 0), 0) * scale(bar)), 0);
     const short = (text, room) => (text.length > room ? `${text.slice(0, room - 1)}…` : text);
     const inFull = (bar) => (bar.row ? `${bar.title}${regimes ? `, ${bar.regime}` : ""}` : `${bar.title} (${bar.count})`);
     const name = (bar) => (narrow ? `${plain(short(bar.format, 16))}<br><span style="font-size:9px">${plain(short(bar.row && !isModelPass(bar.row) ? bar.row.shape : bar.title, 20))}</span>` : `${plain(short(inFull(bar), 38))}<br><b>${plain(short(bar.format, 20))}</b>${bar.kernel ? ` ${plain(short(bar.kernel, 20))}` : ""}`);
     const names = bars.map(name);
-    const longestName = names.reduce((a, text) => Math.max(a, ...text.split("<br>").map((line) => line.replace(/<[^>]*>/g, "").length)), 8);
-    const width = narrow ? 104 : Math.min(14 + 7.1 * longestName, 430);
+    const width = narrow ? 104 : nameRoom(names, 430);
     return [traces, plotLayout(palette, plot, {
       barmode: "relative", bargap: 0.3, margin: { l: width, r: narrow ? 52 : 66, t: 6, b: 48 },
-      shapes: isShare ? [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: palette.ink, width: 1, dash: "4px,3px" } }] : [],
-      xaxis: { ...axisStyle(palette, isShare ? (narrow ? "Share of the measured time" : "Share of the measured time (printed at the end of each bar)") : `Time per call (${prefix}s)`, narrow), range: [least < 0 ? least - 0.02 * (most - least) : 0, most * 1.01], ...(isShare ? { tickformat: ".0%" } : {}), zeroline: true, zerolinecolor: palette.muted },
+      shapes: isShare ? [{ type: "line", x0: 100, x1: 100, yref: "paper", y0: 0, y1: 1, line: { color: palette.ink, width: 1, dash: "4px,3px" } }] : [],
+      xaxis: { ...axisStyle(palette, isShare ? (narrow ? "Share of the measured time" : "Share of the measured time (printed at the end of each bar)") : `Time per call (${prefix}s)`, narrow), range: [least < 0 ? least - 0.02 * (most - least) : 0, most * 1.01], ticksuffix: isShare ? " %" : "", zeroline: true, zerolinecolor: palette.muted },
       yaxis: { ...axisStyle(palette, "", narrow), tickfont: { size: narrow ? 10 : 11.5, color: palette.ink }, tickvals: bars.map((_, at) => at), ticktext: names, range: [Math.max(bars.length, 1) - 0.5, -0.5], showgrid: false, ticks: "", showline: false },
     })];
   }, "bars");

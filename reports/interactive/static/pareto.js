@@ -17,11 +17,10 @@ function axisButtons(legend, options, state, key, react) {
   }) };
 }
 
-const PARETO_COLUMNS = ["label", "time_source", "time_s", "speedup_ratio", "loss_pct", "loss_low_pct", "loss_high_pct", "loss_source", "loss_text", "memory_bytes", "energy_j", "is_best", "is_doubtful", "is_on_front"];
+const PARETO_COLUMNS = ["label", "time_source", "time_s", "speedup_ratio", "speedup_basis", "loss_pct", "loss_low_pct", "loss_high_pct", "loss_source", "loss_text", "memory_bytes", "energy_j", "is_best", "is_doubtful", "is_on_front"];
 
 function drawPareto(chip, place) {
-  // What a point lacks has no key.
-  const groups = chip.pareto.map((one) => ({ ...one, points: one.points.map((point) => ({ fronts: [], is_best: false, is_doubtful: false, is_on_front: false, ...point })) }));
+  const groups = chip.pareto;
   const state = { at: Math.max(groups.findIndex((one) => one.points.some((point) => point.loss_source === "measured")), 0), x: "speedup_ratio", y: "loss_pct" };
   const group = () => groups[state.at];
   const colour = (point) => ink(chip.roofline.inks[point.precision] || point.ink);
@@ -77,6 +76,11 @@ function paretoShown(key, value, per) {
   return key === "memory_bytes" ? show.bytes(value) : `${show.energy(value)} per ${per}`;
 }
 
+// What a speed-up is of where the time and the baseline's are of different nights: of other nights, or of none.
+function paretoBasis(point) {
+  return point.speedup_basis ? ` (${point.speedup_basis})` : "";
+}
+
 function paretoLoss(point) {
   if (point.loss_source === "reference") return "none: the reference";
   if (!known(point.loss_pct)) return "not known";
@@ -86,7 +90,7 @@ function paretoLoss(point) {
 
 function paretoCard(point, group) {
   const facts = [
-    ["Time", `${show.time(point.time_s)}, ${point.time_source}`, point.time_s], ["Speed-up", known(point.speedup_ratio) ? `${paretoShown("speedup_ratio", point.speedup_ratio)} ${group.baseline}` : "not known", point.speedup_ratio],
+    ["Time", `${show.time(point.time_s)}, ${point.time_source}`, point.time_s], ["Speed-up", known(point.speedup_ratio) ? `${paretoShown("speedup_ratio", point.speedup_ratio)} ${group.baseline}${paretoBasis(point)}` : "not known", point.speedup_ratio],
     ["Loss", paretoLoss(point), point.loss_pct], ["", point.loss_source === "reference" ? "" : point.loss_text], [paretoMemory(group), known(point.memory_bytes) ? show.bytes(point.memory_bytes) : "not known", point.memory_bytes],
     ["Energy", paretoShown("energy_j", point.energy_j, group.per), point.energy_j], ["Nothing beats it", point.is_on_front ? "in speed, loss and memory together" : ""], ["", point.is_doubtful ? "the time is in doubt" : ""], ["", point.is_best ? "recommended" : ""],
   ].filter(([, text]) => text);
@@ -113,7 +117,7 @@ function paretoTable(chip, group, state) {
   const body = group.points.map((point) => el("tr", { class: point.is_best ? "best" : null },
     el("th", { scope: "row" }, known(point.number) ? el("a", { href: `#case-${point.number}` }, point.label) : point.label),
     el("td", { class: "n", "data-value": point.time_s }, show.time(point.time_s)), el("td", {}, point.time_source),
-    el("td", { class: "n", "data-value": point.speedup_ratio }, known(point.speedup_ratio) ? paretoShown("speedup_ratio", point.speedup_ratio) : "–"),
+    el("td", { class: "n", "data-value": point.speedup_ratio }, known(point.speedup_ratio) ? paretoShown("speedup_ratio", point.speedup_ratio) + paretoBasis(point) : "–"),
     el("td", { class: "n", "data-value": point.loss_pct }, paretoLoss(point)), el("td", { class: "n", "data-value": point.memory_bytes }, show.bytes(point.memory_bytes)),
     el("td", { class: "n", "data-value": point.energy_j }, show.energy(point.energy_j)), el("td", {}, point.fronts.includes(state.y) ? "yes" : "–"), el("td", {}, point.is_on_front ? "yes" : "–")));
   return el("table", {}, el("caption", {}, group.title), el("thead", {}, el("tr", {}, columns.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, body));
@@ -146,10 +150,10 @@ function paretoPlot(plot, palette, group, points, state, colour) {
   const highest = placed.length ? reach(placed.map(y))[1] : 1;
   const ranges = { x: [Math.max(left - air, state.x === "time_s" ? -0.02 * right : -0.05), right + air], y: [-0.1 * (highest || 1), (highest || 1) * 1.2] };
   const line = placed.filter(isFront).sort((a, b) => x(a) - x(b) || y(b) - y(a));
-  const spots = paretoNames(plot, placed.filter((point) => !narrow || isFront(point) || point.is_best), x, y, ranges, size);
+  const spots = paretoNames(plot, placed.filter((point) => !narrow || isFront(point) || point.is_best), x, y, ranges, size, placed);
   const marks = (members, more) => ({
     type: "scatter", mode: "markers", x: members.map(x), customdata: members.map((point) => group.points.indexOf(point)), hoverinfo: "none", cliponaxis: false,
-    marker: { symbol: members.map(symbol), size: members.map(size), color: members.map((point) => faded(colour(point), share(point))), line: { color: members.map((point) => (point.time_source === "measured" ? palette.surface : faded(colour(point), share(point)))), width: members.map((point) => (point.time_source === "measured" ? 1.2 : 2)) } }, ...more,
+    marker: { opacity: 1, symbol: members.map(symbol), size: members.map(size), color: members.map((point) => faded(colour(point), share(point))), line: { color: members.map((point) => (point.time_source === "measured" ? palette.surface : faded(colour(point), share(point)))), width: members.map((point) => (point.time_source === "measured" ? 1.2 : 2)) } }, ...more,
   });
   const spans = state.y === "loss_pct" ? placed.filter((point) => known(point.loss_low_pct) && known(point.loss_high_pct)) : [];
   const best = placed.filter((point) => point.is_best);
@@ -177,12 +181,12 @@ function paretoMargin(plot) {
 }
 
 // Where the names stand: beside their marks, and where two would cover each other the later one moves or is left to the table.
-function paretoNames(plot, points, x, y, ranges, size) {
+function paretoNames(plot, points, x, y, ranges, size, marks = points) {
   const margin = paretoMargin(plot);
   const wide = plot.clientWidth - margin.l - margin.r;
   const high = plot.clientHeight - margin.t - margin.b;
   const pixel = (point) => [((x(point) - ranges.x[0]) / (ranges.x[1] - ranges.x[0])) * wide, ((ranges.y[1] - y(point)) / (ranges.y[1] - ranges.y[0])) * high];
-  const taken = points.map((point) => [pixel(point), size(point) / 2]).map(([[px, py], r]) => [px - r, py - r, px + r, py + r]);
+  const taken = marks.map((point) => [pixel(point), size(point) / 2]).map(([[px, py], r]) => [px - r, py - r, px + r, py + r]);
   const found = [];
   const ordered = [...points].sort((a, b) => Number(b.is_best) - Number(a.is_best) || b.fronts.length - a.fronts.length);
   for (const point of ordered) {

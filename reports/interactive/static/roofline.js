@@ -108,7 +108,7 @@ function pointTraces(chip, rows, palette, plot) {
   return traces;
 }
 
-// Rings: the best configuration of each shape, the best of all, and the case that is selected.
+// Rings: the best of each shape, pale where others are level with it, the best of all, and the case that is selected.
 function ringTraces(chip, rows, selected, palette) {
   const unit = chip.roofline.unit_flops_per_s;
   const rate = (row) => (known(row.achieved_flops_per_s) ? row.achieved_flops_per_s : row.ideal_flops_per_s) / unit;
@@ -117,8 +117,9 @@ function ringTraces(chip, rows, selected, palette) {
     marker: { symbol: "circle-open", size, color: colour, line: { width, color: colour } },
   });
   const plotted = rows.filter((row) => row.is_plotted);
-  const best = plotted.filter((row) => row.is_best);
-  const traces = [ring(best.length > 60 ? [] : best, 18, 1.5, palette.accent)];
+  const fastest = plotted.filter((row) => row.standing);
+  const rings = fastest.length > 60 ? [] : fastest;
+  const traces = [true, false].map((is) => ring(rings.filter((row) => row.is_best === is), 18, 1.5, is ? palette.accent : faded(palette.accent, 0.45)));
   const top = chip.roofline.highlight;
   if (top) traces.push({ ...ring([], 21, 3, palette.accent), x: [top.intensity_flop_per_byte], y: [top.rate_flops_per_s / unit] });
   traces.push(ring(plotted.filter((row) => row.number === selected), 26, 2.5, palette.ink));
@@ -208,8 +209,10 @@ function axisStyle(palette, title, narrow) {
   return { title: { text: title, font: { color: palette.ink, size: narrow ? 11 : 13 }, standoff: narrow ? 6 : 12 }, tickfont: font, gridcolor: palette.grid, linecolor: palette.muted, zeroline: false, showline: true, ticks: "outside", tickcolor: palette.muted, ticklen: 4, automargin: false };
 }
 
-function logAxis(palette, title, narrow) {
-  return { ...axisStyle(palette, title, narrow), type: "log", dtick: 1, exponentformat: "none", tickformat: ",~r", minor: { showgrid: false } };
+// Powers of ten; 2 and 5 too where few of them are seen, and whatever fits where none is.
+function logAxis(palette, title, narrow, range) {
+  const decades = range[1] - range[0];
+  return { ...axisStyle(palette, title, narrow), range, type: "log", dtick: decades > 2.4 ? 1 : decades > 0.8 ? "D2" : undefined, exponentformat: "none", tickformat: ",~r", minor: { showgrid: false } };
 }
 
 function plotLayout(palette, plot, more) {
@@ -247,8 +250,8 @@ function drawRoofline(chip, place) {
     const data = [...lineTraces(chip, bounds, palette), ...pointTraces(chip, rows, palette, plot), ...ringTraces(chip, rows, chip.selected, palette)];
     const narrow = isNarrow(plot);
     const layout = plotLayout(palette, plot, {
-      xaxis: { ...logAxis(palette, "Arithmetic intensity (FLOP/byte)", narrow), range: ranges.x },
-      yaxis: { ...logAxis(palette, `Performance (${chip.roofline.unit_label})`, narrow), range: ranges.y },
+      xaxis: { ...logAxis(palette, "Arithmetic intensity (FLOP/byte)", narrow, ranges.x) },
+      yaxis: { ...logAxis(palette, `Performance (${chip.roofline.unit_label})`, narrow, ranges.y) },
       annotations: [...roofLabels(chip, ranges, plot), ...slopeLabels(chip, rows, ranges, palette, plot), ...bestLabel(chip, rows, ranges, palette, plot)],
     });
     return Plotly.react(plot, data, layout, PLOT_CONFIG);
@@ -292,10 +295,11 @@ function drawRoofline(chip, place) {
 }
 
 function legendLine(chip) {
-  const entries = [["is-measured", "measured"], ["is-ideal", "predicted (ideal)"]];
+  const entries = [["is-measured", "measured", "achieved_flops_per_s"], ["is-ideal", "predicted (ideal)", "ideal_flops_per_s"]].filter(([, , rate]) => chip.rows.some((row) => known(row[rate])));
   if (chip.rows.some((row) => known(row.expected_flops_per_s)) && chip.rows.length <= SVG_LIMIT) entries.push(["is-expected", "expected"]);
   if (chip.roofline.expected_roofs.length) entries.push(["is-roof", "expected roof"]);
   if (chip.rows.some((row) => row.is_best)) entries.push(["is-best", "best of its shape"]);
+  if (chip.rows.some((row) => row.standing && !row.is_best)) entries.push(["is-best is-level", "fastest, others level with it"]);
   return el("ul", { class: "legend-line" }, entries.map(([kind, text]) => el("li", {}, el("span", { class: `mark-${kind}`, "aria-hidden": "true" }), text)));
 }
 

@@ -1,7 +1,7 @@
 // The table of all cases: sorted by any column, searched by any word, a page at a time.
 const PAGE_ROWS = 100;
 const TABLE_COLUMNS = [
-  ["name", "Case", null], ["measured_s", "Measured", show.time], ["within_ratio", "± within", show.width], ["total_ratio", "± total", show.width], ["flags", "Flags", null], ["regime", "Cache, mode", null],
+  ["name", "Case", null], ["measured_s", "Measured", show.time], ["within_ratio", "±\u00a0within", show.width], ["total_ratio", "±\u00a0total", show.width], ["flags", "Flags", null], ["regime", "Cache, mode", null],
   ["ideal_s", "Ideal", show.time], ["expected_s", "Expected", show.time], ["error_ideal_ratio", "Error of ideal", show.signed], ["error_expected_ratio", "Error of expected", show.signed], ["roof_share_ratio", "Of roof", show.share],
   ["achieved_bytes_per_s", "Bandwidth", show.bandwidth], ["achieved_flops_per_s", "Rate", show.flops], ["intensity_flop_per_byte", "FLOP/byte", show.plain], ["bound", "Bound", null], ["path", "Path", null],
   ["power_w", "Power", show.watts], ["energy_j", "Energy", show.energy],
@@ -70,7 +70,7 @@ function caseTable(chip, place, label) {
     for (const [key, , form] of columns) {
       if (key === "name") {
         const open = button(row.name, () => chip.select(row.number, true), { class: "open", "aria-pressed": String(row.number === chip.selected), title: "Show in the plot" });
-        made.append(el("th", { scope: "row" }, open, row.remarks ? el("span", { class: "remark" }, row.remarks) : null));
+        made.append(el("th", { scope: "row" }, open, row.remarks ? el("span", { class: "remark" }, prose(row.remarks)) : null));
       } else if (key === "measured_s" && !known(row.measured_s)) made.append(el("td", { class: "n" }, el("span", { class: `status ${row.status}` }, row.status)));
       else if (key === "flags") made.append(el("td", {}, row.flags.length ? row.flags.map((flag) => [flagMark(flag), " "]) : "–"));
       else if (key === "total_ratio") made.append(el("td", { class: "n", "data-column": key, "data-value": row[key] }, known(row[key]) ? `${form(row[key])} ` : null, el("span", { class: "quiet basis" }, row.total_basis || "–")));

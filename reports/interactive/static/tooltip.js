@@ -6,6 +6,7 @@ function caseFacts(row) {
   const span = known(row.expected_low_s) && known(row.expected_high_s) ? ` (${show.time(row.expected_low_s)} to ${show.time(row.expected_high_s)})` : "";
   const path = row.path && row.path !== "native" ? `${row.path} (${row.compute_format})` : row.path;
   return [
+    ["Of its shape", row.standing],
     ["Measured", known(row.measured_s) ? `${show.time(row.measured_s)} ± ${show.width(known(row.total_ratio) ? row.total_ratio : row.within_ratio)}${basis}` : row.status, row.measured_s],
     ["Expected", known(row.expected_s) ? show.time(row.expected_s) + span : "", row.expected_s],
     ["Ideal", known(row.ideal_s) ? show.time(row.ideal_s) : "", row.ideal_s],
@@ -22,7 +23,7 @@ function caseFacts(row) {
     ["Cache, mode", row.regime],
     ["Flags", row.flags.join(", ")],
     ["Constants", distinct([row.provenance, row.expected_provenance].filter(Boolean)).join(", ")],
-    ["Remarks", row.remarks],
+    ["Remarks", row.remarks && prose(row.remarks)],
   ].filter(([, text]) => text !== "");
 }
 

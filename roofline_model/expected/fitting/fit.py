@@ -26,6 +26,7 @@ from roofline_model.expected.gemm.library import find_gemm
 from roofline_model.expected.gemm.rows import GemmRows, gemm_row_groups
 from roofline_model.expected.intervals import across_families
 from roofline_model.expected.tables.table import KernelTable
+from roofline_model.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,7 +153,7 @@ def _useless(rows: FitSet, fitted: FittedSet) -> str:
     if error <= MOST_MEDIAN_RATIO:
         return ""
     return (
-        f"{rows.name}: {len(rows)} rows, not kept: the best constants give {np.median(ratios):.3g} times the measured time "
+        f"{rows.name}: {counted(len(rows), 'row')}, not kept: the best constants give {np.median(ratios):.3g} times the measured time "
         "(median). Check that time_s is in seconds and the formats and sizes are those of the kernels"
     )
 
@@ -180,7 +181,7 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
         if _is_wanted(group.device.key, plan):
             measured = _measured(table, group)
             if group.chip is None:
-                left_out.append(f"{len(group.rows)} gemm rows of {group.device.key}: {group.problem}")
+                left_out.append(f"{counted(len(group.rows), 'gemm row')} of {group.device.key}: {group.problem}")
             elif measured is not None:
                 gemm[group.device.key, group.formats.family].append(measured)
     attention: dict[tuple[str, str], list[AttentionRows]] = defaultdict(list)
@@ -188,7 +189,7 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
         if _is_wanted(rows.device.key, plan):
             kept = rows.measured(table)
             if problem := rows.problem or rows.fit_problem:
-                left_out.append(f"{len(rows.rows)} attention rows of {rows.device.key}: {problem}")
+                left_out.append(f"{counted(len(rows.rows), 'attention row')} of {rows.device.key}: {problem}")
             elif kept is not None:
                 attention[rows.device.key, rows.phase].append(kept)
     for (device, family), groups in gemm.items():
@@ -197,13 +198,13 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
         _add(sets, left_out, _attention_set(table, parts, plan))
     if problems:
         first = problems[min(problems)]
-        left_out.append(f"{len(problems)} rows that cannot be predicted; the first: {first}")
+        left_out.append(f"{counted(len(problems), 'row')} that cannot be predicted; the first: {first}")
     idle = int((table.numbers["weight"] == 0).sum())
     if idle:
-        left_out.append(f"{idle} rows of weight 0")
+        left_out.append(f"{counted(idle, 'row')} of weight 0")
     late = sum(1 for problem in table.time_problems if problem)
     if late:
-        left_out.append(f"{late} rows without a usable time_s")
+        left_out.append(f"{counted(late, 'row')} without a usable time_s")
     return sets, left_out
 
 
@@ -211,7 +212,7 @@ def _add(sets: list[PlannedSet], left_out: list[str], one: PlannedSet) -> None:
     if len(one.rows) >= LEAST_ROWS:
         sets.append(one)
     else:
-        left_out.append(f"{one.rows.name}: {len(one.rows)} rows, at least {LEAST_ROWS} are needed")
+        left_out.append(f"{one.rows.name}: {counted(len(one.rows), 'row')}, at least {LEAST_ROWS} are needed")
 
 
 def _is_wanted(device: str, plan: FitPlan) -> bool:

@@ -8,7 +8,7 @@ from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats
 from roofline_model.expected.gemm.rotation import rotated_copies
-from roofline_model.expected.gemm.work import hit_share
+from roofline_model.expected.gemm.work import are_cold, hit_share
 from roofline_model.expected.intervals import IntervalTable, across_families
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ def trust(fitted: FittedGemm, formats: GemmFormats, n: Floats, k: Floats, copies
     The surface was learnt where a benchmark's rotation kept small weights in the L2 of the chip it was measured on.
     Cold, the same shape is another case (DRAM hides a slow kernel), so it fades with the difference of the hit shares.
     """
-    import numpy as np
-
     weight = n * k * formats.weight_bytes_per_element
 
     def hit(chip: ChipSpec, touched: Floats) -> Floats:
@@ -52,6 +50,6 @@ def trust(fitted: FittedGemm, formats: GemmFormats, n: Floats, k: Floats, copies
 
     learnt_on = fitted.correction_chip or fitted.chip
     learnt = hit(learnt_on, rotated_copies(learnt_on, formats.family, n, k) * weight)
-    here = np.zeros_like(weight) if np.isinf(copies).all() else hit(fitted.chip, copies * weight)
-    result: Floats = np.square(1.0 - np.abs(learnt - here))
-    return result
+    here = weight * 0.0 if are_cold(copies) else hit(fitted.chip, copies * weight)
+    kept: Floats = 1.0 - abs(learnt - here)
+    return kept * kept

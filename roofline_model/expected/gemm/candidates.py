@@ -24,6 +24,8 @@ TILE_ROWS_TMA = (16, 32, 64, 128, 192, 256)
 TILE_COLUMNS = (32, 64, 128, 256)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
+LARGEST_HALF_TILE = 128
+"""Products of more rows (columns) use every tile alike: none is more than twice as long."""
 SMALLEST_SLICE = 128
 """A slice of split-K is at least this many k."""
 K_STEP = 64
@@ -97,11 +99,11 @@ def may_split(family: str, kernel_family: str, m: Floats, n: Floats, k: Floats) 
     import numpy as np
 
     if kernel_family != "BF16" or family not in ("sm89", "sm120"):
-        return np.ones(m.shape, dtype=np.bool_)
+        return np.ones(np.shape(m), dtype=np.bool_)
     small_batch = (m >= 2) & (m <= 8) & (n * k < 2.7e5)
     if family == "sm89":
-        short = (k < 2048) & ~((n <= 256) & (k >= 1024))
+        short = (k < 2048) & np.logical_not((n <= 256) & (k >= 1024))
         wide = (n >= 1024) & (m <= 128) & (k <= 4096)
-        return ~(small_batch | short | wide)
-    short = (k < 2048) & ~((m <= 64) & (n <= 256) & (k >= 1536))
-    return ~(small_batch | short)
+        return np.logical_not(small_batch | short | wide)
+    short = (k < 2048) & np.logical_not((m <= 64) & (n <= 256) & (k >= 1536))
+    return np.logical_not(small_batch | short)

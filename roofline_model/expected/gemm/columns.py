@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.expected.chip import fitted_numbers
 from roofline_model.expected.gemm.belief import believed
-from roofline_model.expected.gemm.candidates import Tiles, tiles_of, usable_tiles
+from roofline_model.expected.gemm.candidates import LARGEST_HALF_TILE, Tiles, tiles_of, usable_tiles
 from roofline_model.expected.gemm.correction import KNOT_COUNT
 from roofline_model.expected.gemm.gemv_kernel import gemv_element_s, has_gemv
 from roofline_model.expected.gemm.product import ProductModel
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
-
-_LARGEST_HALF_TILE = 128
-"""Products of more rows (columns) use every tile alike: none is more than twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class PairColumns:
 
     def candidates(self, M: int, N: int, most_kept: int = 512) -> Candidates:
         """Return the tiles to price for an output of `M` × `N`."""
-        key = min(M, _LARGEST_HALF_TILE), min(N, _LARGEST_HALF_TILE)
+        key = min(M, LARGEST_HALF_TILE), min(N, LARGEST_HALF_TILE)
         found = self.kept_candidates.get(key)
         if found is None:
             found = _candidates(self, *key)

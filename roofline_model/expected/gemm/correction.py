@@ -42,6 +42,10 @@ class Correction:
         """Return ln of the factor on the predicted time of each row."""
         return GRID.logs(self.log_ratio, (m, n, k))
 
+    def log_at(self, m: float, n: float, k: float) -> float:
+        """Return the same of one row."""
+        return GRID.log_at(self.log_ratio, (m, n, k))
+
 
 def fit_correction(m: Floats, n: Floats, k: Floats, log_ratio: Floats, row_weights: Floats | None = None) -> Correction:
     """Return the surface through ln(measured / predicted) of some rows; robust and deterministic."""

@@ -29,6 +29,7 @@ from roofline_model.expected.gemm.candidates import (
     usable_tiles,
 )
 from roofline_model.expected.gemm.constants import FittedGemm, GemmConstants
+from roofline_model.expected.gemm.elementwise import ceiling, larger
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
 from roofline_model.expected.gemm.gemv_kernel import gemv_seconds, uses_gemv
 from roofline_model.expected.gemm.library import find_gemm
@@ -85,7 +86,7 @@ def expected_of_formats(
         fitted = find_gemm(chip, formats.family)
     values = constants if isinstance(constants, GemmConstants) else fitted.constants if fitted else None
     assert values is not None  # one of the two is given
-    launch_s = _launch(values, dynamic_activation_quantization)
+    launch_s = launch_floor_s(values, dynamic_activation_quantization)
     m, n, k, copies = _checked(M, N, K, weight_copies)
     spec = chip if fitted is None else fitted_numbers(chip, fitted.chip)
     pieces = [
@@ -101,7 +102,7 @@ def expected_of_formats(
     if fitted is not None and fitted.correction is not None:
         factor = np.exp(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
         # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
-        corrected = np.maximum(time_s * factor, np.minimum(time_s, _light_s(spec, values, m, n, k, parts["dram"])))
+        corrected = np.maximum(time_s * factor, np.minimum(time_s, light_seconds(spec, values, m, n, k, parts["dram"])))
         time_s, parts["library"] = corrected, corrected - time_s
     intervals, provenance = believed(fitted, formats)
     low_s, high_s = intervals.bounds(m, time_s, launch_s)
@@ -124,11 +125,11 @@ def gemm_times(
         s = slice(begin, begin + CHUNK_ROWS)
         rows = work_of(chip, formats, constants, M[s], N[s], K[s], weight_copies[s])
         _, best, _, _ = _cheapest(chip, formats, constants, rows)
-        time_s = best + _launch(constants, dynamic_activation_quantization)
+        time_s = best + launch_floor_s(constants, dynamic_activation_quantization)
         gemv = gemv_seconds(chip, formats, constants, rows)
         if gemv is not None:
             uses = uses_gemv(formats, constants, rows.m, best, gemv[2])
-            time_s = np.where(uses, gemv[2] + _launch(constants, dynamic_activation_quantization), time_s)
+            time_s = np.where(uses, gemv[2] + launch_floor_s(constants, dynamic_activation_quantization), time_s)
         if dynamic_activation_quantization and constants.cast_ratio is not None:
             time_s = time_s + cast_seconds(chip, formats, constants, rows)
         pieces.append(time_s)
@@ -147,11 +148,16 @@ def _checked(M: ArrayLike, N: ArrayLike, K: ArrayLike, copies: ArrayLike) -> tup
     for name, sizes in (("M", m), ("N", n), ("K", k)):
         is_right = (sizes >= 1) & (sizes <= 1e9) & (sizes == np.floor(sizes))
         if not is_right.all():
-            wrong = sizes[~is_right][0]
-            raise InvalidValueError(f"{name} must hold whole numbers from 1 to 1,000,000,000, got {wrong:g}")
+            check_size(name, sizes[~is_right][0])
     if not (r >= 1).all():
         raise InvalidValueError("weight_copies must be at least 1 (hot); infinite is cold")
     return m, n, k, r
+
+
+def check_size(name: str, size: float) -> None:
+    """Raise `InvalidValueError` unless `size` is one of a product."""
+    if not 1 <= size <= 1e9 or size != math.floor(size):
+        raise InvalidValueError(f"{name} must hold whole numbers from 1 to 1,000,000,000, got {size:g}")
 
 
 def _priced(
@@ -175,7 +181,7 @@ def _priced(
             alone = {"dram": dram_s, "l2": l2_s, "serial": serial_s}
             parts = {name: np.where(uses, alone.get(name, 0.0), value) for name, value in parts.items()}
             kernel = ["gemv" if is_gemv else name for is_gemv, name in zip(uses.tolist(), kernel, strict=True)]
-    launch = np.full_like(body, _launch(c, quantizes))
+    launch = np.full_like(body, launch_floor_s(c, quantizes))
     time_s = launch + body
     parts = {"launch": launch, **parts}
     if quantizes and c.cast_ratio is not None:
@@ -184,15 +190,14 @@ def _priced(
     return time_s, parts, kernel
 
 
-def _light_s(chip: ChipSpec, c: GemmConstants, m: Floats, n: Floats, k: Floats, dram_s: Floats) -> Floats:
+def light_seconds(chip: ChipSpec, c: GemmConstants, m: Floats, n: Floats, k: Floats, dram_s: Floats) -> Floats:
     """Return what neither the tensor peak nor the specified bandwidth allows to be undercut."""
-    import numpy as np
-
     reached = min(c.dram_ratio, c.gemv_dram_ratio or 1.0)  # whichever kernel `dram_s` is of
-    return np.maximum(2.0 * m * n * k / chip.peak_flops_per_s, dram_s * reached)
+    result: Floats = larger(2.0 * m * n * k / chip.peak_flops_per_s, dram_s * reached)
+    return result
 
 
-def _launch(c: GemmConstants, quantizes: bool) -> float:
+def launch_floor_s(c: GemmConstants, quantizes: bool) -> float:
     """Return the floor: that of the product alone when its activations come quantised already."""
     return c.launch_s if quantizes or c.static_launch_s is None else c.static_launch_s
 
@@ -255,36 +260,30 @@ def tile_rates(
     per block and element of k of the L2."""
     area = tiles.rows * tiles.columns
     tensor = 2.0 * area * tiles.padding_ratio * chip.sm_count / chip.peak_flops_per_s
-    moved = _tile_bytes(formats, tiles)
+    moved = tile_bytes(formats, tiles)
     return tensor, moved / (c.sm_ratio * 64.0 * chip.clock_hz), moved / (c.l2_ratio * chip.load_bytes_per_s)
 
 
-def _tile_bytes(formats: GemmFormats | FormatColumns, tiles: Tiles) -> Floats:
+def tile_bytes(formats: GemmFormats | FormatColumns, tiles: Tiles) -> Floats:
     """Return operand bytes per block and element of k."""
     return tiles.rows * formats.activation_bytes_per_element + tiles.columns * formats.weight_bytes_per_element
 
 
 def _slice_length(k: Floats, split: float | Floats) -> Floats:
     """Return the k that one slice walks, in whole steps of the main loop."""
-    import numpy as np
-
-    result: Floats = K_STEP * np.ceil(k / split / K_STEP)
+    result: Floats = K_STEP * ceiling(k / split / K_STEP)
     return result
 
 
 def _waves(x: Floats, omega: float | Floats) -> Floats:
     """Return waves of `x` blocks per SM, softened for persistent scheduling; at least one."""
-    import numpy as np
-
-    result: Floats = (1.0 - omega) * np.ceil(x) + omega * np.maximum(x, 1.0)
+    result: Floats = (1.0 - omega) * ceiling(x) + omega * larger(x, 1.0)
     return result
 
 
 def _resident_waves(x: Floats, omega: float | Floats) -> Floats:
     """Return waves when several blocks share an SM; at least one."""
-    import numpy as np
-
-    result: Floats = np.maximum((1.0 - omega) * np.ceil(x) + omega * x, 1.0)
+    result: Floats = larger((1.0 - omega) * ceiling(x) + omega * x, 1.0)
     return result
 
 
@@ -339,9 +338,11 @@ def _split_s(
     chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, rows: GemmWork, split: float | Floats
 ) -> Floats:
     """Return the cost of splitting k: a fixed one, and FP32 partial sums written and read (8 bytes each) through L2."""
+    traffic = 8.0 * split * rows.m * rows.n / (c.l2_ratio * chip.load_bytes_per_s)
+    if isinstance(traffic, float):
+        return (0.0 if c.split_s is None else c.split_s) + traffic if split > 1 else 0.0
     import numpy as np
 
-    traffic = 8.0 * split * rows.m * rows.n / (c.l2_ratio * chip.load_bytes_per_s)
     return np.where(np.asarray(split) > 1, (0.0 if c.split_s is None else c.split_s) + traffic, 0.0)
 
 
@@ -352,16 +353,26 @@ def _parts(
     """Return the terms of the chosen candidates, each alone, and the additive costs; seconds."""
     import numpy as np
 
+    size = tiles.rows[tile, 0], tiles.columns[tile, 0]
+    tensor, load, _ = (rate[tile, 0] for rate in tile_rates(chip, formats, c, tiles))
+    moved = tile_bytes(formats, tiles)[tile, 0]
     count = np.array(SPLITS, dtype=np.float64)[split]
-    bm, bn = tiles.rows[tile, 0], tiles.columns[tile, 0]
+    return parts_of(chip, c, rows, count, size, tiles.resident[tile, 0], tensor, load, moved)
+
+
+def parts_of(
+    chip: ChipSpec, c: GemmConstants, rows: GemmWork, count: Floats, size: tuple[Floats, Floats], resident_count: Floats,
+    tensor: Floats, load: Floats, moved: Floats,
+) -> dict[str, Floats]:  # fmt: skip
+    """Return the same of `count` slices of the tile of `size`; `tensor` and `load` as of `tile_rates`, `moved` bytes a k."""
+    bm, bn = size
     length = _slice_length(rows.k, count)
-    blocks = np.ceil(rows.m / bm) * np.ceil(rows.n / bn) * count
+    blocks = ceiling(rows.m / bm) * ceiling(rows.n / bn) * count
     x = blocks / chip.sm_count
     waves = _waves(x, c.persistence_ratio) * length
-    resident = _resident_waves(x / tiles.resident[tile, 0], c.persistence_ratio)
-    tensor, load, _ = (rate[tile, 0] for rate in tile_rates(chip, formats, c, tiles))
+    resident = _resident_waves(x / resident_count, c.persistence_ratio)
     l2_rate = c.l2_ratio * chip.load_bytes_per_s
-    refetch = blocks * length * _tile_bytes(formats, tiles)[tile, 0] + c.output_ratio * rows.output_bytes
+    refetch = blocks * length * moved + c.output_ratio * rows.output_bytes
     return {
         "tensor": waves * tensor / rows.tensor_ratio,
         "dram": rows.dram_s,

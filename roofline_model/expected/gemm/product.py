@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.batch import NORM_PARTS, ExpectedBatch
+from roofline_model.expected.batch import NORM_PARTS, ExpectedBatch, ExpectedCall
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
@@ -84,6 +84,21 @@ class ProductModel:
             for one in (plain, narrow)
         )
         return _no_faster(found, _with_dram(wide_batch, narrow_batch.parts["dram"]))
+
+    def expected_one(
+        self, M: int, N: int, K: int, *, cache: str = "cold", quantizes_activations: bool = False
+    ) -> ExpectedCall:
+        """Return the expected time of one shape: the same numbers, sooner."""
+        from roofline_model.expected.gemm.one_product import expected_of_product
+
+        if self.wide_fitted is not None:
+            return ExpectedCall.of_batch(
+                self.expected(M, N, K, cache=cache, quantizes_activations=quantizes_activations)
+            )
+        return expected_of_product(
+            self.chip, M, N, K, formats=self.formats, fitted=self.fitted, weight_copies=HOT if cache == "warm" else COLD,
+            dynamic_activation_quantization=quantizes_activations,
+        )  # fmt: skip
 
 
 _KEPT: Kept[ProductModel] = Kept(512)

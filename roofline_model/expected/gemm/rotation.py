@@ -10,10 +10,10 @@ import math
 from typing import TYPE_CHECKING
 
 from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.gemm.elementwise import Numbers, ceiling, larger, smaller
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 COLD = math.inf
 """Copies of a real model: never the same weights twice before the cache has forgotten them."""
@@ -25,8 +25,8 @@ _COLD_TABLES = ("a100-sxm-80gb", "a100-sxm-40gb")
 _ROTATION_BYTES = {"BF16": 2.0, "FP8": 1.0}
 
 
-def rotated_copies(chip: ChipSpec, kernel_family: str, N: ArrayLike, K: ArrayLike) -> NDArray[np.float64]:
-    """Return the copies of an N×K weight between two uses of one in aiconfigurator's published table of this chip.
+def rotated_copies(chip: ChipSpec, kernel_family: str, N: ArrayLike, K: ArrayLike) -> Numbers:
+    """Return the copies of an N×K weight between two uses of one in aiconfigurator's published table of this chip: a `float` of floats.
 
     BF16 and FP8: enough copies to pass the L2 once, at most five (collector/trtllm/collect_gemm.py of that project), so
     that up to five copies can be L2-hot. NVFP4 and weight-only tables, and the A100's: infinite. Their collectors name
@@ -34,15 +34,19 @@ def rotated_copies(chip: ChipSpec, kernel_family: str, N: ArrayLike, K: ArrayLik
     falls from 9.6 to 7.4 % (NVFP4, RTX PRO 6000), 4.4 to 3.5 % (NVFP4, B200), 10.7 to 7.2 % (INT8, L40S), 10.7 to 7.7 %
     (INT4, L40S) and 8.3 to 8.0 % (BF16, A100). `kernel_family` is BF16, FP8, NVFP4, INT8 or INT4.
     """
+    element_bytes = rotation_element_bytes(chip, kernel_family)
+    if isinstance(N, float) and isinstance(K, float):
+        return COLD if element_bytes is None else _copies(chip, N * K * element_bytes)
     import numpy as np
 
     elements = np.asarray(N, dtype=np.float64) * np.asarray(K, dtype=np.float64)
-    element_bytes = rotation_element_bytes(chip, kernel_family)
     if element_bytes is None:
         return np.full_like(elements, COLD)
-    fill = np.ceil(chip.l2_bytes / (elements * element_bytes))
-    copies: NDArray[np.float64] = np.minimum(np.maximum(fill, 1.0), MOST_COPIES)
-    return copies
+    return np.asarray(_copies(chip, elements * element_bytes), dtype=np.float64)
+
+
+def _copies(chip: ChipSpec, weight_bytes: Numbers) -> Numbers:
+    return smaller(larger(ceiling(chip.l2_bytes / weight_bytes), 1.0), MOST_COPIES)
 
 
 def rotation_element_bytes(chip: ChipSpec, kernel_family: str) -> float | None:

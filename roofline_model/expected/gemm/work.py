@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.candidates import K_STEP
 from roofline_model.expected.gemm.constants import GemmConstants
+from roofline_model.expected.gemm.elementwise import larger, smaller, to_power
 from roofline_model.expected.gemm.formats import GemmFormats
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ COLD_LATENCY_RATIO = 0.3
 
 @dataclass(frozen=True, slots=True)
 class GemmWork:
-    """What a row needs before any candidate is chosen; arrays of shape (rows,)."""
+    """What a row needs before any candidate is chosen; arrays of shape (rows,), or numbers for one row (`elementwise.py`)."""
 
     m: Floats
     n: Floats
@@ -50,10 +52,21 @@ class GemmWork:
 
 def hit_share(touched: Floats, capacity_bytes: float | Floats, edge: float | Floats) -> Floats:
     """Return the share the L2 serves when `touched` bytes pass between two uses of a line; nothing of infinitely many."""
+    share: Floats = 1.0 / (1.0 + to_power(smaller(touched / capacity_bytes, 4.0), edge))
+    if isinstance(touched, float):
+        return share * (touched < math.inf)
     import numpy as np
 
-    fill = np.minimum(touched / capacity_bytes, 4.0)
-    return np.where(np.isinf(touched), 0.0, 1.0 / (1.0 + fill**edge))
+    return np.where(np.isinf(touched), 0.0, share)
+
+
+def are_cold(copies: Floats) -> bool:
+    """Return whether no weight is ever touched again before the cache has forgotten it."""
+    if isinstance(copies, float):
+        return copies == math.inf
+    import numpy as np
+
+    return bool(np.isinf(copies).all())
 
 
 def work_of(
@@ -72,16 +85,14 @@ def work_of(
     kept = c.l2_share_ratio * chip.l2_bytes
     moved = activation + output
     # Cold weights hit nothing: an infinity that is known beforehand need not be worked out.
-    weight_hit = (
-        np.zeros_like(weight) if np.isinf(copies).all() else hit_share(copies * weight + moved, kept, c.l2_edge_factor)
-    )
+    weight_hit = weight * 0.0 if are_cold(copies) else hit_share(copies * weight + moved, kept, c.l2_edge_factor)
     weight_miss = 1.0 - weight_hit
     activation_miss = 1.0 - hit_share(weight + moved, kept, c.l2_edge_factor)
     output_miss = 1.0 - hit_share(moved, c.output_l2_share_ratio * chip.l2_bytes, c.l2_edge_factor)
     traffic = weight * weight_miss + activation * activation_miss + output * output_miss
-    doublings = np.log2(np.maximum(1.0, 2.0 * m * n * k / (chip.peak_flops_per_s * CLOCK_LOSS_ONSET_S)))
+    doublings = np.log2(larger(2.0 * m * n * k / (chip.peak_flops_per_s * CLOCK_LOSS_ONSET_S), 1.0))
     # The loss is a fit over kernels of up to a second; a quarter is where it ends for products beyond any of them.
-    clock = np.maximum(1.0 - c.clock_loss_ratio * doublings, 0.25)
+    clock = larger(1.0 - c.clock_loss_ratio * doublings, 0.25)
     return GemmWork(
         m, n, k, weight, weight * weight_miss, output, activation_miss,
         dram_s=traffic / (c.dram_ratio * chip.bandwidth_bytes_per_s),

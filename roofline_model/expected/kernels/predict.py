@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from roofline_model.expected.kernels.curve import PRODUCT, KernelCurve, WorkSize, work_size
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
+from roofline_model.units import counted
 
 KERNEL_VERSION = "kernel-1"
 """Changes whenever the same call and curves would get another time; stored with every such prediction."""
@@ -45,10 +46,23 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
         notes.append(f"{kernel} was not calibrated: the time of {best.kernel} stands, the fastest one that was")
     if best.formats != size.formats:
         notes.append(f"{best.kernel} was timed with a result in {best.formats[-1]}, not {size.formats[-1]}")
-    if best.row_counts and int(size.regime) > best.row_counts[-1]:
-        notes.append(f"beyond the {best.row_counts[-1]} rows that were calibrated: the time grows with the rows")
+    if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
+        notes.append(f"calibrated with {counted(most, 'row')} at most: beyond, the time grows with the rows")
+    if doubt := doubt_of_times(device):
+        notes.append(doubt)
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(notes))
+
+
+def doubt_of_times(device: Device) -> str:
+    """Return what weakens every expected time of a machine whose kernels were timed while it was busy; empty where nothing does."""
+    known = device.calibration
+    if known is None or not known.kernels_disturbed_by:
+        return ""
+    return (
+        f"expected times are doubtful, most too long: other work ran while the kernels of {device.key} were timed "
+        f"({', '.join(known.kernels_disturbed_by)}); `roofline calibrate` on a quiet machine times them again"
+    )
 
 
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:

@@ -146,7 +146,7 @@ def test_lost_records_are_traced_again_with_a_larger_buffer(cupti):
 
 def test_records_lost_for_good_are_an_error(cupti):
     library = cupti(loses_sessions=99)
-    with pytest.raises(UnsupportedError, match="dropped 1 records in each of 3 attempts"):
+    with pytest.raises(UnsupportedError, match="dropped 1 record in each of 3 attempts"):
         attribute(lambda: library.launch("k", 1_000, 10_000), [()] * 3, lambda: None)
     assert not library.enabled
 

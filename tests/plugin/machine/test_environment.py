@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from types import SimpleNamespace
 
@@ -141,7 +142,29 @@ def test_a_password_in_the_command_line_is_not_kept(monkeypatch):
         "argv",
         ["/usr/bin/pytest", "--roofline-db=postgresql+psycopg://me:p4ss@db.example:5432/x", "-k", "a:b@c"],
     )
-    assert command_line() == "pytest --roofline-db=postgresql+psycopg://me:***@db.example:5432/x -k a:b@c"
+    assert command_line() == "pytest '--roofline-db=postgresql+psycopg://me:***@db.example:5432/x' -k a:b@c"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("/usr/bin/pytest", ["pytest"]),
+        ("/usr/lib/pytest/__main__.py", ["pytest"]),
+        ("/usr/lib/roofline_cli/__main__.py", ["python", "-m", "roofline_cli"]),
+        ("/usr/bin/my runner.py", ["my runner.py"]),
+    ],
+)
+def test_the_command_line_can_be_pasted_again(monkeypatch, program, words):
+    arguments = ["bench_cases", "-k", "gemv or gemm", "--roofline-run-label", "it's $HOME; `id`\n", ""]
+    monkeypatch.setattr(sys, "argv", [program, *arguments])
+    assert shlex.split(command_line()) == [*words, *arguments]
+    if words == ["pytest"]:
+        assert command_line().startswith("pytest bench_cases -k 'gemv or gemm' ")
+
+
+def test_a_command_line_of_any_length_is_cut(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["pytest", "-k", "'\udcff\x00" * 10_000])
+    assert len(command_line()) == 4000
 
 
 # The host --------------------------------------------------------------------------------------------------------

@@ -236,3 +236,31 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("2 error: ")
     assert "pip install 'roofline-bench[api]'" in done.stdout
+
+
+@pytest.mark.parametrize("path", ["/", "/api/health", "/api/hardware/gb10", "/api/runs", "/api/runs/cases/cases", "/api/zz", "/api/analyze", "/api/nvml/stream"])  # fmt: skip
+def test_head_is_get_without_the_content(api_client, path):
+    head, get = api_client.head(path), api_client.get(path)
+    kept = [{name: value for name, value in one.headers.items() if name != "server-timing"} for one in (head, get)]
+    if path == "/api/health":  # its uptime has as many digits as it has
+        kept = [{**one, "content-length": ""} for one in kept]
+    assert (head.status_code, kept[0]) == (get.status_code, kept[1])
+    assert head.content == b""
+    assert get.content
+
+
+def test_head_asks_for_the_token_and_may_be_answered_304(guarded):
+    assert guarded.head("/api/hardware").status_code == 401
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    tag = guarded.head("/api/hardware", headers=headers).headers["etag"]
+    assert guarded.head("/api/hardware", headers={**headers, "If-None-Match": tag}).status_code == 304
+    assert guarded.put("/api/hardware", headers=headers).headers["allow"] == "GET, HEAD"
+
+
+def test_head_of_a_stream_ends_and_gives_its_place_back():
+    app = create_app(telemetry=NvmlDevice(FakeNvml(), object()), limits=Limits(max_streams_count=1))
+    with TestClient(app) as client:
+        for _ in range(2):
+            assert client.head("/api/nvml/stream").headers["content-type"].startswith("text/event-stream")
+        assert app.state.service.stream_count == 0
+        assert all("head" not in one for one in client.get("/api/openapi.json").json()["paths"].values())

@@ -99,7 +99,9 @@ def test_narrow_caches_save_no_time_where_arithmetic_binds(api_client):
     body = {**DECODE, "Sq": 8192, "formats": ["FP8", "FP32", "FP16"]}
     found = api_client.post("/api/attention/recommend?hardware_key=mi300x", json=body).json()
     assert found["best"]["kv_format"] == "FP16"
-    assert found["summary"] == "keep the cache in FP16: no narrower one that a kernel is known to read is clearly faster"
+    assert (
+        found["summary"] == "keep the cache in FP16: no narrower one that a kernel is known to read is clearly faster"
+    )
     assert [one["format"] for one in found["excluded"]] == ["FP32"]
     assert (found["phase"], found["ranked_by"], len(found["notes"])) == ("prefill", "ideal", 1)
 

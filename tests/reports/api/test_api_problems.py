@@ -77,7 +77,7 @@ def test_no_name_of_a_request_becomes_a_path(api_client, monkeypatch, name):
     [
         (b"{M:1}", 400), (b"", 422), (b"[]", 422), (b"null", 422), (b'"x"', 422), (b"[" * 100_000, 400), (b"\xff\xfe", 400),
         (b'{"M":NaN,"N":1,"K":1}', 422), (b'{"M":Infinity,"N":1,"K":1}', 422), (b'{"M":1e400,"N":1,"K":1}', 422),
-        (b'{"M":' + b"9" * 5_000 + b',"N":1,"K":1}', 400), (rb'{"M":1,"N":1,"K":1,"precision":"\ud800"}', 422),
+        (b'{"M":' + b"9" * 5_000 + b',"N":1,"K":1}', 422), (rb'{"M":1,"N":1,"K":1,"precision":"\ud800"}', 422),
         (rb'{"M":1,"N":1,"K":1,"\ud800":1}', 422), (b'{"M":1,"N":1,"K":1,"precision":"\\u0000"}', 422),
     ],
 )  # fmt: skip
@@ -85,14 +85,87 @@ def test_bodies_that_are_no_requests(api_client, body, status):
     problem(api_client.post("/api/analyze", content=body, headers=JSON), status)
 
 
+@pytest.mark.parametrize("path", ["/api/analyze", "/api/sweep"])
+def test_a_key_that_stands_twice_is_named(api_client, path):
+    body = b'{"M":1,"N":4096,"K":4096,"M":2}'
+    (wrong,) = problem(api_client.post(path, content=body, headers=JSON), 422)["errors"]
+    assert wrong["field"] == "M"
+    assert "twice" in wrong["message"]
+
+
 def test_nan_is_refused_where_a_number_may_be_a_fraction(api_client):
     body = b'{"M":1,"N":1,"K":1,"memory_limit_gb":NaN}'
     assert problem(api_client.post("/api/recommend", content=body, headers=JSON), 422)["errors"][0]["field"] == "memory_limit_gb"  # fmt: skip
 
 
-def test_a_body_that_is_not_declared_as_json(api_client):
-    response = api_client.post("/api/analyze", content=json.dumps(SHAPE), headers={"Content-Type": "text/plain"})
-    assert problem(response, 422)["errors"]
+@pytest.mark.parametrize("path", ["/api/analyze", "/api/sweep", "/api/models/llama-3.1-8b/predict"])
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "application/jsonx", ""])
+def test_a_body_that_is_not_declared_as_json_says_how_to_declare_it(api_client, path, kind):
+    response = api_client.post(path, content=json.dumps(SHAPE), headers={"Content-Type": kind})
+    assert "-H 'Content-Type: application/json'" in problem(response, 415)["detail"]
+
+
+def test_what_is_declared_as_json_in_other_words_is_read(api_client):
+    for kind in ("application/json;charset=utf-8", "Application/JSON", "application/problem+json"):
+        assert (
+            api_client.post("/api/analyze", content=json.dumps(SHAPE), headers={"Content-Type": kind}).status_code
+            == 200
+        )
+    assert "required" in problem(api_client.post("/api/analyze"), 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "words", "nearest"),
+    [
+        ("/api/analyze?hardware=h100", SHAPE, "hardware", "did you mean hardware_key?", ["hardware_key"]),
+        ("/api/analyze?hardware_key=h100&M=8", SHAPE, "M", "belongs in the JSON body", []),
+        ("/api/sweep?hw=h100", {**SHAPE, "formats": ["FP16"]}, "hw", "this path takes hardware_key", []),
+        ("/api/recommendations?hardware=h100", None, "hardware", "did you mean hardware_key?", ["hardware_key"]),
+        ("/api/runs?limits=3", None, "limits", "did you mean limit?", ["limit"]),
+        ("/api/formats?x", None, "x", "this path takes none", []),
+        ("/api/health?x=1", None, "x", "this path takes none", []),
+    ],
+)
+def test_an_unknown_parameter_is_refused_and_the_nearest_is_named(api_client, path, body, field, words, nearest):
+    asked = api_client.get(path) if body is None else api_client.post(path, json=body)
+    (wrong,) = problem(asked, 422)["errors"]
+    assert (wrong["field"], wrong["location"], wrong["nearest"]) == (field, "query", nearest)
+    assert words in wrong["message"]
+
+
+def test_every_endpoint_refuses_what_it_does_not_declare(api_client):
+    paths = api_client.get("/api/openapi.json").json()["paths"]
+    asked = 0
+    for path, operations in paths.items():
+        for method in operations:
+            answer = api_client.request(method, f"{path}?no_such_parameter=1", json={} if method == "post" else None)
+            assert problem(answer, 422)["errors"][0]["field"] == "no_such_parameter", path
+            asked += 1
+    assert asked >= 20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "named"),
+    [
+        ({"N": [1, "x", 0]}, {"N[1]": "valid integer", "N[2]": "greater than or equal to 1"}),
+        ({"M": 0, "K": []}, {"M": "greater than or equal to 1", "K": "at least 1 item"}),
+        ({"N": None}, {"N": "valid list"}),
+        ({"hardware": ["gb10", 3]}, {"hardware[1]": "valid string"}),
+    ],
+)
+def test_a_field_of_a_sweep_is_named_once_and_an_element_by_its_place(api_client, sizes, named):
+    found = problem(api_client.post("/api/sweep", json={**SHAPE, **sizes}), 422)
+    assert [one["field"] for one in found["errors"]] == list(named)
+    assert all(words in one["message"] for one, words in zip(found["errors"], named.values(), strict=True))
+    assert "constrained" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("body", [b'{"M":1,"N":%b,"K":1}', b'{"M":1,"N":[1,%b],"K":1}'])
+@pytest.mark.parametrize("path", ["/api/analyze", "/api/sweep"])
+def test_a_number_that_is_too_long_to_read_names_its_field(api_client, path, body):
+    (wrong,) = problem(api_client.post(path, content=body % (b"9" * 6_000), headers=JSON), 422)["errors"]
+    assert wrong["field"] == "N"
+    assert "more than 4,300 digits" in wrong["message"]
 
 
 def test_unknown_paths_and_methods(api_client):
@@ -177,3 +250,13 @@ def test_no_message_says_where_the_database_is(tmp_path):
                 assert "hidden-place" not in answer.text, (name, path, answer.text)
                 assert str(tmp_path) not in answer.text
     assert statuses >= {404, 503}
+
+
+def test_a_folder_in_place_of_the_database_is_told_in_words_that_read(tmp_path):
+    from fastapi.testclient import TestClient
+
+    from reports.api.app import create_app
+
+    with TestClient(create_app(tmp_path)) as client:
+        detail = problem(client.get("/api/runs"), 503)["detail"]
+    assert detail == "the results database is a folder: name a file in it"

@@ -208,6 +208,9 @@ def test_the_report_may_load_nothing(api_client):
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "unsafe-eval" not in policy
+    names = [one.split()[0] for one in policy.split(";")]
+    assert {"base-uri", "form-action"} <= set(names)
+    assert len(names) == len(set(names))  # Chromium complains of each that comes twice
 
 
 def test_a_page_without_a_policy_of_its_own_gets_the_strictest():

@@ -56,7 +56,10 @@ def test_the_catalog_names_it(client):
     found = client.get("/api/hardware").json()
     assert found["this_machine"]["key"] == "gb10-here"
     assert found["this_machine_reason"] is None
-    assert client.get("/api/hardware/auto").json()["content_hash"] == own_device().content_hash
+    for name in ("auto", "gb10-here", "GB10_here"):  # the key that the list gives is one to ask with
+        assert client.get(f"/api/hardware/{name}").json()["content_hash"] == own_device().content_hash
+        assert client.post(f"/api/analyze?hardware_key={name}", json=SHAPE).json()["hardware"] == "gb10-here"
+    assert "auto is the chip of this server" in client.get("/api/hardware/gb10-there").json()["detail"]
 
 
 def test_a_sweep_takes_it_along_to_its_worker(client):

@@ -37,6 +37,16 @@ def test_every_number_says_its_unit(document):
     assert silent == []
 
 
+def test_every_field_is_described(document):
+    fields = [
+        (f"{model}.{name}", field.get("description", ""))
+        for model, schema in document["components"]["schemas"].items()
+        for name, field in schema.get("properties", {}).items()
+    ]
+    assert len(fields) > 700
+    assert [name for name, text in fields if len(text) < 5] == []
+
+
 def test_every_request_has_an_example_that_works(api_client, document):
     asked = 0
     for path, operations in document["paths"].items():

@@ -1,12 +1,15 @@
-"""What the explorer says in words: what binds a time, which chip is fastest, whom a wrong name may mean, one line for one roof."""
+"""What the explorer says in words: what binds a time, which chip is fastest, whom a wrong name may mean, one line for one roof, one theme."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import httpx
 import pytest
 from explorer_page import drawn, served
+
+from roofline_model.units import format_time
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -20,9 +23,12 @@ WAITING = ("launch", "latency", "serial", "waves", "split", "append")
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
+    """A server without a database, on a machine that no catalog has."""
     from reports.api.app import create_app
+    from roofline_model.hardware import get_hardware
 
-    with served(create_app(tmp_path_factory.mktemp("words") / "none.db")) as found:
+    own = replace(get_hardware("l4"), key="own-machine", name="A machine of one's own", aliases=())
+    with served(create_app(tmp_path_factory.mktemp("words") / "none.db", this_chip=lambda: own)) as found:
         yield found
 
 
@@ -62,6 +68,55 @@ def test_the_reason_follows_what_binds_the_expected_time(page, address):
     assert seen == {"dram", "latency"}  # both sentences were looked at
 
 
+def test_the_best_format_is_that_of_the_ranking_and_one_rule_orders_the_others(page, address):
+    at(page, address, "compare=")
+    advice = httpx.post(f"{address}/api/recommend", json={"M": 1, "N": 4096, "K": 4096}).json()
+    best = advice["best"]
+    assert best["weight_format"] == best["activation_format"]  # so the page calls it by that one name
+    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == best["format"]
+    assert page.text_content("#headline").startswith(f"{best['format']} should take {format_time(best['time_s'])} (")
+    assert page.text_content("#advice .pick strong") == f"Use {best['format']}"
+    row = "(format, time_s, high_s) => ({ format, label: format, timeS: 1e-6, expected: { time_s, high_s } })"
+    wide = (
+        "[row('sure', 45e-6, 51e-6), row('wide', 42e-6, 57e-6), row('level', 46e-6, 52e-6), row('slow', 60e-6, 61e-6)]"
+    )
+    names = page.evaluate(
+        f"""async () => {{ const {{ bestRow, fasterButLessSure }} = await import('./explorer/answers.js');
+        const row = {row}, rows = {wide}, best = bestRow(rows);
+        return [best, fasterButLessSure(rows, best), bestRow(rows, {{ level: 3, sure: 5, slow: 1 }}), bestRow(rows, {{ wide: 0 }}),
+          fasterButLessSure(rows.slice(2), bestRow(rows.slice(2)))].map((one) => one?.format ?? null); }}"""
+    )
+    assert names == ["sure", "wide", "level", "wide", None]
+    plans = [
+        ("baseline", "BF16", "everything BF16"),
+        ("uniform", "INT4.BF16", "INT4.BF16"),
+        ("strategy", "fp8", "FP8; cache FP8"),
+    ]
+    candidates = [dict(zip(("kind", "plan", "formats"), one, strict=True)) for one in plans]
+    order = "async (answer) => (await import('./explorer/answers.js')).orderOf('model', { answer })"
+    order = page.evaluate(order, {"candidates": candidates})
+    assert [order[name] for name in ("BF16", "FP16", "INT4.BF16", "INT4.FP16")] == [0, 0, 1, 1]
+    at(page, address, "op=attention&Skv=128&compare=")
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 128, "D": 128}
+    summary = httpx.post(f"{address}/api/attention/recommend", json=body).json()["summary"]
+    assert page.text_content("#advice .pick") == f"{summary[0].upper()}{summary[1:]}."
+
+
+def test_a_machine_without_a_catalog_entry_is_known_by_its_key_too(page, address):
+    at(page, address, "hw=own-machine&compare=")
+    assert page.input_value("#hw") == "auto"
+    assert page.text_content("#answer-title").endswith("on A machine of one's own")
+    assert "hw=own-machine" in page.url
+
+
+def test_sizes_are_read_as_people_write_them(page, address):
+    at(page, address, "N=4,096&K=4 096&compare=")
+    assert page.text_content("#answer-title").startswith("GEMV 1 × 4,096 × 4,096")
+    read = "async (texts) => { const { typed } = await import('./explorer/operators.js'); return texts.map(typed); }"
+    texts = ["1e9", "4096", " 7 ", "4,09", "1,2,3", "4.5", "-5", "", "abc", "1e999"]
+    assert page.evaluate(read, texts) == [1e9, 4096, 7, "4,09", "1,2,3", 4.5, "-5", "", "abc", "1e999"]
+
+
 def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has_one(page, address):
     at(page, address, "op=attention&compare=&formats=FP16,INT8")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
@@ -80,13 +135,14 @@ def test_chips_are_compared_by_the_best_format_of_each_first(page, address):
     asked["INT4 / FP16"] = {"precision": "FP16", "weight_precision": "INT4"}
     best = {}
     for chip in ("gb10", "b200"):
-        times_s = {
+        expected = {
             name: httpx.post(
                 f"{address}/api/analyze?hardware_key={chip}", json={"M": 1, "N": 4096, "K": 4096, **body}
-            ).json()["expected"]["time_s"]
+            ).json()["expected"]
             for name, body in asked.items()
         }
-        best[chip] = min(times_s.items(), key=lambda item: item[1])
+        name = min(expected, key=lambda one: expected[one]["high_s"])  # no two ends are level here
+        best[chip] = name, expected[name]["time_s"]
     assert best["gb10"][0] != best["b200"][0]
     first, second = page.locator("#compare > p").all_text_contents()[:2]
     ratio = best["gb10"][1] / best["b200"][1]
@@ -134,3 +190,17 @@ def test_peaks_that_differ_in_their_last_digits_are_one_roof(page, address):
             { computeFormat: 'FP32', label: 'FP32', peak: 20e9, bandwidth: 62e9 }]).map((one) => one.names.join())"""
     )
     assert roofs == ["FP16", "FP32"]
+
+
+def test_the_theme_is_kept_and_the_plot_follows(page, address):
+    at(page, address, "compare=")
+    light = page.evaluate("() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]")  # fmt: skip
+    page.select_option("#theme", "dark")
+    page.wait_for_timeout(150)
+    dark = page.evaluate("() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]")  # fmt: skip
+    assert light[0] == "rgb(246, 247, 249)"
+    assert dark[0] == "rgb(14, 18, 22)"
+    assert light[1] != dark[1]
+    assert page.evaluate("() => localStorage.getItem('roofline-theme')") == "dark"
+    page.select_option("#theme", "system")
+    assert page.evaluate("() => localStorage.getItem('roofline-theme')") is None

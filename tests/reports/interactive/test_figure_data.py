@@ -54,7 +54,7 @@ def test_what_is_not_known_of_a_time_is_said(make):
     said = " ".join(gap_data(view_of(make, [plain]).chips[0].cases, 1)["missing"])
     assert "No case of this run has parts of an expected time stored" in said
     said = " ".join(gap_data(view_of(make, [plain, full]).chips[0].cases, 1)["missing"])
-    assert "Of 2 cases 1 have no parts of an expected time stored" in said
+    assert "Of 2 cases 1 has no parts of an expected time stored" in said
     assert "No part is told for the clock" in said
     unjudged = replace(measured(make, "c", 3), predictions=())
     data = gap_data(view_of(make, [unjudged]).chips[0].cases, 1)

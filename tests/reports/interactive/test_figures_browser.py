@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -76,7 +79,7 @@ def test_bars_add_up_to_the_measured_times_and_follow_sort_and_filter(page):
     sums = f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), [])"
     shares = page.evaluate(sums)
     assert len(shares) == 13
-    assert shares == pytest.approx([1.0] * 13)
+    assert shares == pytest.approx([100.0] * 13)  # percent
     chosen(page, "Scale").select_option("time")
     chosen(page, "Sort by").select_option("table")
     times = page.evaluate(sums)
@@ -99,7 +102,7 @@ def test_pointing_at_a_bar_tells_its_parts_and_pressing_it_leads_to_its_row(page
     page.evaluate(f"{plot}.scrollIntoView({{block: 'center'}})")
     x, y = page.evaluate(
         f"(() => {{ const {{xaxis, yaxis}} = {plot}._fullLayout, box = {plot}.getBoundingClientRect();"
-        "return [box.left + xaxis._offset + xaxis.l2p(0.1), box.top + yaxis._offset + yaxis.l2p(0)]; })()"
+        "return [box.left + xaxis._offset + xaxis.l2p(10), box.top + yaxis._offset + yaxis.l2p(0)]; })()"
     )
     page.mouse.move(x + 60, y + 60)
     page.mouse.move(x, y, steps=4)
@@ -129,6 +132,16 @@ def test_the_run_over_time_has_its_readings_its_steps_and_what_was_held_down(pag
     assert striped == 1
     assert page.evaluate(f"{plot}.data.at(-1).x.length") == 9  # canaries
     assert "clock held down" in page.locator("[data-live=timeline] .legend-line").inner_text()
+
+
+def test_the_samples_behind_the_figure_equal_the_records_to_the_digit(make, page):
+    figure(page, "samples")
+    with page.expect_download() as waiting:
+        page.locator("[data-live=samples] button:text-is('Data (CSV)')").click()
+    rows = list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
+    stored = [one.measurement.samples_s for one in make.rich_records() if one.measurement is not None]
+    assert len(rows) > 2
+    assert tuple(float(row["time_s"]) for row in rows) in stored
 
 
 def test_the_worst_case_of_a_group_leads_to_its_row(page):

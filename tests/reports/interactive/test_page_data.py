@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import struct
 from dataclasses import replace
 
 import pytest
@@ -14,7 +16,7 @@ from reports.interactive.case_data import COLUMNS, TEXT_COLUMNS, case_phase
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.roofline_data import expected_roofs
 from reports.interactive.sample_data import MAX_SAMPLES_COUNT, sample_data
-from reports.interactive.text_table import Texts, packed
+from reports.interactive.text_table import Texts, packed, packed_floats
 from reports.views import report_view
 from roofline_model.operators import gemm
 
@@ -50,6 +52,21 @@ def test_rows_hold_the_records_numbers_to_the_digit(make):
         if measured:
             assert row["achieved_flops_per_s"] == record.ideal.flops / record.measurement.median_s
             assert row["intensity_flop_per_byte"] == record.ideal.flops / record.ideal.total_bytes
+
+
+def test_the_fastest_of_a_shape_says_whether_others_are_level_with_it(make):
+    shape = (1, 4096, 4096)
+    records = [
+        make.record(shape, "BF16", "BF16", "matmul", 2e-3), make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
+        make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3), make.record((1, 64, 64), "BF16", "BF16", "matmul", 1e-5),
+    ]  # fmt: skip
+    assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records))] == [
+        (False, ""), (False, "fastest, level with INT8 (int_mm)"), (False, ""), (False, ""),
+    ]  # fmt: skip
+    assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records[:2]))] == [
+        (False, ""),
+        (True, "fastest"),
+    ]
 
 
 def test_only_plotted_rows_have_what_a_point_needs(make):
@@ -123,6 +140,12 @@ def test_samples_are_whole_and_the_flagged_come_first(make):
     assert sum(len(one["samples_s"]) for one in found) <= MAX_SAMPLES_COUNT
     flagged = {number for number, case in by_number.items() if {"bimodal", "drift", "outliers"} & set(case.flags)}
     assert flagged <= {one["number"] for one in found}
+
+
+@given(st.lists(st.floats(allow_nan=False), max_size=9))
+def test_packed_numbers_keep_every_bit(values):
+    found = struct.unpack(f"<{len(values)}d", base64.b64decode(packed_floats(values)))
+    assert [one.hex() for one in found] == [float(one).hex() for one in values]
 
 
 def test_samples_beyond_the_room_are_left_out_whole(make):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -263,7 +264,9 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
         make.record((1, 64, 64), "INT8", "INT8", "</script><b>bold</b>", 3e-3, number=3),
     ]  # fmt: skip
     case = replace(records[0].case, op=HOSTILE)
-    ideal = replace(records[0].ideal, notes=(HOSTILE,), memory_level=HOSTILE, provenance=HOSTILE, bound=HOSTILE)
+    ideal = replace(
+        records[0].ideal, notes=(HOSTILE, "`run <b>it</b>`"), memory_level=HOSTILE, provenance=HOSTILE, bound=HOSTILE
+    )
     records[0] = replace(records[0], case=case, predictions=(ideal,))
     facts = EnvironmentInfo({"gpu": HOSTILE, HOSTILE: [HOSTILE]}, {})
     run = {"label": HOSTILE, "command": HOSTILE, "run_id": HOSTILE, "environment": facts}
@@ -280,6 +283,9 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
     assert "<script>" in text
     page.locator(".live .open").nth(2).click()
     assert "</script><b>bold</b>" in page.locator(".selected").inner_text()
+    assert "run <b>it</b>" in page.locator(".live .remark code").all_inner_texts()
+    page.locator(".live .open").nth(1).click()
+    assert re.search(r"Of its shape\s+fastest\b", page.locator(".selected").inner_text())
     assert "\u202e" not in page.content()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from reports.advice_blocks import stored_blocks
+from reports.markdown_page import markdown
 from reports.stored.rows import measured_interval
+from reports.trade_offs import trade_groups
 
 BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")
 
@@ -58,6 +61,12 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night,
     assert row.reason.startswith("across runs 2.2× BF16")
     assert "2.2× BF16 (matmul) (across runs)" in ranking.summary
     assert (row.confidence, row.confidence_reason.endswith(", speed-up across runs")) == ("medium", True)
+    # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
+    found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])
+    assert "| 2.2× across runs |" in markdown(stored_blocks(found))
+    (group,) = trade_groups(night(2, {BF16: 22e-6})[0], (), (), (), found, ranking.hardware_key)
+    bases = {point.label: point.speedup_basis for point in group.points if point.time_source == "measured"}
+    assert bases == {"INT4 W4A16 (tinygemm)": "across runs", "BF16 (matmul)": ""}
 
 
 def test_levels_of_the_same_nights_need_no_words(night, recommend) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 FP8 = ("FP8_E4M3", "FP8_E4M3", "scaled_mm_row")
 BEFORE = {BF16: 22e-6, FP8: 10e-6, INT8: 11e-6, INT4: 9e-6}
@@ -20,8 +22,8 @@ def test_a_new_driver_that_slows_a_kernel_is_named_with_its_ranks_and_the_change
         "INT4 W4A16 (tinygemm) fell from 1st to 3rd: its measured time rose 40 % (95 %: "
     )
     assert (
-        "between run 00000002 (2026-11-03) and run 00000003 (2026-11-04); driver 580.95 → 590.12 differs"
-        in told["INT4 W4A16 (tinygemm)"]
+        "between run 00000002 (2026-11-03) and run 00000003 (2026-11-04); driver 580.95 → 590.12 differs, "
+        "so roofline diff calls the runs not comparable" in told["INT4 W4A16 (tinygemm)"]
     )
     assert told["FP8_E4M3 (scaled_mm_row)"].startswith(
         "FP8_E4M3 (scaled_mm_row) rose from 2nd to 1st: INT4 W4A16 (tinygemm) fell behind it (measured time rose 40 %"
@@ -71,6 +73,18 @@ def test_one_process_a_night_cannot_tell_a_change_from_noise_and_says_so(night, 
     told = sentences(recommend(nights))["INT4 W4A16 (tinygemm)"]
     assert "its measured time rose 33 %" in told
     assert ", ambiguous: " in told
+
+
+def test_another_method_is_no_change_of_the_time_and_says_so(night, recommend) -> None:
+    run, records = night(2, {**BEFORE, INT4: 30e-6})
+    other = [replace(one, method=replace(one.method, version="2")) for one in records]
+    told = sentences(recommend([night(1, BEFORE), (run, other)]))
+    assert not any("measured time" in one for one in told.values())
+    assert told["INT4 W4A16 (tinygemm)"].startswith(
+        "INT4 W4A16 (tinygemm) fell from 1st to 4th: its times are not comparable: the two sides were measured by different "
+        "methods (version 1 → 2)"
+    )
+    assert told["FP8_E4M3 (scaled_mm_row)"].endswith("measured by different methods (version 1 → 2)")
 
 
 def test_the_newest_run_of_each_ranking_counts_not_that_of_the_store(night, recommend) -> None:

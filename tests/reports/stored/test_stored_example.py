@@ -76,3 +76,53 @@ def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides
     assert "3.6 %" not in ranking.summary
     gentle = next(one.quality for one in ranking.rows if one.label == "INT8 W8A16")
     assert (gentle.caveat, gentle.short_text) == ("", "KL 0.00028, perplexity 0.999×, top-1 90 %")
+
+
+@pytest.fixture(scope="module")
+def all_runs(tmp_path_factory):
+    with open_store(str(tmp_path_factory.mktemp("all") / "results.db")) as opened:
+        for name in ("quick.json", "model_quant.json", "calibrated.json"):
+            import_file(opened, RUNS / name)
+        yield opened
+
+
+def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
+    every = {one.key: one for one in recommend_from_store(all_runs).rankings}
+    for question, count in (
+        (StoredQuestion(op="gemm"), 2),
+        (StoredQuestion(shape=(128, 4096, 4096)), 1),
+        (StoredQuestion(phase="decode"), 5),
+        (StoredQuestion(model="seeded-llama-156m", phase="decode"), 1),
+        (StoredQuestion(op="decode:seeded-llama-156m"), 1),
+    ):
+        found = recommend_from_store(all_runs, question).rankings
+        assert len(found) == count
+        assert [every[one.key] for one in found] == list(found)
+
+
+def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(all_runs) -> None:
+    from reports.stored import recommend_for_run
+    from reports.views import report_view
+
+    run = all_runs.resolve_run("calibrated")
+    records = all_runs.records(run.run_id, with_samples=False)
+    profiles = {
+        one: all_runs.profile(one) for one in {p.profile_hash for record in records for p in record.predictions}
+    }
+    (chip,) = report_view(run, records, profiles).chips
+    found = recommend_for_run(all_runs, records)
+    places = {(one.op, one.shape_label): [row.label for row in one.rows] for one in chip.recommendations}
+    assert {(one.op, one.shape_label): [row.label for row in one.rows] for one in found.rankings} == places
+    shown = {one.lead.case_key: one.plus_minus_ratio for one in chip.cases}
+    stored = {row.identity: row.interval_ratio for one in found.rankings for row in one.rows if row.is_measured}
+    ranked = {row.case_key: row.interval_ratio for one in chip.recommendations for row in one.rows if row.record_ids}
+    assert stored == {key: shown[key] for key in stored}
+    assert stored == {key: ranked[key] for key in stored}
+    assert (found.basis_words, found.looked_at_words) == ("114 records of 1 run", "168 records of 2 runs")
+
+
+def test_places_that_only_noise_exchanged_are_no_news(all_runs) -> None:
+    found = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
+    assert all(one.compared for one in found.rankings)
+    noise = [one for one in found.changes if one.sentence.endswith("times that are level decide otherwise")]
+    assert all(1 in (one.before_rank, one.after_rank) for one in noise)

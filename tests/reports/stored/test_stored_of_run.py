@@ -86,6 +86,8 @@ def test_the_page_has_answers_changes_and_evidence(page, found, nights):
     link = re.search(r'<a class="evidence measured" href="#(case-\d+)">', section)[1]
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named
+    assert f">{ranking.best.quality.short_text}</span>" in section
+    assert f"From {found.basis_words}, " in section
 
 
 def test_a_page_without_it_says_nothing(make, nights):

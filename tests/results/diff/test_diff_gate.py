@@ -15,7 +15,16 @@ from results.diff.document import diff_document
 from results.diff.gate import FailRule, gate, parse_fail_on
 from results.diff.quarantine import Quarantine, QuarantineEntry, load_quarantine
 from results.diff.rules import VERDICTS, DiffRules
-from results.diff.sentences import common_text, counts_text, headline, percent, probability, sensitivity_text, signed
+from results.diff.sentences import (
+    common_text,
+    counts_text,
+    headline,
+    percent,
+    probability,
+    sensitivity_text,
+    signed,
+    time_text,
+)
 from results.diff.suites import compare_suites
 from results.records import EnvironmentInfo
 from roofline_model.errors import DefinitionError, InvalidValueError, StoreError
@@ -61,6 +70,32 @@ def test_exit_codes():
     assert code(diff({}, flags={0: ("contended",)})) == 0
     assert code(diff({}, flags=dict.fromkeys(range(5), ("contended",)))) == 5
     assert code(diff({1: math.log(1.1)}, clocks_hz=(2.0e9, 2.0e9 / 1.1))) == 5
+
+
+def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_allowed():
+    before = runs.side(np.zeros((2, 3)), run=runs.run_info("a"))
+    after = runs.side(
+        np.zeros((2, 3)), run=replace(runs.with_facts(runs.run_info("b"), torch="3.0"), hardware_key="h100")
+    )
+    both = compare_suites(before, after, NOISE, DiffRules())
+    assert gate(both, SLOWER).why == "not comparable: chip b10 → h100; torch 2.13.0 → 3.0"
+
+    other = replace(after.records[0].method, version="3")
+    after = replace(after, records=tuple(replace(one, method=other) for one in after.records))
+    found = compare_suites(before, after, NOISE, DiffRules())
+    why = "not comparable: measured by different methods (version 2 → 3)"
+    assert gate(found, SLOWER).why == f"{why}; chip b10 → h100; torch 2.13.0 → 3.0"
+    # what nothing allows is still there with everything else allowed; one case by the same method is enough
+    allowed = compare_suites(before, after, NOISE, DiffRules(), allowed=("chip", "torch"))
+    assert gate(allowed, SLOWER).why == why
+    mixed = replace(after, records=(*before.records[:3], *after.records[3:]))
+    assert not compare_suites(before, mixed, NOISE, DiffRules()).method_difference
+
+
+def test_what_the_times_are_is_said_where_another_table_may_say_another_number():
+    assert "geometric mean of the processes' medians" in time_text(diff({}))
+    one_each = compare_suites(runs.side(np.zeros((8, 1))), runs.side(np.zeros((8, 1))), NOISE, DiffRules())
+    assert time_text(one_each) == ""
 
 
 def test_a_regression_outranks_the_machines_state_and_ambiguity():

@@ -42,8 +42,8 @@ def test_claims_are_those_of_the_published_table_whatever_a_strategy_is_called()
         "claimed", "claimed: 0.8-1.2 % (RTN) + cache under 1 % of task accuracy",
     )  # fmt: skip
     assert quality.loss_pct == pytest.approx(1.2 + 1.0)
-    assert "document 004 claims <1%, without a source" in quality.note
-    assert on_gb10.candidate("INT4.BF16").quality.text == "claimed: 1.5-6.5 % (AWQ)"
+    assert "document" not in quality.note  # the design document's own claim has no source: not beside one that has
+    assert on_gb10.candidate("INT4.BF16").quality.text == "claimed: 6.5 % (AWQ)"
     assert "arXiv:2405.04532" in on_gb10.candidate("INT4.BF16").quality.note
     assert on_gb10.candidate("layerwise_gradient").quality.text == "claimed: at most 6.5 % (NVFP4.BF16)"
     nobody = on_gb10.candidate("MXFP8_E4M3").quality

@@ -93,7 +93,7 @@ def test_without_curves_there_is_no_kernel_time():
 def test_rows_beyond_the_calibrated_ones_are_said():
     found = predict_expected(gemm(64, 1024, 1024, a="BF16"), CHIP, kernel="good")
     assert found.time_s == pytest.approx(64e-4)
-    assert any("beyond the 1 rows" in note for note in found.notes)
+    assert any("calibrated with 1 row at most" in note for note in found.notes)
 
 
 def test_a_chip_file_carries_the_curves():

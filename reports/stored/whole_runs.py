@@ -1,0 +1,88 @@
+"""Runs with all that they measured, whatever was asked: what the spread between processes and the age of a case are told by.
+
+A question narrows the cases that are ranked. What is known of a run may not depend on it, or the same case of the same records
+would have another interval, another confidence and another place in every answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from reports.stored.levels import chip_of, is_of_this_chip
+from results.impossible import possible_records
+from results.records import Record, RunInfo
+
+if TYPE_CHECKING:
+    from results.store import ResultStore
+
+
+class WholeRuns(Protocol):
+    """Where a run's other cases are found."""
+
+    def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
+        """Return all that a run measured on a chip, without samples."""
+
+    def newest(self, hardware_key: str) -> RunInfo | None:
+        """Return the newest run that measured something on the chip it asked for; None without one."""
+
+
+class GivenRuns:
+    """Runs in hand."""
+
+    def __init__(self, runs: Mapping[str, RunInfo] | None = None, records: Iterable[Record] = ()) -> None:
+        self._by_run: dict[str, list[Record]] = {}
+        known = runs or {}
+        for one in records:
+            if one.status == "measured" and one.run_id in known:
+                self._by_run.setdefault(one.run_id, []).append(one)
+        self._newest = newest_by_chip(run for run_id, run in known.items() if run_id in self._by_run)
+
+    def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
+        """Return all that a run measured on a chip."""
+        return _of_chip(self._by_run.get(run.run_id, ()), run, hardware_key)
+
+    def newest(self, hardware_key: str) -> RunInfo | None:
+        """Return the newest run that measured something on the chip it asked for; None without one."""
+        return self._newest.get(hardware_key)
+
+
+class StoreRuns:
+    """Runs of an open store, each read once and only where it is asked for. Both raise `StoreError` where it cannot be read."""
+
+    def __init__(self, store: ResultStore) -> None:
+        self._store = store
+        self._by_run: dict[str, tuple[Record, ...]] = {}
+        self._newest: Mapping[str, RunInfo] | None = None
+
+    def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
+        """Return all that a run measured on a chip, without samples."""
+        found = self._by_run.get(run.run_id)
+        if found is None:
+            found = possible_records(self._store.records(run.run_id, with_samples=False))
+            self._by_run[run.run_id] = found
+        return _of_chip(found, run, hardware_key)
+
+    def newest(self, hardware_key: str) -> RunInfo | None:
+        """Return the newest run that measured something on the chip it asked for; None without one."""
+        from results.newest import measuring_runs
+
+        if self._newest is None:
+            self._newest = newest_by_chip(measuring_runs(self._store))
+        return self._newest.get(hardware_key)
+
+
+def newest_by_chip(runs: Iterable[RunInfo]) -> dict[str, RunInfo]:
+    """Return the newest run of each chip, none that was forced onto another machine."""
+    found: dict[str, RunInfo] = {}
+    for run in sorted(runs, key=lambda one: (one.started_at, one.run_id)):
+        if not run.is_forced:
+            found[run.hardware_key] = run
+    return found
+
+
+def _of_chip(records: Iterable[Record], run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
+    return tuple(
+        one for one in records
+        if one.status == "measured" and chip_of(one, run) == hardware_key and is_of_this_chip(one, run)
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+"""Which cases a run was asked for: what its command selects by, so that a case left out on purpose is not called GONE. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from results.records import FOREIGN_COMMAND, RunInfo
+
+_VALUED = frozenset({"-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--roofline-shapes", "--roofline-formats", "--roofline-model", "--roofline-batch", "--roofline-context"})  # fmt: skip
+"""Options of pytest, and of ours, whose value selects."""
+_FLAGS = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"})
+_TAKES_A_VALUE = frozenset({"-p", "-c", "-o", "-W", "-n", "-r"})
+"""Short options of pytest that a path may follow which selects nothing."""
+_JOINING = frozenset({"and", "or", "not"})
+
+
+@lru_cache(maxsize=256)  # asked for every case that a side lacks
+def selection_words(command: str) -> tuple[str, ...]:
+    """Return what a stored command selects by, quoted for a shell: `-k 'gemv and 1x1024x1024'`; empty for a whole suite.
+
+    Counted are `-k`, `-m`, `--deselect`, `--ignore`, `--lf`, `--sw`, the options that name shapes, formats, models, batches and
+    contexts, and paths of one file or test. A folder is no selection: the same suite is called by several names. Commands of
+    runs before 2026-11-22 are stored unquoted, so the words of an expression are put together again at `and`, `or`, `not`.
+    """
+    if command.startswith(FOREIGN_COMMAND):
+        return ()
+    try:
+        words = shlex.split(command)
+    except ValueError:  # cut at its longest, within quotes
+        words = [word.strip("'\"") for word in command.split()]
+    start = 3 if words[:2] == ["python", "-m"] else 1
+    return tuple(dict.fromkeys(_selecting(words[start:])))
+
+
+def selection_text(runs: Sequence[RunInfo]) -> str:
+    """Return what all of these runs select by, as typed, each once; empty where one of them ran its suite whole."""
+    every = [" ".join(selection_words(run.command)) for run in runs]
+    return "; ".join(dict.fromkeys(every)) if all(every) else ""
+
+
+def is_left_out(after: Sequence[RunInfo], holders: Iterable[RunInfo]) -> bool:
+    """Return whether newer runs lack a case because they were not asked for it. `holders`: the older runs that hold it.
+
+    Every newer run is a selection, and no older run that holds the case selected in the same way: the same words that once
+    found a case and now do not have lost it.
+    """
+    newer = [frozenset(selection_words(run.command)) for run in after]
+    older = {frozenset(selection_words(run.command)) for run in holders}
+    return all(newer) and not older & set(newer)
+
+
+def _selecting(words: Sequence[str]) -> Iterator[str]:
+    index, last = 0, ""
+    while index < len(words):
+        word = words[index]
+        index += 1
+        option, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
+        if option[:2] in ("-k", "-m") and len(option) > 2 and not equals:  # -kgemv
+            option, equals, value = option[:2], "=", option[2:]
+        if option in _VALUED:
+            if not equals and index < len(words):
+                value, index = words[index], index + 1
+            if option in ("-k", "-m"):
+                value, index = _joined(value, words, index)
+            if value:  # `-k ''` selects everything
+                yield f"{option} {shlex.quote(value)}"
+        elif option in _FLAGS:
+            yield option
+        elif not word.startswith("-") and not _is_value(last) and ("::" in word or word.endswith(".py")):
+            yield shlex.quote(word)
+        last = word if word.startswith("-") and not equals and option not in (*_VALUED, *_FLAGS) else ""
+
+
+def _joined(value: str, words: Sequence[str], index: int) -> tuple[str, int]:
+    """Return an expression with the words behind it that belong to it, and where the rest begins."""
+    parts = [value]
+    while index < len(words) and (words[index] in _JOINING or parts[-1] in _JOINING):
+        parts.append(words[index])
+        index += 1
+    return " ".join(parts), index
+
+
+def _is_value(option: str) -> bool:
+    """Return whether the word behind an option may be its value."""
+    return option in _TAKES_A_VALUE or option.startswith("--")
