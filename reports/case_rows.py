@@ -94,12 +94,6 @@ class CaseRow:
         """True when it was measured on a machine that is not the predicted chip."""
         return "forced" in self.flags
 
-    @property
-    def is_faster_than_roof(self) -> bool:
-        """True when measured beat ideal by more than the interval explains: the ceiling or the cache state is wrong."""
-        margin = max(self.interval_ratio or 0.0, 0.02)
-        return self.roof_share_ratio is not None and self.roof_share_ratio > 1 + margin
-
 
 def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
     """Return one row per record, in the order given; a forced run marks every measured row."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from results.replication import TotalInterval
     from results.state_records import NoiseFloor
 
+ROOF_MARGIN_RATIO = 0.02
+"""A time this much below the ideal one is no news: a ceiling is measured, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class CaseSummary:
@@ -146,6 +149,12 @@ class CaseSummary:
         )
 
     @property
+    def is_faster_than_roof(self) -> bool:
+        """True when measured beat ideal by more than the interval that is shown: the ceiling or the cache state is wrong."""
+        margin = max(self.plus_minus_ratio or 0.0, ROOF_MARGIN_RATIO)
+        return self.roof_share_ratio is not None and self.roof_share_ratio > 1 + margin
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Reasons of what was not measured, and what is strange about the time; flags and the prediction's notes are apart."""
         lost = [row for row in self.rows if row.measured_s is None]
@@ -153,7 +162,7 @@ class CaseSummary:
         for row in lost:
             where = f"process {row.process} {row.status}: " if self.measured_rows else ""
             said.append(f"{where}{row.reason or 'no reason was stored'}" if where or row.reason else "")
-        beaten = ["faster than its roof"] if any(row.is_faster_than_roof for row in self.rows) else []
+        beaten = ["faster than its roof"] if self.is_faster_than_roof else []
         return tuple(dict.fromkeys(one for one in (*said, *beaten) if one))
 
     def _own_or_pooled(self, name: str, pooled: float | None) -> float | None:

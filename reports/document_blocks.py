@@ -14,6 +14,7 @@ from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, Ta
 from reports.environment_words import environment_words
 from reports.error_summary import ErrorSummary
 from reports.figure_files import figure_suffix, pareto_name
+from reports.measured_order import MEASURED_RULE
 from reports.model_results import model_sentences, model_title
 from reports.recommend import RankedRow, ShapeRecommendation
 from reports.regime import regime_words
@@ -39,9 +40,7 @@ LEAST_SHARE_RATIO = 0.0005
 """Parts of a time that are nowhere larger have no column."""
 MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking; the page has them all."""
-RANKING_NOTE = (
-    "Measured configurations come first, by time, level ones by loss, then memory. ± is that of the table of all cases."
-)
+RANKING_NOTE = f"Measured configurations come first, {MEASURED_RULE}. ± is that of the table of all cases."
 
 
 def report_blocks(

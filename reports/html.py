@@ -25,6 +25,7 @@ from reports.environment_words import environment_words
 from reports.inline_svg import inline_svg
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.page_script import interactive_css, script_policy, scripts, tight_css
+from reports.measured_order import MEASURED_RULE
 from reports.model_results import model_sentences, model_title, part_columns
 from reports.plot_style import all_inks
 from reports.prose import prose
@@ -300,6 +301,7 @@ def _template() -> Template:
         against=lambda compared: _told().against_text(compared),
         compared_texts=lambda compared: _told().compared_texts(compared),
     )
+    environment.globals["measured_rule"] = MEASURED_RULE
     environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS
     environment.tests["several"] = lambda rows: len(rows) > 1
     return environment.get_template("report.html.j2")

@@ -42,7 +42,8 @@ def run_warnings(
         found.append(
             f"Records of {len(chips)} chip profiles are in this run ({names}); they are never compared with each other."
         )
-    beaten = [row for row in comparable_rows(case.pooled for case in cases) if row.is_faster_than_roof]
+    comparable = {row.case_key for row in comparable_rows(case.pooled for case in cases)}
+    beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]
     if beaten:
         found.append(
             f"{counted(len(beaten), 'case')} ran faster than the roof by more than the interval explains ({_named(row.case_id for row in beaten)}): "

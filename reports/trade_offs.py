@@ -83,16 +83,31 @@ def trade_groups(
     run: RunInfo, models: Iterable[ModelResult], recommendations: Iterable[ShapeRecommendation], cases: Iterable[CaseSummary],
     stored: StoredRecommendations | None = None, hardware_key: str = "",
 ) -> tuple[TradeGroup, ...]:  # fmt: skip
-    """Return the groups of one chip with two points or more: a run's models, its shapes, then what all stored runs say of them."""
+    """Return the groups of one chip with two points or more: a run's models, its shapes, then what all stored runs say of them.
+
+    What stored runs say is left out where it only repeats a group of this run.
+    """
     models, energies = tuple(models), _energies(cases)
     known = MeasuredQualities(
         (record for model in models for one in model.passes for record in one.records), {run.run_id: run}
     )
     found = [_of_phase(model, phase, known) for model in models for phase in model.phases]
     found += [_of_shape(one, energies) for one in recommendations]
+    own = [one for one in found if len(one.points) > 1]
     rankings = () if stored is None else stored.rankings
-    found += [_of_stored(one) for one in rankings if one.hardware_key == hardware_key]
-    return tuple(replace(one, points=with_fronts(one.points)) for one in found if len(one.points) > 1)
+    of_all = [_of_stored(one) for one in rankings if one.hardware_key == hardware_key]
+    told = [one for one in of_all if len(one.points) > 1 and not any(_is_repeat(one, other) for other in own)]
+    return tuple(replace(one, points=with_fronts(one.points)) for one in (*own, *told))
+
+
+def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
+    """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or loss."""
+    of_stored, of_own = ({key for one in group.points for key in one.record_ids} for group in (stored, own))
+    if not of_stored or not of_stored <= of_own:
+        return False
+    # A loss may have been measured by another run.
+    told, known = ({(one.label, one.time_source, one.loss_pct) for one in group.points} for group in (stored, own))
+    return told <= known
 
 
 def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:

@@ -13,6 +13,7 @@ from reports.ranked_row import ShapeRecommendation
 from reports.shape_ranking import phase_of
 from reports.shape_results import Configuration, ShapeResult
 from reports.stored.answer import RowQuality
+from results.diff.rules import INVALIDATING_FLAGS
 from results.model_results import ModelResult
 from results.model_text import phase_sentence
 from roofline_model.case import is_narrow_format
@@ -29,7 +30,7 @@ class Action:
     phase: str
     """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
     take: str
-    """`take INT4 W4A16 (int4pack)`, `try …` where nobody measured it, `stay at …`."""
+    """`take INT4 W4A16 (int4pack)`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
     evidence: str
     caveat: str
     """What speaks against relying on it; empty where nothing is known to."""
@@ -108,7 +109,7 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
     ]
     return Action(
         phase,
-        f"{'take' if best.is_measured else 'try'} {best.label}",
+        f"{_verb(best, won)} {best.label}",
         f"{gains(won, base)} {part}",
         "; ".join(one for one in caveats if one),
         tuple(row.record_id for row in best.rows),
@@ -133,6 +134,14 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     )  # fmt: skip
 
 
+def _verb(best: Configuration, won: Sequence[LedShape]) -> str:
+    """Return what to do with the winner: nobody should take what was timed while something else had the machine."""
+    if not best.is_measured:
+        return "try"
+    is_disturbed = all(set(place.doubts).intersection(INVALIDATING_FLAGS) for place in won)
+    return "measure again before you take" if is_disturbed else "take"
+
+
 def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
     if best.is_measured:
         return ""
@@ -153,9 +162,9 @@ def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
             else:
                 undecided_count += 1
     named = sorted(others.items(), key=lambda item: -item[1])[:2]
-    parts = [f"{label} is faster at {count}" for label, count in named]
-    parts += [f"nothing is clearly faster at {undecided_count}"] if undecided_count else []
-    return f"elsewhere {' and '.join(parts)}" if parts else ""
+    parts = [f"at {counted(count, 'other shape')} {label} is faster" for label, count in named]
+    parts += [f"at {counted(undecided_count, 'other shape')} nothing is clearly faster"] if undecided_count else []
+    return ", ".join(parts)
 
 
 def _doubts(doubts: list[tuple[str, ...]]) -> str:
@@ -164,7 +173,7 @@ def _doubts(doubts: list[tuple[str, ...]]) -> str:
     where = f"{len(doubtful)} of these {len(doubts)}"
     if len(doubtful) == len(doubts):
         where = "this shape" if len(doubts) == 1 else f"all {len(doubts)}"
-    return f"doubtful at {where} ({', '.join(flags)})" if doubtful else ""
+    return f"times behind it are doubtful at {where} ({', '.join(flags)})" if doubtful else ""
 
 
 def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:

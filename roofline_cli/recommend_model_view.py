@@ -34,7 +34,8 @@ def print_model_recommendation(found: ModelRecommendation, chip: Device) -> None
         show_line(f"  refused: {refused.label}: {refused.reason}")
     for note in found.notes:
         show_line(f"  note: {note}", "yellow" if note.startswith(("warning", "the loss of")) else "")
-    show_line(basis_sentence(found), "dim")
+    if found.candidates:
+        show_line(basis_sentence(found), "dim")
     show_line(choice_sentence(found), "bold" if found.chosen is not None else "bold red")
     if found.gentler is not None:
         show_line(f"{found.gentler.text[:1].upper()}{found.gentler.text[1:]}.")

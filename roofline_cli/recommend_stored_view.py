@@ -50,6 +50,10 @@ def print_stored(found: StoredRecommendations) -> None:
         show_line("measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful, old: stale.", "dim")  # fmt: skip
         if detailed and any(row.is_measured and row.interval_ratio is not None for one in detailed for row in one.rows):
             show_line("± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.", "dim")  # fmt: skip
+        if any(row.is_measured for one in detailed for row in one.rows):
+            from reports.measured_order import MEASURED_RULE
+
+            show_line(f"What was measured is ranked {MEASURED_RULE}.", "dim")
         if any(not row.is_measured for one in found.rankings for row in one.rows):
             show_line(f"What was not measured is ranked {PREDICTION_RULE}.", "dim")
     if len(found.rankings) > DETAILED_COUNT:

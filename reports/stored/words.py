@@ -31,7 +31,7 @@ def summary_of(ranking: StoredRanking) -> str:
     gain = ""
     if best.speedup_ratio is not None and not best.is_baseline and ranking.baseline_label:
         basis = f" ({best.speedup_basis})" if best.speedup_basis else ""
-        gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}{basis}"
+        gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}{basis}{_overlap_words(ranking, best)}"
     if best.kernel_gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({best.kernel_gap})"
     verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"
@@ -42,6 +42,14 @@ def summary_of(ranking: StoredRanking) -> str:
         f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
         f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_reason})"
     )
+
+
+def _overlap_words(ranking: StoredRanking, best: StoredRow) -> str:
+    """Return `, though their intervals overlap` where the gain of a measured row could be chance."""
+    base = next((one for one in ranking.rows if one.is_baseline and one.is_measured), None)
+    if base is None or not best.is_measured or base.low_s is None or best.high_s is None:
+        return ""
+    return ", though their intervals overlap" if base.low_s <= best.high_s else ""
 
 
 def missing_of(ranking: StoredRanking, rows: Sequence[StoredRow], levels: Sequence[CaseLevel]) -> tuple[str, ...]:

@@ -116,7 +116,8 @@ def limit_misses(
         found.append(LimitMiss("latency", time_s, limits.max_latency_s, text))
     most_pct = limits.loss_limit_pct(quality_source)
     if loss_pct is not None and loss_pct > most_pct:
-        text = f"{loss_text}, above the limit of {most_pct:g}%"
+        summed = f", counted as {loss_pct:g} % in all" if " + " in loss_text else ""
+        text = f"{loss_text}{summed}, above the limit of {most_pct:g}%"
         found.append(LimitMiss("quality", loss_pct, most_pct, text))
     return found
 

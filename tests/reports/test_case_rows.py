@@ -85,14 +85,6 @@ def test_a_forced_run_marks_what_it_measured_and_nothing_else(make):
     assert not predicted.is_forced
 
 
-def test_faster_than_the_roof_allows_for_the_interval(make):
-    ideal_s = case_rows([make.record((1, 4096, 4096), "BF16", "BF16", "k")])[0].ideal_s
-    (inside,) = case_rows([make.record((1, 4096, 4096), "BF16", "BF16", "k", ideal_s / 1.015)])
-    (beyond,) = case_rows([make.record((1, 4096, 4096), "BF16", "BF16", "k", ideal_s / 1.3)])
-    assert not inside.is_faster_than_roof
-    assert beyond.is_faster_than_roof
-
-
 def test_a_zero_median_is_no_time(make):
     (row,) = case_rows([make.record((1, 64, 64), "BF16", "BF16", "k", 0.0)])
     assert row.measured_s is None

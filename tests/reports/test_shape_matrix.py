@@ -222,7 +222,7 @@ def test_what_to_do_says_where_nothing_is_clearly_faster(make):
         ))
     ]  # fmt: skip
     (action,) = report_view(make.run(), records).chips[0].actions
-    assert action.caveat.startswith("elsewhere nothing is clearly faster at 1")
+    assert action.caveat.startswith("at 1 other shape nothing is clearly faster")
 
 
 def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):
@@ -236,3 +236,13 @@ def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(ma
     rows = view.chips[0].recommendations[0].rows
     assert {row.interval_ratio for row in rows if row.case_key} == set(total.values())
     assert all(ratio > 0.05 for ratio in total.values())
+
+
+@pytest.mark.parametrize(("flag", "verb"), [("noisy", "take"), ("quarantined", "measure again before you take")])
+def test_nobody_is_told_to_take_what_a_disturbed_machine_measured(make, flag, verb):
+    records = [
+        make.record((1, 2048, 4096), b, "BF16", "k", t, number=at, flags=(flag,))
+        for at, (b, t) in enumerate((("BF16", 4e-4), ("INT4", 1e-4)))
+    ]
+    (action,) = report_view(make.run(), records).chips[0].actions
+    assert action.take == f"{verb} INT4 W4A16 (k)"

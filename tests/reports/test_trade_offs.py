@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from model_records import CHIP, model_profile, model_run, model_run_records
 
 from reports.interactive.page_data import page_data, script_json
 from reports.report_json import report_json
+from reports.stored import StoredQuestion, recommend_from_runs
+from reports.stored.question import subject_of
 from reports.trade_offs import on_front, trade_groups
 from reports.views import report_view
 
@@ -84,6 +87,41 @@ def test_unknown_stays_unknown(make):
     assert {one.energy_j for one in points} == {None}
     for one in points:
         assert (one.loss_pct is None) == (one.loss_source == "unknown")
+
+
+def with_stored(view, runs, records, profiles):
+    """What the page offers where some runs are stored, by origin."""
+    chip, stored = view.chips[0], recommend_from_runs(runs, records, profiles, StoredQuestion())
+    groups = trade_groups(view.run, chip.models, chip.recommendations, chip.cases, stored, chip.hardware_key)
+    return stored, [[one for one in groups if one.origin == origin] for origin in ("this run", "all stored runs")]
+
+
+def test_what_stored_runs_say_is_no_question_of_its_own_where_this_run_is_all_they_rest_on(make):
+    run, records, profiles = make.run(), make.gpu_records(), make.profiles(make.GPU)
+    view = report_view(run, records, profiles)
+    stored, (own, repeated) = with_stored(view, [run], records, profiles)
+    assert sum(len(one.rows) > 1 for one in stored.rankings) == len(own) > 1
+    assert repeated == []
+    # Another night measured one of the shapes: that answer is another one, the others still repeat.
+    other = make.run(run_id="f" * 32, started_at="2026-11-01T00:00:00.000000+00:00")
+    case = next(one.case for one in records if one.record_id in own[0].points[0].record_ids)
+    same = [one for one in records if subject_of(one.case) == subject_of(case)]
+    before = [replace(one, run_id=other.run_id, record_id=f"{at:032x}") for at, one in enumerate(same, 1)]
+    _, (own, told) = with_stored(view, [other, run], [*before, *records], profiles)
+    assert len(told) == 1
+    assert own[0].title.startswith(told[0].title)
+
+
+def test_a_loss_that_another_run_measured_is_told(model_view):
+    run, records, profiles = model_run(), model_run_records(), {CHIP.content_hash: model_profile()}
+    stored, (own, repeated) = with_stored(model_view, [run], records, profiles)
+    assert len(stored.rankings) == len(own) > 0
+    assert repeated == []
+    rows = [replace(row, quality=replace(row.quality, loss_pct=9.0)) for row in stored.rankings[0].rows]
+    changed = replace(stored, rankings=(replace(stored.rankings[0], rows=tuple(rows)), *stored.rankings[1:]))
+    chip = model_view.chips[0]
+    groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)
+    assert [one.title for one in groups if one.origin == "all stored runs"] == [stored.rankings[0].title]
 
 
 def unpacked(table, texts):

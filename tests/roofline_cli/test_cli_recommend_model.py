@@ -126,6 +126,7 @@ def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, l
     assert (code, document["chosen"], document["candidates"]) == (1, None, [])
     assert document["misfit"].startswith("nothing meets the limits (memory")
     assert document["excluded"][0]["misses"][0]["excess_ratio"] > 0
+    assert "Ranked" not in run(*model, "--memory-limit-gb", "0.3").stdout  # there is no table that it explains
 
 
 def test_an_unknown_loss_that_wins_is_said(model, losses: str) -> None:

@@ -64,14 +64,16 @@ function points(spans, name, unit, scale) {
 
 // The lane at the bottom: each case's interval in the colour of its format, striped where the clock was held down.
 function laneTraces(told, spans, unit, axis, palette) {
-  const colours = spans.map((span) => (span.is_throttled ? palette.accent : ink(span.chip.roofline.inks[span.row.format] || DATA.inks.muted)));
-  const many = spans.length > TIMELINE_SPANS;
-  const lane = many
-    ? { type: "scatter", mode: "lines", hoverinfo: "none", line: { color: palette.muted, width: 12 }, ...segments(spans, () => 0, unit, 1) }
-    : { type: "bar", orientation: "h", hoverinfo: "none", width: 0.72, y: spans.map(() => 0), base: spans.map((span) => span.begin_s / unit), x: spans.map((span) => (span.end_s - span.begin_s) / unit), customdata: spans.map((_, at) => at), marker: { color: colours, line: { color: colours.map(() => palette.surface), width: 0.6 }, pattern: { shape: spans.map((span) => (span.is_throttled ? "/" : "")), fillmode: "overlay", size: 5, solidity: 0.35, fgcolor: palette.surface } } };
+  const bars = (held) => {
+    const drawn = spans.filter((span) => Boolean(span.is_throttled) === held);
+    const colours = held ? { color: palette.accent, pattern: { shape: "/", fillmode: "overlay", size: 5, solidity: 0.35, fgcolor: palette.surface } } : { color: drawn.map((span) => ink(span.chip.roofline.inks[span.row.format] || DATA.inks.muted)) };
+    return { type: "bar", orientation: "h", width: 0.72, y: drawn.map(() => 0), base: drawn.map((span) => span.begin_s / unit), x: drawn.map((span) => (span.end_s - span.begin_s) / unit), customdata: drawn.map((span) => spans.indexOf(span)), marker: { ...colours, line: { color: palette.surface, width: 0.6 } } };
+  };
+  // Two traces: a pattern takes its colours from the trace only where the trace has one colour.
+  const lane = spans.length > TIMELINE_SPANS ? [{ type: "scatter", mode: "lines", line: { color: palette.muted, width: 12 }, ...segments(spans, () => 0, unit, 1) }] : [bars(false), bars(true)];
   const canaries = told.canaries.map(([offset_s, , isSlow]) => ({ x: offset_s / unit, isSlow }));
   return [
-    { ...lane, xaxis: "x", yaxis: axis },
+    ...lane.map((one) => ({ ...one, hoverinfo: "none", xaxis: "x", yaxis: axis })),
     { type: "scatter", mode: "markers", hoverinfo: "none", xaxis: "x", yaxis: axis, cliponaxis: false, x: canaries.map((one) => one.x), y: canaries.map(() => 0.62), customdata: canaries.map((_, at) => `canary:${at}`), marker: { symbol: canaries.map((one) => (one.isSlow ? "x" : "triangle-down")), size: canaries.map((one) => (one.isSlow ? 10 : 8)), color: canaries.map((one) => (one.isSlow ? palette.accent : palette.muted)) } },
   ];
 }
@@ -90,7 +92,7 @@ function timelineLayout(told, spans, channels, unit, isMinutes, palette, plot) {
   axes[`yaxis${channels.length + 1}`] = { ...axisStyle(palette, "", true), domain: [0, lane * 0.8], range: [-0.45, 0.9], showgrid: false, ticks: "", showline: false, tickvals: [0], ticktext: ["Cases"] };
   const held = spans.filter((span) => span.is_throttled).slice(0, TIMELINE_SHADES);
   return plotLayout(palette, plot, {
-    ...axes, bargap: 0, hoverdistance: 20, margin: { l: narrow ? 64 : 74, r: 14, t: 10, b: 46 },
+    ...axes, barmode: "overlay", bargap: 0, hoverdistance: 20, margin: { l: narrow ? 64 : 74, r: 14, t: 10, b: 46 },
     xaxis: { ...axisStyle(palette, told.has_time_axis ? `${isMinutes ? "Minutes" : "Seconds"} since the run began` : "Case, in order", narrow), anchor: `y${channels.length + 1}`, zeroline: false },
     shapes: held.map((span) => ({ type: "rect", xref: "x", yref: "paper", x0: span.begin_s / unit, x1: span.end_s / unit, y0: 0, y1: 1, fillcolor: palette.accent, opacity: 0.13, line: { width: 0 }, layer: "below" })),
   });

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reports.plot_style import ACCENT, SURFACE
 from results.records import TelemetrySample
 from roofline_model.units import format_percent, format_time
 
@@ -47,6 +48,11 @@ def page(told):
     yield told.page
     told.page.evaluate("document.querySelectorAll('.reset, .selected .close').forEach((one) => one.click())")
     assert told.faults == []
+
+
+def rgb(colour):
+    """A colour as the browser writes it: #fffffe → rgb(255, 255, 254)."""
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
 
 
 def figure(page, kind):
@@ -126,10 +132,17 @@ def test_the_run_over_time_has_its_readings_its_steps_and_what_was_held_down(pag
     )
     assert titles == ["Power (W)", "SM clock (GHz)", "Temp. (°C)", "Energy per call", ""]
     assert page.evaluate(f"{plot}.layout.shapes.length") == 1
-    striped = page.evaluate(
-        f"{plot}.data.filter(one => one.type === 'bar').flatMap(one => one.marker.pattern.shape).filter(Boolean).length"
+    lane = page.evaluate(
+        f"[...{plot}.querySelectorAll('.barlayer .point path')].map(one => getComputedStyle(one).fill)"
     )
-    assert striped == 1
+    legend = page.locator("[data-live=timeline] .legend-line .swatch:not(.is-held)")
+    inks = legend.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
+    assert {one for one in lane if not one.startswith("url")} == set(inks)
+    assert sum(one.startswith("url") for one in lane) == 1
+    ground, stripes = page.evaluate(
+        f"[...{plot}.querySelectorAll('.patterns pattern > *')].map(one => one.getAttribute('stroke') || one.getAttribute('fill'))"
+    )
+    assert (ground, stripes) == (rgb(ACCENT.light), rgb(SURFACE.light))
     assert page.evaluate(f"{plot}.data.at(-1).x.length") == 9  # canaries
     assert "clock held down" in page.locator("[data-live=timeline] .legend-line").inner_text()
 
