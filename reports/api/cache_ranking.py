@@ -122,6 +122,8 @@ def _reason(ideal: Prediction, bytes_ratio: float, speedup: float) -> str:
     if ideal.bound == "compute":
         return f"compute-bound: the cache is {bytes_ratio:.2f}x the bytes{widened}, the arithmetic takes as long"
     gain = f"{times_faster(speedup)} 16 bit" if speedup >= 1 + LEVEL_RATIO else "not clearly faster than 16 bit"
+    if speedup <= 1 / (1 + LEVEL_RATIO):
+        gain = f"slower all the same, {times_faster(speedup)} 16 bit: what the narrow kernel takes beside the bytes costs more"
     return f"memory-bound: the cache is {bytes_ratio:.2f}x the bytes{widened}; {gain}"
 
 

@@ -113,3 +113,11 @@ def test_a_wrong_attention_names_its_field(api_client, change, field):
     answer = api_client.post("/api/attention/recommend", json={**DECODE, **change})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == field
+
+
+def test_a_narrow_cache_that_takes_longer_is_called_slower(api_client):
+    body = {**DECODE, "Skv": 4096, "formats": ["FP8"]}
+    found = api_client.post("/api/attention/recommend?hardware_key=rtx4090", json=body).json()
+    narrow = next(one for one in found["candidates"] if one["kv_format"] == "FP8_E4M3")
+    assert narrow["speedup_ratio"] < 0.9
+    assert f"slower all the same, {narrow['speedup_ratio']:.2g}× 16 bit" in narrow["reason"]
