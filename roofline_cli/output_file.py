@@ -72,6 +72,14 @@ def is_stream(path: Path) -> bool:
     return path.absolute().parts[1:2] in (("dev",), ("proc",)) or (path.exists() and not path.is_file())
 
 
+def is_stdout(path: Path) -> bool:
+    """Return whether a path is what this process prints into (/dev/stdout): nothing else may be said there."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:  # no such file yet, or no output at all
+        return False
+
+
 def check_is_not_input(path: Path, inputs: dict[str, Path], option: str = "-o") -> None:
     """Raise `InvalidValueError` when `path` is one of the files the command reads, by name or by link; keys say what they are."""
     with one_line_errors(path, option):

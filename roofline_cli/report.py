@@ -72,7 +72,7 @@ def write_run_report(
     The dual roofline lies beside the page as PNG and SVG.
     """
     from roofline_cli.database import reading, shown_target
-    from roofline_cli.output_file import check_output, is_stream
+    from roofline_cli.output_file import check_output, is_stdout
     from roofline_cli.report_files import all_runs, check_figures_folder, stored_view, write_all_figures, write_view
 
     _check_options(format_name, output, baseline, is_static, as_json)
@@ -96,8 +96,8 @@ def write_run_report(
             if figures is None
             else write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
         )
-    if place is None or is_stream(place):
-        return  # it is printed, or piped on; nothing is said into it
+    if place is None or is_stdout(place):
+        return  # it is printed; nothing is said into it
     _tell(info, format_name, paths, comparison, drawn if figures is not None else None, as_json)
 
 

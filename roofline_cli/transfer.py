@@ -54,7 +54,7 @@ def export_run(
     """
     from results.query import RecordQuery
     from roofline_cli.database import named_runs, reading, shown_target
-    from roofline_cli.output_file import check_output, is_stream
+    from roofline_cli.output_file import check_output, is_stdout
     from roofline_model.errors import InvalidValueError
 
     words = tuple((case or "").split())
@@ -72,7 +72,7 @@ def export_run(
         runs = [] if run is None else named_runs(store, run)
         found = _found(store, query, runs)
         _write(store, found, wanted, output, is_part=bool(words))
-    if output is not None and not is_stream(output):  # nothing is said into what is piped on
+    if output is not None and not is_stdout(output):  # nothing is said into what was printed
         count = sum(len(one.record_pks) for one in found)
         if len(runs) == 1 and not words:
             show_line(f"run {found[0].run.run_id[:8]} written to {output}")

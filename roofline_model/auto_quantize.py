@@ -187,9 +187,7 @@ def _candidate(
 def _reason(question: _Question, choice: FormatChoice, roof: RoofTimes, estimate: TimeEstimate | None) -> str:
     """Say in one sentence what limits this candidate and what it asks for."""
     wide, is_both = question.wide, choice.is_both
-    is_overhead = (
-        estimate is not None and estimate.source == "expected" and roof.time_s < _OVERHEAD_SHARE * estimate.time_s
-    )
+    is_overhead = estimate is not None and _is_overhead(estimate.source, roof.time_s, estimate.time_s)
     if choice.fmt.key == wide.key:
         return f"the 16-bit baseline, {'bound by what a launch takes' if is_overhead else f'{roof.bound}-bound'}"
     if is_overhead:
@@ -209,6 +207,11 @@ def _reason(question: _Question, choice: FormatChoice, roof: RoofTimes, estimate
     if choice.kernel_gap:
         return f"{text}; no kernel is known to run it here: {choice.kernel_gap}"
     return f"{text}; {choice.engine_gap}" if choice.engine_gap else text
+
+
+def _is_overhead(source: str, ideal_s: float, time_s: float) -> bool:
+    """Return whether an expected time is so far from the ideal that what every launch takes is most of it."""
+    return source == "expected" and ideal_s < _OVERHEAD_SHARE * time_s
 
 
 def _stands_for(choice: FormatChoice, estimate: TimeEstimate | None) -> str:
@@ -335,7 +338,8 @@ def _final_reason(
         others = [candidate for candidate in others if _is_comparable(candidate, baseline)]
         if not others:
             return f"stay at {best.precision}: no other candidate has an {baseline.time_source} time to compare with"
-        overhead = "; what a launch takes is most of every time" if "launch" in best.reason else ""
+        is_overhead = _is_overhead(best.time_source, best.ideal_s, best.time_s)
+        overhead = "; what a launch takes is most of every time" if is_overhead else ""
         return f"stay at {best.precision}: {_why_stay(best, others, kind)}{overhead}"
     tied = [
         candidate
