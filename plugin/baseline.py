@@ -93,10 +93,17 @@ class BaselineCheck:
 
 def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
     from results.diff.rules import REASONS
-    from results.diff.sentences import case_sentence, counts_text, headline, runs_text, sensitivity_text
+    from results.diff.sentences import (
+        case_sentence,
+        counts_text,
+        incomparable_texts,
+        listed_headline,
+        runs_text,
+        sensitivity_text,
+    )
 
     colour = "red" if result.exit_code == 1 else "yellow" if result.exit_code else "green"
-    lines = [Line(f"against {runs_text(diff.before)}: {headline(diff, result)}", colour)]
+    lines = [Line(f"against {runs_text(diff.before)}: {listed_headline(diff, result)}", colour)]
     cases = [case for verdict in _LISTED for case in diff.of(verdict)]
     for case in cases[:MOST_LINES]:
         remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *case.set_aside])
@@ -108,4 +115,5 @@ def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
             Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")
         )
     lines += [Line(text) for text in (counts_text(diff), sensitivity_text(diff)) if text and diff.cases]
-    return [*lines, *(Line(f"differs: {one.text}") for one in diff.environment)]
+    lines += [Line(f"differs, not comparable: {text}") for text in incomparable_texts(diff)]
+    return [*lines, *(Line(f"differs: {one.text}") for one in diff.permitted)]

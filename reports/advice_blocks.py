@@ -58,8 +58,8 @@ def _matrix(matrix: ShapeMatrix) -> Block:
         marks.append("≈ the fastest or level with it: the intervals name no best")
     if any(cell.state in ("expected", "ideal") for cell in every):
         marks.append("( ) predicted, nobody measured it here")
-    if any(cell.is_doubtful for cell in every):
-        marks.append("! in doubt")
+    if any(cell.is_in_doubt for cell in every):
+        marks.append("! in doubt, the baseline's time or its own")
     left = f" {counted(matrix.left_count, 'more configuration')} left out." if matrix.left_count else ""
     return table(
         "", columns, rows, note=f"Speed-ups over the 16-bit baseline{': ' if marks else ''}{'; '.join(marks)}.{left}"
@@ -69,7 +69,7 @@ def _matrix(matrix: ShapeMatrix) -> Block:
 def _cell(cell: MatrixCell) -> str:
     text = cell.text or "–"
     text = f"({text})" if cell.state in ("expected", "ideal") else text
-    return f"{text}{' !' if cell.is_doubtful else ''}{' *' if cell.is_best else ' ≈' if cell.is_level else ''}"
+    return f"{text}{' !' if cell.is_in_doubt else ''}{' *' if cell.is_best else ' ≈' if cell.is_level else ''}"
 
 
 def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
@@ -89,6 +89,8 @@ def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
         more = [f"{counted(left, 'more change')}: roofline recommend --stored"] if left > 0 else []
         yield Paragraph("What moved since the last run:")
         yield Bullets((*moves[:MOST_MOVES], *more))
+    if stored.notes:
+        yield Bullets(stored.notes)
     if stored.missing:
         yield Bullets(stored.missing, "quiet")
 

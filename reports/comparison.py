@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.display_text import shown
+from reports.environment_words import change_words
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on
@@ -14,8 +15,9 @@ from results.diff.sentences import (
     change_text,
     common_text,
     counts_text,
-    headline,
+    incomparable_texts,
     interval_text,
+    listed_headline,
     percent,
     probability,
     run_text,
@@ -121,8 +123,17 @@ def against_text(comparison: Comparison) -> str:
         return ""
     runs = diff.before
     older = runs_text(runs)
-    text = headline(diff, result)
+    text = listed_headline(diff, result)
     return shown(f"Against {older}: {text}.", 600)
+
+
+def gate_text(comparison: Comparison) -> str:
+    """Return why `roofline diff` would not exit with 0, where no list below says it; empty where it would."""
+    diff, result = comparison.diff, comparison.result
+    if diff is None or result is None or not result.exit_code:
+        return ""
+    why = "not comparable" if incomparable_texts(diff) else shown(result.why, 400).rstrip(".")
+    return f"{why[:1].upper()}{why[1:]}"
 
 
 def compared_texts(comparison: Comparison) -> list[str]:
@@ -133,7 +144,8 @@ def compared_texts(comparison: Comparison) -> list[str]:
     texts = (counts_text(diff), sensitivity_text(diff), common_text(diff), time_text(diff))
     found = [text for text in texts if text]
     found += [f"before: {run_text(run)}" for run in diff.before]
-    found += [f"{'differs, not comparable' if one.is_blocking else 'differs'}: {one.text}" for one in diff.environment]
+    found += [f"differs, not comparable: {text}" for text in incomparable_texts(diff)]
+    found += [f"differs: {change_words(one.name, one.before, one.after)}" for one in diff.permitted]
     return found or ["nothing was compared"]
 
 

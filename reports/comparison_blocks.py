@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.comparison import Comparison, against_text, compared_rows, compared_texts
+from reports.comparison import Comparison, against_text, compared_rows, compared_texts, gate_text
 from reports.display_text import counted, shown
 from reports.document import Block, Bullets, Heading, Paragraph, TableColumn, table
 from results.history.alerts import Change
@@ -41,8 +41,7 @@ def comparison_blocks(comparison: Comparison) -> Iterator[Block]:
 def _changed_cases(comparison: Comparison) -> Iterator[Block]:
     rows, result = compared_rows(comparison), comparison.result
     if result is not None and result.exit_code:
-        why = shown(result.why, 400).rstrip(".")
-        yield Paragraph(f"{why[:1].upper()}{why[1:]} (`roofline diff` exits with {result.exit_code}).")
+        yield Paragraph(f"{gate_text(comparison)} (`roofline diff` exits with {result.exit_code}).")
     elif not rows:
         yield Paragraph("Nothing changed by more than noise.")
     if not rows:

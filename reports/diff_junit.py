@@ -8,7 +8,7 @@ from reports.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
 from results.diff.rules import REASONS
-from results.diff.sentences import case_sentence, headline, run_text, told_metrics
+from results.diff.sentences import case_sentence, incomparable_texts, listed_headline, run_text, told_metrics
 
 SUITE = "roofline diff"
 
@@ -22,7 +22,7 @@ def diff_junit(diff: SuiteDiff, result: GateResult) -> str:
     whys: dict[str, list[str]] = {}
     for failure in result.failures:
         whys.setdefault(failure.case.case_key, []).append(f"{failure.rule.text}: {failure.why}")
-    differing = "; ".join(one.text for one in diff.environment) or "nothing"
+    differing = "; ".join((*incomparable_texts(diff), *(one.text for one in diff.permitted))) or "nothing"
     for case in diff.cases:
         _add(suite, case, whys.get(case.case_key, []), differing)
     if result.exit_code != EXIT_SAME and not result.failures:
@@ -30,7 +30,7 @@ def diff_junit(diff: SuiteDiff, result: GateResult) -> str:
         xml.SubElement(lone, "error", message=_text(result.why), type=f"exit code {result.exit_code}")
     runs = [run_text(run) for run in (*diff.before, *diff.after)]
     output = xml.SubElement(suite, "system-out")
-    output.text = _text(f"{headline(diff, result)} | {' → '.join(runs)} | differs: {differing}", 4000)
+    output.text = _text(f"{listed_headline(diff, result)} | {' → '.join(runs)} | differs: {differing}", 4000)
     return _document(suite)
 
 

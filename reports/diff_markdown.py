@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from reports.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.gate import GateResult
+from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
 from results.diff.rules import REASONS, VERDICTS
 from results.diff.sentences import (
     change_text,
     common_text,
     counts_text,
-    headline,
+    incomparable_texts,
     interval_text,
+    listed_headline,
     percent,
     probability,
     run_text,
@@ -38,8 +39,8 @@ named after a person would notify them from every comment."""
 
 def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
     """Return the verdict, a table of what changed, what differs in the environment, and what could have been seen."""
-    lines = [f"### {SIGNS[result.exit_code]} {escaped(headline(diff, result))}", ""]
-    if result.why and result.why != headline(diff, result):
+    lines = [f"### {SIGNS[result.exit_code]} {escaped(listed_headline(diff, result))}", ""]
+    if result.why and result.exit_code != EXIT_NOT_COMPARABLE:
         lines += [f"Exit code {result.exit_code}: {escaped(result.why)}.", ""]
     for verdict in VERDICTS:
         cases = diff.of(verdict)
@@ -98,8 +99,7 @@ def _sides(diff: SuiteDiff) -> list[str]:
         for word, runs in (("before", diff.before), ("after", diff.after))
         for run in runs
     ]
-    lines += [
-        f"- differs{', **not comparable**' if one.is_blocking else ''}: {escaped(one.text)}" for one in diff.environment
-    ]
+    lines += [f"- differs, **not comparable**: {escaped(text)}" for text in incomparable_texts(diff)]
+    lines += [f"- differs: {escaped(one.text)}" for one in diff.permitted]
     lines += [f"- quarantine list: {escaped(text)}" for text in diff.unused_quarantine]
     return lines

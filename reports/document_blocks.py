@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reports.advice_blocks import action_blocks, matrix_blocks, stored_blocks
+from reports.calibration_doubt import doubtful_words
 from reports.case_energy import case_energy
 from reports.case_gap import LABELS, expected_gap
 from reports.case_summary import CaseSummary
@@ -40,7 +41,10 @@ LEAST_SHARE_RATIO = 0.0005
 """Parts of a time that are nowhere larger have no column."""
 MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking; the page has them all."""
-RANKING_NOTE = f"Measured configurations come first, {MEASURED_RULE}. ± is that of the table of all cases."
+RANKING_NOTE = (
+    f"Measured configurations come first, {MEASURED_RULE}. ± is that of the table of all cases. ! marks a time in doubt, at a "
+    "speed-up that of the baseline."
+)
 
 
 def report_blocks(
@@ -125,6 +129,8 @@ def _chip_blocks(view: ReportView, chip: ChipView) -> Iterator[Block]:
         yield _time_table(chip)
     if chip.errors:
         yield Heading(2, f"How good the predictions were{where}")
+        if chip.doubtful_kinds:
+            yield Paragraph(f"{doubtful_words(chip.doubtful_kinds)}.", "warning")
         yield FigureBlock(f"errors{suffix}")
         yield _error_table(chip.errors)
     yield Heading(2, f"Samples{where}")
@@ -155,16 +161,16 @@ def _recommendation(one: ShapeRecommendation) -> Iterator[Block]:
     left = len(one.rows) - MOST_RANKED_ROWS
     note = f"{counted(left, 'further configuration')} left out." if left > 0 else ""
     if one.rows:
-        yield table("", columns, [_ranked(row) for row in one.rows[:MOST_RANKED_ROWS]], note=note)
+        yield table("", columns, [_ranked(row, one) for row in one.rows[:MOST_RANKED_ROWS]], note=note)
     if one.excluded:
         yield Bullets(tuple(f"not ranked: {name}: {reason}" for name, reason in one.excluded), "quiet")
 
 
-def _ranked(row: RankedRow) -> tuple[str, ...]:
-    doubt = " !" if row.doubts else ""
+def _ranked(row: RankedRow, of: ShapeRecommendation) -> tuple[str, ...]:
+    doubt, over_doubt = (" !" if is_so else "" for is_so in (row.doubts, of.is_speedup_doubtful(row)))
     return (
         str(row.rank), shown(row.label, 80) + doubt, format_time(row.time_s), _plus_minus(row.interval_ratio), row.evidence,
-        "–" if row.speedup is None else times_faster(row.speedup), format_percent(row.memory_saved_ratio, 0), row.reason, row.quality or "–",
+        "–" if row.speedup is None else times_faster(row.speedup) + over_doubt, format_percent(row.memory_saved_ratio, 0), row.reason, row.quality or "–",
     )  # fmt: skip
 
 

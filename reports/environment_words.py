@@ -36,6 +36,11 @@ def fact_words(key: str) -> str:
     return shown(", ".join(parts), 120)
 
 
+def change_words(key: str, before: str, after: str) -> str:
+    """Return what a fact became, for people: `NUMA nodes unknown → 1`."""
+    return f"{fact_words(key)} {fact_text(key, before)} → {fact_text(key, after)}"
+
+
 def fact_text(key: str, text: str) -> str:
     """Return a value for people: 33554432 bytes → `32 MiB`, a load → two digits, True → `yes`; text stays text."""
     if text in ("True", "False"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from reports.display_text import counted
 from reports.lead_tally import Lead, LedShape, leads
 from reports.regime import regime_title
 from reports.shape_results import Configuration, ShapeResult, first_regime
-from results.verdict import times_faster
+from results.gain import roughly, times_faster
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 """The operators a reader looks for first, in the words of who serves a model."""
@@ -95,8 +95,10 @@ def level_words(lead: Lead) -> str:
 
 
 def gains(places: Sequence[LedShape], base: str) -> str:
-    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(ideal …)`."""
+    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(ideal …)`; `about` where
+    a time behind one of them is in doubt."""
     ideals, likely, timed = zip(*(place.speedups for place in places), strict=True)
+    is_doubtful = any(place.doubts for place in places)
     measured = [one for one in timed if one is not None]
     predicted = [one for one in ideals if one is not None]
     expected = [one for one in likely if one is not None]
@@ -105,13 +107,14 @@ def gains(places: Sequence[LedShape], base: str) -> str:
         promised = f"expected {_span(expected)}" if has_expected else f"ideal {_span(predicted)}"
         ideal = f" (ideal {_span(predicted)})" if has_expected and predicted else ""
         return f"{promised} {base}{ideal}, not measured"
+    gained = f"about {_span(measured, roughly)}" if is_doubtful else _span(measured)
     if has_expected and predicted:
-        return f"measured {_span(measured)} {base} (expected {_span(expected)}, ideal {_span(predicted)})"
-    return f"measured {_span(measured)} {base}" + (f" (ideal {_span(predicted)})" if predicted else "")
+        return f"measured {gained} {base} (expected {_span(expected)}, ideal {_span(predicted)})"
+    return f"measured {gained} {base}" + (f" (ideal {_span(predicted)})" if predicted else "")
 
 
-def _span(ratios: list[float]) -> str:
-    low, high = times_faster(min(ratios)), times_faster(max(ratios))
+def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> str:
+    low, high = text(min(ratios)), text(max(ratios))
     return low if low == high else f"{low} to {high}"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reports.calibration_doubt import doubtful_words
 from reports.case_anchors import case_anchors, record_anchors
 from reports.case_energy import case_energy
 from reports.case_gap import LABELS, expected_gap
@@ -267,6 +268,7 @@ def _template() -> Template:
         signed_percent=lambda ratio: format_percent(ratio, signed=True),
         bandwidth=format_bandwidth,
         flops=format_flops,
+        doubtful_words=doubtful_words,
         speedup=lambda ratio: "–" if ratio is None else times_faster(ratio),
         watts=lambda power_w: "–" if power_w is None else f"{power_w:.4g} W",
         prefixed=prefixed,
@@ -300,6 +302,7 @@ def _template() -> Template:
         plot_summary=_plot_summary,
         against=lambda compared: _told().against_text(compared),
         compared_texts=lambda compared: _told().compared_texts(compared),
+        gate_text=lambda compared: _told().gate_text(compared),
     )
     environment.globals["measured_rule"] = MEASURED_RULE
     environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[str, Any]:
     """Return a recommendation for a whole model as one JSON document."""
     limits = found.limits
+    unit = next((one.quality.loss_unit for one in found.candidates if one.quality.loss_unit), None)
     return {
         "hardware": chip.key,
         "hardware_name": chip.name,
@@ -51,10 +52,11 @@ def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[
         "baseline": candidate_json(found.baseline),
         "candidates": [candidate_json(one) for one in found.candidates],
         "excluded": [_refused_json(one) for one in found.excluded],
-        "searches": [_search_json(one) for one in found.searches],
+        "searches": [_search_json(one, unit) for one in found.searches],
         "front": [
             {
-                "loss": one.loss_value,
+                "loss_value": one.loss_value,
+                "loss_unit": unit,
                 "time_s": one.time_s,
                 "memory_bytes": one.memory_bytes,
                 "formats": list(one.labels),
@@ -98,7 +100,8 @@ def candidate_json(one: ModelCandidate) -> dict[str, Any]:
             "source": quality.source,
             "text": quality.text,
             "loss_pct": quality.loss_pct,
-            "loss": quality.loss_value,
+            "loss_value": quality.loss_value,
+            "loss_unit": quality.loss_unit or None,
             "at_least_pct": quality.at_least_pct,
             "note": quality.note or None,
         },
@@ -112,6 +115,7 @@ def _gentler_json(one: GentlerPlan) -> dict[str, Any]:
         "max_loss_pct": one.max_loss_pct,
         "slowdown_ratio": one.slowdown_ratio,
         "text": one.text,
+        "option": one.option,
     }
 
 
@@ -132,20 +136,21 @@ def _refused_json(one: RefusedPlan) -> dict[str, Any]:
     }
 
 
-def _search_json(one: FormatSearch) -> dict[str, Any]:
+def _search_json(one: FormatSearch, loss_unit: str | None) -> dict[str, Any]:
     choice = one.choice
     return {
         "plan": one.label,
         "goal": one.goal,
         "loss_source": choice.problem.loss_source,
+        "loss_unit": loss_unit,
         "confidence": choice.problem.confidence,
-        "gap": choice.gap_value,
+        "gap_value": choice.gap_value,
         "passes_count": one.passes_count,
         "groups": [
             {
                 "group": reason.group,
                 "format": reason.chosen.label,
-                "loss": reason.chosen.loss_value,
+                "loss_value": reason.chosen.loss_value,
                 "time_s": reason.chosen.time_s,
                 "memory_bytes": reason.chosen.memory_bytes,
                 "time_source": reason.chosen.time_source,

@@ -35,6 +35,8 @@ class ParetoPoint:
     held_bytes: int | None
     is_reference: bool
     is_chosen: bool
+    is_doubtful: bool
+    """Whether its time, and so its speed, is in doubt."""
     is_on_front: bool
     """No other is at least as fast, as close and as small, and better in one of them."""
 
@@ -51,7 +53,7 @@ def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
     return tuple(
         ParetoPoint(
             shown(one.label, 40), loss, one.tokens_per_s or 0.0, one.figures.held_bytes, one.figures.quality_source == "reference",
-            one is chosen, is_front,
+            one is chosen, one.is_doubtful, is_front,
         )
         for (one, loss), is_front in zip(found, fronts, strict=True)
     )  # fmt: skip
@@ -99,6 +101,7 @@ def draw_pareto(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | No
         if not all(one.is_on_front for one in points)
         else []
     )
+    entries += [("", INK.light, "! the time is in doubt")] if any(one.is_doubtful for one in points) else []
     key(figure, entries, bottom_inches=0.42)
     return figure
 
@@ -192,7 +195,7 @@ def _label(axes: Axes, points: tuple[ParetoPoint, ...], fastest: list[tuple[floa
         keep_marks(field, [place], _area(one, points) ** 0.5, dpi)
     for one, (x, y) in zip(points, places, strict=True):
         held = f" · {prefixed(float(one.held_bytes), 'B')}" if one.held_bytes else ""
-        text = f"{one.label} · {tokens_text(one.tokens_per_s)}/s{held}"
+        text = f"{one.label} · {tokens_text(one.tokens_per_s)}/s{' !' if one.is_doubtful else ''}{held}"
         width, height = size = text_size(axes, text, FONT - 0.5)
         radius = _area(one, points) ** 0.5 * dpi / 144 + (8 if one.is_chosen else 3)
         centers = [

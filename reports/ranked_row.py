@@ -79,6 +79,12 @@ class ShapeRecommendation:
     excluded: tuple[tuple[str, str], ...]
     """(configuration or format, why it is not ranked)."""
     summary: str
+    baseline_doubts: tuple[str, ...] = ()
+    """Flags that put the baseline's measured time, and so every measured speed-up here, in doubt."""
+
+    def is_speedup_doubtful(self, row: RankedRow) -> bool:
+        """Whether a row's measured speed-up rests on a baseline in doubt; `row.doubts` tells of its own time."""
+        return bool(self.baseline_doubts) and row.source == "measured" and row.label != self.baseline_label
 
     @property
     def best(self) -> RankedRow | None:

@@ -90,6 +90,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "shapes": [_shape(one) for one in chip.shapes],
         "models": [model_json(one) for one in chip.models],
         "errors": [asdict(one) for one in chip.errors],
+        "calibration_doubts": [{"kind": kind, "reason": text} for kind, text in chip.doubtful_kinds.items()],
         "overall_error": None if chip.overall is None else asdict(chip.overall),
         "recommendations": [shape_recommendation_json(one) for one in chip.recommendations],
         "trade_offs": [asdict(one) for one in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)],
@@ -125,6 +126,7 @@ def _case(case: CaseSummary) -> dict[str, Any]:
 
 
 def _shape(one: ShapeResult) -> dict[str, Any]:
+    gain = one.gain
     return {
         "op": one.op,
         "title": one.title,
@@ -136,6 +138,8 @@ def _shape(one: ShapeResult) -> dict[str, Any]:
         "baseline": _configuration(one.baseline),
         "level_with": _configuration(one.level_with),
         "measured_speedup_ratio": one.measured_speedup,
+        "measured_speedup_low_ratio": None if gain is None else gain.low_ratio,
+        "measured_speedup_high_ratio": None if gain is None else gain.high_ratio,
         "expected_speedup_ratio": one.expected_speedup,
         "ideal_speedup_ratio": one.predicted_speedup,
     }
@@ -144,4 +148,10 @@ def _shape(one: ShapeResult) -> dict[str, Any]:
 def _configuration(one: Configuration | None) -> dict[str, Any] | None:
     if one is None:
         return None
-    return {"label": one.label, "case_key": one.case_key, "measured_s": one.measured_s, "ideal_s": one.ideal_s}
+    return {
+        "label": one.label,
+        "case_key": one.case_key,
+        "measured_s": one.measured_s,
+        "ideal_s": one.ideal_s,
+        "doubts": list(one.contender.doubts),
+    }

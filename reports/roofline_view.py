@@ -225,19 +225,29 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     is_expected = not best.is_measured and result.expected_speedup is not None
     if is_expected and best.contender.expected_s is not None:
         evidence, time_s = "expected", best.contender.expected_s
-    likely = result.expected_speedup if is_expected else result.predicted_speedup
-    speedup = result.measured_speedup if best.is_measured else likely
     lines = [
         f"{('Best' if result.is_clear else 'Fastest') if result.is_contest else 'Only configuration'}: {best.label}",
         *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
     ]
     if result.is_contest and result.baseline is best and result.level_with is None:
         lines.append("the baseline itself is fastest")
-    elif result.is_contest and result.level_with is None and speedup is not None and result.baseline is not None:
-        lines.append(f"{times_faster(speedup)} {result.baseline.precision}, {evidence}")
+    elif result.is_contest and result.level_with is None:
+        lines += _gain_lines(result, evidence)
     if result.is_contest and not result.is_clear:
         lines.append(result.standing.removeprefix("fastest, "))
     return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
+
+
+def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:
+    """Return what the best gains over the baseline, no finer than their times bear, and which of these is in doubt."""
+    if result.baseline is None:
+        return []
+    name, gain = result.baseline.precision, result.gain
+    if gain is not None:
+        doubt = [f"{gain.in_doubt}: measure again"] if gain.is_doubtful else []
+        return [f"{gain.over(name)}, {evidence}", *doubt]
+    likely = result.expected_speedup if evidence == "expected" else result.predicted_speedup
+    return [] if likely is None else [f"{times_faster(likely)} {name}, {evidence}"]
 
 
 def _place_lines(title: str, time: str) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ def run_warnings(
         found.append(
             f"Records of {len(chips)} chip profiles are in this run ({names}); they are never compared with each other."
         )
+    doubts = dict.fromkeys(text for chip in chips for text in chip.doubtful_kinds.values())
+    found += [f"{text[0].upper()}{text[1:]}." for text in doubts]
     comparable = {row.case_key for row in comparable_rows(case.pooled for case in cases)}
     beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]
     if beaten:

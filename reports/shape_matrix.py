@@ -41,10 +41,18 @@ class MatrixCell:
     """The fastest of its shape, or level with it, where no single configuration is the best."""
     is_baseline: bool = False
     is_doubtful: bool = False
+    """Whether its own time is in doubt."""
+    is_over_doubt: bool = False
+    """Whether its speed-up is over a baseline whose time is in doubt."""
     note: str = ""
     """Why it is missing, or why no kernel is known to run it here."""
     is_barred: bool = False
     """Whether no kernel is known to run it on the chip."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether what it shows rests on a time in doubt."""
+        return self.is_doubtful or self.is_over_doubt
 
     @property
     def text(self) -> str:
@@ -76,6 +84,7 @@ class MatrixCell:
         words += ["the baseline"] if self.is_baseline else []
         words += ["the intervals tell no fastest of those marked ≈"] if self.is_level else []
         words += ["in doubt"] if self.is_doubtful else []
+        words += ["the baseline's time is in doubt: measure it again"] if self.is_over_doubt else []
         words += [f"no kernel is known to run it here: {self.note}"] if self.is_barred else []
         return "; ".join(words)
 
@@ -205,7 +214,7 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     if entry.ranking is not None:
         level, is_clear = _leaders(entry.ranking.rows, result)
         found = {
-            _column_of(row): _cell_of_row(row, result, is_leading=at in level, is_clear=is_clear)
+            _column_of(row): _cell_of_row(row, entry.ranking, result, is_leading=at in level, is_clear=is_clear)
             for at, row in enumerate(entry.ranking.rows)
         }
     else:
@@ -246,7 +255,9 @@ def _reaches(other: RankedRow, one: RankedRow) -> bool:
     return one.low_s <= other.high_s and other.low_s <= one.high_s
 
 
-def _cell_of_row(row: RankedRow, result: ShapeResult, *, is_leading: bool, is_clear: bool) -> MatrixCell:
+def _cell_of_row(
+    row: RankedRow, ranking: ShapeRecommendation, result: ShapeResult, *, is_leading: bool, is_clear: bool
+) -> MatrixCell:
     baseline = result.baseline
     return MatrixCell(
         state=_SOURCES[row.source],
@@ -256,6 +267,7 @@ def _cell_of_row(row: RankedRow, result: ShapeResult, *, is_leading: bool, is_cl
         is_level=is_leading and not is_clear,
         is_baseline=baseline is not None and row.case_key == baseline.case_key,
         is_doubtful=bool(row.doubts),
+        is_over_doubt=ranking.is_speedup_doubtful(row),
         note=row.kernel_gap,
         is_barred=bool(row.kernel_gap),
     )
@@ -275,7 +287,8 @@ def _cell(one: Configuration, result: ShapeResult) -> MatrixCell:
         is_best=result.is_win and result.is_clear and one is result.best,
         is_level=not result.is_clear and any(one is leader for leader in result.leaders),
         is_baseline=one is result.baseline,
-        is_doubtful=one.is_measured and bool(result.judged.doubts) and one is result.best,
+        is_doubtful=bool(one.contender.doubts),
+        is_over_doubt=measured is not None and one is not result.baseline and result.is_baseline_doubtful,
     )
 
 

@@ -18,16 +18,16 @@ from reports.measured_order import MeasuredTime, order_measured
 from reports.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
+from reports.shape_summary import shape_summary
 from reports.weight_saving import weight_saved_ratio
-from results.flags import DOUBTFUL_FLAGS, FLAGS
-from results.verdict import SIXTEEN_BIT_FORMATS, Totals, are_level, expected_speedup, times_faster
+from results.verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup, times_faster
 from roofline_model.case import Case
 from roofline_model.claimed_losses import product_loss_pct
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device
 from roofline_model.operators import GEMV_MAX_ROWS
 from roofline_model.tie_ranking import order_predictions
-from roofline_model.units import format_percent, format_time
+from roofline_model.units import format_percent
 
 if TYPE_CHECKING:
     from roofline_model.expected.case_times import ExpectedTimes
@@ -74,7 +74,8 @@ def rank_shape(
         baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
         rows=numbered,
         excluded=excluded,
-        summary=_summary(numbered, baseline.precision if baseline else "16 bit", _level(timed)),
+        summary=shape_summary(numbered, timed, baseline),
+        baseline_doubts=baseline.contender.doubts if baseline and baseline.is_measured else (),
     )
 
 
@@ -172,7 +173,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         quality=_quality(one, candidate),
         reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
-        doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & one.contender.flags),
+        doubts=one.contender.doubts,
         case_key=one.case_key,
         low_s=low_s,
         high_s=high_s,
@@ -293,31 +294,6 @@ def _reason(
     return ", ".join(words)
 
 
-def _summary(rows: tuple[RankedRow, ...], baseline: str, level: str) -> str:
-    if not rows:
-        return "nothing could be ranked: no case was measured or predicted"
-    best = rows[0]
-    if best.source != "measured" and best.is_emulated:
-        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    gain = "" if best.speedup is None else f", {times_faster(best.speedup)} {baseline}"
-    evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "not measured, ideal")
-    level += f"; no kernel is known to run it here ({best.kernel_gap})" if best.kernel_gap else ""
-    text = f"{best.label}: {evidence} {format_time(best.time_s)}{gain}{level}"
-    promise = next(
-        (row for row in rows if row.source != "measured" and not row.is_emulated and not row.kernel_gap), None
-    )
-    if (
-        best.source == "measured"
-        and promise is not None
-        and promise.speedup
-        and promise.speedup > max(best.speedup or 1.0, 1.0)
-    ):
-        text += (
-            f"; worth trying: {promise.label}, {promise.evidence} {times_faster(promise.speedup)} and not measured here"
-        )
-    return text
-
-
 def _measured_time(one: Configuration) -> MeasuredTime:
     from reports.stored.quality import product_quality  # whose package ranks shapes by this file
 
@@ -326,13 +302,6 @@ def _measured_time(one: Configuration) -> MeasuredTime:
     memory_bytes = next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None)
     loss_pct = product_quality(one.weight_format, one.activation_format).loss_pct
     return MeasuredTime(found.measured_s or 0.0, low_s, high_s, loss_pct, memory_bytes, one.case_key)
-
-
-def _level(timed: Sequence[Configuration]) -> str:
-    """Name the measured runner-up when the two intervals overlap: a ranking inside the noise is no ranking."""
-    if len(timed) < 2 or not are_level(timed[0].contender, timed[1].contender):
-        return ""
-    return f"; level with {timed[1].label} within the intervals"
 
 
 def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from reports.case_rows import CaseRow
 from reports.display_text import shown
 from reports.regime import regime_rank
 from results.case_names import pass_name
+from results.gain import Gain, measured_gain
 from results.replication import total_intervals
 from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, are_level, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
@@ -143,6 +144,16 @@ class ShapeResult:
         return self.judged.measured_speedup
 
     @property
+    def is_baseline_doubtful(self) -> bool:
+        """Whether the baseline's measured time is in doubt, and so every measured speed-up."""
+        return self.baseline is not None and bool(self.baseline.contender.doubts)
+
+    @property
+    def gain(self) -> Gain | None:
+        """The measured speed-up with what its two times leave open; None where one was not measured."""
+        return measured_gain(self.judged.best, self.judged.baseline)
+
+    @property
     def is_contest(self) -> bool:
         """True when at least two configurations compete on equal evidence."""
         return self.judged.is_contest
@@ -220,8 +231,9 @@ def speedups(one: Configuration | None, baseline: Configuration | None) -> tuple
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
     """Return the shape whose best configuration gains most: by measured speed-up, else predicted, else the first.
 
-    Shapes that somebody wins go before shapes where the baseline stays or nobody competes. One cache state and mode is
-    judged: see `first_regime`.
+    Shapes that somebody wins go before shapes where the baseline stays or nobody competes, of these whose times are not in
+    doubt before the others: a disturbed baseline makes the largest gain of all. One cache state and mode is judged: see
+    `first_regime`.
     """
     results = first_regime(result for result in results if result.best is not None)
     candidates = (
@@ -229,6 +241,7 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
         or [result for result in results if result.is_contest]
         or results
     )
+    candidates = [one for one in candidates if one.gain is None or not one.gain.is_doubtful] or candidates
     for attribute in ("measured_speedup", "predicted_speedup"):
         known = [result for result in candidates if getattr(result, attribute) is not None]
         if known:

@@ -77,6 +77,8 @@ class TradeGroup:
     points: tuple[TradePoint, ...]
     barred: tuple[str, ...] = ()
     """Left out: no kernel is known to run them on the chip."""
+    baseline_doubts: tuple[str, ...] = ()
+    """What puts the baseline's measured time, and so every measured speed-up of the group, in doubt."""
 
 
 def trade_groups(
@@ -146,7 +148,9 @@ def _of_phase(model: ModelResult, phase: PhaseResult, known: MeasuredQualities) 
         if one.contender is not None
     ]
     title = f"{model_title(model)}: {phase.phase}"
-    return TradeGroup(title, "this run", "token", shown(baseline.label, 80) if baseline else "", tuple(points))
+    doubts = () if baseline is None or baseline.contender is None else baseline.contender.doubts
+    name = shown(baseline.label, 80) if baseline else ""
+    return TradeGroup(title, "this run", "token", name, tuple(points), baseline_doubts=doubts)
 
 
 def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> TradePoint:
@@ -181,7 +185,7 @@ def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeG
     first = next((row.case_key for row in one.rows if row.source == "measured"), "")
     points = [_row_point(row, energies, first) for row in one.rows if not row.kernel_gap]
     barred = tuple(row.label for row in one.rows if row.kernel_gap)
-    return TradeGroup(title, "this run", "call", one.baseline_label, tuple(points), barred)
+    return TradeGroup(title, "this run", "call", one.baseline_label, tuple(points), barred, one.baseline_doubts)
 
 
 def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> TradePoint:
@@ -199,7 +203,7 @@ def _of_stored(one: StoredRanking) -> TradeGroup:
     points = [_stored_point(row) for row in one.rows if not row.kernel_gap]
     barred = tuple(row.label for row in one.rows if row.kernel_gap)
     per: Per = "token" if one.subject == "model" else "call"
-    return TradeGroup(one.title, "all stored runs", per, one.baseline_label, tuple(points), barred)
+    return TradeGroup(one.title, "all stored runs", per, one.baseline_label, tuple(points), barred, one.baseline_doubts)
 
 
 def _stored_point(row: StoredRow) -> TradePoint:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from reports.calibration_doubt import calibration_doubts
 from reports.case_rows import CaseRow, case_rows
 from reports.case_summary import CaseSummary, case_summaries
 from reports.chip_profile import device_from_profile
@@ -78,6 +79,8 @@ class ChipView:
     """Samples of cases whose shape was flagged; empty where samples were not read."""
     actions: tuple[Action, ...]
     """What to do, a line per phase."""
+    doubtful_kinds: Mapping[str, str] = field(default_factory=dict)
+    """Kind of stored prediction, `ideal` or `expected` → why it is in doubt: the calibration it rests on was of a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +265,7 @@ def _chip(
         unranked_count=unranked_count,
         series=flagged_series(cases),
         actions=actions(results, models, recommendations),
+        doubtful_kinds=calibration_doubts(device, pooled),
     )
 
 
@@ -307,18 +311,22 @@ def _findings(
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         if chip.overall is not None:
             one = chip.overall
+            doubt = {
+                kind: ", but is itself in doubt" if kind in chip.doubtful_kinds else ""
+                for kind in ("ideal", "expected")
+            }
             regime = regime_title(one.cache, one.mode)
             where += f"{regime} cases: " if regime else ""
             found.append(
                 f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(one.median_abs_error_ratio, 0)} "
-                f"over {counted(one.case_count, 'case')}: kernels reached {format_percent(one.median_roof_share_ratio, 0)} of their roof "
+                f"over {counted(one.case_count, 'case')}{doubt['ideal']}: kernels reached {format_percent(one.median_roof_share_ratio, 0)} of their roof "
                 f"in the median, {format_percent(one.best_roof_share_ratio, 0)} at best "
                 f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
             )
             if one.median_abs_expected_ratio is not None:
                 found.append(
                     f"The expected time{f' of {regime} cases' if regime else ''} missed it by a median "
-                    f"{format_percent(one.median_abs_expected_ratio, 0)} over {counted(one.expected_count, 'case')}."
+                    f"{format_percent(one.median_abs_expected_ratio, 0)} over {counted(one.expected_count, 'case')}{doubt['expected']}."
                 )
     return tuple(found)
 

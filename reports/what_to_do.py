@@ -14,8 +14,10 @@ from reports.shape_ranking import phase_of
 from reports.shape_results import Configuration, ShapeResult
 from reports.stored.answer import RowQuality
 from results.diff.rules import INVALIDATING_FLAGS
+from results.gain import measured_gain
 from results.model_results import ModelResult
 from results.model_text import phase_sentence
+from results.verdict import ShapeVerdict
 from roofline_model.case import is_narrow_format
 
 _PHASES = {"decode": "Decode", "prefill": "Prefill"}
@@ -72,7 +74,7 @@ def _of_model(model: ModelResult) -> list[Action]:
         caveats = [] if best.measured_s is not None else ["nobody measured it here"]
         doubts = f" (doubtful: {', '.join(phase.judged.doubts)})"  # the caveat says so
         if phase.judged.doubts:
-            caveats.append(f"doubtful: {', '.join(phase.judged.doubts)}")
+            caveats.append(_model_doubt(phase.judged))
             evidence = evidence.removesuffix(doubts)
         if best.figures.quality_source not in ("measured", "reference"):
             caveats.append("its loss was not measured")
@@ -91,6 +93,14 @@ def _of_model(model: ModelResult) -> list[Action]:
     return found
 
 
+def _model_doubt(judged: ShapeVerdict) -> str:
+    """Return which times behind a phase's advice are in doubt, and what to do."""
+    gain = None if judged.best is judged.baseline else measured_gain(judged.best, judged.baseline)
+    if gain is not None and gain.is_doubtful:
+        return gain.doubt_text
+    return f"times behind it are doubtful ({', '.join(judged.doubts)}): measure again"
+
+
 def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
     ranked = leads(results)
     base = baseline_name([one.baseline for one in results if one.baseline is not None])
@@ -104,7 +114,7 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
         _unmeasured(best, recommendations),
         level_words(ranked[0]),
         _elsewhere(results, won),
-        _doubts([place.doubts for place in won]),
+        _doubts([(place.doubts, place.result) for place in won]),
         _loss(best, recommendations),
     ]
     return Action(
@@ -130,7 +140,7 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     caveat = f"{', '.join(list(named)[:2])} only level with it at {counted(len(level), 'shape')}" if named else ""
     return Action(
         phase, f"stay at {base}", f"no other configuration is {kind} faster by more than the intervals {where}",
-        "; ".join(one for one in (caveat, _doubts([one.judged.doubts for one in results])) if one), ids,
+        "; ".join(one for one in (caveat, _doubts([(one.judged.doubts, one) for one in results])) if one), ids,
     )  # fmt: skip
 
 
@@ -167,13 +177,20 @@ def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
     return ", ".join(parts)
 
 
-def _doubts(doubts: list[tuple[str, ...]]) -> str:
-    doubtful = [one for one in doubts if one]
-    flags = sorted({flag for one in doubtful for flag in one})
-    where = f"{len(doubtful)} of these {len(doubts)}"
-    if len(doubtful) == len(doubts):
-        where = "this shape" if len(doubts) == 1 else f"all {len(doubts)}"
-    return f"times behind it are doubtful at {where} ({', '.join(flags)})" if doubtful else ""
+def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
+    """Return where times behind an advice are in doubt, whether the baseline's are, and what to do; empty where none is."""
+    doubtful = [one for one in places if one[0]]
+    if not doubtful:
+        return ""
+    flags = sorted({flag for found, _ in doubtful for flag in found})
+    where = f"{len(doubtful)} of these {len(places)}"
+    if len(doubtful) == len(places):
+        where = "this shape" if len(places) == 1 else f"all {len(places)}"
+    based = sum(one.is_baseline_doubtful for _, one in doubtful)
+    baseline = ""
+    if based:
+        baseline = ", the baseline's among them" if based == len(doubtful) else f", the baseline's at {based}"
+    return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
 
 
 def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:

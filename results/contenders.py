@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
+from results.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records import Record
 from results.replication import TotalInterval, total_intervals
 from roofline_model.case import Case, is_narrow_format
@@ -96,6 +97,11 @@ class Contender:
     def flags(self) -> frozenset[str]:
         """The flags of all its measurements."""
         return frozenset(flag for one in self.records if one.measurement is not None for flag in one.measurement.flags)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Those of its flags that put its time in doubt, in the order they are explained."""
+        return tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & self.flags)
 
     @property
     def time_text(self) -> str:

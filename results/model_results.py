@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from results.case_names import PHASES, PassName, pass_name
 from results.contenders import Contender, Totals
-from results.flags import DOUBTFUL_FLAGS
 from results.model_figures import Interval, ModelFigures, model_figures
 from results.records import Record
 from results.replication import TotalInterval, total_intervals
@@ -62,7 +61,7 @@ class PassResult:
     @property
     def is_doubtful(self) -> bool:
         """Whether a flag puts its time in doubt."""
-        return self.contender is not None and bool(DOUBTFUL_FLAGS & self.contender.flags)
+        return self.contender is not None and bool(self.contender.doubts)
 
     @property
     def reason(self) -> str:

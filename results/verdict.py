@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from results.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format
 from results.diff.rules import INVALIDATING_FLAGS
 from results.flags import DOUBTFUL_FLAGS
+from results.gain import measured_gain, times_faster
 from results.records import Record
 from results.replication import total_intervals
 
@@ -308,23 +309,15 @@ def _are_close(one: Contender, other: Contender, tie_ratio: float) -> bool:
     return ratio is not None and max(ratio, 1 / ratio) <= 1 + tie_ratio
 
 
-def times_faster(ratio: float) -> str:
-    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never `1.0×`."""
-    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
-
-
 def comparison(one: Contender, baseline: Contender) -> str:
-    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`."""
-    _, measured = speedups(one, baseline)
+    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
+    `measured about 2.5×`."""
+    gain = measured_gain(one, baseline)
     name = baseline.precision
     promised = promise(one, baseline, name)
-    if measured is not None:
+    if gain is not None:
         # Without a promise the baseline has not been named yet.
-        return (
-            f"{promised}, measured {times_faster(measured)}"
-            if promised
-            else f"measured {times_faster(measured)} {name}"
-        )
+        return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
     first = f"{promised}, " if promised else ""
     if one.is_measured:
         return f"{first}{one.time_text} (no 16-bit or FP32 kernel was measured)"

@@ -182,10 +182,11 @@ def _conditions(known: Calibration) -> list[str]:
     from roofline_model.units import format_bytes, format_percent
 
     shown = {
-        "torch": "torch {}", "driver": "driver {}", "threads": "{} threads", "governor": "governor {}",
+        "torch": "torch {}", "driver": "driver {}", "threads": "{}", "governor": "governor {}",
         "hypervisor": "hypervisor {}", "power_limit_w": "power limit {} W",
     }  # fmt: skip
-    told = [text.format(known.conditions[name]) for name, text in shown.items() if name in known.conditions]
+    values = {**known.conditions, "threads": known.threads_text}
+    told = [text.format(values[name]) for name, text in shown.items() if name in known.conditions]
     for name, text in (("sm_clock_hz", "SM clock"), ("cpu_clock_hz", "CPU clock")):
         if name in known.conditions:
             told.append(f"{text} {float(known.conditions[name]) / 1e6:.0f} MHz")

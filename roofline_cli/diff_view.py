@@ -10,7 +10,6 @@ from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff
-    from results.diff.environments import Difference
     from results.diff.gate import GateResult
     from results.diff.rules import Verdict
 
@@ -22,28 +21,29 @@ _HEADLINE_STYLES = {0: "bold green", 1: "bold red"}
 
 def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) -> None:
     """Print a diff for people."""
+    from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.diff.rules import REASONS
-    from results.diff.sentences import common_text, counts_text, headline, run_text, sensitivity_text, time_text
+    from results.diff.sentences import common_text, counts_text, listed_headline, run_text, sensitivity_text, time_text
 
-    show_line(headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
-    if result.exit_code and result.why != headline(diff, result):
+    show_line(listed_headline(diff, result), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
+    if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
         show_line(f"exit code {result.exit_code}: {result.why}", "bold")
     for word, runs in (("before", diff.before), ("after ", diff.after)):
         for run in runs:
             show_line(f"{word} {run_text(run)}")
     if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
         show_line("the first side is the newer one: SLOWER here means that it was slower earlier", "yellow")
-    show_environment(diff.environment, diff.method_difference)
+    _show_environment(diff)
     shown = [case for verdict in _order(show_all) for case in _limited(diff.of(verdict), show_all)]
     if shown:
         show_line()
         show_cases(shown)
         _show_remarks(shown)
-    show_line()
-    show_line(counts_text(diff))
-    for text in (sensitivity_text(diff), common_text(diff)):
-        if text:
-            show_line(text)
+    told = [text for text in (counts_text(diff), sensitivity_text(diff), common_text(diff)) if text]
+    if told:
+        show_line()
+    for text in told:
+        show_line(text)
     for text in diff.unused_quarantine:
         show_line(f"quarantine list: {text}", "yellow")
     if shown and (text := time_text(diff)):
@@ -52,21 +52,19 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
         show_line(f"{code}: {REASONS[code]}", "dim")
 
 
-def show_environment(found: Sequence[Difference], method: str = "") -> None:
-    """Print what differs between the sides, what makes them incomparable in red, first what no option allows: the `method`."""
-    blocking = [one for one in found if one.is_blocking]
-    if method:
-        show_line(f"differs, not comparable, and no --allow helps: the method ({method})", "red")
-    for one in blocking:
-        show_line(f"differs, not comparable: {one.text}", "red")
-    if blocking and not method:
+def _show_environment(diff: SuiteDiff) -> None:
+    """Print what differs between the sides, what makes them incomparable in red."""
+    from results.diff.sentences import incomparable_texts
+
+    for text in incomparable_texts(diff):
+        show_line(f"differs, not comparable: {text}", "red")
+    if diff.blocking and not diff.method_difference:
         # An entry of a fact that is a table is allowed by the fact's name.
-        names = dict.fromkeys(one.name.partition(".")[0] for one in blocking)
+        names = dict.fromkeys(one.name.partition(".")[0] for one in diff.blocking)
         show_line(f"{' '.join(f'--allow {name}' for name in names)} compares all the same", "red")
-    rest = [one.text for one in found if not one.is_blocking]
-    if rest:
-        show_line(f"differs: {'; '.join(rest)}")
-    elif not found:
+    if diff.permitted:
+        show_line(f"differs: {'; '.join(one.text for one in diff.permitted)}")
+    elif not diff.environment:
         show_line("nothing in the environment differs", "dim")
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from roofline_cli import interruption
 from roofline_cli.screen import clean_line
 from roofline_model.errors import RooflineError
 
 EXIT_FOUND = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 COMMAND_ORDER = (
@@ -75,13 +75,20 @@ class RooflineGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command and push its output out, so that a closed pipe is noticed here and not at interpreter exit."""
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
+            with interruption.unwinding():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
         except BrokenPipeError:
             raise _PipeClosedError from None
         except KeyboardInterrupt:
             raise typer.Abort from None
+        except Exception:
+            if interruption.is_asked():
+                raise typer.Abort from None
+            raise
+        if interruption.is_asked():
+            raise typer.Abort
+        return result
 
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
@@ -101,8 +108,8 @@ class RooflineGroup(TyperGroup):
         except ClickException as error:
             code = _report(error.format_message())
         except typer.Abort:
-            sys.stderr.write("interrupted\n")
-            code = EXIT_INTERRUPTED
+            interruption.say()
+            code = interruption.EXIT_INTERRUPTED
         except OSError as error:
             if not _is_about_output(error):
                 raise
@@ -145,7 +152,7 @@ def _pushed_out(code: int) -> int:
 
 
 def _unwritable(error: OSError) -> str:
-    return f"the output cannot be written: {error.strerror or error}"
+    return f"the output cannot be written: {error.strerror or error}; make room there, or send it elsewhere"
 
 
 def _is_about_output(error: OSError) -> bool:

@@ -193,9 +193,16 @@ def _database(target: str | None) -> Check:
         shown, path = shown_target(target)
     except StoreError as error:
         return Check("database", "error", str(error))
-    if path is None or path.exists():
+    if path is None:
         return _existing_database(target, shown, path)
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        path.stat()
+        return _existing_database(target, shown, path)
+    except (FileNotFoundError, NotADirectoryError):
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+    except OSError as error:
+        why = f"{shown} cannot be opened: {error.strerror}"
+        return Check("database", "error", why, "choose another place with --db or ROOFLINE_DB")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return Check(
             "database",

@@ -93,7 +93,7 @@ def installed_version() -> str:
 
 
 def run() -> None:
-    """Run the command line (the console script `roofline`)."""
+    """Run the command line; the console script comes here by `entry.run`."""
     # A caller that closed a stream (`>&-`) leaves None in its place; what is said there goes nowhere.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # open as long as the process lives
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

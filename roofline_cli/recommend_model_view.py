@@ -38,7 +38,8 @@ def print_model_recommendation(found: ModelRecommendation, chip: Device) -> None
         show_line(basis_sentence(found), "dim")
     show_line(choice_sentence(found), "bold" if found.chosen is not None else "bold red")
     if found.gentler is not None:
-        show_line(f"{found.gentler.text[:1].upper()}{found.gentler.text[1:]}.")
+        text, option = found.gentler.text, found.gentler.option
+        show_line(f"{text[:1].upper()}{text[1:]}; {option} chooses it.")
 
 
 def title(found: ModelRecommendation, chip: Device) -> str:

@@ -47,7 +47,7 @@ def print_stored(found: StoredRecommendations) -> None:
             f"From {found.basis_words}: the newest comparable nights of each case.",
             "dim",
         )
-        show_line("measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful, old: stale.", "dim")  # fmt: skip
+        show_line("measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.", "dim")  # fmt: skip
         if detailed and any(row.is_measured and row.interval_ratio is not None for one in detailed for row in one.rows):
             show_line("± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.", "dim")  # fmt: skip
         if any(row.is_measured for one in detailed for row in one.rows):
@@ -60,6 +60,8 @@ def print_stored(found: StoredRecommendations) -> None:
         show_line(
             "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
         )
+    for text in found.notes:
+        show_line(f"note: {text}", "yellow")
     for text in found.missing:
         show_line(f"missing: {text}", "yellow")
 
@@ -120,9 +122,11 @@ def _print_ranking(ranking: StoredRanking) -> None:
 
 def _confidence_lines(rows: Sequence[StoredRow]) -> list[str]:
     """Return why rows are trusted as far as they are, those with one reason together."""
+    has_baseline = any(row.is_baseline for row in rows)  # else a limit refused it, and no line is its own
     by_reason: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        by_reason.setdefault((row.confidence, row.confidence_reason), []).append(str(row.rank))
+        reason = row.short_confidence_words if has_baseline else row.confidence_words
+        by_reason.setdefault((row.confidence, reason), []).append(str(row.rank))
     return [f"{confidence}: {reason} ({', '.join(ranks)})" for (confidence, reason), ranks in by_reason.items()]
 
 
@@ -143,8 +147,8 @@ def _source(row: StoredRow) -> Cell:
 
 
 def _speedup(row: StoredRow) -> str:
-    """Return the speed-up; one that no night measured is marked at the number."""
-    return speedup(row.speedup_ratio) + (" across runs" if row.speedup_basis == "across runs" else "")
+    """Return the speed-up; one that no night measured, or over a baseline in doubt, is marked at the number."""
+    return speedup(row.speedup_ratio) + row.speedup_marks
 
 
 def _interval(row: StoredRow) -> str:

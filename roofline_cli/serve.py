@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline_cli import interruption
 from roofline_cli.options import DatabaseOption, JsonOption
 from roofline_cli.screen import show_json, show_line
 
 if TYPE_CHECKING:
     import socket
+    from types import FrameType
 
     from reports.api.sensors import GpuSensors
 
@@ -36,7 +38,7 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve the API and the explorer page; read-only.
 
-    Ends with Ctrl-C. Listens on this machine only, unless --host names another address.
+    Ends with Ctrl-C (exit code 130) or SIGTERM (0). Listens on this machine only, unless --host names another address.
     """
     from roofline_cli.database import shown_target
 
@@ -54,10 +56,18 @@ def serve(
         db, telemetry=sensors, telemetry_reason=why, token=token, allowed_hosts=(*LOOPBACK_HOSTS, host) if is_local else None,
         workers_count=_workers_count(), this_chip=this_chip,
     )  # fmt: skip
-    is_ended = _run(app, listening, lambda: _announce(_url(host, listening), database, token is not None, as_json))
-    if not is_ended:
+    is_interrupted = _run(
+        app, listening, lambda: _announce(_url(host, listening), database, token is not None, as_json)
+    )
+    workers = app.state.service.workers
+    if workers.is_starting or not _threads_end():
         sys.stdout.flush()
+        workers.abandon()
+        if is_interrupted:
+            interruption.end_at_once()
         os._exit(0)
+    if is_interrupted:
+        raise typer.Abort
 
 
 def find_token(file: Path | None) -> str | None:
@@ -152,12 +162,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
-    """Serve until Ctrl-C or SIGTERM; both end in order, within a second.
-
-    Return whether all threads have ended: one may be drawing a report that nobody waits for any more. It only reads.
-    """
+    """Serve until Ctrl-C or SIGTERM; both end in order, within a second. Return whether it was Ctrl-C."""
     import asyncio
-    import contextlib
     import signal
 
     import uvicorn
@@ -191,15 +197,27 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S, lifespan="on", ws="none",
     )  # fmt: skip
+    is_terminated = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal is_terminated
+        is_terminated = True
+        raise KeyboardInterrupt
+
     # uvicorn ends in order and then raises the signal it caught once more, for whoever handled it before.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):
+    signal.signal(signal.SIGTERM, end)
+    try:
         Server(config).run(sockets=[listening])
-    return _threads_end()
+    except KeyboardInterrupt:
+        return not is_terminated
+    return False
 
 
 def _threads_end() -> bool:
-    """Wait a moment for the threads that would keep this process; return whether none is left."""
+    """Wait a moment for the threads that would keep this process; return whether none is left.
+
+    One may be drawing a report that nobody waits for any more. It only reads.
+    """
     import threading
     import time
 

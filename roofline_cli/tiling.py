@@ -42,7 +42,7 @@ _MEANINGS = {
     "split": "split-K: partial sums written, read and added",
     "cast": "quantising the activations",
     "serial": "serial part of the GEMV kernel",
-    "library": "what this chip's library takes beyond the formulas; negative: less",
+    "library": "what this chip's library takes beyond the formulas",
 }
 SHOWN_SHARE = 0.005
 """Parts below this share of the time are shown as one."""
@@ -165,13 +165,12 @@ def _part_rows(found: Tiling) -> list[list[Any]]:
     prefix = shared_prefix([found.expected_s])
 
     def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
-        sign = "-" if adds_s < 0 else ""
         alone = "–" if alone_s is None else in_prefix(alone_s, prefix, is_sum=True)
         share = format_percent(adds_s / found.expected_s)
-        return [name, alone, sign + in_prefix(abs(adds_s), prefix, is_sum=True), share, meaning]
+        return [name, alone, in_prefix(adds_s, prefix, is_sum=True), share, meaning]
 
     parts = sorted(found.parts_s.items(), key=lambda part: -part[1])
-    small = [(name, time_s) for name, time_s in parts if abs(time_s) <= SHOWN_SHARE * found.expected_s]
+    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * found.expected_s]
     rows = [
         row(name, found.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
         for name, time_s in parts

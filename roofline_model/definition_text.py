@@ -7,6 +7,7 @@ never ends, or a file of any size and depth. Everything refused here is refused 
 from __future__ import annotations
 
 import json
+import os
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -81,14 +82,22 @@ def parse_json_definition(text: str, what: str) -> Any:
 def write_definition_text(file: Path, text: str, what: str) -> Path:
     """Write a definition file beside and move it into place, so that a failure leaves an older one as it was.
 
+    A link stays a link; a device or a pipe (/dev/stdout) is written to directly: nothing may take its place.
     Returns the path; raises `DefinitionError` when it cannot be written.
     """
-    beside = file.with_name(f".{file.name}.part")
+    place = Path(os.path.realpath(file))
+    beside = place.with_name(f".{place.name}.part")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
+        if file.exists() and not file.is_file():
+            file.write_text(text, encoding="utf-8")
+        else:
+            try:
+                beside.write_text(text, encoding="utf-8")
+                beside.replace(place)
+            except OSError:
+                beside.unlink(missing_ok=True)
+                raise
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise DefinitionError(f"{what} {file} cannot be written: {error.strerror or error}") from None
     return file
 

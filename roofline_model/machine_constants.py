@@ -147,6 +147,12 @@ class Calibration:
         """The day it was measured."""
         return self.measured_at[:10]
 
+    @property
+    def threads_text(self) -> str:
+        """`1 thread`, `8 threads`: those a kernel ran on, as the file has it; empty where nobody wrote them down."""
+        count = self.conditions.get("threads")
+        return "" if count is None else f"{count} thread{'s' * (count != 1)}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the [calibration] table as plain values; missing ones are left out (TOML has no null)."""
         plain: dict[str, Any] = {

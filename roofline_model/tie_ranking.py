@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 LEVEL_RATIO = 0.05
 """Predictions of two configurations closer than this cannot be told apart: the model's own error is larger."""
 PREDICTION_RULE = (
     "by the end of the 80 % interval of the expected time; ends within 5 % by that time, and where this is within 5 %, too, by "
-    "the smaller loss (unknown last), then the smaller memory"
+    "the smaller loss (unknown last), then the smaller memory; nothing lossy before what loses nothing and is expected as fast"
 )
 """What `order_predictions` does, for the line under a table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Contender(Generic[Item]):
+    end_s: float
+    time_s: float
+    loss_pct: float
+    item: Item
 
 
 def order_predictions(
@@ -33,17 +42,20 @@ def order_predictions(
     `high_s`: the upper end of the 80 % interval; None where a time has none, and then the time itself is its end. Those whose
     end is within `LEVEL_RATIO` of the earliest go by time, and those whose time is within it of the fastest of these by the
     smaller loss, then the smaller memory, then the end; an unknown loss or memory counts as the largest. So nothing stands
-    behind what is not faster, not surer, loses no less and is no smaller. Equal ones stay in the order they come in.
+    behind what is not faster, not surer, loses no less and is no smaller. What loses something waits for what loses nothing
+    (0) and is expected as fast: a surer end is no gain to pay a loss for. Equal ones stay in the order they come in.
     """
-    left = [(_end_s(time_s(one), high_s(one)), time_s(one), one) for one in items]
+    left = [_Contender(_end_s(time_s(one), high_s(one)), time_s(one), _or_last(loss_pct(one)), one) for one in items]
     ordered: list[Item] = []
     while left:
-        last_end_s = min(end_s for end_s, _, _ in left) * (1 + LEVEL_RATIO)
-        last_s = min(found_s for end_s, found_s, _ in left if end_s <= last_end_s) * (1 + LEVEL_RATIO)
-        level = [one for one in left if one[0] <= last_end_s and one[1] <= last_s]
-        left = [one for one in left if one[0] > last_end_s or one[1] > last_s]
-        level.sort(key=lambda one: (_or_last(loss_pct(one[2])), _or_last(memory_bytes(one[2])), one[0], one[1]))
-        ordered += [one for _, _, one in level]
+        lossless_s = min((one.time_s for one in left if one.loss_pct <= 0), default=math.inf)
+        gaining = [one for one in left if one.loss_pct <= 0 or one.time_s < lossless_s]
+        last_end_s = min(one.end_s for one in gaining) * (1 + LEVEL_RATIO)
+        last_s = min(one.time_s for one in gaining if one.end_s <= last_end_s) * (1 + LEVEL_RATIO)
+        level = [one for one in gaining if one.end_s <= last_end_s and one.time_s <= last_s]
+        left = [one for one in left if one not in level]
+        level.sort(key=lambda one: (one.loss_pct, _or_last(memory_bytes(one.item)), one.end_s, one.time_s))
+        ordered += [one.item for one in level]
     return ordered
 
 

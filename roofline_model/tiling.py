@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import UnsupportedError
+from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator, check_dimension
@@ -65,7 +66,7 @@ class Tiling:
     low_s: float
     high_s: float
     parts_s: Mapping[str, float]
-    """Parts that add up to the time. Terms that overlap are no times of their own here: each has its share of their joint time."""
+    """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint time."""
     terms_s: Mapping[str, float]
     """The same terms, each as long as it would take alone; those that overlap do not add up."""
     bound: str
@@ -147,10 +148,13 @@ def gemm_tiling(
     grid_m, grid_n = math.ceil(M / tile_m), math.ceil(N / tile_n)
     length = 64 * math.ceil(K / split / 64)
     requested = grid_m * grid_n * split * length * (tile_m * a_bytes + tile_n * b_bytes)
-    dram = float(asked.batch.parts["dram"][0]) * asked.constants.dram_ratio * chip.bandwidth_bytes_per_s
     output = M * N * formats.output_bytes_per_element
     operands = M * K * a_bytes + N * K * b_bytes
-    missed = min(_operand_dram_bytes(asked, M, N, K, cache), dram, operands)
+    missed, dram = _dram_bytes(asked, M, N, K, cache)
+    missed = min(missed, dram, operands)
+    expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
+    if expected is None:
+        raise UnsupportedError(why_no_expected(work, device, cache=cache))
     return Tiling(
         hardware=device.key, M=M, N=N, K=K, formats=f"{named['b']}.{named['a']}", kernel_family=formats.family,
         tile_m=tile_m, tile_n=tile_n, split_count=split, grid_m_count=grid_m, grid_n_count=grid_n,
@@ -161,11 +165,9 @@ def gemm_tiling(
         ),
         is_cold=cache != "warm", operand_bytes=operands, output_bytes=output, dram_bytes=dram,
         operand_dram_bytes=missed, requested_bytes=requested, l2_hit_ratio=max(0.0, 1 - missed / requested),
-        flops=2.0 * M * N * K, peak_flops_per_s=chip.peak_flops_per_s, expected_s=float(asked.batch.time_s[0]),
-        low_s=float(asked.batch.low_s[0]), high_s=float(asked.batch.high_s[0]),
-        parts_s={name: float(part[0]) for name, part in asked.batch.additive_parts().items()},
-        terms_s={name: float(term[0]) for name, term in asked.batch.parts.items()},
-        bound=asked.batch.binding[0], provenance=asked.batch.provenance,
+        flops=2.0 * M * N * K, peak_flops_per_s=chip.peak_flops_per_s, expected_s=expected.time_s,
+        low_s=expected.low_s, high_s=expected.high_s, parts_s=dict(expected.parts), terms_s=dict(expected.terms),
+        bound=expected.binding, provenance=expected.provenance,
     )  # fmt: skip
 
 
@@ -211,17 +213,18 @@ def efficiency_curve(
     return EfficiencyCurve(tuple(columns), tuple(reached), tuple(labels), fixed, tuple(shares))
 
 
-def _operand_dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> float:
-    """Return the bytes of A and B that miss the L2; what misses of C is not the operands' doing."""
+def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
+    """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
     import numpy as np
 
-    from roofline_model.expected.gemm.rotation import COLD, HOT
+    from roofline_model.expected.gemm.product import copies_of
     from roofline_model.expected.gemm.work import work_of
 
-    sizes = [np.array([float(size)]) for size in (M, N, K, HOT if cache == "warm" else COLD)]
+    sizes = [np.array([float(size)]) for size in (M, N, K, copies_of(cache))]
     work = work_of(asked.chip, asked.formats, asked.constants, *sizes)
     activation = M * K * asked.formats.activation_bytes_per_element
-    return float(work.cold_weight_bytes[0] + activation * work.activation_miss[0])
+    moved = float(work.dram_s[0]) * asked.constants.dram_ratio * asked.chip.bandwidth_bytes_per_s
+    return float(work.cold_weight_bytes[0] + activation * work.activation_miss[0]), moved
 
 
 def _ask(

@@ -135,8 +135,7 @@ def calibration_text(device: Device) -> str:
     if known is None:
         return ""
     told = [f"{name} {known.conditions[name]}" for name in ("driver", "torch") if name in known.conditions]
-    threads = known.conditions.get("threads")  # as the file has it
-    told += [f"{threads} thread{'s' * (threads != 1)}"] if threads is not None else []
+    told += [known.threads_text] if known.threads_text else []
     busy = (
         f", while other work ran: doubtful ({', '.join(known.kernels_disturbed_by)})"
         if known.kernels_disturbed_by

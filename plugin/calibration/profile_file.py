@@ -53,7 +53,7 @@ def mismatch(path: Path, known: Calibration, machine: Machine, device: DeviceKin
     threads = known.conditions.get("threads")
     if device == "cpu" and threads is not None and threads != machine.thread_count:
         return (
-            f"{path} was measured with {threads} thread{'s' * (threads != 1)}, but kernels run with {machine.thread_count} here: "
+            f"{path} was measured with {known.threads_text}, but kernels run with {machine.thread_count} here: "
             f"set OMP_NUM_THREADS={threads}, or run `roofline calibrate`"
         )
     return None

@@ -14,7 +14,7 @@ from reports.api.analysis_models import (
     TilingBody,
 )
 from reports.api.chip_lookup import find_chip
-from reports.api.prediction_fields import baseline_of, kernel_fields
+from reports.api.prediction_fields import kernel_fields, product_baseline
 from roofline_model import recommendation
 from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.case import Case
@@ -43,7 +43,7 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
     work = product_of_pair(*shape, weight=weight, activation=activation)
     found = with_storage_note(predict(work, chip, cache=cache), weight, activation)
     expected = predict_expected(work, chip, cache=cache, ideal=found)
-    baseline = baseline_of(chip)
+    baseline = product_baseline(chip, shape)
     is_wide = activation == weight == baseline
     wide_s = wide_expected_s = None
     if baseline is not None:

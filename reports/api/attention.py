@@ -100,7 +100,8 @@ async def recommend_cache(
         with naming("formats"):
             names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
     with naming("precision"):
-        return Response(cache_recommendation_json(chip, asked, body.precision, names), media_type="application/json")
+        query = body.precision or baseline_of(find_chip(chip)) or "FP16"
+        return Response(cache_recommendation_json(chip, asked, query, names), media_type="application/json")
 
 
 @lru_cache(KEPT_ANSWERS)

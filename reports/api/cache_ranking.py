@@ -84,12 +84,12 @@ def rank_caches(
 
 
 def _by_time(found: list[CacheCandidate]) -> list[CacheCandidate]:
-    # Nobody knows the loss of a cache without its model; that of fewer bytes is taken for the larger one.
+    # Nobody knows the loss of a cache without its model; that of fewer bytes is taken for the larger one, 16 bit loses nothing.
     return order_predictions(
         found,
         time_s=lambda one: one.time_s,
         high_s=lambda one: one.high_s,
-        loss_pct=lambda one: -one.kv_bytes,
+        loss_pct=lambda one: one.memory_saved_ratio,
         memory_bytes=lambda one: one.kv_bytes,
     )
 

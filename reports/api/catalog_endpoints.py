@@ -15,9 +15,7 @@ from reports.api.catalog_models import (
     HardwareDetail,
     HardwareList,
     HardwareSummary,
-    ModelKernel,
     ModelList,
-    ModelMemory,
     ModelPrediction,
     ModelPredictRequest,
     ModelSummary,
@@ -26,23 +24,18 @@ from reports.api.catalog_models import (
 )
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.entity_tag import tagged
+from reports.api.model_prediction import prediction_json
+from reports.api.prediction_fields import baseline_of
 from reports.api.problem import naming
 from reports.api.strict_route import StrictRoute
-from roofline_model.decoder.format_plan import AS_PUBLISHED, plan_from_text
-from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import list_models
 from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.plan_coverage import plan_coverage, wide_head_exceptions
-from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
-from roofline_model.serving_kernels import plan_gap
+from roofline_model.model_choice.plan_candidates import wide_format
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
-
-DEFAULT_CONTEXT = 4096
-KEPT_MODEL_ANSWERS = 512
 
 Key = Annotated[str, Path(min_length=1, max_length=100, description="key or alias", examples=["gb10"])]
 ModelKey = Annotated[str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])]  # fmt: skip
@@ -81,7 +74,7 @@ def model_predict(
     """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
     shape, chip = find_model(key), asked_chip(request, hardware_key)
     with naming("formats"):
-        return Response(_prediction_json(shape.name, chip, body), media_type="application/json")
+        return Response(prediction_json(shape.name, chip, body), media_type="application/json")
 
 
 @lru_cache(16)
@@ -118,6 +111,8 @@ def _summary(chip: Device) -> dict[str, Any]:
         "bandwidth_bytes_per_s": chip.bandwidth.value,
         "capacity_bytes": None if chip.capacity is None else chip.capacity.value,
         "dense_flops_per_s": {name: one.dense.value for name, one in sorted(chip.paths.items()) if one.kind == "native"},
+        "baseline_format": (baseline := baseline_of(chip)),
+        "model_baseline_formats": {} if baseline is None else {shape.wide_format: wide_format(shape, chip) for shape in list_models()},
     }  # fmt: skip
 
 
@@ -151,46 +146,6 @@ def _model(shape: ModelShape) -> ModelSummary:
     return ModelSummary(
         key=shape.name, layer_count=shape.layer_count, hidden_size=shape.hidden_size,
         parameter_count=counts.total_count, active_parameter_count=counts.active_count,
-        max_context_tokens=shape.max_context_size, published_format=shape.weight_format, source=shape.source,
+        max_context_tokens=shape.max_context_size, published_format=shape.weight_format, wide_format=shape.wide_format,
+        source=shape.source,
     )  # fmt: skip
-
-
-@lru_cache(KEPT_MODEL_ANSWERS)
-def _prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> str:
-    shape, chip = find_model(model), find_chip(chip_key)
-    context = body.context_tokens or min(DEFAULT_CONTEXT, shape.max_context_size)
-    plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
-    kept = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
-    found = predict_model(
-        chip, shape, body.phase, batch=body.batch_count, context=context, formats=body.formats or AS_PUBLISHED,
-        kv=body.kv_format, exceptions=kept,
-    )  # fmt: skip
-    expected, memory, used = expected_step(found, chip), found.memory, found.plan.base
-    per_kernel = [None] * len(found.kernels) if expected is None else [
-        one.kernel.calls_count * one.time_s for one in expected.kernels
-    ]  # fmt: skip
-    kernels = [
-        ModelKernel(
-            name=one.kernel.name, op=one.kernel.work.op, calls_count=one.kernel.calls_count, time_s=one.time_s,
-            expected_s=expected_s, bound=one.prediction.bound, path=one.prediction.path, flops=one.flops,
-            moved_bytes=one.moved_bytes,
-        )
-        for one, expected_s in zip(found.kernels, per_kernel, strict=True)
-    ]  # fmt: skip
-    return ModelPrediction(
-        hardware=chip.key, model=shape.name, phase=found.workload.phase, batch_count=found.workload.batch_count,
-        context_tokens=found.workload.context_count, formats=found.plan.label, coverage=plan_coverage(found.plan) or None,
-        kv_format=found.plan.kv,
-        time_s=found.time_s, expected_s=None if expected is None else expected.time_s,
-        expected_low_s=None if expected is None else expected.low_s,
-        expected_high_s=None if expected is None else expected.high_s,
-        expected_reason=why_no_step(found, chip) if expected is None else None, tokens_per_s=found.tokens_per_s,
-        expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
-        kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
-        launch_count=found.launch_count, flops=found.flops, moved_bytes=found.moved_bytes, bound=found.bound,
-        provenance=found.provenance, kernels=kernels, notes=list(found.notes),
-        memory=ModelMemory(
-            weights_bytes=memory.weights_bytes, kv_bytes=memory.kv_bytes, activation_bytes=memory.activation_bytes,
-            total_bytes=memory.total_bytes, capacity_bytes=memory.capacity_bytes, fits=memory.fits,
-        ),
-    ).model_dump_json()  # fmt: skip

@@ -58,6 +58,12 @@ class HardwareSummary(Answer):
     bandwidth_bytes_per_s: float = Field(description="DRAM bandwidth, bytes per second")
     capacity_bytes: float | None = Field(description="memory, bytes")
     dense_flops_per_s: dict[str, float] = Field(description=f"format → {RATE_TEXT}; native units only")
+    baseline_format: str | None = Field(
+        description="16-bit format of its faster unit, with which narrow formats are compared; null where it declares none"
+    )
+    model_baseline_formats: dict[str, str] = Field(
+        description="wide_format of a model → 16-bit format that its speed-ups refer to on this chip; empty where it declares none"
+    )
 
 
 class HardwareList(Answer):
@@ -119,6 +125,7 @@ class ModelSummary(Answer):
     active_parameter_count: float = Field(description="parameters that one token uses, count")
     max_context_tokens: int = Field(description="longest context, tokens")
     published_format: str | None = Field(description="format of the published weights")
+    wide_format: str = Field(description="16-bit format in which the published model computes")
     source: str = Field(description="where the shape comes from")
 
 
@@ -183,7 +190,13 @@ class ModelPrediction(Predicted):
     batch_count: int = Field(description="sequences, count")
     context_tokens: int = Field(description="tokens per sequence")
     formats: str = Field(description="formats of weights and activations, as a label; checkpoint: as published")
+    baseline_format: str | None = Field(
+        description="16-bit format that the speed-ups refer to, the one of /recommend; null where the chip has none"
+    )
+    speedup_ratio: float | None = Field(description="ideal time of the baseline over time_s")
+    expected_speedup_ratio: float | None = Field(description="expected time of the baseline over expected_s")
     coverage: str | None = Field(description="which matrices have that format; null for a 16-bit plan")
+    activation_format: str = Field(description="format key of the activations in the matrices of the layers")
     kv_format: str = Field(description="format key of keys and values")
     expected_s: float | None = Field(description="seconds; null with a reason")
     expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from reports.api.chip_lookup import DEFAULT_CHIP
-from reports.api.json_body import parsed
-from reports.api.strict_route import Handler, StrictRoute, read_body
+from reports.api.json_body import parsed, read_body
+from reports.api.strict_route import Handler, StrictRoute
 
 _PLAIN_QUERY = re.compile(rb"hardware_key=([A-Za-z0-9_.-]{1,60})")
 """A chip's name that needs no decoding and keeps the limits of `HardwareKey`."""
@@ -53,8 +53,7 @@ def _plain_chip(request: Request) -> str | None:
 async def _plain_body(request: Request, model: type[BaseModel]) -> BaseModel | None:
     """Return the body as its model; None for one that is not declared as JSON, is none, or does not fit.
 
-    The request keeps what was read, so that the framework may look at it once more. Raises `HTTPException` (400) where the
-    client went, or sends more than it may (`guard.py` says so).
+    The request keeps what was read, so that the framework may look at it once more. Raises what `read_body` does.
     """
     kind = next((value for name, value in request.scope["headers"] if name == b"content-type"), b"")
     if kind != b"application/json":

@@ -9,10 +9,12 @@ from pydantic_core import to_json
 from reports.api.catalog_endpoints import ModelKey
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.model_advice_models import ModelRecommendation, ModelRecommendRequest
+from reports.api.model_prediction import default_context, prediction_body
 from reports.api.problem import naming
 from reports.api.service import Service
 from reports.api.strict_route import StrictRoute
 from reports.api.this_machine import own_chip
+from roofline_model.decoder.llm import predict_model
 from roofline_model.hardware import Device
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
@@ -39,14 +41,17 @@ async def recommend_for_model(
 
 
 def model_recommendation_text(model: str, chip: str | Device, body: ModelRecommendRequest) -> str:
-    """Return the `ModelRecommendation` as JSON: what `roofline recommend --model --json` prints, without the search per layer."""
+    """Return the `ModelRecommendation` as JSON: what `roofline recommend --model --json` prints, without the search per layer.
+
+    The plan to take is predicted once more, kernel by kernel: no request to predict could name a mixed one.
+    """
     from reports.model_advice_json import model_recommendation_json
     from roofline_model.model_recommendation import recommend_model
 
-    device = chip if isinstance(chip, Device) else find_chip(chip)
+    device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
     with naming("formats" if body.formats is not None else "context_tokens"):
         found = recommend_model(
-            device, find_model(model), phase=body.phase, batch=body.batch_count, context=body.context_tokens,
+            device, shape, phase=body.phase, batch=body.batch_count, context=body.context_tokens,
             memory_limit_bytes=None if body.memory_limit_gb is None else body.memory_limit_gb * 1e9,
             memory_headroom_ratio=body.memory_headroom_ratio, max_latency_s=body.max_latency_s,
             max_loss_pct=body.max_loss_pct, formats=body.formats,
@@ -54,4 +59,11 @@ def model_recommendation_text(model: str, chip: str | Device, body: ModelRecomme
     answer = {
         name: value for name, value in model_recommendation_json(found, device).items() if name not in _OF_SEARCHES
     }
+    answer["prediction"] = None
+    if found.chosen is not None:
+        step = predict_model(
+            device, shape, body.phase, batch=body.batch_count, context=body.context_tokens or default_context(shape),
+            formats=found.chosen.plan, memory_headroom_ratio=body.memory_headroom_ratio,
+        )  # fmt: skip
+        answer["prediction"] = prediction_body(step, device).model_dump()
     return to_json(answer, inf_nan_mode="null").decode()

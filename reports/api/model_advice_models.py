@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from reports.api.base_models import Answer, Dimension, PhaseName, Request
+from reports.api.catalog_models import ModelPrediction
 
 _PLAN_NAME = Annotated[str, Field(strict=True, min_length=1, max_length=121)]
 
@@ -84,7 +85,8 @@ class PlanQualityBody(Answer):
     source: str = Field(description="reference, measured, estimated, claimed, unknown")
     text: str = Field(description="the loss in words")
     loss_pct: float | None = Field(description="rise of perplexity, percent; of a claim its upper end")
-    loss: float | None = Field(description="sum of the layers' losses in their table's unit")
+    loss_value: float | None = Field(description="sum of the layers' losses, in loss_unit")
+    loss_unit: str | None = Field(description="unit of loss_value: `nats/token`; null without a table of losses")
     at_least_pct: float | None = Field(description="what the measured layers alone lose, percent")
     note: str | None = Field(description="what to know about that number; null where there is nothing")
 
@@ -147,7 +149,8 @@ class GentlerPlanBody(Answer):
     plan: str = Field(description="label of the plan, to be found among the plans")
     max_loss_pct: float = Field(description="the limit of the loss that chooses it, percent")
     slowdown_ratio: float | None = Field(description="its time over that of the chosen plan; null: not comparable")
-    text: str = Field(description="the plan, its loss, its cost in time and the option, in a line")
+    text: str = Field(description="the plan, its loss and its cost in time, in a line")
+    option: str = Field(description="what chooses it in a terminal, in Python and in the API")
 
 
 class ModelRecommendation(Answer):
@@ -163,6 +166,9 @@ class ModelRecommendation(Answer):
     time_source: Literal["expected", "ideal"] = Field(description="kind of time that the ranking goes by")
     summary: str = Field(description="the decision in a sentence, or by how much the nearest misses which limit")
     chosen: str | None = Field(description="the plan to take; null: none meets the limits")
+    prediction: ModelPrediction | None = Field(
+        description="the pass with that plan, as /predict tells one, kernel by kernel; null where none meets the limits"
+    )
     gentler: GentlerPlanBody | None = Field(
         description="what loses little in place of the chosen plan; null where that loses little, or nothing else does"
     )

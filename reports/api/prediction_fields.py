@@ -6,11 +6,13 @@ from typing import Any
 
 from reports.api.base_models import ExpectedTime
 from roofline_model.errors import UnsupportedError
+from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.predict import ExpectedPrediction, why_no_expected
 from roofline_model.format_choices import field_of
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.roofline import Prediction
+from roofline_model.wide_baseline import fastest_wide
 
 
 def baseline_of(chip: Device) -> str | None:
@@ -19,6 +21,12 @@ def baseline_of(chip: Device) -> str | None:
         return field_of(chip, None).choices[0].fmt.key
     except UnsupportedError:
         return None
+
+
+def product_baseline(chip: Device, shape: tuple[int, int, int]) -> str | None:
+    """Return the 16-bit format that a recommendation for this product compares with: on a CPU the faster one at this shape."""
+    fastest = fastest_wide(chip, *shape, expected_times(chip))
+    return baseline_of(chip) if fastest is None else fastest.key
 
 
 def kernel_fields(

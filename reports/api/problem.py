@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from reports.api.value_words import Schema, element_schema, problem_text, schemas_of
 from reports.display_text import shown
 from roofline_model.errors import DatabaseAwayError, MissingDependencyError, RooflineError, StoreError, UnknownNameError
 
@@ -154,11 +156,12 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return response(request, ProblemError(400, "not-json", "the body is not JSON; send one JSON object"))
-    fields = _fields(found)
+    route = request.scope.get("route")
+    fields = _fields(found, schemas_of(route) if isinstance(route, APIRoute) else {})
     more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
     fields = fields[:MOST_FIELDS]
     first = fields[0]
-    detail = f"{first.location} {first.field or 'as a whole'}: {first.message}{more}; /api/openapi.json says what is accepted"
+    detail = f"{first.location}{_named(first)}: {first.message}{more}; /api/openapi.json says what is accepted"
     return response(request, ProblemError(422, "invalid-value", detail, fields=fields))
 
 
@@ -183,7 +186,12 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     return response(request, ProblemError(status, slugs.get(status, "http-error"), detail, headers=headers))
 
 
-def _fields(found: Sequence[Any]) -> tuple[FieldProblem, ...]:
+def _named(one: FieldProblem) -> str:
+    """Return a field's name where its message does not begin with it."""
+    return "" if not one.field or one.message.startswith(one.field) else f" {one.field}"
+
+
+def _fields(found: Sequence[Any], schemas: Mapping[tuple[str, str], Schema]) -> tuple[FieldProblem, ...]:
     """Return every wrong field once, an element of a list by its place: `N[1]`.
 
     A field that may be one of several (a number, a list, a text) fails as each of them. What says most goes: the element that
@@ -195,17 +203,20 @@ def _fields(found: Sequence[Any]) -> tuple[FieldProblem, ...]:
         by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(one)
     problems = []
     for (location, name), errors in by_field.items():
+        schema = schemas.get((location, name), {})
         elements = [one for one in errors if _places(one)]
         limits = [one for one in errors if not one["type"].endswith(("_type", "_parsing"))]
-        messages: dict[str, list[str]] = {}
+        same: dict[str, list[Any]] = {}
         for one in elements or limits or errors:
             places = "".join(f"[{place}]" for place in _places(one))
-            text = "unknown field; remove it" if one["type"] == "extra_forbidden" else one["msg"]
-            messages.setdefault(f"{name}{places}", []).append(text)
+            same.setdefault(f"{name}{places}", []).append(one)
         problems += [
-            FieldProblem(field=field, location=location, message=shown("; or: ".join(dict.fromkeys(texts)), 300))
-            for field, texts in messages.items()
-        ]
+            FieldProblem(
+                field=field, location=location,
+                message=shown(problem_text(field or f"the {location}", of_field, element_schema(schema) if elements else schema), 300),
+            )
+            for field, of_field in same.items()
+        ]  # fmt: skip
     return tuple(problems)
 
 

@@ -54,6 +54,10 @@ class StoredRowBody(Answer):
     expected_s: float | None = Field(description="seconds")
     ideal_s: float | None = Field(description="seconds")
     speedup_ratio: float | None = Field(description="over the baseline, times of the same kind")
+    speedup_low_ratio: float | None = Field(
+        description="lower end of the 95 % interval of a measured speed-up, by both times; null where one has none"
+    )
+    speedup_high_ratio: float | None = Field(description="upper end of that interval")
     speedup_basis: str | None = Field(
         description="where row and baseline rest on different nights, what the speed-up is of: `median of 3 nights`, `across runs`"
     )
@@ -62,8 +66,10 @@ class StoredRowBody(Answer):
     is_memory_measured: bool = Field(description="whether memory_bytes was measured; else computed from the sizes")
     memory_saved_ratio: float | None = Field(description="share of the 16-bit weights that is saved")
     quality: StoredQuality = Field(description="what is known of its loss")
-    confidence: Literal["high", "medium", "low"] = Field(description="how far to trust its place")
-    confidence_reason: str = Field(description="why so far")
+    confidence: Literal["high", "medium", "low"] = Field(
+        description="how far to trust its place, of a measured speed-up by the worse of both times"
+    )
+    confidence_reason: str = Field(description="why so far, of its time and of the baseline's")
     reason: str = Field(description="why it stands where it stands")
     kernel_gap: str | None = Field(description="why no kernel is known to run it on this chip: it is ranked last")
     doubts: list[str] = Field(description="what puts its time in doubt; empty where nothing does")
@@ -113,6 +119,12 @@ class StoredRankingBody(Answer):
     cache: str = Field(description="cold or warm, as measured")
     mode: str = Field(description="how calls were made: eager, …")
     baseline: str | None = Field(description="what speed-ups are counted against")
+    baseline_doubts: list[str] = Field(
+        description="what puts the baseline's time, and so every measured speed-up, in doubt; empty where nothing does"
+    )
+    calibration_doubt: str | None = Field(
+        description="why its expected times are in doubt: they are of a busy machine; null where they are not"
+    )
     summary: str = Field(description="what to take, how fast, at what loss, how sure")
     rows: list[StoredRowBody] = Field(description="best first")
     refused: list[RefusedBody] = Field(description="configurations that are not ranked, with the reason")
@@ -128,4 +140,5 @@ class StoredRecommendationList(Answer):
     run_count: int = Field(description="runs that were looked at, count")
     record_count: int = Field(description="records that were looked at, count")
     missing: list[str] = Field(description="what the database does not hold; empty where it has all that was asked for")
+    notes: list[str] = Field(description="what weakens the answer, and which runs were left out of it and why")
     rankings: list[StoredRankingBody] = Field(description="the rankings of this page")

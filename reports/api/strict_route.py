@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from reports.api.json_body import RepeatedKeyError, parsed
+from reports.api.json_body import ParsedOnce, RepeatedKeyError
 from reports.api.problem import MOST_FIELDS, FieldProblem, ProblemError
 from reports.display_text import shown
 from roofline_model.errors import nearest_names
@@ -39,7 +39,8 @@ class StrictRoute(APIRoute):
                 check_query(request.query_params, known, fields)
             if fields is not None:
                 _check_content_type(request)
-                _check_keys(await read_body(request))
+                request = ParsedOnce(request)
+                await _check_keys(request)
             return await usual(request)
 
         return handle
@@ -82,18 +83,10 @@ def _check_content_type(request: Request) -> None:
         raise HTTPException(415)
 
 
-async def read_body(request: Request) -> bytes:
-    """Return the whole body; the request keeps it. Raises `HTTPException` (400) where the client went, or sends too much."""
-    try:
-        return await request.body()
-    except Exception as error:  # as the framework has it: what was taken from the connection cannot be read again
-        raise HTTPException(400) from error
-
-
-def _check_keys(content: bytes) -> None:
+async def _check_keys(request: ParsedOnce) -> None:
     """End the request with 422 where an object of its JSON has a key twice; what is no JSON is for the framework to refuse."""
     try:
-        parsed(content)
+        await request.json()
     except RepeatedKeyError as error:
         key, message = shown(error.key, 60), "stands twice in the body; keep one"
         field = FieldProblem(field=key, location="body", message=message)

@@ -27,6 +27,7 @@ def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> lis
             "per": one.per,
             "baseline": one.baseline_label,
             "barred": list(one.barred),
+            "baseline_doubts": list(one.baseline_doubts),
             "points": [_point(point, numbers, inks[point.precision]) for point in one.points],
         }
         for one in groups

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.display_text import counted
-from results.verdict import times_faster
+from results.gain import times_faster
 
 TimeSource = Literal["measured", "expected", "ideal"]
 """measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not
 measured and no expected time known, the speed of light."""
 QualitySource = Literal["reference", "measured", "claimed", "unknown"]
 Confidence = Literal["high", "medium", "low"]
+CONFIDENCES: tuple[Confidence, ...] = ("high", "medium", "low")
+"""Best first."""
 Subject = Literal["shape", "model"]
 ACROSS_RUNS = "across runs"
 """The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
@@ -115,7 +117,9 @@ class StoredRow:
     """Share of the 16-bit weights (of a model: of what it held before) that is saved."""
     quality: RowQuality
     confidence: Confidence
+    """That of its time; of a measured speed-up the worse of both times (`baseline_trust`)."""
     confidence_reason: str
+    """Why, of its own time."""
     reason: str
     """Why it stands here, in plain words."""
     doubts: tuple[str, ...] = ()
@@ -130,6 +134,13 @@ class StoredRow:
     """Where the row and the baseline rest on different nights, what the speed-up is of: `median of 3 nights`, `across runs`."""
     kernel_gap: str = ""
     """Why no kernel is known to run it on the chip; empty for the others and for what was measured."""
+    baseline_reason: str = ""
+    """Why the confidence in the baseline's time is what it is; empty where that is not in doubt and takes nothing from the row's."""
+    is_over_doubt: bool = False
+    """Whether its measured speed-up is over a baseline whose time is in doubt."""
+    speedup_low_ratio: float | None = None
+    """Ends of the 95 % interval of a measured speed-up, by both times; None where one has no interval, or on other nights."""
+    speedup_high_ratio: float | None = None
     interval_ratio: float | None = None
     """± of a table: half the interval of a measured time over processes by their mean, as a report of the run shows it, where
     their spread is known, else inside the process; of an expected time half its interval by the time."""
@@ -145,11 +156,30 @@ class StoredRow:
         return self.speedup_basis == ACROSS_RUNS
 
     @property
+    def speedup_marks(self) -> str:
+        """What belongs at the number: ` !` over a baseline in doubt, ` across runs`."""
+        return f"{' !' if self.is_over_doubt else ''}{f' {ACROSS_RUNS}' if self.is_across_runs else ''}"
+
+    @property
     def speedup_words(self) -> str:
-        """`2.2×`, `2.2× across runs`, `–` without one."""
-        if self.speedup_ratio is None:
-            return "–"
-        return f"{times_faster(self.speedup_ratio)}{f' {ACROSS_RUNS}' if self.is_across_runs else ''}"
+        """`2.2×`, `2.2× !`, `2.2× across runs`, `–` without one."""
+        return "–" if self.speedup_ratio is None else f"{times_faster(self.speedup_ratio)}{self.speedup_marks}"
+
+    @property
+    def short_confidence_words(self) -> str:
+        """The same where the baseline's own row says why: `interval ±5.1 %; the baseline is in doubt`."""
+        if not self.baseline_reason:
+            return self.confidence_reason
+        return f"{self.confidence_reason}; the baseline is {'in doubt' if self.is_over_doubt else 'less sure'}"
+
+    @property
+    def confidence_words(self) -> str:
+        """Why the confidence is what it is, of both times: `interval ±5.1 %; the baseline: doubtful (noisy)`."""
+        return (
+            f"{self.confidence_reason}; the baseline: {self.baseline_reason}"
+            if self.baseline_reason
+            else self.confidence_reason
+        )
 
     @property
     def is_emulated(self) -> bool:
@@ -218,6 +248,10 @@ class StoredRanking:
     summary: str
     missing: tuple[str, ...] = ()
     """What is not known of this ranking, and what would tell."""
+    calibration_doubt: str = ""
+    """Why its expected times are in doubt: the calibration they rest on was of a busy machine; empty where it was not."""
+    baseline_doubts: tuple[str, ...] = ()
+    """What puts the baseline's measured time, and so every measured speed-up here, in doubt, and measuring again may mend."""
     changes: tuple[RankChange, ...] = ()
     compared: str = ""
     """The nights that `changes` is about: `run 3f2a91c0, 2026-11-21 … against run …`; empty without an earlier one."""
@@ -226,6 +260,11 @@ class StoredRanking:
     def best(self) -> StoredRow | None:
         """The first row; None where nothing is left to rank."""
         return self.rows[0] if self.rows else None
+
+    @property
+    def shows_expected(self) -> bool:
+        """Whether an expected time is told beside a measured one, or in its place."""
+        return any(row.expected_s is not None for row in self.rows)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -241,6 +280,8 @@ class StoredRecommendations:
     """By chip, models before shapes, then by name and size."""
     missing: tuple[str, ...]
     """What the store does not hold, most important first; empty where it has everything that was asked for."""
+    notes: tuple[str, ...]
+    """What weakens the answer, or was left out of it, and why."""
     run_count: int
     """Runs that hold what was asked for, older nights that are no longer used with them."""
     record_count: int

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.display_text import shown
+from reports.environment_words import change_words
 from reports.stored.answer import StoredRanking, StoredRow
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
@@ -107,7 +108,7 @@ def environment_texts(found: Sequence[Difference]) -> tuple[str, ...]:
     blocking = [one for one in found if one.is_blocking]
     others = [one for one in found if not one.is_blocking]
     kept = blocking or [one for one in others if one.name.partition(".")[0] in _QUIET]
-    return tuple(shown(one.text) for one in kept[:SHOWN_DIFFERENCES])
+    return tuple(shown(change_words(one.name, one.before, one.after)) for one in kept[:SHOWN_DIFFERENCES])
 
 
 def run_words(run: RunInfo) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.display_text import counted
-from reports.stored.answer import Confidence, TimeSource
+from reports.stored.answer import CONFIDENCES, Confidence, TimeSource
 from results.replication import width_text
 
 LEAST_PROCESS_COUNT = 3
@@ -14,7 +14,6 @@ WIDE_RATIO = 0.05
 """Half an interval beyond which a time is not stable: that of the flag `noisy`."""
 OWN_PROVENANCES = frozenset({"fitted", "measured-here"})
 """Of expected times whose constants come from measurements of this very chip."""
-_STEPS: tuple[Confidence, ...] = ("high", "medium", "low")
 
 
 def measured_confidence(
@@ -40,15 +39,20 @@ def measured_confidence(
     if "simulated" in doubts:
         return "low", "times of a simulated timer"
     said = f"measured in {counted(process_count, 'process', 'processes')}, stable" if not weak else ", ".join(weak)
-    return _STEPS[min(len(weak), 2)], said
+    return CONFIDENCES[min(len(weak), 2)], said
 
 
 def predicted_confidence(
-    source: TimeSource, low_s: float | None, high_s: float | None, provenance: str
+    source: TimeSource, low_s: float | None, high_s: float | None, provenance: str, *, is_doubtful: bool = False
 ) -> tuple[Confidence, str]:
-    """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this chip."""
+    """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this chip.
+
+    `is_doubtful`: these constants were measured on a busy machine.
+    """
     if source == "ideal":
         return "low", "ideal time only, the speed of light"
+    if is_doubtful:
+        return "low", f"expected, {provenance or 'of unknown source'} on a busy machine"
     has_interval = low_s is not None and high_s is not None
     if has_interval and provenance in OWN_PROVENANCES:
         return "medium", f"expected, {provenance}, with an 80 % interval"

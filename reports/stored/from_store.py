@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,11 @@ from reports.display_text import counted, shown
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import StoredEvidence, read_evidence
+from reports.stored.left_out import left_out_notes
 from reports.stored.levels import chip_of, is_of_this_chip
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
-from reports.stored.rankings import ranked_groups
+from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.whole_runs import GivenRuns
 from results.records import HardwareProfile, Record, RunInfo
 
@@ -62,9 +63,17 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
     return StoredRecommendations(
         rankings=tuple(sorted(rankings, key=_place)),
         missing=_missing(evidence, question, rankings),
+        notes=_notes(now, evidence),
         run_count=len({one.run_id for one in asked}),
         record_count=len(asked),
     )
+
+
+def _notes(ranked: Sequence[Ranked], evidence: StoredEvidence) -> tuple[str, ...]:
+    """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each once."""
+    doubts = dict.fromkeys(one.ranking.calibration_doubt for one in ranked if one.ranking.shows_expected)
+    levels = {id(level): level for one in ranked for level in one.levels}  # the phases of a model share theirs
+    return (*(text for text in doubts if text), *left_out_notes(levels.values(), evidence.runs))
 
 
 def _place(one: StoredRanking) -> tuple[object, ...]:

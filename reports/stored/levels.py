@@ -42,6 +42,8 @@ class CaseLevel:
     """Theirs, oldest first."""
     doubt: str = ""
     """Why its nights would not be used if there were others."""
+    set_aside: tuple[Record, ...] = ()
+    """Of each run that measured it by another method, or on another machine or with other software, one record."""
     lost: Record | None = None
     """A newer attempt that did not measure: failed or skipped."""
 
@@ -82,8 +84,21 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
         records=clear or members,
         runs=tuple(runs[night.run_id] for night in nights),
         doubt=doubt,
+        set_aside=_incomparable(members[0], usable, runs),
         lost=_lost_since(runs[nights[-1].run_id], records, runs),
     )
+
+
+def _incomparable(lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo]) -> tuple[Record, ...]:
+    """Return one record of each run that measured the same case by another method or in another environment class."""
+    by_run: dict[str, list[Record]] = {}
+    for one in usable:
+        by_run.setdefault(one.run_id, []).append(one)
+    own_class = runs[lead.run_id].environment.class_hash
+    return tuple(
+        members[0] for run_id, members in by_run.items()
+        if all(one.method != lead.method for one in members) or runs[run_id].environment.class_hash != own_class
+    )  # fmt: skip
 
 
 def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, RunInfo]) -> Record | None:

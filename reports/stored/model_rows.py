@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from reports.display_text import shown
 from reports.stored.answer import Refused, RowQuality, StoredRow, TimeSource
@@ -20,10 +21,10 @@ from roofline_model.pareto.losses_file import MeasuredLosses
 
 def model_rows(
     phase: PhaseResult, levels: Mapping[str, CaseLevel], reference: RunInfo | None, known: MeasuredQualities,
-    losses: Sequence[MeasuredLosses], totals: Totals, speedups: NightSpeedups,
+    losses: Sequence[MeasuredLosses], totals: Totals, speedups: NightSpeedups, *, is_calibration_doubtful: bool = False,
 ) -> tuple[list[StoredRow], list[Refused]]:  # fmt: skip
     """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the intervals
-    over processes by case key."""
+    over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
     rows, refused = [], []
     baseline = phase.of(phase.judged.baseline)
     for one in phase.passes:
@@ -34,7 +35,7 @@ def model_rows(
         speedup = None
         if baseline is not None and one is not baseline and one.measured_s is not None:
             speedup = speedups.of(case_key, baseline.records[0].case.case_key, one.measured_speedup)
-        time = _time(one, totals.get(case_key))
+        time = replace(_time(one, totals.get(case_key)), is_calibration_doubtful=is_calibration_doubtful)
         quality = pass_quality(one, known, losses)
         rows.append(_row(one, baseline, trust_of(time, levels.get(case_key), reference), time, quality, speedup))
     return rows, refused

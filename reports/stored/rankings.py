@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reports.calibration_doubt import expected_doubt
 from reports.case_rows import case_rows
 from reports.display_text import shown
 from reports.regime import regime_title
 from reports.shape_ranking import rank_shape
 from reports.stored.answer import Refused, StoredRanking, StoredRow
+from reports.stored.baseline_trust import doubts_to_mend, with_baseline_trust
 from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.levels import CaseLevel, case_level, newest_measuring_run
 from reports.stored.model_rows import model_rows
@@ -120,8 +122,9 @@ def _of_shape(
     )  # fmt: skip
     by_case = levels_by_case(levels)
     speedups = NightSpeedups(records, by_case, chip.evidence.runs)
-    made = shape_rows(found, by_case, chip.reference, chip.totals, speedups)
-    return [_finished(bare, made, lost, cached, question)]
+    doubt = expected_doubt(device)
+    made = shape_rows(found, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=bool(doubt))
+    return [_finished(replace(bare, calibration_doubt=doubt), made, lost, cached, question)]
 
 
 def _of_model(
@@ -144,9 +147,11 @@ def _of_phase(
 ) -> StoredRanking:  # fmt: skip
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
+    doubt = expected_doubt(chip.evidence.device(chip.hardware_key, (record for one in mine for record in one.records)))
     rows, refused = model_rows(
-        phase, levels_by_case(mine), chip.reference, known, question.losses, chip.totals, speedups
-    )
+        phase, levels_by_case(mine), chip.reference, known, question.losses, chip.totals, speedups,
+        is_calibration_doubtful=bool(doubt),
+    )  # fmt: skip
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
     baseline = phase.of(phase.judged.baseline)
@@ -155,6 +160,7 @@ def _of_phase(
         title=shown(case_title(case.op, case.shape), 140) + regime, op=shown(case.op, 140), model=shown(model.name.model_name, 100),
         shape_label=shown(case.shape_label, 60), phase=phase.phase, cache=model.cache, mode=shown(model.mode, 30),
         baseline_label="" if baseline is None else shown(baseline.label, 100), rows=(), refused=(), summary="",
+        calibration_doubt=doubt,
     )  # fmt: skip
     lost = [*(one for one in failed if one.label in names), *refused]
     return _finished(bare, rows, lost, mine, question)
@@ -166,9 +172,11 @@ def _finished(
 ) -> StoredRanking:  # fmt: skip
     # Where everything failed, the ranking stands for its reasons alone.
     failed = {level.records[0].case.case_key for level in levels if has_failed(level)}
-    rows = [row for row in rows if row.identity not in failed]
+    rows = with_baseline_trust([row for row in rows if row.identity not in failed])
     kept, missed = within_limits(rows, question.memory_limit_bytes, question.max_loss_pct)
-    done = replace(bare, rows=ordered(kept), refused=tuple(dict.fromkeys((*missed, *lost))))
+    doubts = next((doubts_to_mend(row.doubts) for row in rows if row.is_baseline and row.is_measured), ())
+    refused = tuple(dict.fromkeys((*missed, *lost)))
+    done = replace(bare, rows=ordered(kept), refused=refused, baseline_doubts=doubts)
     return replace(done, summary=summary_of(done), missing=missing_of(done, rows, levels))
 
 

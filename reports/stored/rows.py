@@ -25,6 +25,8 @@ class RowTime:
     interval_ratio: float | None
     """± of a table: of a measured time over processes where their spread is known."""
     provenance: str
+    is_calibration_doubtful: bool = False
+    """Of an expected time: whether the constants behind it were measured on a busy machine."""
 
 
 def measured_interval(records: Iterable[Record], total: TotalInterval | None) -> tuple[float | None, float | None]:
@@ -59,7 +61,9 @@ def trust_of(time: RowTime, level: CaseLevel | None, reference: RunInfo | None) 
     """Return the trust in a row. `level`: of its case, None where nothing is stored; `reference`: the chip's newest measuring run."""
     nights = () if level is None else nights_of(level)
     if time.source != "measured" or level is None:
-        confidence, why = predicted_confidence(time.source, time.low_s, time.high_s, time.provenance)
+        confidence, why = predicted_confidence(
+            time.source, time.low_s, time.high_s, time.provenance, is_doubtful=time.is_calibration_doubtful
+        )
         return Trust(confidence, shown(why), (), "", nights)
     doubts = doubts_of(level)
     stale = stale_reason(level, reference) if reference is not None else ""

@@ -18,10 +18,11 @@ _SOURCES: Mapping[str, TimeSource] = {"measured": "measured", "expected": "expec
 
 
 def shape_rows(
-    found: ShapeRecommendation, levels: Mapping[str, CaseLevel], reference: RunInfo | None, totals: Totals, speedups: NightSpeedups
+    found: ShapeRecommendation, levels: Mapping[str, CaseLevel], reference: RunInfo | None, totals: Totals, speedups: NightSpeedups,
+    *, is_calibration_doubtful: bool = False,
 ) -> list[StoredRow]:  # fmt: skip
     """Return the rows of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring run;
-    `totals`: the intervals over processes by case key."""
+    `totals`: the intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
     baseline = next((row for row in found.rows if _is_baseline(row, found.baseline_label)), None)
     made = []
     for row in found.rows:
@@ -29,8 +30,8 @@ def shape_rows(
         if row.source == "measured" and baseline is not None and row is not baseline and baseline.source == "measured":
             speedup = speedups.of(row.case_key, baseline.case_key, row.speedup)
         made.append(
-            _row(row, found.baseline_label, levels.get(row.case_key), reference, totals.get(row.case_key), speedup)
-        )
+            _row(row, found.baseline_label, levels.get(row.case_key), reference, totals.get(row.case_key), speedup, is_calibration_doubtful)
+        )  # fmt: skip
     return made
 
 
@@ -40,7 +41,7 @@ def _is_baseline(row: RankedRow, baseline_label: str) -> bool:
 
 def _row(
     row: RankedRow, baseline_label: str, level: CaseLevel | None, reference: RunInfo | None, total: TotalInterval | None,
-    speedup: NightSpeedup | None,
+    speedup: NightSpeedup | None, is_calibration_doubtful: bool,
 ) -> StoredRow:  # fmt: skip
     source = _SOURCES[row.source]
     low_s, high_s = row.low_s, row.high_s
@@ -48,7 +49,11 @@ def _row(
         low_s, high_s = measured_interval(level.records, total)
     is_measured = source == "measured"
     half_ratio = row.interval_ratio if is_measured else predicted_half_ratio(row.time_s, low_s, high_s)
-    trust = trust_of(RowTime(source, row.time_s, low_s, high_s, half_ratio, row.provenance), level, reference)
+    trust = trust_of(
+        RowTime(source, row.time_s, low_s, high_s, half_ratio, row.provenance, is_calibration_doubtful),
+        level,
+        reference,
+    )
     confidence, confidence_reason = trust.confidence, trust.confidence_reason
     if speedup is not None:
         confidence, confidence_reason = speedup.trusted(confidence, confidence_reason)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from reports.display_text import counted
 from reports.stored.answer import StoredRanking, StoredRow
+from reports.stored.baseline_trust import doubts_to_mend, told_gain
 from reports.stored.levels import CaseLevel
 from reports.stored.ordering import level_with
-from results.verdict import times_faster
+from results.gain import times_faster
 from roofline_model.units import format_time
 
 _EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
@@ -28,10 +29,7 @@ def summary_of(ranking: StoredRanking) -> str:
     told = ", ".join(one.label for one in faster[:_SHOWN_LEVEL])
     more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
     level = f"; level with it: {told}{more}" if faster else ""
-    gain = ""
-    if best.speedup_ratio is not None and not best.is_baseline and ranking.baseline_label:
-        basis = f" ({best.speedup_basis})" if best.speedup_basis else ""
-        gain = f", {times_faster(best.speedup_ratio)} {ranking.baseline_label}{basis}{_overlap_words(ranking, best)}"
+    gain = _gain_words(ranking, best)
     if best.kernel_gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({best.kernel_gap})"
     verb = "stay at" if best.is_baseline else "take" if best.is_measured else "try"
@@ -40,8 +38,26 @@ def summary_of(ranking: StoredRanking) -> str:
     unknown = ", its loss is unknown" if best.quality.source == "unknown" else ""
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
-        f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_reason})"
+        f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_words}){_again_words(ranking, best)}"
     )
+
+
+def _gain_words(ranking: StoredRanking, best: StoredRow) -> str:
+    """Return what the best gains over the baseline, no finer than both times bear; empty for the baseline itself."""
+    if best.speedup_ratio is None or best.is_baseline or not ranking.baseline_label:
+        return ""
+    gain = told_gain(best, ranking.baseline_doubts)
+    name, basis = ranking.baseline_label, f" ({best.speedup_basis})" if best.speedup_basis else ""
+    told = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
+    return f", {told}{basis}{_overlap_words(ranking, best)}"
+
+
+def _again_words(ranking: StoredRanking, best: StoredRow) -> str:
+    """Return which of the times behind the decision is to be measured again; empty where none is in doubt."""
+    gain = told_gain(best, ranking.baseline_doubts)
+    if gain is None:
+        return "; measure it again" if best.is_measured and doubts_to_mend(best.doubts) else ""
+    return f"; measure {gain.to_measure} again" if gain.is_doubtful else ""
 
 
 def _overlap_words(ranking: StoredRanking, best: StoredRow) -> str:

@@ -95,6 +95,12 @@ class SuiteDiff:
         return tuple(one for one in self.environment if one.is_blocking)
 
     @property
+    def permitted(self) -> tuple[Difference, ...]:
+        """What differs and does not stand in the way; the version of the method is said with the method, where that differs."""
+        told = "method_version" if self.method_difference else ""
+        return tuple(one for one in self.environment if not one.is_blocking and one.name != told)
+
+    @property
     def is_comparable(self) -> bool:
         """Whether machine and software are the same on both sides, and a case was measured on both by the same method."""
         both = [one for one in self.cases if one.before_s is not None and one.after_s is not None]

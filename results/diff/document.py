@@ -9,7 +9,7 @@ from typing import Any
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS
-from results.diff.sentences import headline
+from results.diff.sentences import listed_headline
 from results.records import RunInfo
 
 DOCUMENT_VERSION = 1
@@ -20,12 +20,13 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
     return {
         "format": "roofline-bench diff",
         "version": DOCUMENT_VERSION,
-        "verdict": headline(diff, result),
+        "verdict": listed_headline(diff, result),
         "exit_code": result.exit_code,
         "exit_reason": result.why or None,
         "is_comparable": diff.is_comparable,
         "before": [_run(run) for run in diff.before],
         "after": [_run(run) for run in diff.after],
+        "method_difference": diff.method_difference or None,
         "environment_differences": [asdict(one) for one in diff.environment],
         "rules": {**asdict(diff.rules), "fail_on": [rule.text for rule in fail_on]},
         "counts": {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS},

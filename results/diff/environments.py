@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.records import RunInfo
+from results.records import Method, RunInfo
 
 _MOVING_FACTS = frozenset({"load_1min", "warnings", "git", "cpu_clock_hz", "uptime_s", "memory_available_bytes", "temperature_c"})  # fmt: skip
 """Facts of the moment; the measurements carry what they did to them."""
@@ -63,6 +63,20 @@ def differences(
     found.append(_difference("branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False))  # fmt: skip
     known = [one for one in found if one is not None]
     return tuple(sorted(known, key=lambda one: not one.is_blocking))
+
+
+def method_difference(before: Method | None, after: Method | None) -> list[str]:
+    """Return what differs between two methods, timer, version and settings by name: `version 1 → 2`."""
+    one, other = (
+        {} if side is None else {"timer": side.timer, "version": side.version, **side.settings}
+        for side in (before, after)
+    )
+    names = dict.fromkeys((*one, *other))
+    return [
+        f"{name} {_cut(_text(one.get(name)))} → {_cut(_text(other.get(name)))}"
+        for name in names
+        if one.get(name) != other.get(name)
+    ]
 
 
 def _parts(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> list[Difference | None]:

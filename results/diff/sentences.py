@@ -39,6 +39,22 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     return lead + "; ".join([first, *rest, *([excuse] if excuse else [])])
 
 
+def listed_headline(diff: SuiteDiff, result: GateResult) -> str:
+    """Return the verdict sentence for where `incomparable_texts` are listed below it: each difference is said once."""
+    if result.exit_code != EXIT_NOT_COMPARABLE:
+        return headline(diff, result)
+    found = ["measured by different methods"] if diff.method_difference else []
+    count = len(diff.blocking)
+    found += [f"{counted(count, 'fact')} of machine or software differ{'s' * (count == 1)}"] if count else []
+    return f"not comparable: {', '.join(found)}" if found else result.why
+
+
+def incomparable_texts(diff: SuiteDiff) -> list[str]:
+    """Return what makes two sides incomparable, a line each, what no option allows first; empty where they are comparable."""
+    method = [f"the method ({diff.method_difference}), which no --allow permits"] if diff.method_difference else []
+    return [*method, *(one.text for one in diff.blocking)]
+
+
 def sensitivity_text(diff: SuiteDiff) -> str:
     """Return the smallest slow-down this diff could have seen; empty where nothing was judged."""
     if diff.smallest_step_ratio is None or diff.largest_smallest_step_ratio is None:
@@ -53,8 +69,8 @@ def sensitivity_text(diff: SuiteDiff) -> str:
 
 def counts_text(diff: SuiteDiff) -> str:
     """Return the cases by verdict, and what is not among them: `1 slower, 22 same, 31 not selected by -k gemv`."""
-    counted = {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS}
-    parts = [f"{count} {verdict.lower()}" for verdict, count in counted.items() if count]
+    counts = {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS}
+    parts = [f"{count} {verdict.lower()}" for verdict, count in counts.items() if count]
     parts += [f"{diff.unmeasured_count} measured on neither side"] if diff.unmeasured_count else []
     parts += [f"{diff.unselected_count} not selected by {short(diff.selection)}"] if diff.unselected_count else []
     return ", ".join(parts)

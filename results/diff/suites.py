@@ -8,7 +8,7 @@ from statistics import median
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.case_sides import CaseSide, case_sides
-from results.diff.environments import differences
+from results.diff.environments import differences, method_difference
 from results.diff.expected_changes import marked_expected
 from results.diff.pair_tests import SidePair, judge_pairs, sizes
 from results.diff.quarantine import Quarantine
@@ -146,11 +146,8 @@ def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseS
 
 def _methods(before: CaseSide, after: CaseSide) -> str:
     """Return what differs between the methods: timer, version and settings by name."""
-    sides = []
-    for side in (before, after):
-        methods = [record.method for record in side.records if record.method is not None]
-        sides.append(
-            {"timer": methods[-1].timer, "version": methods[-1].version, **methods[-1].settings} if methods else {}
-        )
-    one, other = sides
-    return "; ".join(f"{name} {one.get(name)} → {other.get(name)}" for name in dict.fromkeys((*one, *other)) if one.get(name) != other.get(name))  # fmt: skip
+    newest = [
+        next((record.method for record in reversed(side.records) if record.method is not None), None)
+        for side in (before, after)
+    ]
+    return "; ".join(method_difference(*newest))

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from roofline_model.expected.gemm.elementwise import larger, smaller
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,10 +32,10 @@ class ExpectedBatch:
 
     launch: floor; tensor: tensor pipe; dram; l2: operand refetch and output; sm: load path of one SM; latency: serial
     k loop; waves: cost of further waves; split: fixed cost and traffic of split-K; serial: the loop of a GEMV kernel;
-    cast: quantising the activations; library: what this chip's library adds to (or, negative, saves on) the formulas.
+    cast: quantising the activations; library: what this chip's library takes beyond the formulas (`with_library`).
     """
     binding: list[str]
-    """The part that explains most of the time: `launch` where the floor is at least half of it."""
+    """What takes longest: `launch` where the floor is at least half of the time, else the longest term."""
     provenance: str
     """fitted, measured-here, transferred-sibling, transferred-family, transferred-class or transferred-format."""
     confidence: str = ""
@@ -96,6 +98,20 @@ class ExpectedCall:
         total, joint = reduce(add, powers, 0.0), self.time_s - reduce(add, plain.values(), 0.0)
         scale = joint / total if total > 0 else 0.0
         return {**plain, **{name: power * scale for name, power in zip(names, powers, strict=True)}}
+
+
+def with_library(parts: Mapping[str, Any], formula_s: Any, time_s: Any, least_s: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a time that a library surface changed; numbers or arrays.
+
+    What a library takes beyond the formulas is a part of its own. One that takes less does the same work in less time: what
+    follows the launch is as much shorter, so that nothing is negative, but not beyond `least_s`, the roof of its own unit.
+    """
+    launch_s = smaller(parts["launch"], time_s)
+    ratio = smaller((time_s - launch_s) / (formula_s - parts["launch"]), 1.0)
+    found = {name: value * ratio for name, value in parts.items()}
+    for name, roof_s in least_s.items():
+        found[name] = larger(found[name], smaller(parts[name], roof_s))
+    return {**found, "launch": launch_s, "library": larger(time_s - formula_s, 0.0)}
 
 
 def binding_part(parts: Mapping[str, float], time_s: float) -> str:

@@ -10,6 +10,7 @@ from roofline_model.case import Case
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
+from roofline_model.expected.known_kernels import why_no_product_kernel
 from roofline_model.expected.predict import EXPECTED_VERSION, PRODUCTS, has_gpu_model, predict_expected
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
@@ -98,8 +99,10 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
     for place, (activation, weight, output) in enumerate(triples):
         roof = None
         try:
+            if why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device):
+                raise UnsupportedError(why_not)
             model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output.key)
-            if model.wide_fitted is None:
+            if not model.computes_wide:
                 roof = ProductRoof.of(device, activation=activation, weight=weight, output=output)
                 models.append(model)
         except UnsupportedError:
@@ -121,6 +124,6 @@ def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[TimeEstimate]:
         roofs, priced.columns.belief.provenance, *times_of_shape(priced.columns, M, N, K), strict=True
     ):
         ideal = roof.at(M, N, K)
-        time_s, low_s, high_s = raised_to_ideal(seconds, low, high, ideal.memory_s, ideal.compute_s, roof.beaten_ratio)
+        time_s, low_s, high_s = raised_to_ideal(seconds, low, high, ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
         found.append(TimeEstimate(time_s, "expected", low_s, high_s, provenance))
     return found

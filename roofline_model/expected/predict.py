@@ -14,7 +14,7 @@ from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch, ExpectedCall
 from roofline_model.expected.fitted_range import extrapolation_note
-from roofline_model.expected.ideal_floor import at_least_ideal
+from roofline_model.expected.ideal_floor import at_least_ideal, warm_under_roof
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
 from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.formats import NumberFormat, ScaleLevel, get_format
@@ -23,10 +23,11 @@ from roofline_model.operators import Operator
 from roofline_model.published_rate import published_over_peak
 from roofline_model.roofline import Prediction, predict
 
-EXPECTED_VERSION = "expected-4"
+EXPECTED_VERSION = "expected-5"
 """Changes whenever the same case and constants would get another expected time; stored with every such prediction.
 
-expected-4: the scales and zero points of a kernel's own layout count, and a product that no kernel computes has none.
+expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of a
+time is negative or past its roof.
 """
 
 PRODUCTS = ("gemv", "gemm")
@@ -46,9 +47,11 @@ class ExpectedPrediction:
     high_s: float
     """One measured time in ten is expected above."""
     parts: tuple[tuple[str, float], ...]
-    """Part → seconds; they sum to `time_s` (terms that overlap share their joint time)."""
+    """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds gets its
+    ideal time at least, the others what they add."""
     binding: str
-    """The part that explains most of the time: launch, dram, l2, sm, tensor, latency, …"""
+    """What takes longest: launch where that is at least half of the time, else the longest of the `terms`: dram, tensor, l2, sm,
+    latency, …"""
     kernel: str
     """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
     provenance: str
@@ -113,11 +116,12 @@ def _predicted(
                 found = (
                     _attention(work, device, cache) if op == "attention" else _product(work, device, cache, quantizes)
                 )
-                if cache == "warm":
-                    return found
                 ideal = ideal or predict(work, device, cache=cache)
                 beaten = max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
-                return at_least_ideal(found, ideal, beaten)
+                # What warm operands cost at least depends on how much of them the cache keeps: only the arithmetic is known.
+                return (
+                    warm_under_roof(found, ideal, beaten) if cache == "warm" else at_least_ideal(found, ideal, beaten)
+                )
         except UnsupportedError as error:
             reason = error
     calibrated = predict_calibrated(work, device, cache=cache)
@@ -206,7 +210,7 @@ def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction
 def _from_call(device: Device, call: ExpectedCall) -> ExpectedPrediction:
     return ExpectedPrediction(
         hardware=device.key, time_s=call.time_s, low_s=call.low_s, high_s=call.high_s,
-        parts=tuple((name, value) for name, value in call.additive_parts().items() if value != 0),
+        parts=tuple((name, value) for name, value in call.additive_parts().items() if value > 0),
         binding=call.binding, kernel=call.kernel, provenance=call.provenance,
         notes=tuple(filter(None, call.confidence.split("; "))),
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),

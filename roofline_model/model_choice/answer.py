@@ -108,7 +108,9 @@ class GentlerPlan:
     slowdown_ratio: float | None
     """Its time over that of the choice; None where their times are of kinds that cannot be compared."""
     text: str
-    """The plan, its loss, what it costs in time and the option, in a line."""
+    """The plan, its loss and what it costs in time, in a line."""
+    option: str
+    """What chooses it, in a terminal and in a program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ def gentler_plan(
     first = gentle[0]
     is_alike = is_comparable(first.time_source, chosen.time_source)
     ratio = first.time_s / chosen.time_s if is_alike else None
-    return GentlerPlan(first, GENTLE_PCT, ratio, _text(first, chosen, ratio))
+    option = f"--max-quality-loss {GENTLE_PCT:g} (max_loss_pct in Python and the API)"
+    return GentlerPlan(first, GENTLE_PCT, ratio, _text(first, chosen, ratio), option)
 
 
 def _is_gentle(one: ModelCandidate) -> bool:
@@ -43,10 +44,7 @@ def _is_gentle(one: ModelCandidate) -> bool:
 def _text(one: ModelCandidate, chosen: ModelCandidate, ratio: float | None) -> str:
     cost = "" if ratio is None else f", {_times(ratio)} of {chosen.label}"
     loss = "which loses nothing" if one.quality.source == "reference" else f"loss {one.quality.text}"
-    return (
-        f"gentler than {chosen.label}: {one.label}, {loss}, in {format_time(one.time_s)}{cost}; --max-quality-loss {GENTLE_PCT:g} "
-        "(max_loss_pct in Python and the API) chooses it"
-    )
+    return f"gentler than {chosen.label}: {one.label}, {loss}, in {format_time(one.time_s)}{cost}"
 
 
 def _times(ratio: float) -> str:

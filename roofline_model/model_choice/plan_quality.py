@@ -33,13 +33,15 @@ class PlanQuality:
     loss_pct: float | None = None
     """Rise of perplexity in percent; the upper end of a claim. None where nothing comparable is known."""
     loss_value: float | None = None
-    """Sum of the table's losses in its unit; None without a table that has all of the plan."""
+    """Sum of the table's losses in `loss_unit`; None without a table that has all of the plan."""
     at_least_pct: float | None = None
     """What the measured layers alone lose, where the table has not all of the plan."""
     note: str = ""
     """Where the claim is from, and what the table lacks of the plan."""
     is_of_model: bool = False
     """Whether a claim is of this very model; else it is of other models, or a range over several."""
+    loss_unit: str = ""
+    """Of `loss_value`: nats/token, or as the table says; empty without a table."""
 
 
 class LossBook:
@@ -122,7 +124,7 @@ def plan_quality(
             note = f"no loss is known of {missing[0]}{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}"
         elif in_nats is not None:
             source = _SOURCE_OF[book.losses.method]
-            return PlanQuality(source, f"{source}: {in_nats:.3g}%", in_nats, value)
+            return PlanQuality(source, f"{source}: {in_nats:.3g}%", in_nats, value, loss_unit=book.losses.unit)
         else:
             score = value
     claim = _claim(candidate, model, original)
@@ -135,6 +137,7 @@ def plan_quality(
         at_least_pct,
         "; ".join(filter(None, (claim.source, note))),
         claim.is_of_model and claim.loss_pct is not None,
+        "" if book is None or score is None else book.losses.unit,
     )
 
 

@@ -14,6 +14,7 @@ from roofline_model.decoder.step_expected import why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
 from roofline_model.model_choice.answer import ModelCandidate
+from roofline_model.model_choice.cache_slowdown import cache_slowdown
 from roofline_model.model_choice.plan_candidates import PlanCandidate, published_candidate
 from roofline_model.model_choice.plan_formats import PlanFormats, formats_text
 from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels, standing_kernel_of
@@ -145,7 +146,15 @@ class Weigher:
             memory=max((found.memory for found in passes), key=lambda memory: memory.total_bytes),
             quality=plan_quality(one, book, self.shape.name, self._original(one.formats.wide)),
             bound=plan_bound(passes, self._shares),
-            reason=plan_reason(passes, self._baseline_passes or passes, self._shares, methods),
+            reason="; ".join(
+                filter(
+                    None,
+                    (
+                        plan_reason(passes, self._baseline_passes or passes, self._shares, methods),
+                        cache_slowdown(passes, self.device) if self.is_listed and time.source == EXPECTED else "",
+                    ),
+                )
+            ),
             kernels=kernels.text,
             kernel_gap=kernels.gap,
             stands_for=standing_kernel_of(one.formats, time.provenance)

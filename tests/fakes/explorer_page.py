@@ -59,7 +59,7 @@ def served(app) -> Iterator[str]:
 def watched(page) -> SimpleNamespace:
     """Collect everything a page must never do."""
     seen = SimpleNamespace(errors=[], addresses=set())
-    page.on("console", lambda message: message.type in ("error", "warning") and seen.errors.append(message.text))
+    page.on("console", lambda message: seen.errors.append(message.text))  # a page has nothing to say there, of any kind
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
     page.on("dialog", lambda dialog: (seen.errors.append(f"dialog {dialog.message}"), dialog.dismiss()))
     page.on("request", lambda request: seen.addresses.add(request.url))

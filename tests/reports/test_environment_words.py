@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.environment_words import binary_text, environment_words, fact_text, fact_words
+from reports.environment_words import binary_text, change_words, environment_words, fact_text, fact_words
 from reports.views import report_view
 from results.records import EnvironmentInfo
 
@@ -31,6 +31,11 @@ from results.records import EnvironmentInfo
 )
 def test_facts_read_like_facts(key, text, words, shown):
     assert environment_words([(key, text)]) == [(words, shown)]
+
+
+def test_a_change_reads_like_facts():
+    assert change_words("numa_node_count", "unknown", "1") == "NUMA nodes unknown → 1"
+    assert change_words("swap_used_bytes", "unknown", "0") == "swap used unknown → 0 B"
 
 
 @given(st.integers(min_value=1, max_value=2**60))

@@ -71,7 +71,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
     assert lines[4].startswith(
-        "- **Decode (gemv) at 1x28672x8192: INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+        "- **Decode (gemv) at 1x28672x8192: INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured about 2.3×"
     )
     titles = [line for line in lines if line.startswith("## ")]
     expected = [

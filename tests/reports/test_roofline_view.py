@@ -118,3 +118,31 @@ def test_predictions_only_says_so(make):
     view = view_of([make.record((1, 64, 64), "BF16", "BF16", "k")])
     assert "nothing was measured" in view.missing[0]
     assert view.measured_count == 0
+
+
+def test_the_callout_claims_no_figure_that_a_doubtful_baseline_does_not_bear(make):
+    """The trial's finding: `8.3× FP16, measured` over a baseline of ± 41 %."""
+
+    def shape_of(size, *flags, width):
+        base = make.record(
+            (1, size, size),
+            "BF16",
+            "BF16",
+            "matmul",
+            8.3e-3,
+            flags=flags,
+            ci_low_s=8.3e-3 * (1 - width),
+            ci_high_s=8.3e-3 * (1 + width),
+        )
+        return [base, make.record((1, size, size), "INT8", "BF16", "int8pack", 1e-3)]  # fmt: skip
+
+    doubtful = shape_of(4096, "noisy", width=0.41)
+    assert view_of(doubtful).highlight.lines[2:] == (
+        "about 8× BF16 (4.9× to 12×), measured",
+        "the baseline's time is doubtful: measure again",
+    )
+    wide = view_of(shape_of(4096, width=0.41)).highlight
+    assert wide.lines[2:] == ("8.3× BF16 (4.9× to 12×), measured",)
+    # A smaller gain that nothing disturbs is the better one to show.
+    sure = [make.record((1, 2048, 2048), "BF16", "BF16", "matmul", 2e-3), make.record((1, 2048, 2048), "INT8", "BF16", "int8pack", 1e-3)]  # fmt: skip
+    assert view_of([*doubtful, *sure]).highlight.lines[1:] == ("1x2048x2048: 1 ms measured", "2.0× BF16, measured")

@@ -100,7 +100,7 @@ def test_report_and_terminal_print_the_same_sentence(make):
         printed = [line.strip() for line in folded.split("\n") if line.startswith("  → ")]
         ours = [one.verdict.removeprefix(f"{one.title}: ") for one in judged(*records) if one.is_contest]
         assert printed == [f"→ {sentence}" for sentence in ours]
-    assert printed == ["→ INT8 (int_mm) ideal 2.0× BF16, measured 2.0× (doubtful: contended, drift)"]
+    assert printed == ["→ INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: contended, drift)"]
 
 
 def test_a_lone_configuration_wins_nothing(make):

@@ -265,7 +265,7 @@ def test_doubts_on_either_side_are_in_the_sentence(flag, side):
     flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
     found = judge([record("BF16", median_s=40e-6, flags=flags["baseline"]), record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"])])  # fmt: skip
     assert found.doubts == (flag,)
-    assert found.sentence == f"INT8 (int_mm) ideal 2.0× BF16, measured 2.0× (doubtful: {flag})"
+    assert found.sentence == f"INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
 
 
 def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
@@ -285,7 +285,7 @@ def test_one_quarantined_process_puts_the_pooled_case_in_doubt():
 
 def test_doubts_about_the_rival_count_and_about_bystanders_do_not():
     fast, slow = record("BF16", median_s=20e-6), record("INT8", "INT8", "int_mm", 40e-6, flags=("drift",))
-    assert sentence(fast, slow).endswith("measured 0.5× (doubtful: drift)")
+    assert sentence(fast, slow).endswith("measured about 0.5× (doubtful: drift)")
     bystander = record("FP32", median_s=90e-6, flags=("noisy",))
     assert judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), bystander]).doubts == ()
     second = record("INT8", "BF16", "int8pack", 30e-6, flags=("drift",))  # not named: it is nobody's comparison
@@ -299,7 +299,7 @@ def test_forced_measurements_never_meet_the_prediction_of_another_chip():
     assert verdict.measured_speedup == pytest.approx(2.0)
     assert (
         verdict.sentence
-        == "INT8 (int_mm) measured 2.0× BF16 (doubtful: drift; forced: not measured on the predicted chip)"
+        == "INT8 (int_mm) measured about 2.0× BF16 (doubtful: drift; forced: not measured on the predicted chip)"
     )
 
 

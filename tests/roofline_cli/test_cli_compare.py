@@ -126,7 +126,7 @@ def test_doubtful_measurements_are_marked_on_either_side(fake_pytest, kernel):
     marked = [line for line in lines if "!" in line.split() and "±" in line and "±" not in line.split()]
     assert [kernel in line for line in marked] == [True]
     best = next(line for line in lines if line.startswith("Best: "))
-    assert best.count("doubtful: contended") == 1
+    assert best.count("doubtful (contended): measure it again") == 1
     fake_pytest.flags.clear()
 
 

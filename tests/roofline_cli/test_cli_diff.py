@@ -137,8 +137,11 @@ def test_the_first_run_is_no_fault(database, tmp_path):
 
 def test_what_differs_is_printed_beside_the_verdict(database):
     text = diff(database, "three", "updated").stdout
-    assert text.startswith("not comparable: driver unknown → 590")
-    assert "--allow driver" in text
+    assert text.startswith("not comparable: 1 fact of machine or software differs\n")
+    assert text.count("driver unknown → 590") == 1, "each difference is said once"
+    assert "differs, not comparable: driver unknown → 590\n--allow driver compares all the same" in text
+    markdown = diff(database, "three", "updated", "--format", "md").stdout
+    assert markdown.count("driver unknown → 590") == 1
     assert "differs: driver unknown → 590" in diff(database, "three", "updated", "--allow", "driver").stdout
 
 

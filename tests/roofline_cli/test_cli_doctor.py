@@ -135,6 +135,9 @@ def test_database_problems_are_broken(pretend, tmp_path):
     (tmp_path / "x.txt").write_text("no database at all, but long enough to be taken for one" * 20)
     code, found = checks("--db", str(tmp_path / "x.txt"))
     assert (code, found["database"]["status"]) == (1, "error")
+    code, found = checks("--db", str(tmp_path / ("x" * 5_000)))
+    assert (code, found["database"]["status"]) == (1, "error")
+    assert "too long" in found["database"]["detail"]
 
 
 def test_a_database_url_does_not_show_its_password(pretend):

@@ -108,12 +108,15 @@ def test_json_is_what_python_says(model, losses: str) -> None:
             one.speedup,
         )
         assert told["quality"]["loss_pct"] == one.quality.loss_pct
+        assert (told["quality"]["loss_value"], "loss" in told["quality"]) == (one.quality.loss_value, False)
         assert told["memory"]["total_bytes"] == one.memory.total_bytes
     assert [one["plan"] for one in document["excluded"]] == [one.label for one in found.excluded]
     (search,) = document["searches"]
     assert len(search["groups"]) == 4 * LAYERS
     assert {group["constraint"] for group in search["groups"]} <= {"time", "memory", "time and memory", "none", "gap"}
     assert len(document["front"]) == len(found.front)
+    assert {one["loss_unit"] for one in (search, *document["front"])} == {"nats/token"}
+    assert found.candidate(search["plan"]).quality.loss_unit == "nats/token"
 
 
 def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, losses: str) -> None:

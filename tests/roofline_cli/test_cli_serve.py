@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli import serve
+from roofline_cli.interruption import EXIT_INTERRUPTED
 from roofline_cli.main import app
 from roofline_model.errors import InvalidValueError
 
@@ -59,8 +60,8 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
         with urllib.request.urlopen(f"{said['url']}/api/nvml/status", timeout=20) as answer:
             assert json.load(answer)["available"] in (True, False)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        assert process.stderr.read() == ""
+        assert process.wait(20) == EXIT_INTERRUPTED
+        assert process.stderr.read() == "interrupted\n"
     finally:
         process.kill()
         process.wait()
@@ -105,13 +106,15 @@ def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, num
     listening = serve._bound("127.0.0.1", 0)
     client = threading.Thread(target=ask, args=(listening.getsockname()[1],), daemon=True)
     try:
-        is_ended = serve._run(app, listening, client.start)
+        is_interrupted = serve._run(app, listening, client.start)
+        has_ended = serve._threads_end()
         took_s = time.monotonic() - asked_at_s[0]
     finally:
         may_end.set()
         signal.signal(signal.SIGTERM, before)
         client.join(5)
-    assert is_ended is False  # the thread of /api/slow: `serve` does not wait for it
+    assert is_interrupted is (number == signal.SIGINT)
+    assert has_ended is False  # the thread of /api/slow: `serve` does not wait for it
     assert took_s < serve.SHUTDOWN_S
     assert capfd.readouterr().err == ""
 

@@ -39,11 +39,18 @@ def test_the_surer_prediction_leads_then_the_faster_then_the_smaller_loss_then_t
     ]
 
 
+def test_a_loss_is_never_taken_for_no_time():
+    wide, surer = (1.0, 9.0, 0.0, 4.0), (1.02, 2.0, 6.5, 1.0)  # as of a calibration on a busy machine
+    faster, unknown = (0.9, 3.0, 6.5, 1.0), (1.0, 1.0, None, 1.0)
+    assert predictions(surer, wide) == [wide, surer]
+    assert predictions(surer, unknown, faster, wide) == [faster, wide, unknown, surer]
+
+
 MAYBE = st.none() | st.sampled_from([0.0, 1.0, 6.5])
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 1e3), st.floats(1, 2), MAYBE, st.integers(1, 4)), max_size=10))
-def test_who_is_faster_surer_smaller_and_loses_no_more_is_never_below(drawn):
+def test_who_is_faster_surer_smaller_and_loses_no_more_or_nothing_and_as_fast_is_never_below(drawn):
     items = [(time_s, time_s * width, loss, memory) for time_s, width, loss, memory in drawn]
     found = predictions(*items)
     assert sorted(map(str, found)) == sorted(map(str, items))
@@ -52,3 +59,4 @@ def test_who_is_faster_surer_smaller_and_loses_no_more_is_never_below(drawn):
         for above in found[:at]:
             is_better = below[0] < above[0] and below[1] < above[1] and below[3] < above[3]
             assert not (is_better and loss.get(below[2], below[2]) <= loss.get(above[2], above[2]))
+            assert not (below[2] == 0 and below[0] <= above[0] and above[2] != 0)

@@ -43,7 +43,7 @@ def test_the_time_is_the_expected_models_and_its_parts_add_up():
     batch = expected_gemm(ChipSpec.of(H100, "BF16"), 512, 7168, 4096, weight_format="BF16", activation_format="BF16")
     assert found.expected_s == batch.time_s[0]
     assert math.fsum(found.parts_s.values()) == pytest.approx(found.expected_s)
-    assert set(found.terms_s) == set(found.parts_s)
+    assert set(found.parts_s) <= set(found.terms_s)
     assert found.terms_s["tensor"] >= found.flops / found.peak_flops_per_s > found.parts_s["dram"]
     assert found.low_s < found.expected_s < found.high_s
 

@@ -2,7 +2,7 @@
 
 import { byId, capitalized, el, fill, number, withCode } from "./dom.js";
 import { asFast, bytes, percent, significant, time, times } from "./numbers.js";
-import { formatLabel } from "./operators.js";
+import { formatLabel, OPERATORS } from "./operators.js";
 
 const SHOWN = 5;
 
@@ -124,9 +124,11 @@ function ofModel(answer) {
   };
 }
 
-/** Say the plan that loses less in the API's words, and how to ask for it on this page: its text ends with the option. */
+const LOSS_LABEL = OPERATORS.model.limits.find((field) => field.name === "loss").label;
+
+/** Say the plan that loses less in the API's words, and which input of this page chooses it. */
 const gentlerWords = ({ text, max_loss_pct: limit }) =>
-  `${capitalized(text.replace(/; --max-quality-loss.*$/, ""))}; a loss limit of ${significant(limit, 3)} % chooses it.`;
+  `${capitalized(text)}; “${LOSS_LABEL}” ${significant(limit, 3)} chooses it.`;
 
 function ranking(rows, first) {
   if (!rows.length) return null;

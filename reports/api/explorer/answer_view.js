@@ -1,8 +1,8 @@
 // The answer in words, its figures, and the table of every chosen format.
 
-import { bestRow, fasterButLessSure, focusedRow } from "./answers.js";
-import { bindingWords, why } from "./binding.js";
-import { byId, el, fill, number, say } from "./dom.js";
+import { fasterButLessSure, focusedRow } from "./answers.js";
+import { largestPart, why } from "./binding.js";
+import { byId, el, fill, number, say, withBreaks, withCode } from "./dom.js";
 import {
   asFast,
   bytes,
@@ -29,21 +29,21 @@ const PROVENANCE = {
   "measured-here": "calibrated on this machine",
 };
 
-/** Show the main chip's answer; `measured` is a case of the chosen run that is the very product asked for, by format; `order`
- *  the places of the formats in the API's ranking. */
-export function showAnswer(state, main, store, measured, order) {
-  const focus = focusedRow(main.rows, state.focus, order);
+/** Show the main chip's answer; `measured` is a case of the chosen run that is the very product asked for, by format. Without
+ *  the API's ranking (`isRanked` false) no format is called the best. */
+export function showAnswer(state, main, store, measured, isRanked) {
+  const focus = focusedRow(main, state.focus);
   if (!focus) return showNothing(main);
   const { answer } = focus;
   say(byId("answer-title"), `${OPERATORS[state.op].title(answer)} on ${focus.chip}`);
-  say(byId("headline"), headline(focus));
+  say(byId("headline"), headline(focus, main));
   say(byId("why"), why(state, focus));
   fill(byId("figures"), figures(state, focus));
   fill(
     byId("remarks"),
-    remarks(focus).map((text) => el("li", {}, text)),
+    remarks(focus).map((text) => el("li", {}, withCode(text))),
   );
-  showTable(state, main, focus, store, measured, bestRow(main.rows, order));
+  showTable(state, main, focus, store, measured, isRanked);
   return focus;
 }
 
@@ -70,24 +70,30 @@ function showNothing(main) {
   return null;
 }
 
-function headline(row) {
+/** Say the row's time: what it "should" take where it can run as it is, what it "would" take where something is missing. */
+function headline(row, { misfit }) {
   const { expected } = row;
   const gain = expected ? row.expectedSpeedup : row.speedup;
   const compared = gain === null || row.format === row.baseline ? "" : `, ${asFast(gain, row.baseline)}`;
   const isTooBig = row.memory?.fits === false;
-  const tooBig = isTooBig
-    ? ` It does not fit: it needs ${bytes(row.memory.total_bytes)} of ${bytes(row.memory.capacity_bytes)}.`
-    : "";
-  return expected
-    ? `${row.label} ${isTooBig ? "would" : "should"} take ${time(expected.time_s)} (${interval(expected.low_s, expected.high_s)} four times in five)${compared}.${tooBig}`
-    : `${row.label} takes at least ${time(row.timeS)}${compared}; no expected time is known.${tooBig}`;
+  const isPossible = !isTooBig && !row.kernelGap;
+  const rest = [
+    isTooBig && `It does not fit: it needs ${bytes(row.memory.total_bytes)} of ${bytes(row.memory.capacity_bytes)}.`,
+    row.kernelGap && "No kernel that could run it on this chip is known.",
+    misfit && "Nothing meets the limits of the recommendation.",
+  ].filter(Boolean);
+  const took = expected
+    ? `${row.label} ${isPossible ? "should" : "would"} take ${time(expected.time_s)} (${interval(expected.low_s, expected.high_s)} four times in five)${compared}.`
+    : `${row.label} ${isPossible ? "takes" : "would take"} at least ${time(row.timeS)}${compared}; no expected time is known.`;
+  return [took, ...rest].join(" ");
 }
 
-/** Say which format is expected to be faster than the best one, and why it is not called so; null where none is. */
-function lessSure(rows, best) {
-  const faster = fasterButLessSure(rows, best);
+/** Say that nothing is called the best before the ranking is here, or which format may be faster than the best one. */
+function underTable(state, { rows, best }, isRanked) {
+  if (!isRanked) return el("p", { class: "quiet", id: "unranked" }, "The recommendation is still being computed: no format is marked yet.");
+  const faster = best && state.op !== "model" && fasterButLessSure(rows, best); // of a model the API's notes say it
   if (!faster) return null;
-  const end = (row) => time(row.expected?.high_s ?? row.timeS);
+  const end = (row) => time(row.expected.high_s);
   return el(
     "p",
     { class: "quiet", id: "less-sure" },
@@ -104,7 +110,7 @@ function figures(state, row) {
       expected ? interval(expected.low_s, expected.high_s) : "no model for this",
     ],
     ["Ideal", number(row.timeS, time(row.timeS)), `${row.bound === "memory" ? "bytes / bandwidth" : "FLOPs / peak"}`],
-    ["Roof", row.bound, expected?.binding ? bindingWords(expected.binding) : row.level],
+    ["Roof", row.bound, expected?.parts_s ? largestPart(expected.parts_s) : row.level],
     ["Intensity", number(row.intensity, intensity(row.intensity)), "FLOP per byte"],
     [
       "Ridge",
@@ -157,7 +163,7 @@ function remarks(row) {
 
 const sentence = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
-function showTable(state, main, focus, store, measured, best) {
+function showTable(state, main, focus, store, measured, isRanked) {
   const isModel = state.op === "model";
   const hasMeasured = Object.keys(measured).length > 0;
   const against = `vs ${focus.baseline ?? "16 bit"}`;
@@ -184,11 +190,12 @@ function showTable(state, main, focus, store, measured, best) {
     });
     radio.checked = row === focus;
     radio.disabled = Boolean(row.error);
+    const about = [row.weight !== row.activation && row.operands, row.isAdded && "recommended"].filter(Boolean);
     const head = el(
       "th",
       { scope: "row" },
-      el("label", {}, radio, el("span", { class: "swatch", "data-format": row.label }), el("span", {}, row.label)),
-      row.operands && row.weight !== row.activation ? el("span", { class: "quiet widths" }, row.operands) : null,
+      el("label", {}, radio, el("span", { class: "swatch", "data-format": row.label }), el("span", {}, withBreaks(row.label))),
+      about.length ? el("span", { class: "quiet widths" }, about.join(" · ")) : null,
     );
     if (row.error) return el("tr", {}, head, el("td", { class: "why", colspan: heads.length - 1 }, row.error));
     const gain = row.expected && row.expectedSpeedup !== null ? row.expectedSpeedup : row.speedup;
@@ -204,7 +211,7 @@ function showTable(state, main, focus, store, measured, best) {
         row.expected
           ? number(row.expected.time_s, time(row.expected.time_s))
           : el("span", { class: "quiet" }, "not known"),
-        row === best && row.memory?.fits !== false ? el("span", { class: "best" }, "best") : null,
+        row === main.best ? el("span", { class: "best" }, "best") : null,
         row.kernelGap ? el("span", { class: "bad gap", title: row.kernelGap }, "no kernel") : null,
       ),
       el(
@@ -274,7 +281,7 @@ function showTable(state, main, focus, store, measured, best) {
         el("tbody", {}, body),
       ),
     ),
-    lessSure(main.rows, best),
+    underTable(state, main, isRanked),
     unknownTimes(state, main.rows, store),
   );
   if (hadFocus) byId("table").querySelector("input:checked")?.focus();

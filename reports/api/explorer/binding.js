@@ -16,7 +16,7 @@ export const MEANINGS = {
   cast: "quantising the activations",
   serial: "serial part of the GEMV kernel",
   kernel: "this kernel beyond the machine's ceilings, as calibrated",
-  library: "what this chip's library takes beyond the formulas; negative: less",
+  library: "what this chip's library takes beyond the formulas",
   append: "appending to the cache",
 };
 
@@ -28,14 +28,29 @@ const KINDS = {
 };
 const WORTH_SAYING = 0.25;
 
-/** Return the kind of a part: bytes, arithmetic, conversion or overhead; null for what is none of them. */
-const kindOf = (part) => Object.keys(KINDS).find((kind) => KINDS[kind].includes(part)) ?? null;
+/** Return the kind of a part: bytes, arithmetic, conversion or overhead; "" for what is none of them. */
+const kindOf = (part) => Object.keys(KINDS).find((kind) => KINDS[kind].includes(part)) ?? "";
+
+/**
+ * Return {kind: share} of an expected time. What a calibrated kernel takes less than the formulas say is a part below zero: it
+ * shortens the others alike, and the shares are of what is left of them, so that they never come to more than all.
+ */
+function sharesOf(parts_s) {
+  const parts = Object.entries(parts_s).filter(([, seconds]) => seconds > 0);
+  const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+  const shares = { bytes: 0, arithmetic: 0, conversion: 0, overhead: 0, "": 0 };
+  for (const [name, seconds] of parts) shares[kindOf(name)] += seconds / total;
+  return shares;
+}
+
+const largest = (numbers) => Object.keys(numbers).reduce((first, name) => (numbers[name] > numbers[first] ? name : first));
 
 /** Say what binds the row's time and what would help: of the expected time where there is one, else of the ideal. */
 export function why(state, row) {
-  const narrower = state.op === "attention" ? "narrower cache" : "narrower weight";
-  const kind = row.expected && kindOf(row.expected.binding);
-  const said = kind ? expectedWords(kind, row, narrower, state.op) : idealWords(row, narrower);
+  const narrower = { attention: "narrower cache", model: "narrower weight or cache" }[state.op] ?? "narrower weight";
+  const shares = row.expected?.parts_s ? sharesOf(row.expected.parts_s) : null; // a whole model has kernels, not parts
+  const kind = shares && largest(shares);
+  const said = kind ? expectedWords(kind, shares, row, narrower, state.op) : idealWords(row, narrower);
   return `${roofWords(row)} ${said}`;
 }
 
@@ -53,18 +68,15 @@ function idealWords(row, narrower) {
   return `That bound is only ${roughShare(row.timeS / row.expected.time_s)} of the expected time, so another format gains less than its bytes and units say.`;
 }
 
-function expectedWords(kind, row, narrower, operator) {
-  const parts = Object.entries(row.expected.parts_s);
-  const share = (wanted) =>
-    parts.reduce((sum, [name, seconds]) => sum + (kindOf(name) === wanted ? seconds : 0), 0) / row.expected.time_s;
-  const own = roughShare(share(kind));
-  const [bytes, overhead] = [share("bytes"), share("overhead")];
+function expectedWords(kind, shares, row, narrower, operator) {
+  const own = roughShare(shares[kind]);
+  const { bytes, overhead } = shares;
   if (kind === "overhead") {
     const more = operator === "attention" ? "more sequences in one call" : "more rows in one call";
     const [helper, helped, what] =
       row.bound === "memory"
         ? [`a ${narrower}`, bytes, "moving bytes"]
-        : ["a faster unit", share("arithmetic"), "the arithmetic"];
+        : ["a faster unit", shares.arithmetic, "the arithmetic"];
     const left = helped < 0.005 ? `${helper} would not help` : `${helper} shortens only the ${roughShare(helped)} that ${what} takes`;
     return `But ${own} of the expected time is launch, waiting and bookkeeping: ${left}; ${more} shares it out.`;
   }
@@ -79,5 +91,8 @@ function expectedWords(kind, row, narrower, operator) {
   return `${what} takes ${own} of the expected time: ${helps}${also}`;
 }
 
-/** Return the part that explains most of a row's expected time, in words. */
-export const bindingWords = (binding) => `largest part: ${binding === "dram" ? "DRAM" : binding}`;
+/** Return the largest part of an expected time, in words. */
+export function largestPart(parts_s) {
+  const name = largest(parts_s);
+  return `largest part: ${name === "dram" ? "DRAM" : name}`;
+}

@@ -1,9 +1,9 @@
 // Up to four chips side by side: every chosen format on each, drawn to one scale.
 
-import { bestRow, judgedS } from "./answers.js";
+import { judgedS } from "./answers.js";
 import { verdicts } from "./chip_verdict.js";
 import { nearestChips, unknownChip } from "./chip_names.js";
-import { byId, el, fill, number, options } from "./dom.js";
+import { byId, el, fill, number, options, withBreaks } from "./dom.js";
 import { byteRate, bytes, interval, time } from "./numbers.js";
 import { chipOf, comparedOf, MOST_CHIPS } from "./state.js";
 
@@ -15,8 +15,12 @@ export function startCompare(store, catalog) {
     if (key) store.set({ compare: [...comparedOf(store.get()), key].join(",") });
     select.focus();
   });
+  let shown = ""; // the chips that the list leaves out
   return (state) => {
     const compared = comparedOf(state);
+    const about = [state.hw, ...compared].join();
+    if (about === shown) return;
+    shown = about;
     const left = catalog.hardware.filter((chip) => chip.key !== chipOf(catalog, state.hw)?.key && !compared.includes(chip.key));
     const isFull = compared.length >= MOST_CHIPS - 1;
     fill(
@@ -68,8 +72,7 @@ function remove(store, key) {
   byId("compare-add").focus();
 }
 
-function card(state, { key, chip, rows, errors, problem, order }, isMain, scale, store, catalog) {
-  const best = bestRow(rows, order);
+function card(state, { key, chip, rows, errors, problem, best, misfit }, isMain, scale, store, catalog) {
   const name = chip?.name ?? key;
   return el(
     "article",
@@ -100,6 +103,7 @@ function card(state, { key, chip, rows, errors, problem, order }, isMain, scale,
         )
       : null,
     chip ? null : unknown(key, problem, store, catalog),
+    misfit ? el("p", { class: "quiet" }, `Nothing is recommended: ${misfit}`) : null,
     chip && problem && !rows.some((row) => !row.error) ? el("p", { class: "error" }, problem.message) : null,
     rows.length && !Object.keys(errors).length // an input that is wrong is wrong on every chip
       ? el(
@@ -109,7 +113,7 @@ function card(state, { key, chip, rows, errors, problem, order }, isMain, scale,
           el(
             "tbody",
             {},
-            rows.map((row) => formatRow(row, row === best && row.memory?.fits !== false, scale, state)),
+            rows.map((row) => formatRow(row, row === best, scale, state)),
           ),
         )
       : null,
@@ -117,7 +121,7 @@ function card(state, { key, chip, rows, errors, problem, order }, isMain, scale,
 }
 
 function formatRow(row, isBest, scale, state) {
-  const head = el("th", { scope: "row" }, row.label);
+  const head = el("th", { scope: "row" }, withBreaks(row.label));
   if (row.error) return el("tr", {}, head, el("td", { class: "why", title: row.error }, "cannot compute it"));
   const seconds = judgedS(row);
   const bar = el("span", { class: row.expected ? "bar" : "bar ideal" });

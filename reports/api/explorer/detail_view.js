@@ -6,6 +6,8 @@ import { byId, el, fill, number } from "./dom.js";
 import { bytes, count, counted, percent, significant, time } from "./numbers.js";
 
 const LEAST_SHARE = 0.005;
+/** Less than a picosecond is no time: what is left of a formula whose term is zero. */
+const LEAST_S = 1e-12;
 
 /** Show the parts of the focused row's time and, for a product, its tiling ({answer} or {problem}). */
 export function showDetail(row, tiling) {
@@ -30,7 +32,8 @@ function modelParts(row) {
   ]);
 }
 
-function partsList(parts, kind) {
+function partsList(all, kind) {
+  const parts = all.filter(([, seconds]) => Math.abs(seconds) >= LEAST_S);
   const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
   const shown = parts.filter(([, seconds]) => Math.abs(seconds) >= LEAST_SHARE * total).sort((a, b) => b[1] - a[1]);
   const rest = parts.filter(([, seconds]) => Math.abs(seconds) < LEAST_SHARE * total);

@@ -43,6 +43,9 @@ export const capitalized = (text) => `${text.slice(0, 1).toUpperCase()}${text.sl
 /** Return a text as nodes, what stands between backticks as code. */
 export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
 
+/** Return the name of a plan as nodes: a line may break behind each of its dots. */
+export const withBreaks = (text) => text.split(/(?<=\.)/).flatMap((part, index) => (index ? [el("wbr"), part] : [part]));
+
 /** Return a number as readers see it, with the whole value in its `value` attribute. */
 export function number(value, text, className = "") {
   return el(

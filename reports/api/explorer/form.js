@@ -3,9 +3,10 @@
 import { byId, capitalized, el, fill, options, say } from "./dom.js";
 import { byteRate, bytes } from "./numbers.js";
 import { formatLabel, GEMV_ROWS, OPERATORS, pairKey, typed } from "./operators.js";
-import { AUTO, chipOf, formatsOf, MOST_FORMATS } from "./state.js";
+import { AUTO, baseOf, chipOf, formatsOf, MOST_FORMATS, resolved } from "./state.js";
 
-const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4.FP16", "INT8.FP16"];
+const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4"];
+const USUAL_WEIGHTS = ["INT4", "INT8"];
 const M_OF = { gemv: "1", gemm: "2048" };
 
 /** Build the form over `store`; `catalog` has hardware, formats and models of the API. Returns {show, showErrors}. */
@@ -32,7 +33,7 @@ export function startForm(store, catalog) {
         shown = state.op;
       }
       showValues(state, catalog);
-      showFormats(store, state);
+      showFormats(store, catalog);
     },
     showErrors,
     showNearest: (chips) => showNearest(store, chips),
@@ -183,25 +184,30 @@ function showValues(state, catalog) {
   say(byId("hint-hw"), known ? known.filter(Boolean).join(" · ") : "");
 }
 
-function showFormats(store, state) {
-  const chosen = formatsOf(state);
-  const all = [...USUAL_FORMATS, ...chosen.filter((one) => !USUAL_FORMATS.includes(one))];
+function showFormats(store, catalog) {
+  const state = store.get();
+  const chosen = formatsOf(resolved(catalog, state));
+  const usual = [...USUAL_FORMATS, ...USUAL_WEIGHTS.map((weight) => `${weight}.${baseOf(catalog, state)}`)];
+  const all = [...usual, ...chosen.filter((one) => !usual.includes(one))];
   const place = byId("format-chips");
-  const focused = document.activeElement?.value;
-  const hadFocus = place.contains(document.activeElement);
-  fill(
-    place,
-    all.map((format) => {
-      const box = el("input", { type: "checkbox", value: format, onchange: () => toggle(store, format, box.checked) });
-      box.checked = chosen.includes(format);
-      return el("label", {}, box, el("span", {}, formatLabel(format)));
-    }),
-  );
-  if (hadFocus) [...place.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
+  if (place.dataset.formats !== all.join()) {
+    const focused = document.activeElement?.value;
+    const hadFocus = place.contains(document.activeElement);
+    fill(
+      place,
+      all.map((format) => {
+        const box = el("input", { type: "checkbox", value: format, onchange: () => toggle(store, catalog, format, box.checked) });
+        return el("label", {}, box, el("span", {}, formatLabel(format)));
+      }),
+    );
+    place.dataset.formats = all.join();
+    if (hadFocus) [...place.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
+  }
+  for (const box of place.querySelectorAll("input")) box.checked = chosen.includes(box.value);
 }
 
-function toggle(store, format, isOn) {
-  const chosen = formatsOf(store.get());
+function toggle(store, catalog, format, isOn) {
+  const chosen = formatsOf(resolved(catalog, store.get()));
   const next = isOn ? [...chosen, format] : chosen.filter((one) => one !== format);
   say(byId("error-formats"), "");
   if (next.length === 0 || next.length > MOST_FORMATS) {
@@ -209,7 +215,7 @@ function toggle(store, format, isOn) {
       byId("error-formats"),
       next.length ? `Up to ${MOST_FORMATS} formats at a time: leave one out first.` : "Keep at least one format.",
     );
-    showFormats(store, store.get());
+    showFormats(store, catalog);
     return;
   }
   store.set({ formats: next.join(",") });
@@ -221,7 +227,7 @@ function startPairs(store, catalog) {
   fill(byId("pair-activation"), options(names, "BF16"));
   byId("pair-add").addEventListener("click", () => {
     const [weight, activation] = [byId("pair-weight").value, byId("pair-activation").value];
-    toggle(store, pairKey(weight, activation), true);
+    toggle(store, catalog, pairKey(weight, activation), true);
   });
 }
 

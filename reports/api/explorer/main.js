@@ -2,7 +2,7 @@
 
 import { showAdvice } from "./advice_view.js";
 import { showAnswer } from "./answer_view.js";
-import { adviceErrors, askChip, askCompared, askRecommendation, askTiling, orderOf } from "./answers.js";
+import { adviceErrors, askChip, askCompared, askRecommendation, askTiling, withPick } from "./answers.js";
 import { ApiProblem, get, keepToken } from "./api.js";
 import { nearestChips, unknownChip } from "./chip_names.js";
 import { showCompare, startCompare } from "./compare_view.js";
@@ -13,16 +13,16 @@ import { startGpu } from "./gpu_view.js";
 import { startMeasured } from "./measured_view.js";
 import { counted } from "./numbers.js";
 import { OPERATORS } from "./operators.js";
-import { apiName, AUTO, formatsOf, startState } from "./state.js";
+import { AUTO, resolved, startState } from "./state.js";
 import { drawRoofline, isNarrow, paintSwatches } from "./plot.js";
 import { startStored } from "./stored_view.js";
 import { startTheme } from "./theme.js";
 
 /** Between two questions while key follows key: the first is asked at once. */
 const PAUSE_MS = 80;
-/** A ranking that comes later (a model's, while the server is busy) is not waited for: the rule alone tells the best format. */
+/** A ranking that comes later (a model's, while the server is busy) is not waited for: until then no format is the best. */
 const RANKING_WAIT_MS = 250;
-const waited = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds, {}));
+const waited = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds, null));
 /** A size that was just emptied is about to be typed: the answer stays so long before the page says that it is missing. */
 const EMPTY_PAUSE_MS = 700;
 
@@ -60,7 +60,7 @@ async function start() {
 
   /** Ask everything for a state and show it, the chosen chip first. */
   async function refresh(inAddress) {
-    const state = { ...inAddress, hw: apiName(catalog, inAddress.hw) };
+    const state = resolved(catalog, inAddress);
     controller?.abort();
     controller = new AbortController();
     askedAt = performance.now();
@@ -69,33 +69,33 @@ async function start() {
     const results = byId("results");
     results.setAttribute("aria-busy", "true");
     try {
-      const advice = askRecommendation(state, signal);
+      const advice = askRecommendation(state, state.hw, signal);
       const cases = views.measured.loadCases(state, signal);
       advice.catch(() => {});
       cases.catch(() => {});
-      const main = await mainAnswer(state, signal);
-      main.order = orderOf(state.op, await Promise.race([advice, waited(RANKING_WAIT_MS)]));
+      const asked = await mainAnswer(state, signal);
+      const picked = advice.then((ranking) => withPick(state, asked, ranking, signal));
+      picked.catch(() => {});
+      const soon = await Promise.race([picked, waited(RANKING_WAIT_MS)]);
       await cases;
       if (signal.aborted) return;
       say(byId("fault"), "");
       results.classList.remove("stale");
-      if (Object.keys(main.errors).length) views.form.showErrors(main.errors); // what else stands there goes with the ranking
-      views.form.showNearest(main.chip ? [] : nearestChips(catalog, main.problem));
+      if (Object.keys(asked.errors).length) views.form.showErrors(asked.errors); // what else stands there goes with the ranking
+      views.form.showNearest(asked.chip ? [] : nearestChips(catalog, asked.problem));
       views.compare(state);
-      const focus = showAnswer(state, main, store, views.measured.matching(state, formatsOf(state)), main.order);
-      last = { state, main, focus };
-      document.title = focus ? `${byId("answer-title").textContent} · Roofline explorer` : "Roofline explorer";
+      showMain(state, soon ?? { ...asked, best: null }, soon !== null);
       views.measured.show(state);
       const unlessOvertaken = (show) => (answer) => signal.aborted || show(answer);
+      const [ranking, main] = await Promise.all([advice, picked]);
+      if (signal.aborted) return;
+      if (soon === null) showMain(state, main, true);
+      showAdvice(state.op, ranking);
+      views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
+      const { focus } = last;
       await Promise.all([
         (focus ? askTiling(state, main.chip, focus.format, signal) : Promise.resolve(null)).then(
           unlessOvertaken((tiling) => showDetail(focus, tiling)),
-        ),
-        advice.then(
-          unlessOvertaken((ranking) => {
-            showAdvice(state.op, ranking);
-            views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
-          }),
         ),
         views.stored.show(state, views.measured.chips(), signal),
         askCompared(state, main, signal).then(
@@ -109,6 +109,14 @@ async function start() {
     } catch (error) {
       if (error.name !== "AbortError") report(error);
     }
+  }
+
+  /** Show the answer of the chosen chip: its sentence, figures and table. */
+  function showMain(state, main, isRanked) {
+    const measured = views.measured.matching(state, main.rows.map((row) => row.format));
+    const focus = showAnswer(state, main, store, measured, isRanked);
+    last = { state, main, focus };
+    document.title = focus ? `${byId("answer-title").textContent} · Roofline explorer` : "Roofline explorer";
   }
 
   async function draw() {

@@ -35,6 +35,8 @@ const PRODUCT = {
     { ...sizes(PRODUCT, state, ["M", "N", "K"]), cache: state.cache, ...pair(format, "weight_precision") },
   ],
   advice: (state) => ["api/recommend", { ...sizes(PRODUCT, state, ["M", "N", "K"]), ...limits(PRODUCT, state) }],
+  pick: ({ best, fits_memory_limit: fits, summary }) =>
+    fits === false ? { misfit: summary } : { format: pairKey(best.weight_format, best.activation_format) },
   title: (answer) => `${answer.op.toUpperCase()} ${count(answer.M)} × ${count(answer.N)} × ${count(answer.K)}`,
   row: (answer) => ({ ...timed(answer), operands: answer.operands }),
 };
@@ -69,6 +71,7 @@ const ATTENTION = {
     "api/attention/recommend",
     { ...sizes(ATTENTION, state, ["B", "Hq", "Hkv", "Sq", "Skv", "D", "window"]), causal: state.causal === "yes" },
   ],
+  pick: ({ best, activation_format: query }) => ({ format: pairKey(best.kv_format, query) }),
   title: (answer) =>
     `Attention, ${count(answer.Sq)} new of ${count(answer.Skv)} tokens, ${answer.Hq}/${answer.Hkv} heads of ${answer.D}`,
   row: (answer) => ({ ...timed(answer), unfusedS: answer.unfused_time_s }),
@@ -108,6 +111,7 @@ const MODEL = {
     `api/models/${encodeURIComponent(state.model)}/recommend`,
     { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, ...limits(MODEL, state) },
   ],
+  pick: pickOfModel,
   title: (answer) =>
     `${answer.model}, ${answer.phase} of ${count(answer.batch_count)} × ${count(answer.context_tokens)} tokens`,
   row: modelRow,
@@ -128,9 +132,24 @@ export const GEMV_ROWS = 16;
 /** Return which input a wrong field of the API is, or null where it is about a format or the question as a whole. */
 export function inputOf(operator, apiField) {
   if (apiField === "hardware_key") return "hw";
-  if (apiField === "key") return "model";
+  return apiField === "key" ? "model" : (inputField(operator, apiField)?.name ?? null);
+}
+
+function inputField(operator, apiField) {
   const spec = OPERATORS[operator];
-  return [...spec.fields, ...spec.limits].find((field) => (field.apiName ?? field.name) === apiField)?.name ?? null;
+  return [...spec.fields, ...spec.limits].find((field) => (field.apiName ?? field.name) === apiField);
+}
+
+/** Return {input name: message} of the wrong fields that are inputs; a message that begins with the API's name of its field
+ *  begins with the input's label. */
+export function inputErrors(operator, fields) {
+  const found = {};
+  for (const { field, message } of fields) {
+    const label = inputField(operator, field)?.label;
+    const name = inputOf(operator, field);
+    if (name) found[name] = label && message.startsWith(`${field} `) ? `${label}${message.slice(field.length)}` : message;
+  }
+  return found;
 }
 
 /** Return {weight, activation} of `INT4.FP16`, or twice the same. */
@@ -205,9 +224,16 @@ function timed(answer) {
   };
 }
 
-function modelRow(answer, format, chip) {
-  const { activation } = operandsOf(format);
-  const path = chip?.paths[activation];
+/** The plan to take: a format of the page where it is uniform, else a row of its own, with the pass that the ranking brings. */
+function pickOfModel({ chosen, misfit, candidates, prediction }) {
+  if (chosen === null) return { misfit };
+  const plan = candidates.find((one) => one.plan === chosen);
+  const format = plan.kind === "baseline" ? chosen : plan.formats;
+  return { format, label: chosen, operands: plan.kind === "uniform" ? "" : plan.formats, answer: prediction };
+}
+
+function modelRow(answer, chip) {
+  const path = chip?.paths[answer.activation_format];
   return {
     answer,
     chip: chip?.name ?? answer.hardware,
@@ -225,9 +251,9 @@ function modelRow(answer, format, chip) {
             parts_s: null,
           },
     expectedReason: answer.expected_reason,
-    speedup: null, // filled beside the 16-bit row, see `withModelSpeedups`
-    expectedSpeedup: null,
-    baseline: null,
+    speedup: answer.speedup_ratio,
+    expectedSpeedup: answer.expected_speedup_ratio,
+    baseline: answer.baseline_format,
     bound: answer.bound,
     intensity: answer.flops / answer.moved_bytes,
     ridge: path?.critical_intensity_flop_per_byte ?? null,
@@ -237,27 +263,11 @@ function modelRow(answer, format, chip) {
     bandwidth: chip?.bandwidth_bytes_per_s ?? null,
     level: "DRAM",
     path: null,
-    computeFormat: path?.compute_format ?? activation,
+    computeFormat: path?.compute_format ?? answer.activation_format,
     provenance: answer.provenance,
     notes: answer.notes,
     kernelGap: answer.kernel_gap,
     memory: answer.memory,
     tokensPerS: answer.expected_tokens_per_s ?? answer.tokens_per_s,
   };
-}
-
-/** Give rows of a model their gain over the chosen 16-bit format, where there is one: the API has no baseline for models. */
-export function withModelSpeedups(rows) {
-  const wide = rows.find((row) => !row.error && ["FP16", "BF16"].includes(row.format));
-  if (!wide) return rows;
-  return rows.map((row) =>
-    row.error
-      ? row
-      : {
-          ...row,
-          baseline: wide.format,
-          speedup: wide.timeS / row.timeS,
-          expectedSpeedup: wide.expected && row.expected ? wide.expected.time_s / row.expected.time_s : null,
-        },
-  );
 }

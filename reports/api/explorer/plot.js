@@ -46,8 +46,14 @@ export function paintSwatches(inks) {
     mark.style.backgroundColor = inks[mark.dataset.format] ?? "transparent";
 }
 
+const inks = new Map(); // theme → colours: asking for them makes the browser work out every style anew
+
 function pageInk() {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(name).trim();
-  return { ink: read("--ink"), muted: read("--quiet"), grid: read("--line"), card: read("--card") };
+  const theme = isDark();
+  if (!inks.has(theme)) {
+    const style = getComputedStyle(document.documentElement);
+    const read = (name) => style.getPropertyValue(name).trim();
+    inks.set(theme, { ink: read("--ink"), muted: read("--quiet"), grid: read("--line"), card: read("--card") });
+  }
+  return inks.get(theme);
 }

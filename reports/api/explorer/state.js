@@ -20,16 +20,31 @@ export function chipOf(catalog, name) {
 }
 
 /** Return the name by which the API knows a chip: a machine that no catalog has is `auto`, as stored runs name it by its key. */
-export function apiName(catalog, name) {
+function apiName(catalog, name) {
   const chip = chipOf(catalog, name);
   return chip && chip === catalog.thisMachine && !catalog.hardware.some((one) => one.key === chip.key) ? AUTO : name;
+}
+
+/** Return the 16-bit format that the answers of a chip refer to: a model has its own where the chip computes in it. */
+export function baseOf(catalog, state) {
+  const chip = chipOf(catalog, state.hw);
+  const model = catalog.models.find((one) => one.key === state.model);
+  const base = state.op === "model" ? chip?.model_baseline_formats[model?.wide_format] : chip?.baseline_format;
+  return base ?? "FP16";
+}
+
+/** Return the state as it is asked: the API's name of the chip, and formats where the address leaves the choice to the page. */
+export function resolved(catalog, state) {
+  const base = baseOf(catalog, state);
+  const usual = `${base},FP8_E4M3,INT8,NVFP4,INT4.${base}`;
+  return { ...state, base, hw: apiName(catalog, state.hw), formats: state.formats.trim() === "" ? usual : state.formats };
 }
 
 const DEFAULTS = {
   hw: "gb10",
   op: "product",
   ...DEFAULT_INPUTS,
-  formats: "FP16,FP8_E4M3,INT8,NVFP4,INT4.FP16",
+  formats: "", // the usual ones of the chip
   focus: "",
   compare: "h200-sxm,b200",
   run: "",

@@ -65,7 +65,7 @@ function rankingsOf(answer) {
             { class: "line" },
             el("b", {}, row.label),
             el("span", {}, number(row.time_s, time(row.time_s)), ` ${row.time_source}`),
-            row.speedup_ratio === null ? null : el("span", {}, `${times(row.speedup_ratio)}${row.speedup_basis === "across runs" ? " across runs" : ""}`),
+            row.speedup_ratio === null ? null : el("span", {}, gain(row)),
             row.kernel_gap ? el("span", { class: "bad gap" }, "no kernel here") : null,
           ),
           el("span", { class: "quiet" }, `Confidence ${row.confidence}: ${row.confidence_reason}. `, evidence(row)),
@@ -73,8 +73,15 @@ function rankingsOf(answer) {
       ),
     ),
     moved.map((one) => el("p", { class: "quiet" }, `${one.sentence}.`)),
-    ranking.missing.map((text) => el("p", { class: "quiet" }, withCode(`${capitalized(text)}.`))),
+    [...ranking.missing, ...answer.notes].map((text) => el("p", { class: "quiet" }, withCode(`${capitalized(text)}.`))),
   ];
+}
+
+/** Print a speed-up with the ends of its interval, where it has one that can be seen in its digits. */
+function gain({ speedup_ratio: ratio, speedup_low_ratio: low, speedup_high_ratio: high, speedup_basis: basis }) {
+  const ends = [low, high].map(times);
+  const interval = low === null || ends[0] === ends[1] ? "" : ` (${ends.join(" to ")})`;
+  return `${times(ratio)}${interval}${basis === "across runs" ? " across runs" : ""}`;
 }
 
 /** Name the newest run behind a row; a link where the browser may follow it: it cannot send a token. */

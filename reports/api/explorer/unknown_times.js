@@ -13,7 +13,7 @@ export function unknownTimes(state, rows, store) {
     "ul",
     { class: "remarks", id: "unknown-times" },
     [...reasons].map(([reason, same]) =>
-      el("li", {}, el("b", {}, same.map((row) => row.label).join(", ")), ": ", withCode(reason), instead(state, same, store)),
+      el("li", {}, el("b", {}, same.map((row) => row.label).join(", ")), ": ", withCode(/[.!?]$/.test(reason) ? reason : `${reason}.`), instead(state, same, store)),
     ),
   );
 }
@@ -25,7 +25,7 @@ function instead(state, rows, store) {
   const pairs = rows
     .map((row) => operandsOf(row.format))
     .filter(({ weight, activation }) => weight === activation)
-    .map(({ weight }) => `${weight}.FP16`)
+    .map(({ weight }) => `${weight}.${state.base}`)
     .filter((pair) => !chosen.includes(pair));
   if (!pairs.length || chosen.length + pairs.length > MOST_FORMATS) return null;
   return [

@@ -28,7 +28,7 @@ function drawPareto(chip, place) {
   const table = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "The points of the figure" });
   const note = el("p", { class: "quiet", role: "status" });
   const usable = () => group().points.filter((point) => known(point[state.x]));
-  const rows = () => group().points.map((point) => ({ question: group().title, origin: group().origin, baseline: group().baseline, energy_per: group().per, ...Object.fromEntries(PARETO_COLUMNS.map((name) => [name, point[name]])) }));
+  const rows = () => group().points.map((point) => ({ question: group().title, origin: group().origin, baseline: group().baseline, baseline_doubts: group().baseline_doubts.join(" "), energy_per: group().per, ...Object.fromEntries(PARETO_COLUMNS.map((name) => [name, point[name]])) }));
   const made = figure(box, "pareto", "Speed against loss, memory or energy of each configuration; the numbers are in the table below.", rows, (plot, palette) => paretoPlot(plot, palette, group(), usable(), state, colour), "tall");
   const reach = () => new Set(PARETO_Y.map(([key]) => key).filter((key) => group().points.some((point) => known(point[key]))));
   const update = () => {
@@ -76,9 +76,15 @@ function paretoShown(key, value, per) {
   return key === "memory_bytes" ? show.bytes(value) : `${show.energy(value)} per ${per}`;
 }
 
-// What a speed-up is of where the time and the baseline's are of different nights: of other nights, or of none.
-function paretoBasis(point) {
-  return point.speedup_basis ? ` (${point.speedup_basis})` : "";
+// What a speed-up is of where the time and the baseline's are of different nights (other nights, or none), and whether the
+// baseline's time is in doubt.
+function paretoBasis(point, group) {
+  const doubt = isOverDoubt(point, group) ? " !" : "";
+  return `${doubt}${point.speedup_basis ? ` (${point.speedup_basis})` : ""}`;
+}
+
+function isOverDoubt(point, group) {
+  return group.baseline_doubts.length > 0 && point.time_source === "measured" && point.label !== group.baseline;
 }
 
 function paretoLoss(point) {
@@ -90,9 +96,9 @@ function paretoLoss(point) {
 
 function paretoCard(point, group) {
   const facts = [
-    ["Time", `${show.time(point.time_s)}, ${point.time_source}`, point.time_s], ["Speed-up", known(point.speedup_ratio) ? `${paretoShown("speedup_ratio", point.speedup_ratio)} ${group.baseline}${paretoBasis(point)}` : "not known", point.speedup_ratio],
+    ["Time", `${show.time(point.time_s)}, ${point.time_source}`, point.time_s], ["Speed-up", known(point.speedup_ratio) ? `${paretoShown("speedup_ratio", point.speedup_ratio)} ${group.baseline}${paretoBasis(point, group)}` : "not known", point.speedup_ratio],
     ["Loss", paretoLoss(point), point.loss_pct], ["", point.loss_source === "reference" ? "" : point.loss_text], [paretoMemory(group), known(point.memory_bytes) ? show.bytes(point.memory_bytes) : "not known", point.memory_bytes],
-    ["Energy", paretoShown("energy_j", point.energy_j, group.per), point.energy_j], ["Nothing beats it", point.is_on_front ? "in speed, loss and memory together" : ""], ["", point.is_doubtful ? "the time is in doubt" : ""], ["", point.is_best ? "recommended" : ""],
+    ["Energy", paretoShown("energy_j", point.energy_j, group.per), point.energy_j], ["Nothing beats it", point.is_on_front ? "in speed, loss and memory together" : ""], ["", point.is_doubtful ? "the time is in doubt" : ""], ["", isOverDoubt(point, group) ? "the baseline's time is in doubt" : ""], ["", point.is_best ? "recommended" : ""],
   ].filter(([, text]) => text);
   return [el("p", { class: "card-title" }, el("strong", {}, point.label)), factList(facts)];
 }
@@ -101,6 +107,7 @@ function paretoNotes(group, points, state) {
   const [, name] = PARETO_Y.find(([key]) => key === state.y);
   const unknown = points.filter((point) => !known(point[state.y])).map((point) => point.label);
   const said = [];
+  if (group.baseline_doubts.length && points.some((point) => isOverDoubt(point, group))) said.push(`Speed-ups are over ${group.baseline}, whose time is in doubt (${group.baseline_doubts.join(", ")}): measure it again.`);
   if (state.y === "loss_pct" && !points.some((point) => point.loss_source === "measured")) said.push("Nobody measured a loss here: what is drawn is what documents claim, its upper end.");
   if (state.y === "loss_pct" && points.some((point) => point.loss_source === "measured")) said.push("Measured loss: e^KL − 1 against the 16-bit model, the rise of perplexity on text that model writes.");
   if (unknown.length) said.push(`${name} not known, drawn apart below the line: ${unknown.join(", ")}.`);
@@ -117,7 +124,7 @@ function paretoTable(chip, group, state) {
   const body = group.points.map((point) => el("tr", { class: point.is_best ? "best" : null },
     el("th", { scope: "row" }, known(point.number) ? el("a", { href: `#case-${point.number}` }, point.label) : point.label),
     el("td", { class: "n", "data-value": point.time_s }, show.time(point.time_s)), el("td", {}, point.time_source),
-    el("td", { class: "n", "data-value": point.speedup_ratio }, known(point.speedup_ratio) ? paretoShown("speedup_ratio", point.speedup_ratio) + paretoBasis(point) : "–"),
+    el("td", { class: "n", "data-value": point.speedup_ratio }, known(point.speedup_ratio) ? paretoShown("speedup_ratio", point.speedup_ratio) + paretoBasis(point, group) : "–"),
     el("td", { class: "n", "data-value": point.loss_pct }, paretoLoss(point)), el("td", { class: "n", "data-value": point.memory_bytes }, show.bytes(point.memory_bytes)),
     el("td", { class: "n", "data-value": point.energy_j }, show.energy(point.energy_j)), el("td", {}, point.fronts.includes(state.y) ? "yes" : "–"), el("td", {}, point.is_on_front ? "yes" : "–")));
   return el("table", {}, el("caption", {}, group.title), el("thead", {}, el("tr", {}, columns.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, body));

@@ -7,7 +7,7 @@ splits. The work is counted in `prefill.py` and `decode.py`; constants come from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -20,7 +20,7 @@ from roofline_model.expected.attention.decode_time import decode_terms
 from roofline_model.expected.attention.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
-from roofline_model.expected.batch import ExpectedBatch, binding_of
+from roofline_model.expected.batch import ExpectedBatch, binding_of, with_library
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.measured_here import attention_with_measured_bandwidth
 from roofline_model.formats import NumberFormat, get_format
@@ -129,9 +129,9 @@ def _one_phase(
         time_us, terms_us = decode_terms(work, found.values)
         kernels = kernels_of(work)
     if found.correction is not None:
-        corrected = _corrected(found, work, shapes, width, time_us, terms_us["dram"])
-        terms_us["library"] = corrected - time_us
-        time_us = corrected
+        least_us = _unit_roofs(found, work, terms_us["dram"])
+        formula_us, time_us = time_us, _corrected(found, work, shapes, width, time_us, least_us)
+        terms_us = with_library(terms_us, formula_us, time_us, least_us)
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
     low_us, high_us = _interval(found, time_us, kernel.factors(found.factors(mix), phase))
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
@@ -144,7 +144,7 @@ def _one_phase(
 
 def _corrected(
     found: FittedAttention, work: PrefillWork | DecodeWork, shapes: AttentionShapes, width: str,
-    time_us: FloatArray, dram_us: FloatArray,
+    time_us: FloatArray, least_us: Mapping[str, FloatArray],
 ) -> FloatArray:  # fmt: skip
     """Return the times with what the library surface says, as far as each row trusts it."""
     import numpy as np
@@ -153,10 +153,14 @@ def _corrected(
     trusted = surface_trust(work, found.correction_chip or found.chip)
     factor = np.exp(trusted * found.correction.logs(width, surface_sizes(shapes)))
     # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
-    light_us = dram_us * found.values["dram_ratio"]
-    if isinstance(work, PrefillWork):
-        light_us = np.maximum(light_us, peak_us(work))
+    light_us = np.maximum.reduce(list(least_us.values()))
     return np.maximum(time_us * factor, np.minimum(time_us, light_us))  # type: ignore[no-any-return]
+
+
+def _unit_roofs(found: FittedAttention, work: PrefillWork | DecodeWork, dram_us: FloatArray) -> dict[str, FloatArray]:
+    """Return what the specified bandwidth and the tensor peak allow at best."""
+    dram = {"dram": dram_us * found.values["dram_ratio"]}
+    return {**dram, "tensor": peak_us(work)} if isinstance(work, PrefillWork) else dram
 
 
 def interval_of(found: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:

@@ -71,7 +71,6 @@ class ConstantColumns:
     gemv_element_s: Floats
     gemv_rows_count: Floats
     reached_dram_ratio: Floats
-    """The smaller of the two DRAM ratios."""
     l2_share_ratio: Floats
     l2_edge_factor: Floats
     output_l2_share_ratio: Floats
@@ -117,6 +116,8 @@ class PairColumns:
     formats: FormatColumns
     constants: ConstantColumns
     belief: BeliefColumns
+    limited: tuple[tuple[int, ProductModel], ...]
+    """(place, model) of the pairs that are no faster than their 16-bit product (`widened_floor.py`)."""
     kept_candidates: dict[tuple[int, int], Candidates] = field(default_factory=dict, compare=False, repr=False)
 
     def candidates(self, M: int, N: int, most_kept: int = 512) -> Candidates:
@@ -131,7 +132,7 @@ class PairColumns:
 
 
 def columns_of(models: Sequence[ProductModel]) -> PairColumns:
-    """Return the columns of models of one chip, in their order; none may widen both operands (`wide_fitted`)."""
+    """Return the columns of models of one chip, in their order; none may widen both operands (`computes_wide`)."""
     import numpy as np
 
     specs = [fitted_numbers(one.chip, one.fitted.chip) for one in models]
@@ -165,14 +166,14 @@ def columns_of(models: Sequence[ProductModel]) -> PairColumns:
         gemv_dram_ratio=column(values, lambda c: 1.0 if c.gemv_dram_ratio is None else c.gemv_dram_ratio),
         gemv_element_s=column(values, gemv_element_s),
         gemv_rows_count=column(values, lambda c: c.gemv_rows_count or 0.0),
-        reached_dram_ratio=column(values, lambda c: min(c.dram_ratio, c.gemv_dram_ratio or 1.0)),
         norm_order=orders[0] if len(set(orders)) == 1 else np.array(orders, dtype=np.int64),
         **named(
             values, "tensor_ratio", "dram_ratio", "l2_ratio", "sm_ratio", "k_step_s", "output_ratio",
-            "persistence_ratio", "l2_share_ratio", "l2_edge_factor", "output_l2_share_ratio", "clock_loss_ratio",
+            "persistence_ratio", "reached_dram_ratio", "l2_share_ratio", "l2_edge_factor", "output_l2_share_ratio", "clock_loss_ratio",
         ),
     )  # fmt: skip
-    return PairColumns(chip, formats, constants, _belief(models))
+    limited = tuple((place, one) for place, one in enumerate(models) if one.wide is not None)
+    return PairColumns(chip, formats, constants, _belief(models), limited)
 
 
 def _belief(models: Sequence[ProductModel]) -> BeliefColumns:

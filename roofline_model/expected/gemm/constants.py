@@ -67,6 +67,11 @@ class GemmConstants:
     norm_order: Literal[3, 4] = 4
     """p of the norm that overlaps the terms: 4, FP8 with its cast 3."""
 
+    @property
+    def reached_dram_ratio(self) -> float:
+        """The smaller of the two DRAM ratios: whichever kernel runs, it reaches this much."""
+        return min(self.dram_ratio, self.gemv_dram_ratio or 1.0)
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)

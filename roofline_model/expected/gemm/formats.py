@@ -112,7 +112,7 @@ def _family(weight: NumberFormat, activation: NumberFormat, computes_wide: bool)
 def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide: bool) -> tuple[str, str, bool, str]:
     if activation.element_bits >= 16 or computes_wide:
         family = "INT8" if weight.element_bits >= 6 else "INT4"
-        wide = activation.key if activation.element_bits == 16 else "BF16"
+        wide = activation.key if activation.element_bits >= 16 else "BF16"
         is_measured = weight.key == family and activation.element_bits == 16
         note = "" if is_measured else f"{weight.key} weights were not measured: {family} weight-only constants"
         return family, wide, is_measured, note

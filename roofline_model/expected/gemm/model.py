@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import InvalidValueError
-from roofline_model.expected.batch import ExpectedBatch, binding_of
+from roofline_model.expected.batch import ExpectedBatch, binding_of, with_library
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.gemm.activation_cast import cast_seconds
 from roofline_model.expected.gemm.belief import believed, trust
@@ -29,7 +30,7 @@ from roofline_model.expected.gemm.candidates import (
     usable_tiles,
 )
 from roofline_model.expected.gemm.constants import FittedGemm, GemmConstants
-from roofline_model.expected.gemm.elementwise import ceiling, larger
+from roofline_model.expected.gemm.elementwise import ceiling, larger, smaller
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
 from roofline_model.expected.gemm.gemv_kernel import gemv_seconds, uses_gemv
 from roofline_model.expected.gemm.library import find_gemm
@@ -102,8 +103,9 @@ def expected_of_formats(
     if fitted is not None and fitted.correction is not None:
         factor = np.exp(trust(fitted, formats, n, k, copies) * fitted.correction.logs(m, n, k))
         # A surface is a mean over shapes: it must not carry one of them past the tensor peak or the DRAM's bandwidth.
-        corrected = np.maximum(time_s * factor, np.minimum(time_s, light_seconds(spec, values, m, n, k, parts["dram"])))
-        time_s, parts["library"] = corrected, corrected - time_s
+        least_s = unit_roofs(spec, values, m, n, k, parts["dram"])
+        formula_s, time_s = time_s, corrected_seconds(time_s, factor, least_s)
+        parts = with_library(parts, formula_s, time_s, least_s)
     intervals, provenance = believed(fitted, formats)
     low_s, high_s = intervals.bounds(m, time_s, launch_s)
     return ExpectedBatch(
@@ -190,10 +192,16 @@ def _priced(
     return time_s, parts, kernel
 
 
-def light_seconds(chip: ChipSpec, c: GemmConstants, m: Floats, n: Floats, k: Floats, dram_s: Floats) -> Floats:
-    """Return what neither the tensor peak nor the specified bandwidth allows to be undercut."""
-    reached = min(c.dram_ratio, c.gemv_dram_ratio or 1.0)  # whichever kernel `dram_s` is of
-    result: Floats = larger(2.0 * m * n * k / chip.peak_flops_per_s, dram_s * reached)
+def unit_roofs(
+    chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, m: Floats, n: Floats, k: Floats, dram_s: Floats
+) -> dict[str, Floats]:  # fmt: skip
+    """Return what the tensor peak and the specified bandwidth allow at best; no library undercuts it."""
+    return {"tensor": 2.0 * m * n * k / chip.peak_flops_per_s, "dram": dram_s * c.reached_dram_ratio}
+
+
+def corrected_seconds(formula_s: Floats, factor: Floats, least_s: Mapping[str, Floats]) -> Floats:
+    """Return the time with the surface's `factor`, which must not carry it past a roof that the formulas keep."""
+    result: Floats = larger(formula_s * factor, smaller(formula_s, larger(least_s["tensor"], least_s["dram"])))
     return result
 
 

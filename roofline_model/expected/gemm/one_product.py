@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from roofline_model.expected.batch import ExpectedCall, binding_part
+from roofline_model.expected.batch import ExpectedCall, binding_part, with_library
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.gemm.activation_cast import cast_seconds
 from roofline_model.expected.gemm.belief import believed, trust
@@ -31,11 +31,12 @@ from roofline_model.expected.gemm.gemv_kernel import gemv_seconds, uses_gemv
 from roofline_model.expected.gemm.model import (
     candidate_seconds,
     check_size,
+    corrected_seconds,
     launch_floor_s,
-    light_seconds,
     parts_of,
     tile_bytes,
     tile_rates,
+    unit_roofs,
 )
 from roofline_model.expected.gemm.norm import powered
 from roofline_model.expected.gemm.work import GemmWork, work_of
@@ -114,9 +115,9 @@ def expected_of_product(
         time_s += parts["cast"]
     if fitted.correction is not None:
         log = trust(fitted, formats, n, k, _number(weight_copies)) * fitted.correction.log_at(M, N, K)
-        light_s = float(light_seconds(pair.chip, c, m, n, k, _number(parts["dram"])))
-        corrected = max(time_s * float(np.exp(log)), min(time_s, light_s))
-        time_s, parts["library"] = corrected, corrected - time_s
+        least_s = unit_roofs(pair.chip, c, m, n, k, _number(parts["dram"]))
+        formula_s, time_s = time_s, float(corrected_seconds(_number(time_s), _number(float(np.exp(log))), least_s))
+        parts = with_library(parts, formula_s, time_s, least_s)
     regime = 2 * row_regime(M) + (time_s > FLOOR_RATIO * launch_s)
     return ExpectedCall(
         time_s, time_s * pair.intervals.low[regime], time_s * pair.intervals.high[regime], parts, binding_part(parts, time_s),

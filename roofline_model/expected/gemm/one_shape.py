@@ -13,9 +13,10 @@ from roofline_model.expected.gemm.candidates import SMALLEST_SLICE, SPLITS, may_
 from roofline_model.expected.gemm.columns import PairColumns
 from roofline_model.expected.gemm.correction import GRID
 from roofline_model.expected.gemm.gemv_kernel import gemv_terms
-from roofline_model.expected.gemm.model import candidate_seconds
+from roofline_model.expected.gemm.model import candidate_seconds, corrected_seconds, unit_roofs
 from roofline_model.expected.gemm.norm import powered
 from roofline_model.expected.gemm.rotation import MOST_COPIES
+from roofline_model.expected.gemm.widened_floor import raised_one
 from roofline_model.expected.gemm.work import GemmWork, hit_share, work_of
 from roofline_model.expected.intervals import FLOOR_RATIO, row_regime
 
@@ -41,12 +42,20 @@ def times_of_shape(pairs: PairColumns, M: int, N: int, K: int) -> tuple[list[flo
         body, dram_s = np.where(uses, gemv_s, body), np.where(uses, gemv_dram_s, dram_s)
     time_s = c.launch_s + body
     factor = np.exp(_trust(pairs, n, k) * _surface(pairs, m, n, k))
-    light_s = np.maximum(2.0 * m * n * k / chip.peak_flops_per_s, dram_s * c.reached_dram_ratio)
-    time_s = np.maximum(time_s * factor, np.minimum(time_s, light_s))
+    time_s = corrected_seconds(time_s, factor, unit_roofs(chip, c, m, n, k, dram_s))
     regime = 2 * row_regime(M) + (time_s > FLOOR_RATIO * c.launch_s)
     each = np.arange(len(time_s))
     low_s, high_s = time_s * belief.low_ratio[each, regime], time_s * belief.high_ratio[each, regime]
-    return time_s.tolist(), low_s.tolist(), high_s.tolist()
+    found = time_s.tolist(), low_s.tolist(), high_s.tolist()
+    for place, model in pairs.limited:
+        before = found[0][place]
+        raised = raised_one(model, before, M, N, K)
+        if raised > before:
+            found[0][place], found[1][place], found[2][place] = (
+                raised,
+                *(ends[place] * (raised / before) for ends in found[1:]),
+            )
+    return found
 
 
 def _cheapest(pairs: PairColumns, rows: GemmWork, M: int, N: int, K: int) -> Floats:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.batch import NORM_PARTS, ExpectedBatch, ExpectedCall
+from roofline_model.expected.batch import ExpectedBatch, ExpectedCall
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
@@ -18,10 +18,7 @@ from roofline_model.hardware import Device
 from roofline_model.kept import Kept
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,9 @@ class ProductModel:
     output: str
     computes_wide: bool
     """Whether the chip has no unit for the pair, so that both operands are widened to 16 bit."""
-    wide_fitted: FittedGemm | None = None
-    """Constants of 16-bit products, the limit where both operands are widened; None where they are not."""
+    wide: ProductModel | None = None
+    """The product of the format it computes in, the limit of what widens its operands and was never timed on this chip
+    (`widened_floor.py`); None elsewhere."""
 
     @classmethod
     def of(cls, device: Device, *, weight: str | NumberFormat, activation: str, output: str) -> ProductModel:
@@ -55,9 +53,9 @@ class ProductModel:
         fitted = with_published_rate(find_gemm(chip, formats.family), device, formats)
         fitted = with_measured_bandwidth(fitted, device)
         wide = None
-        if computes_wide:
-            plain = gemm_formats(formats.compute_format, formats.compute_format, output)
-            wide = with_measured_bandwidth(with_published_rate(find_gemm(chip, plain.family), device, plain), device)
+        if computes_wide or (formats.is_weight_only and fitted.provenance != "fitted"):
+            key = formats.compute_format
+            wide = cls.of(device, weight=key, activation=key, output=output)
         return cls(chip, formats, fitted, get_format(weight).key, activation, output, computes_wide, wide)
 
     def expected(
@@ -65,70 +63,31 @@ class ProductModel:
     ) -> ExpectedBatch:
         """Return the expected times of the broadcast shapes; `cache="warm"`: the weights are found in the L2."""
         from roofline_model.expected.gemm.model import expected_of_formats
+        from roofline_model.expected.gemm.widened_floor import no_faster
 
-        copies = HOT if cache == "warm" else COLD
         found = expected_of_formats(
-            self.chip, M, N, K, formats=self.formats, constants=self.fitted, weight_copies=copies,
+            self.chip, M, N, K, formats=self.formats, constants=self.fitted, weight_copies=copies_of(cache),
             dynamic_activation_quantization=quantizes_activations,
         )  # fmt: skip
-        if self.wide_fitted is None:
-            return found
-        plain = gemm_formats(self.formats.compute_format, self.formats.compute_format, self.output)
-        narrow = replace(
-            plain,
-            weight_bytes_per_element=self.formats.weight_bytes_per_element,
-            activation_bytes_per_element=self.formats.activation_bytes_per_element,
-        )
-        wide_batch, narrow_batch = (
-            expected_of_formats(self.chip, M, N, K, formats=one, constants=self.wide_fitted, weight_copies=copies)
-            for one in (plain, narrow)
-        )
-        return _no_faster(found, _with_dram(wide_batch, narrow_batch.parts["dram"]))
+        return found if self.wide is None else no_faster(self, found, M, N, K, cache)
 
     def expected_one(
         self, M: int, N: int, K: int, *, cache: str = "cold", quantizes_activations: bool = False
     ) -> ExpectedCall:
         """Return the expected time of one shape: the same numbers, sooner."""
         from roofline_model.expected.gemm.one_product import expected_of_product
+        from roofline_model.expected.gemm.widened_floor import one_no_faster
 
-        if self.wide_fitted is not None:
-            return ExpectedCall.of_batch(
-                self.expected(M, N, K, cache=cache, quantizes_activations=quantizes_activations)
-            )
-        return expected_of_product(
-            self.chip, M, N, K, formats=self.formats, fitted=self.fitted, weight_copies=HOT if cache == "warm" else COLD,
+        found = expected_of_product(
+            self.chip, M, N, K, formats=self.formats, fitted=self.fitted, weight_copies=copies_of(cache),
             dynamic_activation_quantization=quantizes_activations,
         )  # fmt: skip
+        return found if self.wide is None else one_no_faster(self, found, M, N, K, cache)
 
 
 _KEPT: Kept[ProductModel] = Kept(512)
 
 
-def _with_dram(batch: ExpectedBatch, dram_s: Floats) -> Floats:
-    """Return the times of a batch whose DRAM term is at most `dram_s`, the terms beside it as they are."""
-    import numpy as np
-
-    order, before = batch.norm_order, batch.parts["dram"]
-    powers = sum(value**order for name, value in batch.parts.items() if name in NORM_PARTS)
-    beside = sum(value for name, value in batch.parts.items() if name not in NORM_PARTS)
-    left = np.maximum(powers - before**order + np.minimum(before, dram_s) ** order, 0.0) / powers
-    result: Floats = beside + (batch.time_s - beside) * left ** (1.0 / order)
-    return result
-
-
-def _no_faster(found: ExpectedBatch, limit_s: Floats) -> ExpectedBatch:
-    """Return the times raised to `limit_s`, intervals by the same factor; what is added counts as the library's.
-
-    Two widened operands were never measured together, and the library of another kernel (narrow weights) must not make
-    them faster than the 16-bit product that fetches fewer bytes.
-    """
-    import numpy as np
-
-    time_s = np.maximum(found.time_s, limit_s)
-    factor = time_s / found.time_s
-    library = found.parts.get("library", 0.0) + (time_s - found.time_s)
-    note = "not faster than the 16-bit product but for its smaller DRAM traffic" if bool((factor > 1).any()) else ""
-    return replace(
-        found, time_s=time_s, low_s=found.low_s * factor, high_s=found.high_s * factor,
-        parts={**found.parts, "library": library}, confidence="; ".join(filter(None, [found.confidence, note])),
-    )  # fmt: skip
+def copies_of(cache: str) -> float:
+    """Return the copies of a weight that are touched between two uses of one, in a state of the cache."""
+    return HOT if cache == "warm" else COLD

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
@@ -67,6 +68,17 @@ def test_plain_requests_do_go_past_the_framework(monkeypatch):
         direct, usual = both_ways(client, "/api/analyze?hardware_key=h100", json.dumps(SHAPE).encode())
     assert direct[0] == 200
     assert usual[0] == 500
+
+
+def test_a_body_is_parsed_once(monkeypatch):
+    async def never(_request):
+        raise AssertionError("parsed once more")
+
+    monkeypatch.setattr(Request, "json", never)
+    sweep = json.dumps({"M": [1, 2], "N": 64, "K": 64}).encode()
+    with TestClient(create_app()) as client:
+        for path, body in (("/api/sweep", sweep), ("/api/analyze", json.dumps(SHAPE).encode())):
+            assert client.post(path, content=body, headers={"Content-Type": USUAL}).status_code == 200
 
 
 def test_a_client_that_goes_in_the_middle_of_its_body_is_no_fault():

@@ -23,9 +23,33 @@ def test_a_model_gets_what_the_command_line_says(api_client):
     answer = api_client.post("/api/models/llama-3.1-8b/recommend?hardware_key=h200", json=body).json()
     found = recommend_model("h200-sxm", "llama-3.1-8b", context=2048, batch=2, memory_limit_bytes=24e9, max_loss_pct=7)
     whole = json.loads(json.dumps(model_recommendation_json(found, get_hardware("h200-sxm"))))
+    del answer["prediction"]
     assert answer == {name: value for name, value in whole.items() if name not in ("searches", "front")}
     assert answer["chosen"] == answer["candidates"][0]["plan"]
     assert {one["kind"] for one in answer["candidates"]} >= {"uniform", "strategy"}
+
+
+@pytest.mark.parametrize("chip", ["rtx-4090", "h100-sxm"])  # a cache of its own, a named strategy
+def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client, chip):
+    path, body = "/api/models/llama-3.1-8b/", {"batch_count": 64, "context_tokens": 4096}
+    answer = api_client.post(f"{path}recommend?hardware_key={chip}", json=body).json()
+    best, found = answer["candidates"][0], answer["prediction"]
+    assert found["expected_s"] == best["time_s"] == sum(one["expected_s"] for one in found["kernels"])
+    assert (found["expected_high_s"], found["time_s"], found["bound"]) == (
+        best["high_s"],
+        best["ideal_s"],
+        best["bound"],
+    )
+    assert found["memory"]["fits"]
+    assert found["memory"]["total_bytes"] == best["memory"]["total_bytes"]
+    assert found["baseline_format"] == answer["wide_format"]
+    assert found["expected_speedup_ratio"] == pytest.approx(best["speedup_ratio"])
+    wide = api_client.post(f"{path}predict?hardware_key={chip}", json={**body, "formats": answer["wide_format"]}).json()
+    assert (wide["speedup_ratio"], wide["expected_speedup_ratio"], wide["baseline_format"]) == (
+        1,
+        1,
+        answer["wide_format"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,9 +66,9 @@ def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
-        ({"formats": ["ZZ"]}, "formats", "unknown format"), ({"formats": []}, "formats", "at least 1"),
-        ({"context_tokens": 10**8}, "context_tokens", "context"), ({"memory_limit_gb": 0}, "memory_limit_gb", "greater than 0"),
-        ({"max_loss_pct": -1}, "max_loss_pct", "greater than or equal to 0"), ({"memory_headroom_ratio": 1}, "memory_headroom_ratio", "less than 1"),
+        ({"formats": ["ZZ"]}, "formats", "unknown format"), ({"formats": []}, "formats", "a list of 1 to 24 entries, got a list of 0"),
+        ({"context_tokens": 10**8}, "context_tokens", "context"), ({"memory_limit_gb": 0}, "memory_limit_gb", "above 0 and at most 1,000,000,000, got 0"),
+        ({"max_loss_pct": -1}, "max_loss_pct", "max_loss_pct must be a number from 0 to below 1,000,000, got -1"), ({"memory_headroom_ratio": 1}, "memory_headroom_ratio", "from 0 to below 1, got 1"),
         ({"phase": "both"}, "phase", "decode"), ({"losses": "/etc/passwd"}, "losses", "unknown field"),
     ],
 )  # fmt: skip

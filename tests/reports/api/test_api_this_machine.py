@@ -56,6 +56,8 @@ def test_the_catalog_names_it(client):
     found = client.get("/api/hardware").json()
     assert found["this_machine"]["key"] == "gb10-here"
     assert found["this_machine_reason"] is None
+    assert found["this_machine"]["baseline_format"] == "FP16"
+    assert found["this_machine"]["model_baseline_formats"] == {"BF16": "BF16", "FP16": "FP16"}
     for name in ("auto", "gb10-here", "GB10_here"):  # the key that the list gives is one to ask with
         assert client.get(f"/api/hardware/{name}").json()["content_hash"] == own_device().content_hash
         assert client.post(f"/api/analyze?hardware_key={name}", json=SHAPE).json()["hardware"] == "gb10-here"

@@ -39,6 +39,14 @@ def test_a_worker_gives_the_same_answer_as_the_server(pool):
     assert answer == recommendation_json(*QUESTION)
 
 
+def test_ctrl_c_in_a_terminal_does_not_reach_the_workers(pool):
+    async def mask():
+        return await pool.run(signal.pthread_sigmask, signal.SIG_BLOCK, ())
+
+    assert signal.SIGINT in asyncio.run(mask())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())  # the server itself does end with it
+
+
 def test_a_problem_found_in_a_worker_is_raised_in_the_server(pool):
     body = SweepRequest(M="1:400:1", N="1:400:1", K=64, formats=["BF16"])
     with pytest.raises(ProblemError, match="160,000 predictions") as found:
@@ -81,6 +89,24 @@ def test_workers_that_fail_at_their_first_task_do_not_stay():
     while set(multiprocessing.active_children()) - before and time.monotonic() < until_s:
         time.sleep(0.02)
     assert set(multiprocessing.active_children()) - before == set()
+
+
+def test_abandoned_workers_leave_nothing(monkeypatch, tmp_path):
+    class Child:
+        is_killed = False
+
+        def kill(self):
+            self.is_killed = True
+
+    child, folder = Child(), tmp_path / "sockets"
+    folder.mkdir()
+    monkeypatch.setattr(worker_pool.multiprocessing, "active_children", lambda: [child])
+    monkeypatch.setattr(worker_pool, "get_temp_dir", lambda: str(folder))
+    WorkerPool(0).abandon()
+    assert not child.is_killed
+    WorkerPool(1).abandon()
+    assert child.is_killed
+    assert not folder.exists()
 
 
 def test_no_workers_are_wanted():

@@ -12,6 +12,7 @@ import pytest
 
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.document import diff_document
+from results.diff.environments import Difference
 from results.diff.gate import FailRule, gate, parse_fail_on
 from results.diff.quarantine import Quarantine, QuarantineEntry, load_quarantine
 from results.diff.rules import VERDICTS, DiffRules
@@ -19,6 +20,8 @@ from results.diff.sentences import (
     common_text,
     counts_text,
     headline,
+    incomparable_texts,
+    listed_headline,
     percent,
     probability,
     sensitivity_text,
@@ -85,6 +88,16 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
     found = compare_suites(before, after, NOISE, DiffRules())
     why = "not comparable: measured by different methods (version 2 → 3)"
     assert gate(found, SLOWER).why == f"{why}; chip b10 → h100; torch 2.13.0 → 3.0"
+    # where a list of them follows, the sentence only counts them, and the version of the method is no second fact
+    versions = (Difference("method_version", "2", "3", False), Difference("host", "a", "b", False))
+    listed = replace(found, environment=(*found.environment, *versions))
+    assert listed_headline(listed, gate(listed, SLOWER)) == (
+        "not comparable: measured by different methods, 2 facts of machine or software differ"
+    )
+    assert incomparable_texts(listed) == [
+        "the method (version 2 → 3), which no --allow permits", "chip b10 → h100", "torch 2.13.0 → 3.0",
+    ]  # fmt: skip
+    assert [one.name for one in listed.permitted] == ["host"]
     # what nothing allows is still there with everything else allowed; one case by the same method is enough
     allowed = compare_suites(before, after, NOISE, DiffRules(), allowed=("chip", "torch"))
     assert gate(allowed, SLOWER).why == why

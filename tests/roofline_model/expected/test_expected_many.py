@@ -21,7 +21,7 @@ from roofline_model.machine_constants import Calibration, Constant
 CHIPS = [device.key for device in list_hardware()]
 PAIRS = (
     ("FP16", "FP16"), ("BF16", "BF16"), ("FP8_E4M3", "FP8_E4M3"), ("MXFP8_E4M3", "MXFP8_E4M3"), ("INT8", "INT8"), ("NVFP4", "NVFP4"),
-    ("MXFP4", "MXFP4"), ("FP16", "INT4"), ("BF16", "INT8"), ("FP16", "NF4"), ("FP8_E4M3", "INT4"), ("FP32", "FP32"), ("TF32", "FP16"),
+    ("MXFP4", "MXFP4"), ("FP16", "INT4"), ("BF16", "INT8"), ("FP16", "NF4"), ("FP8_E4M3", "INT4"), ("INT4", "INT4"), ("FP32", "INT8"), ("FP32", "FP32"), ("TF32", "FP16"),
 )  # fmt: skip
 """(activation, weight)"""
 ROWS = st.one_of(st.integers(1, 20), st.sampled_from([64, 128, 129, 256, 257, 2048]), st.integers(1, 100_000))

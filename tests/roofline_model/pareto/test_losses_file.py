@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def test_a_file_is_written_whole_and_read(tmp_path: Path):
     }  # fmt: skip
     with pytest.raises(DefinitionError, match="cannot be written"):
         write_losses(losses, tmp_path / "absent" / "losses.json")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_neither_a_device_nor_a_link_is_replaced(tmp_path: Path):
+    """As root `-o /dev/null` once made /dev/null a file."""
+    losses = read_losses_text(text_of())
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link.json", tmp_path / "losses.json"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        write_losses(losses, pipe)
+        assert pipe.is_fifo()
+        assert read_losses_text(os.read(reading, 65_536).decode()) == losses
+    finally:
+        os.close(reading)
+    link.symlink_to(file.name)
+    write_losses(losses, link)
+    assert link.is_symlink()
+    assert read_losses(file) == losses
 
 
 def test_a_table_of_this_process_becomes_losses():

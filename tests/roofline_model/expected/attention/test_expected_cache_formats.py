@@ -23,8 +23,9 @@ def test_a_narrow_cache_is_no_slower_than_fp8_nor_faster_than_its_bytes(chip, kv
     bits = {"NVFP4": 4.5, "INT4": 4 + 16 / 128, "MXFP4": 4.25}[kv]
     assert bits / 8 * eight.time_s < narrow.time_s < eight.time_s
     terms = {name: dict(one.terms) for name, one in (("eight", eight), ("narrow", narrow))}
-    assert terms["narrow"]["launch"] == terms["eight"]["launch"]
-    assert terms["narrow"]["latency"] == terms["eight"]["latency"]
+    # Alike but for how far the library's surface is trusted, which shortens every term.
+    assert terms["narrow"]["launch"] == pytest.approx(terms["eight"]["launch"], rel=0.01)
+    assert terms["narrow"]["latency"] == pytest.approx(terms["eight"]["latency"], rel=0.01)
     assert terms["narrow"]["dram"] < 0.7 * terms["eight"]["dram"]
     assert narrow.provenance == "transferred-format" != eight.provenance
     assert any(f"{kv} caches were not measured" in note for note in narrow.notes)

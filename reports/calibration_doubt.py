@@ -1,0 +1,43 @@
+"""What a calibration on a busy machine leaves open of the predictions that were stored with a run: its profile keeps the flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reports.case_rows import CaseRow
+from roofline_model.expected.kernels.predict import doubt_of_times
+from roofline_model.hardware import Device
+
+AGAIN = ", for the runs that follow"
+
+
+def expected_doubt(device: Device | None) -> str:
+    """Return why the stored expected times of a chip are in doubt, and what to do; empty where they are not."""
+    doubt = "" if device is None else doubt_of_times(device)
+    return f"{doubt}{AGAIN}" if doubt else ""
+
+
+def ideal_doubt(device: Device | None) -> str:
+    """Return why the stored ideal times of a chip are in doubt, and what to do; empty where they are not."""
+    known = None if device is None else device.calibration
+    if device is None or known is None or not known.disturbed_by:
+        return ""
+    return (
+        f"ideal times are doubtful, most too long: other work ran while the ceilings of {device.key} were measured "
+        f"({', '.join(known.disturbed_by)}); `roofline calibrate` on a quiet machine measures them again{AGAIN}"
+    )
+
+
+def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:
+    """Return why the stored predictions of some rows are in doubt, by kind: `ideal`, `expected`; of kinds that they have."""
+    rows = tuple(rows)
+    found = {
+        "ideal": ideal_doubt(device) if any(row.ideal_s is not None for row in rows) else "",
+        "expected": expected_doubt(device) if any(row.expected_s is not None for row in rows) else "",
+    }
+    return {kind: text for kind, text in found.items() if text}
+
+
+def doubtful_words(kinds: Iterable[str]) -> str:
+    """Return a sentence for beside the errors of these kinds: the warnings of the report say why and what to do."""
+    return f"In doubt, as the verdict says: {' and '.join(kinds)} times"

@@ -1,0 +1,121 @@
+"""What weakens an answer of stored runs is said: a doubtful baseline, a calibration on a busy machine, a run left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.advice_blocks import stored_blocks
+from reports.markdown_page import markdown
+from reports.ranking_json import recommendations_json
+from reports.trade_offs import trade_groups
+from results.records import Method, PredictionRecord
+from roofline_model.machine_constants import Calibration, Constant
+
+BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
+TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}
+
+
+def doubted(given, kernel, flag="noisy"):
+    """The night with a flag on every time of one kernel."""
+    run, records = given
+    return run, [
+        replace(one, measurement=replace(one.measurement, flags=(flag,))) if one.case.kernel == kernel else one
+        for one in records
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "again", "why"),
+    [
+        ("matmul", "measure the baseline again", "stable; the baseline: doubtful (noisy)"),
+        ("tinygemm", "measure it again", "doubtful (noisy)"),
+        ("", "", "measured in 3 processes, stable"),
+    ],
+)
+def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, kernel, again, why) -> None:
+    found = recommend([doubted(night(1, TIMES), kernel)])
+    [ranking] = found.rankings
+    best = ranking.best
+    assert (best.label, best.confidence) == ("INT4 W4A16 (tinygemm)", "medium" if kernel else "high")
+    assert best.confidence_words.endswith(why)
+    assert (f"{'about ' if kernel else ''}2.4× BF16 (matmul)" in ranking.summary, "about" in ranking.summary) == (
+        True,
+        bool(kernel),
+    )
+    assert ranking.summary.endswith(
+        f"({'confidence ' + best.confidence}: {best.confidence_words})" + (f"; {again}" if again else "")
+    )
+    # The baseline alone says nothing of itself.
+    base = next(one for one in ranking.rows if one.is_baseline)
+    assert (base.confidence_words, base.is_over_doubt) == (base.confidence_reason, False)
+
+
+def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recommend) -> None:
+    found = recommend([doubted(night(1, TIMES), "matmul")])
+    assert "| 2.4× ! |" in markdown(stored_blocks(found))
+    [ranking] = recommendations_json(found)["rankings"]
+    row = ranking["rows"][0]
+    assert (ranking["baseline_doubts"], row["doubts"]) == (["noisy"], [])
+    assert row["speedup_low_ratio"] < row["speedup_ratio"] < row["speedup_high_ratio"]
+    assert row["confidence_reason"].endswith("the baseline: doubtful (noisy)")
+    (group,) = trade_groups(night(1, TIMES)[0], (), (), (), found, "h200-sxm")
+    assert group.baseline_doubts == ("noisy",)
+    # A limit that refuses the baseline does not hide its doubt.
+    [kept] = recommend([doubted(night(1, TIMES), "matmul")], memory_limit_bytes=20e6).rankings
+    assert not any(one.is_baseline for one in kept.rows)
+    assert (kept.baseline_doubts, kept.best.confidence) == (("noisy",), "medium")
+
+
+def busy(chip, *flags):
+    constant = Constant("B/s", 4.7e12, 4.6e12, 4.0e12, 0.01, 9)
+    known = Calibration("2026-11-01T00:00:00+00:00", chip.name, "cuda", {"read": constant}, kernels_disturbed_by=flags)
+    return replace(chip, calibration=known)
+
+
+def with_expected(given, chip):
+    """The night with an expected time beside every ideal one."""
+    run, records = given
+    return run, [
+        replace(one, predictions=(*one.predictions, replace(one.ideal, kind="expected", time_s=one.ideal.time_s * 1.2, low_s=one.ideal.time_s, high_s=one.ideal.time_s * 1.5, provenance="measured-here")))
+        for one in records
+    ]  # fmt: skip
+
+
+def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_stored(make, night, recommend) -> None:
+    assert isinstance(night(1, TIMES)[1][0].ideal, PredictionRecord)
+    for chip, doubt in ((busy(make.GPU, "contended"), True), (busy(make.GPU), False)):
+        found = recommend([with_expected(night(1, {**TIMES, INT8: None}, device=chip), chip)], chips=(chip,))
+        row = next(one for one in found.rankings[0].rows if one.time_source == "expected")
+        assert row.confidence == ("low" if doubt else "medium")
+        assert row.confidence_reason.startswith(
+            "expected, measured-here on a busy machine" if doubt else "expected, measured-here, with"
+        )
+        assert (
+            sum("other work ran while the kernels of h200-sxm were timed (contended)" in one for one in found.notes)
+            == doubt
+        )
+        assert (found.rankings[0].calibration_doubt != "") is doubt
+
+
+def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, recommend) -> None:
+    def by(given, version):
+        run, records = given
+        method = Method("monotonic", version, {"min_samples": 12})
+        return run, [replace(one, method=method) for one in records]
+
+    nights = [
+        by(night(1, TIMES, label="first"), "1"), by(night(2, TIMES, label="second"), "1"),
+        by(night(3, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096), label="first shape"), "2"),
+        by(night(4, TIMES, driver="590.12", label="newest"), "2"),
+    ]  # fmt: skip
+    [note] = recommend(nights).notes
+    assert note == (
+        "runs 00000002 second, 00000001 first are left out: not comparable with run 00000004 newest, measured by another method "
+        "(version 1 → 2) and on another machine or with other software (driver 580.95 → 590.12); `roofline diff` lists all"
+    )
+    assert recommend(nights[2:]).notes == ()
+    # Used for one question, left out of another.
+    both = (nights[0][0], [*nights[0][1], *by(night(1, {BF16: 3e-4}, shape=(64, 64, 64)), "1")[1]])
+    assert "run 00000001 first is left out for 3 cases: not comparable" in recommend([both, nights[3]]).notes[0]
