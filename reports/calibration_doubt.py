@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 from reports.case_rows import CaseRow
+from reports.chip_profile import device_from_profile
+from results.records import HardwareProfile
+from roofline_model.errors import RooflineError
 from roofline_model.expected.kernels.predict import doubt_of_times
 from roofline_model.hardware import Device
 
@@ -36,6 +40,16 @@ def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[s
         "expected": expected_doubt(device) if any(row.expected_s is not None for row in rows) else "",
     }
     return {kind: text for kind, text in found.items() if text}
+
+
+def profile_doubts(profiles: Iterable[HardwareProfile], rows: Iterable[CaseRow]) -> list[str]:
+    """Return these reasons for the stored profiles of a run, each once; a profile that cannot be read has none."""
+    rows = tuple(rows)
+    found: list[str] = []
+    for profile in profiles:
+        with contextlib.suppress(RooflineError):
+            found += calibration_doubts(device_from_profile(profile.profile), rows).values()
+    return list(dict.fromkeys(found))
 
 
 def doubtful_words(kinds: Iterable[str]) -> str:

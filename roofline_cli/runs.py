@@ -40,6 +40,7 @@ def show_run(
     With CASE, words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): everything about the cases that
     have all of them; of several CASE, about those that match one.
     """
+    from reports.calibration_doubt import profile_doubts
     from reports.case_summary import run_summaries
     from reports.run_state import run_state
     from results.case_names import is_model_case
@@ -56,7 +57,7 @@ def show_run(
         records = store.records(info.run_id, with_samples=bool(wanted))
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
-        profiles = stored_profiles(store, records) if plot else {}
+        profiles = stored_profiles(store, records)
     found = run_summaries(info, records, floors)
     if wanted:
         chosen = _matching(found, wanted, info)
@@ -66,6 +67,7 @@ def show_run(
         return
     state = run_state(info, found, records, canaries)
     models = models_of(records, total_intervals(records, floors))
+    doubts = profile_doubts(profiles.values(), (row for case in found for row in case.rows))
     if as_json:
         from reports.model_results import model_json
         from reports.run_json import case_json, run_json, summary_json
@@ -76,12 +78,13 @@ def show_run(
             "models": [model_json(one) for one in models],
             "canaries": [asdict(one) for one in canaries],
             "worker_ends": list(state.restarts),
+            "calibration_doubts": doubts,
         })  # fmt: skip
         return
     _print_run(info, _held(found))
     if canaries:
         show_line(state.canary_sentence, "yellow" if state.slow else "")
-    for line in state.restarts:
+    for line in (*state.restarts, *doubts):
         show_line(line, "yellow")
     groups: dict[tuple[str, str, str, str], list[CaseSummary]] = {}
     for case in found:

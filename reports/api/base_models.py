@@ -38,7 +38,9 @@ class ExpectedTime(Answer):
     time_s: float = Field(description="expected time, seconds")
     low_s: float = Field(description="lower end of the 80 % interval, seconds")
     high_s: float = Field(description="upper end of the 80 % interval, seconds")
-    binding: str = Field(description="part that explains most of the time: launch, dram, l2, sm, tensor, latency, …")
+    binding: str = Field(
+        description="what takes longest: launch where that is half of the time or more, else the longest term as if alone: dram, l2, sm, tensor, latency, …; the largest of `parts` may be another, for what overlaps is shared"
+    )
     kernel: str = Field(description="kernel the model chose: `128x256x1` (tile and split-K), `gemv`, …; may be empty")
     provenance: str = Field(description="fitted, transferred-sibling, …: where the constants come from")
     parts_s: dict[str, float] = Field(description="part → seconds; the parts add up to time_s")

@@ -78,7 +78,7 @@ class KernelExpectation:
     low_s: float
     high_s: float
     binding: str
-    """The part that explains most of it: launch, dram, tensor, …"""
+    """What takes longest (`ExpectedPrediction.binding`): launch, dram, tensor, …"""
     provenance: str
     note: str = ""
     """What stands in for a model of this kernel; empty where it has one."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from reports.calibration_doubt import profile_doubts
 from reports.html import render_page
 from reports.markdown_page import markdown_report
 from reports.report_json import report_json
@@ -16,12 +17,16 @@ from roofline_model.machine_constants import Calibration, Constant
 DECODE = (1, 4096, 4096)
 
 
+def busy_chip(make):
+    constant = Constant("B/s", 76e9, 70e9, 60e9, 0.01, 9)
+    known = Calibration("2026-11-01T00:00:00+00:00", "AMD EPYC", "cpu", {"read": constant}, kernels_disturbed_by=("contended",), disturbed_by=("stolen",))  # fmt: skip
+    return replace(make.CPU, calibration=known)
+
+
 @pytest.fixture(scope="module")
 def doubtful(make):
     """A report whose baseline is noisy, on a machine that was busy while it was calibrated."""
-    constant = Constant("B/s", 76e9, 70e9, 60e9, 0.01, 9)
-    known = Calibration("2026-11-01T00:00:00+00:00", "AMD EPYC", "cpu", {"read": constant}, kernels_disturbed_by=("contended",), disturbed_by=("stolen",))  # fmt: skip
-    chip = replace(make.CPU, calibration=known)
+    chip = busy_chip(make)
     records = [
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, device=chip, flags=("noisy",), number=1),
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3, device=chip, number=2),
@@ -66,6 +71,9 @@ def test_a_calibration_on_a_busy_machine_is_told_in_the_verdict_and_beside_the_e
     assert sum("but is itself in doubt" in one for one in doubtful.findings) == 2
     assert [one["kind"] for one in report_json(doubtful)["chips"][0]["calibration_doubts"]] == ["ideal", "expected"]
     assert "In doubt, as the verdict says: ideal and expected times." in markdown_report(doubtful)
+    (chip,) = doubtful.chips
+    assert profile_doubts(make.profiles(busy_chip(make)).values(), chip.rows) == list(chip.doubtful_kinds.values())
+    assert profile_doubts(make.profiles(make.CPU).values(), chip.rows) == []
     quiet = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     assert not any(chip.doubtful_kinds for chip in quiet.chips)
     assert not any("in doubt" in one for one in quiet.findings)

@@ -38,7 +38,7 @@ export function startCompare(store, catalog) {
 }
 
 /** Show the answers of all chips, the main one first; `catalog` knows what an unknown one may have meant. */
-export function showCompare(state, chips, focus, store, catalog) {
+export function showCompare(chips, focus, store, catalog) {
   const rows = chips.flatMap((chip) => chip.rows).filter((row) => !row.error);
   const scale = timeScale(rows);
   const shown = chips.filter((chip, index) => index || chip.chip);
@@ -50,7 +50,7 @@ export function showCompare(state, chips, focus, store, catalog) {
     el(
       "div",
       { class: "chips-row" },
-      shown.map((chip) => card(state, chip, chip === chips[0], scale, store, catalog)),
+      shown.map((chip) => card(chip, chip === chips[0], scale, store, catalog)),
     ),
     rows.length
       ? el(
@@ -72,7 +72,7 @@ function remove(store, key) {
   byId("compare-add").focus();
 }
 
-function card(state, { key, chip, rows, errors, problem, best, misfit }, isMain, scale, store, catalog) {
+function card({ key, chip, rows, errors, problem, best, misfit }, isMain, scale, store, catalog) {
   const name = chip?.name ?? key;
   return el(
     "article",
@@ -113,16 +113,17 @@ function card(state, { key, chip, rows, errors, problem, best, misfit }, isMain,
           el(
             "tbody",
             {},
-            rows.map((row) => formatRow(row, row === best, scale, state)),
+            rows.flatMap((row) => formatRows(row, row === best, scale)),
           ),
         )
       : null,
   );
 }
 
-function formatRow(row, isBest, scale, state) {
+/** Return the row of a format and, below it, the row of its bar. */
+function formatRows(row, isBest, scale) {
   const head = el("th", { scope: "row" }, withBreaks(row.label));
-  if (row.error) return el("tr", {}, head, el("td", { class: "why", title: row.error }, "cannot compute it"));
+  if (row.error) return [el("tr", {}, head, el("td", { class: "why", title: row.error }, "cannot compute it"))];
   const seconds = judgedS(row);
   const bar = el("span", { class: row.expected ? "bar" : "bar ideal" });
   bar.style.width = `${scale.at(seconds)}%`;
@@ -132,24 +133,26 @@ function formatRow(row, isBest, scale, state) {
     spread.style.left = `${start}%`;
     spread.style.width = `${end - start}%`;
   }
-  const lane = el("span", { class: "lane", "aria-hidden": "true" }, bar, spread);
+  const lane = el("span", { class: "lane" }, bar, spread);
   lane.style.backgroundSize = `${scale.decade}% 100%`;
   const title = row.expected
     ? `expected ${time(seconds)} (${interval(row.expected.low_s, row.expected.high_s)}), ideal ${time(row.timeS)}, ${row.bound}-bound`
     : `ideal ${time(row.timeS)}, ${row.bound}-bound; no expected time`;
   const gap = row.kernelGap ? `; ${row.kernelGap}` : "";
-  return el(
-    "tr",
-    { class: row.format === state.focus ? "chosen" : null, title: title + gap },
-    head,
+  return [
     el(
-      "td",
-      { class: isBest ? "n strongest" : "n" },
-      number(seconds, time(seconds)),
-      el("span", { class: "quiet source" }, mark(row)),
+      "tr",
+      { title: title + gap },
+      head,
+      el(
+        "td",
+        { class: isBest ? "n strongest" : "n" },
+        number(seconds, time(seconds)),
+        el("span", { class: "quiet source" }, mark(row)),
+      ),
     ),
-    el("td", { class: "track" }, lane),
-  );
+    el("tr", { class: "track", title: title + gap, "aria-hidden": "true" }, el("td", { colspan: "2" }, lane)),
+  ];
 }
 
 function mark(row) {

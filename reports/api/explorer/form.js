@@ -3,7 +3,7 @@
 import { byId, capitalized, el, fill, options, say } from "./dom.js";
 import { byteRate, bytes } from "./numbers.js";
 import { formatLabel, GEMV_ROWS, OPERATORS, pairKey, typed } from "./operators.js";
-import { AUTO, baseOf, chipOf, formatsOf, MOST_FORMATS, resolved } from "./state.js";
+import { AUTO, baseOf, chipOf, formatsOf, modelOf, MOST_FORMATS, resolved } from "./state.js";
 
 const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4"];
 const USUAL_WEIGHTS = ["INT4", "INT8"];
@@ -171,6 +171,7 @@ function showValues(state, catalog) {
   for (const field of [...OPERATORS[state.op].fields, ...OPERATORS[state.op].limits]) {
     const input = byId(field.name);
     if (field.kind === "check") input.checked = state[field.name] === "yes";
+    else if (field.kind === "model") input.value = modelOf(catalog, state[field.name])?.key ?? "";
     else if (input.value !== state[field.name]) input.value = state[field.name];
   }
   const chip = chipOf(catalog, state.hw);

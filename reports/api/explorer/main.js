@@ -99,7 +99,7 @@ async function start() {
         ),
         views.stored.show(state, views.measured.chips(), signal),
         askCompared(state, main, signal).then(
-          unlessOvertaken((chips) => showCompare(state, chips, focus, store, catalog)),
+          unlessOvertaken((chips) => showCompare(chips, focus, store, catalog)),
         ),
         draw(),
       ]);

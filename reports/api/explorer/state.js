@@ -9,27 +9,38 @@ const LONGEST_VALUE = 200;
 /** The chip of the machine that serves. */
 export const AUTO = "auto";
 
+/** Names are the same to the API where they differ in capitals, dashes and blanks alone (chip_lookup.py, model_registry.py). */
+const squeezed = (name) => name.toLowerCase().replace(/[-_\s]/g, "");
+
 /** Return the chip of the catalog that a key, an alias or `auto` means; undefined where it means none. */
 export function chipOf(catalog, name) {
+  const asked = squeezed(name);
   const here = catalog.thisMachine ?? undefined;
-  if (name === AUTO) return here;
+  if (asked === AUTO) return here;
   return (
-    catalog.hardware.find((one) => one.key === name || one.aliases.includes(name)) ??
-    (here?.key === name ? here : undefined)
+    catalog.hardware.find((one) => squeezed(one.key) === asked) ??
+    catalog.hardware.find((one) => one.aliases.some((alias) => squeezed(alias) === asked)) ??
+    (here && squeezed(here.key) === asked ? here : undefined)
   );
+}
+
+/** Return the model of the catalog that a name means; undefined where it means none. */
+export function modelOf(catalog, name) {
+  return catalog.models.find((one) => squeezed(one.key) === squeezed(name));
 }
 
 /** Return the name by which the API knows a chip: a machine that no catalog has is `auto`, as stored runs name it by its key. */
 function apiName(catalog, name) {
   const chip = chipOf(catalog, name);
-  return chip && chip === catalog.thisMachine && !catalog.hardware.some((one) => one.key === chip.key) ? AUTO : name;
+  if (!chip) return name;
+  return chip === catalog.thisMachine ? AUTO : chip.key;
 }
 
 /** Return the 16-bit format that the answers of a chip refer to: a model has its own where the chip computes in it. */
 export function baseOf(catalog, state) {
   const chip = chipOf(catalog, state.hw);
-  const model = catalog.models.find((one) => one.key === state.model);
-  const base = state.op === "model" ? chip?.model_baseline_formats[model?.wide_format] : chip?.baseline_format;
+  const wide = modelOf(catalog, state.model)?.wide_format;
+  const base = state.op === "model" ? chip?.model_baseline_formats[wide] : chip?.baseline_format;
   return base ?? "FP16";
 }
 
@@ -37,7 +48,10 @@ export function baseOf(catalog, state) {
 export function resolved(catalog, state) {
   const base = baseOf(catalog, state);
   const usual = `${base},FP8_E4M3,INT8,NVFP4,INT4.${base}`;
-  return { ...state, base, hw: apiName(catalog, state.hw), formats: state.formats.trim() === "" ? usual : state.formats };
+  const hw = apiName(catalog, state.hw);
+  const compare = listed(state.compare, Infinity).filter((name) => apiName(catalog, name) !== hw).join();
+  const model = modelOf(catalog, state.model)?.key ?? state.model;
+  return { ...state, base, hw, model, compare, formats: state.formats.trim() === "" ? usual : state.formats };
 }
 
 const DEFAULTS = {

@@ -218,6 +218,13 @@ def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page,
     assert "h100-sxm" in problem["errors"][0]["nearest"]
 
 
+def test_a_name_written_as_the_api_takes_it_is_the_one_chosen(page, address):
+    at(page, address, "op=model&hw=RTX4090&model=Llama-3.1_8B&compare=rtx_4090,L4")
+    assert (page.input_value("#hw"), page.input_value("#model")) == ("rtx-4090", "llama-3.1-8b")
+    assert [card.get_attribute("data-chip") for card in page.locator(".chip-card").all()] == ["rtx-4090", "L4"]
+    assert page.locator("#formats input:checked").first.get_attribute("value") == "BF16"
+
+
 def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
     at(page, address, "N=0&compare=b200")
     assert page.locator(".chip-card").count() == 2
