@@ -87,10 +87,13 @@ export function askCompared(state, main, signal) {
 /** Return {input name: message} of the limits that the ranking refused. */
 export const adviceErrors = (state, { problem }) => inputErrors(state.op, problem?.fields ?? []);
 
-/** Ask for the tile that a format's product gets: {answer} or {problem}; null for other operators and for chips without tiles. */
-export async function askTiling(state, chip, format, signal) {
-  if (state.op !== "product" || chip.kind === "cpu") return null;
-  const [, body] = OPERATORS.product.question(state, format);
+/**
+ * Ask for the tile that a row's product gets: {answer} or {problem}; null for other operators, for chips without tiles, and
+ * where no expected time is known: a tile is a choice of the kernel that would have one.
+ */
+export async function askTiling(state, chip, row, signal) {
+  if (state.op !== "product" || chip.kind === "cpu" || !row.expected) return null;
+  const [, body] = OPERATORS.product.question(state, row.format);
   return settled(post(`api/tiling?hardware_key=${encodeURIComponent(state.hw)}`, body, signal));
 }
 

@@ -94,7 +94,7 @@ async function start() {
       views.form.showErrors({ ...adviceErrors(state, ranking), ...main.errors });
       const { focus } = last;
       await Promise.all([
-        (focus ? askTiling(state, main.chip, focus.format, signal) : Promise.resolve(null)).then(
+        (focus ? askTiling(state, main.chip, focus, signal) : Promise.resolve(null)).then(
           unlessOvertaken((tiling) => showDetail(focus, tiling)),
         ),
         views.stored.show(state, views.measured.chips(), signal),
