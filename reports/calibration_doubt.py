@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from reports.case_rows import CaseRow
 from reports.chip_profile import device_from_profile
 from results.records import HardwareProfile
+from roofline_model.calibration_doubt import doubt_of_ideals, doubt_of_times
 from roofline_model.errors import RooflineError
-from roofline_model.expected.kernels.predict import doubt_of_times
 from roofline_model.hardware import Device
 
 AGAIN = ", for the runs that follow"
@@ -17,19 +17,16 @@ AGAIN = ", for the runs that follow"
 
 def expected_doubt(device: Device | None) -> str:
     """Return why the stored expected times of a chip are in doubt, and what to do; empty where they are not."""
-    doubt = "" if device is None else doubt_of_times(device)
-    return f"{doubt}{AGAIN}" if doubt else ""
+    return _for_the_next("" if device is None else doubt_of_times(device))
 
 
 def ideal_doubt(device: Device | None) -> str:
     """Return why the stored ideal times of a chip are in doubt, and what to do; empty where they are not."""
-    known = None if device is None else device.calibration
-    if device is None or known is None or not known.disturbed_by:
-        return ""
-    return (
-        f"ideal times are doubtful, most too long: other work ran while the ceilings of {device.key} were measured "
-        f"({', '.join(known.disturbed_by)}); `roofline calibrate` on a quiet machine measures them again{AGAIN}"
-    )
+    return _for_the_next("" if device is None else doubt_of_ideals(device))
+
+
+def _for_the_next(doubt: str) -> str:
+    return f"{doubt}{AGAIN}" if doubt else ""
 
 
 def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:

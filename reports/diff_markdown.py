@@ -27,6 +27,7 @@ from results.diff.sentences import (
 from roofline_model.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
+ESCAPED_CHARACTERS = 400
 MOST_ROWS = 50
 """Rows of one verdict: GitHub refuses comments beyond 65,536 characters."""
 
@@ -60,7 +61,12 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
 
 def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, on one line, and that names nobody: labels and case names come from outside."""
-    return _SPECIAL.sub(r"\\\1", _ADDRESSED.sub(rf"\1{_BREAK}", shown(text, 400)))
+    return escaped_part(shown(text, ESCAPED_CHARACTERS))
+
+
+def escaped_part(text: str) -> str:
+    """Return the same of a part of a line that is `shown` already: spaces at its ends stay."""
+    return _SPECIAL.sub(r"\\\1", _ADDRESSED.sub(rf"\1{_BREAK}", text))
 
 
 def _table(verdict: str, cases: Sequence[CaseDiff]) -> list[str]:

@@ -1,6 +1,7 @@
 """A report as Markdown, for chats, issues and pull requests: the verdict first, tables, the environment folded up.
 
-Whatever a run holds is text: every character that Markdown or HTML would read is escaped.
+Whatever a run holds is text: every character that Markdown or HTML would read is escaped. Commands of ours in
+backticks stay code.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from reports.diff_markdown import escaped
-from reports.display_text import counted
+from reports.diff_markdown import ESCAPED_CHARACTERS, escaped_part
+from reports.display_text import counted, shown
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
 from reports.document_blocks import report_blocks
 from reports.views import ReportView
@@ -24,6 +25,8 @@ MOST_ROWS = 60
 MOST_CHARACTERS = 60_000
 
 _CELL_CHARACTERS = 200
+_COMMAND = re.compile(r"(`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`)")
+"""No label is taken for code, unless it is such a command: nothing in it means anything to Markdown or HTML."""
 _LEADS = {"warning": "⚠️ ", "verdict": "", "plain": "", "quiet": ""}
 
 
@@ -101,12 +104,17 @@ def _cell(text: str) -> str:
 
 def escaped_sentence(text: str) -> str:
     """Return text that Markdown shows as it is, and that reads well raw: signs that are harmless where they stand are left alone."""
-    # Brackets stay escaped, so that parentheses behind them open no link; `_` within a word is no emphasis.
-    found = re.sub(r"\\([()+!#])", r"\1", escaped(text))
-    found = re.sub(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])", "_", found)
+    parts = _COMMAND.split(shown(text, ESCAPED_CHARACTERS))
+    found = "".join(part if _COMMAND.fullmatch(part) else _escaped_words(part) for part in parts)
     if found[:1] == "#":
         return f"\\{found}"
     return f"\\{found}" if found[:1] in "+-" and found[1:2] == " " else found
+
+
+def _escaped_words(text: str) -> str:
+    # Brackets stay escaped, so that parentheses behind them open no link; `_` within a word is no emphasis.
+    found = re.sub(r"\\([()+!#])", r"\1", escaped_part(text))
+    return re.sub(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])", "_", found)
 
 
 def _without_empty_sections(parts: list[str]) -> str:

@@ -54,10 +54,12 @@ def run_warnings(
     known = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
     wide = [ratio for ratio in known if ratio > WIDE_RATIO]
     if wide:
-        which = "The measured case has" if len(known) == 1 else f"{len(wide)} of {len(known)} measured cases have"
-        which = f"All {len(known)} measured cases have" if len(wide) == len(known) > 1 else which
+        count = sum(case.measured_s is not None for case in cases)
+        which = "The measured case has" if count == 1 else f"{len(wide)} of {count} measured cases have"
+        which = f"All {count} measured cases have" if len(wide) == count > 1 else which
+        none = f", {count - len(known)} no interval at all" if count > len(known) else ""
         found.append(
-            f"{which} an interval wider than ±5 % (median ±{median(wide) * 100:.0f} %, widest ±{max(wide) * 100:.0f} %): "
+            f"{which} an interval wider than ±5 % (median ±{median(wide) * 100:.0f} %, widest ±{max(wide) * 100:.0f} %){none}: "
             "treat their ranking with care."
         )
     found += _flagged(cases, said_already={"noisy"} if wide else set())

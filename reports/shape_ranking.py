@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from reports.case_rows import CaseRow
 from reports.display_text import shown
-from reports.measured_order import MeasuredTime, order_measured
+from reports.measured_order import MeasuredTime, maybe_faster, order_measured
 from reports.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
@@ -74,7 +74,7 @@ def rank_shape(
         baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
         rows=numbered,
         excluded=excluded,
-        summary=shape_summary(numbered, timed, baseline),
+        summary=shape_summary(numbered, timed, baseline, maybe_faster(timed, _measured_time)),
         baseline_doubts=baseline.contender.doubts if baseline and baseline.is_measured else (),
     )
 

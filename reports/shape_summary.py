@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reports.measured_order import maybe_faster_words
 from reports.ranked_row import RankedRow
 from reports.shape_results import Configuration
 from results.gain import Gain, measured_gain
@@ -11,9 +12,14 @@ from results.verdict import are_level, times_faster
 from roofline_model.units import format_time
 
 
-def shape_summary(rows: Sequence[RankedRow], timed: Sequence[Configuration], baseline: Configuration | None) -> str:
+def shape_summary(
+    rows: Sequence[RankedRow],
+    timed: Sequence[Configuration],
+    baseline: Configuration | None,
+    rival: Configuration | None,
+) -> str:
     """Return the sentence of ranked rows. `timed`: the measured configurations in their order; `baseline`: what speed-ups are
-    counted against."""
+    counted against; `rival`: what may be faster than the first of them (`measured_order.maybe_faster`)."""
     if not rows:
         return "nothing could be ranked: no case was measured or predicted"
     best = rows[0]
@@ -22,9 +28,12 @@ def shape_summary(rows: Sequence[RankedRow], timed: Sequence[Configuration], bas
     gain, name = _gain(timed, baseline), baseline.precision if baseline else "16 bit"
     told = f", {gain.over(name)}" if gain else "" if best.speedup is None else f", {times_faster(best.speedup)} {name}"
     evidence = {"measured": "measured", "expected": "not measured, expected"}.get(best.source, "not measured, ideal")
-    level = _level(timed)
+    level = "" if rival else _level(timed)
     level += f"; no kernel is known to run it here ({best.kernel_gap})" if best.kernel_gap else ""
     text = f"{best.label}: {evidence} {format_time(best.time_s)}{told}{level}{_worth_trying(rows)}"
+    if rival is not None:
+        over = measured_gain(rival.contender, baseline.contender) if baseline else None
+        return f"{text}{maybe_faster_words(rival.label, over, name)}"
     return f"{text}; {gain.doubt_text}" if gain and gain.is_doubtful else text
 
 

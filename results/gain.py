@@ -66,8 +66,13 @@ class Gain:
         low, high = self.low_ratio, self.high_ratio
         if low is None or high is None:
             return ""
-        is_wide = math.log(high / low) / 2 > math.log1p(WIDE_GAIN_RATIO)
-        return f" ({roughly(low)} to {roughly(high)})" if is_wide else ""
+        return self.range_text if math.log(high / low) / 2 > math.log1p(WIDE_GAIN_RATIO) else ""
+
+    @property
+    def range_text(self) -> str:
+        """The same of a narrow one, too."""
+        low, high = self.low_ratio, self.high_ratio
+        return "" if low is None or high is None else f" ({roughly(low)} to {roughly(high)})"
 
     @property
     def in_doubt(self) -> str:

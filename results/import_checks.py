@@ -20,6 +20,7 @@ from results.value_checks import (
     check_finite,
     check_least,
 )
+from roofline_model.case import Case
 
 _TIMES = ("median_s", "min_s", "max_s", "mean_s")
 _DURATIONS = ("q1_s", "q3_s", "std_s", "ci_low_s", "ci_high_s", "first_call_s", "wall_s")
@@ -47,10 +48,19 @@ def check_run(run: RunInfo, records: Sequence[Record]) -> None:
         if record.created_at:  # empty: its maker did not say
             check_date(record.created_at, f"{where}.created_at")
         check_process(record.process, f"{where}.process")
+        _check_shape(record.case, f"{where}.case.shape")
         if record.measurement is not None:
             timer = record.method.timer if record.method is not None else ""
             is_simulated = timer in _SIMULATED or "simulated" in record.measurement.flags
             _check_measurement(record.measurement, f"{where}.measurement", is_simulated)
+
+
+def _check_shape(case: Case, where: str) -> None:
+    """The sizes of a product are 1 or more. A kernel of somebody's own may be called so and have others."""
+    if case.op in ("gemv", "gemm"):
+        for name, size in case.shape:
+            if name in ("M", "N", "K"):
+                check_count(size, 1, f"{where}.{name}")
 
 
 def _check_measurement(measurement: Measurement, where: str, is_simulated: bool) -> None:

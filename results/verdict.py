@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from results.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format
 from results.diff.rules import INVALIDATING_FLAGS
@@ -49,7 +50,7 @@ class ShapeVerdict:
     baseline: Contender | None
     """See `baseline_of`."""
     best: Contender | None
-    """The fastest on the best evidence; None when there is none, or when only emulated kernels were predicted."""
+    """The fastest on the best evidence (`_best`); None when there is none, or when only emulated kernels were predicted."""
     predicted_speedup: float | None
     """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another chip's."""
     measured_speedup: float | None
@@ -81,7 +82,8 @@ class ShapeVerdict:
         """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
 
         The best and the baseline, or another 16-bit contender that the best is level with (BF16 names the baseline, which
-        need not be the fastest of them); where the baseline itself is the best: what is level with it, narrow ones first.
+        need not be the fastest of them), of a narrow best FP32, too, where that is the fastest of the wide ones; where the
+        baseline itself is the best: what is level with it, narrow ones first.
         """
         best, baseline = self.best, self.baseline
         if best is None or baseline is None:
@@ -89,7 +91,8 @@ class ShapeVerdict:
         if best is baseline:
             equals = [one for one in (self.rival, *self.equals) if one in self.equals]
             return (equals[0], baseline) if equals else None
-        peers = (one for one in (baseline, *self.equals) if one is baseline or one.is_sixteen_bit)
+        gentle = next(iter(_measured_wide(self.ranked)), None) if best.is_narrow else None
+        peers = (one for one in (baseline, *self.equals) if one is baseline or one.is_sixteen_bit or one is gentle)
         peer = next((one for one in peers if are_level(best, one)), None)
         return None if peer is None else (best, peer)
 
@@ -210,12 +213,31 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
     records = tuple(records)
     ranked = contenders(records, totals)
     baseline = baseline_of(ranked)
-    best = next((one for one in ranked if one.is_measured or not one.is_emulated), None)
+    best = _best(ranked, baseline)
     predicted, measured = speedups(best, baseline)
     competing = {id(record) for one in ranked for record in one.records}
     lost = tuple(record for record in records if id(record) not in competing)
     key = group_key(records[0])
     return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost)
+
+
+def _best(ranked: Sequence[Contender], baseline: Contender | None) -> Contender | None:
+    """Return the fastest; of measured ones that may be level with one that loses nothing, the fastest that surely is not.
+
+    As rankings have it (`reports.measured_order`): a noisy kernel does not hide another one's clear gain.
+    """
+    first = next((one for one in ranked if one.is_measured or not one.is_emulated), None)
+    if first is None or baseline is None or not (first.is_measured and baseline.is_measured):
+        return first
+    wide = _measured_wide(ranked)
+    gentle = [one for one in wide if one.is_sixteen_bit or one is wide[0]]
+    faster = takewhile(lambda one: one is not baseline and one.is_measured, ranked)
+    sure = (one for one in faster if not any(are_level(one, other) for other in gentle if other is not one))
+    return next(sure, first)
+
+
+def _measured_wide(ranked: Sequence[Contender]) -> list[Contender]:
+    return [one for one in ranked if one.is_measured and (one.is_sixteen_bit or one.is_full_precision)]
 
 
 def baseline_of(ranked: Iterable[Contender]) -> Contender | None:

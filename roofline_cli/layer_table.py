@@ -19,6 +19,7 @@ from roofline_cli.prediction_rows import (
     over_expected,
     print_notes,
     provenance_sentence,
+    show_doubts,
     timing_json,
 )
 from roofline_cli.screen import Cell, Column, show_line, show_table
@@ -197,6 +198,7 @@ def print_layer_table(
     print_notes(notes, table.left_out)
     print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
     _print_expected(table.rows)
+    show_doubts(request.hardware)
     weakest = table.rows[0].prediction.provenance
     show_line(f"{remark} {provenance_sentence(weakest, request.hardware, request.asked)}", style="dim")
 
@@ -218,6 +220,8 @@ def layer_json(
     details: Callable[[Row], dict[str, Any]],
 ) -> dict[str, Any]:  # fmt: skip
     """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
+    from roofline_model.calibration_doubt import doubts_of
+
     hardware = table.request.hardware
     return {
         "hardware": hardware.key,
@@ -238,4 +242,5 @@ def layer_json(
             for row, likely in zip(table.rows, table.expected_speedups, strict=True)
         ],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
+        "notes": doubts_of(hardware),
     }

@@ -177,15 +177,16 @@ def predict_table(
     from roofline_model.roofline import predict
     from roofline_model.serving_kernels import engine_gap
     from roofline_model.weight_storage import with_storage_note
+    from roofline_model.wide_baseline import product_baseline
 
-    baseline = prediction_rows.baseline_format(hardware)
+    baseline = product_baseline(hardware, shape)
     wide = None if baseline is None else gemm(*shape, a=baseline)
     baseline_s = None if wide is None else predict(wide, hardware).time_s
     baseline_expected = None if wide is None else predict_expected(wide, hardware)
     rows: list[FormatPrediction] = []
     left_out: list[tuple[str, str]] = []
     if formats is None:
-        names = _default_formats(hardware)
+        names = _default_formats(hardware, baseline)
         left_out += [(name, f"{hardware.key} declares no {name} rate") for name in names if not hardware.declares(name)]
         pairs = [format_pair(name) for name in names if hardware.declares(name)]
         pairs += [(fmt, get_format(baseline or "FP16")) for fmt in own]
@@ -212,10 +213,11 @@ def predict_table(
     return PredictionTable(hardware, asked, shape, baseline, tuple(rows), tuple(left_out))
 
 
-def _default_formats(hardware: Device) -> list[str]:
-    """Return the default formats, with BF16 for FP16 on a chip that has only that."""
-    swap = hardware.declares("BF16") and not hardware.declares("FP16")
-    return ["BF16" if swap and name == "FP16" else name for name in DEFAULT_FORMATS]
+def _default_formats(hardware: Device, baseline: str | None) -> list[str]:
+    """Return the default formats, with the baseline before them, or for FP16 on a chip without it."""
+    if baseline is None or baseline in DEFAULT_FORMATS:
+        return list(DEFAULT_FORMATS)
+    return [baseline, *(name for name in DEFAULT_FORMATS if name != "FP16" or hardware.declares(name))]
 
 
 def print_table(table: PredictionTable) -> None:
@@ -259,6 +261,7 @@ def print_table(table: PredictionTable) -> None:
     _print_left_out(table)
     print_gaps((row.label, row.kernel_gap, row.engine_gap) for row in table.rows)
     _print_untimed(table)
+    prediction_rows.show_doubts(table.hardware)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {provenance_sentence(table)}", style="dim")
     rows = [(dict(row.work.formats), row.expected) for row in table.rows]
     standing = ((formats["b"], formats["a"], one.provenance) for formats, one in rows if one is not None)
@@ -336,6 +339,8 @@ def provenance_sentence(table: PredictionTable) -> str:
 
 def table_json(table: PredictionTable) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
+    from roofline_model.calibration_doubt import doubts_of
+
     m, n, k = table.shape
     return {
         "hardware": table.hardware.key,
@@ -348,6 +353,7 @@ def table_json(table: PredictionTable) -> dict[str, Any]:
         "baseline_format": table.baseline,
         "predictions": [_row_json(row) for row in table.rows],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
+        "notes": doubts_of(table.hardware),
     }
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     """Return one prediction as a JSON document; every key ends in its unit."""
+    from roofline_model.calibration_doubt import doubts_of
     from roofline_model.decoder.llm import first_token_pass
     from roofline_model.decoder.step_expected import expected_step, why_no_step
 
@@ -30,16 +31,18 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     document["operators"] = [
         _kernel_json(one, None if expected is None else expected.kernels[i]) for i, one in enumerate(found.kernels)
     ]
-    return {**_head_json(found, chip), **document, "notes": list(found.notes)}
+    return {**_head_json(found, chip), **document, "notes": [*found.notes, *doubts_of(chip)]}
 
 
 def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return several predictions as one JSON document."""
+    from roofline_model.calibration_doubt import doubts_of
     from roofline_model.decoder.step_expected import expected_step
 
     return {
         **_head_json(found[0], chip),
         "predictions": [_summary_json(one, expected_step(one, chip), chip) for one in found],
+        "notes": doubts_of(chip),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.numbers import decimal_bytes, intensity
+from roofline_cli.prediction_rows import show_doubts
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 from roofline_model.units import counted
 
@@ -83,12 +84,13 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
 def _print_gaps(found: Sequence[ModelPrediction], chip: Device) -> None:
     """Say of which plans the products or the cache have no known kernel on the chip."""
     from roofline_cli.format_gaps import print_gaps
-    from roofline_model.serving_kernels import plan_gap
+    from roofline_model.serving_kernels import ENGINE, plan_gap
 
-    def gap(one: ModelPrediction) -> str:
-        return plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv)
+    def gaps(one: ModelPrediction) -> tuple[str, str]:
+        gap = plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv)
+        return ("", gap) if gap.startswith(f"no {ENGINE}") else (gap, "")
 
-    print_gaps((one.plan.label, gap(one), "") for one in found)
+    print_gaps((one.plan.label, *gaps(one)) for one in found)
 
 
 _COLUMNS = (
@@ -240,6 +242,7 @@ def _crossover_text(found: ModelPrediction) -> str:
 
 
 def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+    show_doubts(chip)
     found = passes[0]
     experts = found.model.experts
     if experts is not None:

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
 
 
 def baseline_format(hardware: Device) -> str | None:
-    """Return the 16-bit format that speed-ups refer to: FP16 as in the seeds, BF16 where only that exists, else None."""
-    return next((name for name in ("FP16", "BF16") if hardware.declares(name)), None)
+    """Return the 16-bit format that speed-ups refer to, the one of recommendations; None where the chip declares none."""
+    from roofline_model.wide_baseline import baseline_of
+
+    return baseline_of(hardware)
+
+
+def show_doubts(hardware: Device) -> None:
+    """Print what a calibration on a busy machine leaves open of every time above."""
+    from roofline_model.calibration_doubt import doubts_of
+
+    for doubt in doubts_of(hardware):
+        show_line(f"  note: {doubt}")
 
 
 def declares_all(hardware: Device, *formats: str) -> bool:

@@ -43,7 +43,7 @@ LatencyOption = Annotated[
 ]
 LossOption = Annotated[
     str | None,
-    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model or --stored: most that perplexity may rise (default: 1 where measured, 16 where claimed)."),
+    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 1 where measured, 16 where claimed)."),
 ]  # fmt: skip
 LossesOption = Annotated[
     Path | None,

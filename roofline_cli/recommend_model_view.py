@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("", "right"), Column("Plan"), Column("Ideal", "right", drop=4), Column("Expected", "right", hide_empty=True),
-    Column("80 % interval", "right", drop=5, hide_empty=True), Column("Tokens/s", "right", drop=2), Column("vs 16-bit", "right"),
+    Column("80 % from", "right", drop=5, hide_empty=True), Column("at most", "right", hide_empty=True), Column("Tokens/s", "right", drop=2), Column("vs 16-bit", "right"),
     Column("Weights", "right", drop=8), Column("KV cache", "right", drop=7), Column("Memory", "right", drop=1),
-    Column("left", "right", drop=10, hide_empty=True), Column("Loss", is_prose=True, least=16), Column("Method", drop=6), Column("Runs as", drop=9),
+    Column("left", "right", drop=10, hide_empty=True), Column("Loss", is_prose=True, least=14), Column("Method", drop=6), Column("Runs as", drop=9),
     Column("Kernels", drop=13, hide_empty=True), Column("From", drop=11, hide_empty=True), Column("Why", is_prose=True, least=30, drop=12),
 )  # fmt: skip
 
@@ -65,14 +65,11 @@ def limits_sentence(found: ModelRecommendation) -> str:
         said.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{kept}")
     if limits.max_latency_s is not None:
         said.append(f"{limits.max_latency_s * 1e3:g} ms a pass")
-    if limits.is_loss_given:
-        said.append(f"perplexity up by at most {limits.max_loss_pct:g} %")
-    elif limits.max_claimed_pct == limits.max_loss_pct:
-        said.append(f"perplexity up by at most {limits.max_loss_pct:g} % (default)")
-    else:
-        said.append(
-            f"perplexity up by at most {limits.max_loss_pct:g} % measured, {limits.max_claimed_pct:g} % claimed (default)"
-        )
+    most = f"a loss of at most {limits.max_loss_pct:g} %"
+    if limits.max_claimed_pct != limits.max_loss_pct:
+        most += f" measured, {limits.max_claimed_pct:g} % claimed"
+    default = "" if limits.is_loss_given else " (default)"
+    said.append(f"{most}{default}, of perplexity where published, else of task accuracy")
     return f"Limits: {'; '.join(said)}."
 
 
@@ -103,13 +100,13 @@ def choice_sentence(found: ModelRecommendation) -> str:
     if best.kind == "baseline":
         return f"Best: {found}: {_why_stay(found)}."
     interval = ""
-    if best.low_s is not None and best.high_s is not None:
+    if best.low_s is not None and best.high_s is not None and best.time_source != "ceilings":
         interval = f" (80 % interval {format_time(best.low_s)} to {format_time(best.high_s)})"
     saved = 1 - best.memory.total_bytes / base.memory.total_bytes
     kernels = f"; kernels: {best.kernels}" if best.kernels else ""
     unfit = "" if found.is_baseline_fitting else ", which does not fit"
     return (
-        f"Best: {found}: {format_time(best.time_s)}{interval} against {format_time(base.time_s)} in {found.wide}{unfit}, "
+        f"Best: {found}: {_least(best)}{format_time(best.time_s)}{interval} against {_least(base)}{format_time(base.time_s)} in {found.wide}{unfit}, "
         f"{decimal_bytes(best.memory.total_bytes)} ({saved * 100:.0f} % less), loss {best.quality.text}; {best.reason}{kernels}."
     )
 
@@ -150,7 +147,7 @@ def _rows(found: ModelRecommendation) -> list[list[Cell]]:
         rows.append(
             [
                 str(rank), one.label, in_prefix(one.ideal_s, prefix), _better(one, time_s, prefix),
-                _interval(one, prefix), _tokens(one), _gain(one), decimal_bytes(one.memory.weights_bytes),
+                *_interval(one, prefix), _tokens(one), _gain(one), decimal_bytes(one.memory.weights_bytes),
                 decimal_bytes(one.memory.kv_bytes), decimal_bytes(one.memory.total_bytes), _left(found, one), quality,
                 one.method, one.path, one.kernels or MISSING, one.provenance or MISSING, one.reason,
             ]
@@ -161,8 +158,12 @@ def _rows(found: ModelRecommendation) -> list[list[Cell]]:
 def _better(one: ModelCandidate, time_s: float | None, prefix: str | None) -> str:
     if time_s is None:
         return MISSING
-    # What ceilings allow is no kernel's time.
-    return f"{'≥ ' if one.time_source == 'ceilings' else ''}{in_prefix(time_s, prefix)}"
+    return f"{_least(one)}{in_prefix(time_s, prefix)}"
+
+
+def _least(one: ModelCandidate) -> str:
+    """Return the sign before a time that ceilings allow: it is no kernel's."""
+    return "≥ " if one.time_source == "ceilings" else ""
 
 
 def _gain(one: ModelCandidate) -> str:
@@ -174,12 +175,11 @@ def _tokens(one: ModelCandidate) -> str:
     return f"{'≤ ' if one.time_source == 'ceilings' else ''}{rate(one.tokens_per_s)}"
 
 
-def _interval(one: ModelCandidate, prefix: str | None) -> str:
+def _interval(one: ModelCandidate, prefix: str | None) -> tuple[str, str]:
+    """Return both ends of the 80 % interval: the later one is what plans are ranked by, and stays on narrow screens."""
     if one.low_s is None or one.high_s is None or one.time_source == "ceilings":
-        return MISSING
-    low, high = in_prefix(one.low_s, prefix), in_prefix(one.high_s, prefix)
-    number, _, unit = low.partition(" ")
-    return f"{number}–{high}" if high.endswith(unit) else f"{low}–{high}"
+        return MISSING, MISSING
+    return in_prefix(one.low_s, prefix), in_prefix(one.high_s, prefix)
 
 
 def _left(found: ModelRecommendation, one: ModelCandidate) -> str:

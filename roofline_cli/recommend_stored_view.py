@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 DETAILED_COUNT = 4
 """Rankings that are shown in full; of more only the overview and what changed."""
+REASONED_COUNT = 12
+"""Rankings whose reason is told in a line below the overview; of more the narrower question has them."""
 PREDICTED_COUNT = 3
 """Predictions shown behind the measured rows of a ranking; `--json` has all."""
 _OVERVIEW = (
-    Column("What", is_prose=True, least=16), Column("Take", is_prose=True, least=14), Column("Time", "right"), Column("From"),
-    Column("vs 16-bit", "right", drop=1), Column("Loss", drop=2, is_prose=True, least=12), Column("Confidence", drop=3), Column("Moved", "right", drop=4, hide_empty=True),
+    Column("What", is_prose=True, least=16), Column("Take", is_prose=True, least=14), Column("Time", "right", drop=4), Column("From", drop=2),
+    Column("vs 16-bit", "right"), Column("Loss", drop=3, is_prose=True, least=12), Column("Confidence", drop=1), Column("Moved", "right", drop=5, hide_empty=True),
 )  # fmt: skip
 _COLUMNS = (
     Column("", "right"), Column("Configuration", is_prose=True, least=18), Column("Time", "right"), Column("±", "right", drop=5, hide_empty=True),
@@ -39,6 +41,7 @@ def print_stored(found: StoredRecommendations) -> None:
             show_line()
         _print_ranking(ranking)
     if not detailed:
+        _print_reasons(found.rankings)
         for ranking in found.rankings:
             _print_changes(ranking, has_title=True)
     if found.rankings:
@@ -84,6 +87,21 @@ def _print_overview(found: StoredRecommendations) -> None:
         )  # fmt: skip
     chips = sorted({one.hardware_name for one in found.rankings})
     show_table(_OVERVIEW, rows, title=f"Recommended on {', '.join(chips)}")
+
+
+def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
+    """Print why each first row stands there and how sure it is, a line for each question."""
+    from reports.stored.words import rival_words
+
+    if len(rankings) > REASONED_COUNT:
+        return
+    for ranking in rankings:
+        best = ranking.best
+        if best is None:
+            show_line(f"  {ranking.title}: {ranking.summary}")
+            continue
+        loss = "" if best.quality.source == "reference" else f", loss {best.quality.short_text}"
+        show_line(f"  {ranking.title}: {best.reason}{loss}{rival_words(ranking)}; {best.confidence}: {best.confidence_words}", "dim")  # fmt: skip
 
 
 def _print_ranking(ranking: StoredRanking) -> None:

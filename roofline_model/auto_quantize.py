@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.calibration_doubt import doubts_of
 from roofline_model.case import Case
 from roofline_model.claimed_losses import claimed_quality
 from roofline_model.errors import InvalidValueError
-from roofline_model.expected.kernels.predict import doubt_of_times
 from roofline_model.expected.standing_kernel import standing_kernel
 from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_of
 from roofline_model.formats import NumberFormat, get_format
@@ -82,8 +82,7 @@ def recommend_quantization(
     notes = _notes(device, everyone)
     if times is not None and (why_not := _why_ideal(device, M, N, K, everyone)):
         notes.append(why_not)
-    if doubt := doubt_of_times(device):
-        notes.append(doubt)
+    notes += doubts_of(device)
     if limit_bytes is not None and parameters is None:
         notes.append(_ONE_PRODUCT_NOTE)
     fitting, too_big, misfit, problem = _fitting(everyone, limit_bytes)

@@ -29,6 +29,15 @@ _RAZER = (
     "RaZeR (abdelfattah-lab, 2025-08-13), WikiText-2 perplexities of Llama-3.1-8B, Llama-3.2-3B and Qwen2.5-3B, -7B, -14B, "
     "weights rounded to nearest, read 2026-11-22"
 )
+_TORCHAO_BLOCKS = "pytorch/ao 3394, one evaluation of Llama-3.1-8B (WikiText word perplexity), read 2026-11-22"
+_MXFP4_WEIGHTS = f"{_RAZER}: 7.21 to 8.14, 11.05 to 12.31, 8.56 to 9.44, 7.46 to 8.48, 5.69 to 6.41"
+_MXFP4_OF_MODELS = (
+    ("llama-3.1-8b", 12.9, 12.9),
+    ("llama-3.2-3b", 11.4, 11.4),
+    ("qwen2.5-3b", 10.3, 10.3),
+    ("qwen2.5-7b", 13.7, 13.7),
+    ("qwen2.5-14b", 12.7, 12.7),
+)
 _CARDS = "model card neuralmagic/Meta-Llama-3.1"
 _READ = ", read 2026-11-22, recovery of OpenLLM v1 and v2"
 
@@ -114,11 +123,22 @@ CLAIMED_LOSSES: tuple[ClaimedLoss, ...] = (
         f"{_RAZER}: 7.21 to 7.56, 11.05 to 11.73, 8.56 to 9.12, 7.46 to 7.73, 5.69 to 6.05",
         pct_by_model=(("llama-3.1-8b", 4.9, 4.9), ("llama-3.2-3b", 6.2, 6.2), ("qwen2.5-3b", 6.5, 6.5), ("qwen2.5-7b", 3.6, 3.6), ("qwen2.5-14b", 6.3, 6.3)),
     ),
-    ClaimedLoss(
-        "MXFP4", False, "RTN", 10.3, 13.7, PERPLEXITY,
-        f"{_RAZER}: 7.21 to 8.14, 11.05 to 12.31, 8.56 to 9.44, 7.46 to 8.48, 5.69 to 6.41",
-        pct_by_model=(("llama-3.1-8b", 12.9, 12.9), ("llama-3.2-3b", 11.4, 11.4), ("qwen2.5-3b", 10.3, 10.3), ("qwen2.5-7b", 13.7, 13.7), ("qwen2.5-14b", 12.7, 12.7)),
-    ),
+    ClaimedLoss("MXFP4", False, "RTN", 10.3, 13.7, PERPLEXITY, _MXFP4_WEIGHTS, pct_by_model=_MXFP4_OF_MODELS),
+    ClaimedLoss("NVFP4", True, "RTN", 11.8, 11.8, PERPLEXITY, f"{_TORCHAO_BLOCKS}: 7.55 to 8.44", pct_by_model=(("llama-3.1-8b", 11.8, 11.8),)),
+    ClaimedLoss("MXFP8_E4M3", True, "RTN", 0.7, 0.8, PERPLEXITY, f"{_TORCHAO_BLOCKS}: 7.55 to 7.60 and 7.61 (two ways of rounding the scales)", pct_by_model=(("llama-3.1-8b", 0.7, 0.8),)),
+    ClaimedLoss("MXFP4", True, "RTN, weights alone", 10.3, 13.7, PERPLEXITY, f"{_MXFP4_WEIGHTS}; narrow activations lose more", pct_by_model=_MXFP4_OF_MODELS),
+)  # fmt: skip
+"""Of several methods for one format the first is what the rankings assume of a model that no row is of. The percentages are of
+perplexity where anybody published one of the format, and of task accuracy only where nobody did: rankings and limits go by
+this one number."""
+
+LOSSES_BESIDE: tuple[ClaimedLoss, ...] = (
+    ClaimedLoss("INT4", False, "GPTQ", 0.6, 2.6, TASKS, f"{_CARDS}-70B-Instruct-quantized.w4a16{_READ}: 99.4 and 97.4 %; Arena-Hard 100.0 %", "llama-3.1-70b"),
+    ClaimedLoss("INT4", False, "GPTQ", 1.1, 3.9, TASKS, f"{_CARDS}-8B-Instruct-quantized.w4a16{_READ}: 98.9 and 96.1 %; Arena-Hard 93.0 %", "llama-3.1-8b"),
+    ClaimedLoss("FP8_E4M3", True, "RTN", 0, 0.3, TASKS, f"{_CARDS}-70B-Instruct-FP8-dynamic{_READ}: 99.7 and 100.0 %; Arena-Hard 101.6 %", "llama-3.1-70b"),
+    ClaimedLoss("FP8_E4M3", True, "RTN", 0, 0.3, TASKS, f"{_CARDS}-8B-Instruct-FP8-dynamic{_READ}: 99.7 and 101.2 %; Arena-Hard 105.4 %", "llama-3.1-8b"),
+    ClaimedLoss("INT8", True, "GPTQ", 0, 0.1, TASKS, f"{_CARDS}-70B-Instruct-quantized.w8a8{_READ}: 99.9 and 100.0 %; Arena-Hard 98.8 %", "llama-3.1-70b"),
+    ClaimedLoss("INT8", True, "GPTQ", 0, 0, TASKS, f"{_CARDS}-8B-Instruct-quantized.w8a8{_READ}: 100.3 and 101.5 %; Arena-Hard 105.4 %", "llama-3.1-8b"),
     ClaimedLoss(
         "NVFP4", True, "PTQ", 1.1, 6.2, TASKS,
         "Llama-3.1-8B-Instruct: vllm-project/llm-compressor issue 2922 (GSM8K, 97.9 % recovered by RTN, 98.9 % by GPTQ) and the model "
@@ -131,19 +151,8 @@ CLAIMED_LOSSES: tuple[ClaimedLoss, ...] = (
         "(94.3 to 92.6 % recovered), read 2026-11-22",
     ),
 )  # fmt: skip
-"""Of several methods for one format the first is what the rankings assume (`quantization_method.py` names it)."""
-
-LOSSES_BESIDE: tuple[ClaimedLoss, ...] = (
-    ClaimedLoss("INT4", False, "GPTQ", 0.6, 2.6, TASKS, f"{_CARDS}-70B-Instruct-quantized.w4a16{_READ}: 99.4 and 97.4 %; Arena-Hard 100.0 %", "llama-3.1-70b"),
-    ClaimedLoss("INT4", False, "GPTQ", 1.1, 3.9, TASKS, f"{_CARDS}-8B-Instruct-quantized.w4a16{_READ}: 98.9 and 96.1 %; Arena-Hard 93.0 %", "llama-3.1-8b"),
-    ClaimedLoss("FP8_E4M3", True, "RTN", 0, 0.3, TASKS, f"{_CARDS}-70B-Instruct-FP8-dynamic{_READ}: 99.7 and 100.0 %; Arena-Hard 101.6 %", "llama-3.1-70b"),
-    ClaimedLoss("FP8_E4M3", True, "RTN", 0, 0.3, TASKS, f"{_CARDS}-8B-Instruct-FP8-dynamic{_READ}: 99.7 and 101.2 %; Arena-Hard 105.4 %", "llama-3.1-8b"),
-    ClaimedLoss("INT8", True, "GPTQ", 0, 0.1, TASKS, f"{_CARDS}-70B-Instruct-quantized.w8a8{_READ}: 99.9 and 100.0 %; Arena-Hard 98.8 %", "llama-3.1-70b"),
-    ClaimedLoss("INT8", True, "GPTQ", 0, 0, TASKS, f"{_CARDS}-8B-Instruct-quantized.w8a8{_READ}: 100.3 and 101.5 %; Arena-Hard 105.4 %", "llama-3.1-8b"),
-    ClaimedLoss("NVFP4", True, "RTN", 11.8, 11.8, PERPLEXITY, "pytorch/ao 3394, Llama-3.1-8B (WikiText word perplexity), read 2026-11-22: 7.55 to 8.44"),
-)  # fmt: skip
 """What was published of the same formats in the other metric. It is shown beside the claim, so that like can be held against
-like, and ranks nothing: the rankings go by `CLAIMED_LOSSES`. Task scores are the range over OpenLLM v1 and v2, in percent of
+like, and ranks nothing: the rankings go by `CLAIMED_LOSSES`. Task scores of model cards are the range over OpenLLM v1 and v2, in percent of
 the 16-bit score; a score above it counts as no loss."""
 
 CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
@@ -164,8 +173,8 @@ CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
 def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: str = "") -> ClaimedLoss | None:
     """Return the claim for weights in a format (and activations, `is_both`); None where no figure was found.
 
-    `method`: one of several (default: the first, see `CLAIMED_LOSSES`). `model`: a range of that very model, or its figure
-    in the general range, goes before the general one; the result then names it in `models`.
+    `model`: a range of that very model, or its figure in a general range, goes before what holds in general, whatever its
+    method; the result then names it in `models`. `method`: that one alone (default: the first, see `CLAIMED_LOSSES`).
 
     >>> claimed_loss_of("INT4", is_both=False).text
     'claimed: 1.5-6.5 % loss (AWQ)'
@@ -173,10 +182,11 @@ def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: 
     'claimed: 12.3-14.6 % loss (AWQ)'
     >>> claimed_loss_of("INT4", is_both=False, model="llama-3.1-8b").text
     'claimed: 5.8 % loss (AWQ)'
+    >>> claimed_loss_of("INT8", is_both=True).text, claimed_loss_of("INT8", is_both=True, model="llama-3.1-70b").text
+    ('claimed: 1.6-1.8 % loss (PTQ)', 'claimed: 10.2-14.9 % loss (SmoothQuant)')
     """
     known = [one for one in CLAIMED_LOSSES if (one.weights, one.is_both) == (format_key, is_both)]
-    named = [one for one in known if one.method == (method or known[0].method)]
-    return _of_model(named, model)
+    return _of_model([one for one in known if not method or one.method == method], model)
 
 
 def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLoss | None:
@@ -214,14 +224,14 @@ def claimed_quality(format_key: str, *, is_both: bool = False) -> str:
 
 
 def _of_model(claims: Iterable[ClaimedLoss], model: str) -> ClaimedLoss | None:
+    """Return the first claim that is of a model, else the first that holds in general."""
     general = None
     for one in claims:
         if model and model.lower() in one.models.split():
             return one
+        for name, low_pct, high_pct in one.pct_by_model:
+            if name == model.lower():
+                return replace(one, low_pct=low_pct, high_pct=high_pct, models=name)
         if not one.models and general is None:
             general = one
-    if general is not None:
-        for name, low_pct, high_pct in general.pct_by_model:
-            if name == model.lower():
-                return replace(general, low_pct=low_pct, high_pct=high_pct, models=name)
     return general

@@ -21,7 +21,8 @@ from roofline_model.product_roof import ProductRoof
 from roofline_model.quantization_method import method_of
 from roofline_model.serving_kernels import engine_gap
 from roofline_model.weight_storage import stored_weight
-from roofline_model.wide_baseline import WIDE_KEYS
+
+WIDE_KEYS = ("FP16", "BF16")
 
 DEFAULT_FORMATS = ("FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4")
 """Formats weighed against the 16-bit baseline unless the caller names others; those the chip declares take part."""

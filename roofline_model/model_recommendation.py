@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from roofline_model.calibration_doubt import doubts_of
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.expected.kernels.predict import doubt_of_times
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.strategies import list_strategies
@@ -37,8 +37,10 @@ from roofline_model.model_choice.ranking import (
     notes_on_baseline,
     notes_on_choice,
     notes_on_claims,
+    notes_on_kernels,
     ranked_plans,
 )
+from roofline_model.model_choice.time_kinds import CEILINGS_ARE
 from roofline_model.model_choice.weighing import PassTimes, Weigher
 from roofline_model.pareto.losses_file import MeasuredLosses
 from roofline_model.pareto.model_problem import TrafficShare, traffic_share
@@ -59,7 +61,7 @@ def recommend_model(
     `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
     passes, in their place. Limits: memory (default the chip's; `memory_headroom_ratio` of it stays free), the time of a pass,
     and the loss in percent of perplexity (`max_loss_pct`; default 1 where it was measured, 16 where it is a published claim and
-    no `losses` are at hand). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
+    no `losses` are at hand; of task accuracy where no perplexity was published). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
     `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
     in place of the six named. `estimate`: prediction of a pass → a better time than the ideal, or None (default: the expected
     time). `is_runnable`: label of a plan or format → empty, or why the caller's device cannot run it.
@@ -107,6 +109,7 @@ def recommend_model(
         weighed += _weighed(pairs, baseline, weigher, book, is_runnable, refused)
     ranked, missed = ranked_plans(weighed, baseline, limits)
     chosen, misfit = choice_of(ranked, missed, refused, limits)
+    notes += notes_on_kernels(ranked)
     if losses is None:
         notes += notes_on_claims(ranked, shape.name)
     if chosen is not None:
@@ -198,9 +201,8 @@ def _notes(device: Device, shape: ModelShape, wide: str, losses: MeasuredLosses 
             f"ranked by ideal times, the speed of light: {why_not or f'no expected times are known for {device.key}'}"
         )
     elif weigher.is_by_ceilings and (why_not := weigher.why_no_expected):
-        notes.append(f"ranked by what the ceilings allow; {why_not}")
-    if doubt := doubt_of_times(device):
-        notes.append(doubt)
+        notes.append(f"ranked by what the ceilings allow: {CEILINGS_ARE}; {why_not}")
+    notes += doubts_of(device)
     if wide != shape.wide_format:
         notes.append(f"{device.key} has no native {shape.wide_format}: {wide} is the 16-bit format here")
     if losses is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, Quantity
 from roofline_model.kept import Kept
+from roofline_model.operators import Operator
 
 
 def published_rate(device: Device, format_key: str) -> Quantity | None:
@@ -43,6 +44,11 @@ def published_over_peak(device: Device, format_key: str) -> float:
     path = device.path(format_key)
     best = published_rate(device, path.compute_format)
     return 1.0 if best is None else max(1.0, best.value / path.dense.value)
+
+
+def beaten_ratio(work: Operator, device: Device) -> float:
+    """Return how far the rated compute time of a call may be beaten: the largest `published_over_peak` of its formats."""
+    return max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
 
 
 def over_peak_note(device: Device, format_key: str) -> str:

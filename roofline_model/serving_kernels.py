@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from roofline_model.formats import FORMATS, get_format
 from roofline_model.hardware import Device
-from roofline_model.kernel_gaps import kernel_gap
+from roofline_model.kernel_gaps import BOTH_OPERANDS_CAPABILITY, kernel_gap
 
 Capability = tuple[int, int]
 
@@ -27,10 +27,15 @@ class ServingKernel:
     """Last compute capability; None: any newer one."""
     amd_name: str = ""
     """The kernel of AMD's data-centre GPUs (CDNA 3) for the same formats; empty: none is listed."""
+    hopper_name: str = ""
+    """The name on compute capability 9.x, where a library that runs on nothing else has the kernel, too; empty: as elsewhere."""
 
     def name_on(self, device: Device) -> str:
-        """Return the name of the kernel on a chip of a vendor."""
-        return self.amd_name if device.vendor == "amd" else self.name
+        """Return the name of the kernel on a chip: of the libraries that run there, none that another chip needs."""
+        if device.vendor == "amd":
+            return self.amd_name
+        here = _capability(device)
+        return self.hopper_name if self.hopper_name and here is not None and here[0] == 9 else self.name
 
     def runs_on(self, capability: Capability) -> bool:
         """Return whether a compute capability is within the kernel's range."""
@@ -38,6 +43,10 @@ class ServingKernel:
 
 
 _VLLM_TABLE = "docs.vllm.ai, features/quantization, Supported Hardware"
+_TORCH_BOTH_OPERANDS = frozenset({"INT8", *BOTH_OPERANDS_CAPABILITY})
+"""Weights and activations in this format: torch multiplies them (`_int_mm`, `scaled_mm`) on NVIDIA where `kernel_gap` is silent."""
+ENGINE = "serving engine"
+"""What lacks a kernel that torch has: such a gap begins with `no` and this."""
 _HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
 
 WEIGHT_ONLY: dict[str, ServingKernel] = {
@@ -55,14 +64,17 @@ BOTH_OPERANDS: dict[str, ServingKernel] = {
     "INT8": ServingKernel(
         "INT8 scaled matmul (CUTLASS)", "docs.vllm.ai, INT8 W8A8: Turing to Hopper, not 10.0 or newer", (7, 5), _HOPPER_LAST,
     ),
-    "MXFP8_E4M3": ServingKernel("MXFP8 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", (10, 0)),
+    "MXFP8_E4M3": ServingKernel("MXFP8 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm; vllm-project/vllm 35053 (merged)", (10, 0)),
     "NVFP4": ServingKernel("NVFP4 block-scaled matmul (CUTLASS, FlashInfer)", "docs of TensorRT-LLM and vLLM: Blackwell", (10, 0)),
     "MXFP4": ServingKernel("MXFP4 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", *_DATA_CENTRE_BLACKWELL),
 }  # fmt: skip
 """Format of weights and activations → its kernel."""
 
 CACHES: dict[str, ServingKernel] = {
-    "FP8_E4M3": ServingKernel("FP8 KV attention (FlashInfer, FlashAttention-3)", "docs.vllm.ai, Quantized KV Cache; Ampere: dphnAI/sonar 1440 (A100)", amd_name="FP8 KV attention (ROCm)"),
+    "FP8_E4M3": ServingKernel(
+        "FP8 KV attention (FlashInfer)", "docs.vllm.ai, Quantized KV Cache; Ampere: dphnAI/sonar 1440 (A100); FlashAttention-3: compute capability 9.0",
+        amd_name="FP8 KV attention (ROCm)", hopper_name="FP8 KV attention (FlashInfer, FlashAttention-3)",
+    ),
     "FP8_E5M2": ServingKernel("FP8 KV attention (FlashInfer)", "docs.vllm.ai, Quantized KV Cache"),
     "INT8": ServingKernel("INT8 KV attention (TensorRT-LLM)", "TensorRT-LLM, quantization: INT8 KV cache"),
     "INT4": ServingKernel("INT4 KV attention (QServe, LMDeploy)", "mit-han-lab/deepcompressor: W4A8KV4 on A100 and L40S", (8, 0), (8, 9)),
@@ -87,9 +99,11 @@ def cache_kernel(device: Device, cache: str) -> ServingKernel | None:
 def product_gap(device: Device, weights: str, activations: str) -> str:
     """Return why no kernel is known to run a product's formats on a chip; empty where one is, or the chip has no list.
 
+    Kernels of serving engines count: where torch alone multiplies the formats, the words say so.
+
     >>> from roofline_model.hardware import get_hardware
     >>> product_gap(get_hardware("gb10"), "INT8", "INT8")
-    'no released kernel multiplies INT8 by INT8 on compute capability 12.1 (INT8 scaled matmul (CUTLASS): 7.5 to 9.x)'
+    'no serving engine multiplies INT8 by INT8 on compute capability 12.1 (torch does; INT8 scaled matmul (CUTLASS): 7.5 to 9.x)'
     """
     if not _is_narrow(weights) and not _is_narrow(activations):
         return ""
@@ -98,9 +112,12 @@ def product_gap(device: Device, weights: str, activations: str) -> str:
         return of_torch
     if product_kernel(device, weights, activations) is not None:
         return ""
-    both = weights == activations
-    what = f"multiplies {weights} by {weights}" if both else f"multiplies {weights} weights under {activations}"
-    return _gap(device, what, (BOTH_OPERANDS if both else WEIGHT_ONLY).get(weights))
+    if weights != activations:
+        return _gap(
+            device, f"released kernel multiplies {weights} weights under {activations}", WEIGHT_ONLY.get(weights)
+        )
+    who, beside = (ENGINE, "torch does") if _is_of_torch(device, weights) else ("released kernel", "")
+    return _gap(device, f"{who} multiplies {weights} by {weights}", BOTH_OPERANDS.get(weights), beside)
 
 
 def engine_gap(device: Device, weights: str, activations: str) -> str:
@@ -115,8 +132,9 @@ def engine_gap(device: Device, weights: str, activations: str) -> str:
     """
     if kernel_gap(device, weights, activations) or not (missing := product_gap(device, weights, activations)):
         return ""
-    of = "torch only" if weights == activations else "no serving kernel: weights are decoded first"
-    return f"{of}: {missing.replace('released kernel', 'serving engine')}"
+    if weights != activations:
+        return f"no serving kernel: weights are decoded first: {missing.replace('released kernel', ENGINE)}"
+    return f"torch only: {missing.replace('torch does; ', '')}" if _is_of_torch(device, weights) else missing
 
 
 def cache_gap(device: Device, cache: str) -> str:
@@ -133,9 +151,7 @@ def cache_gap(device: Device, cache: str) -> str:
         or cache_kernel(device, cache) is not None
     ):
         return ""
-    return _gap(device, f"reads a {cache} cache", CACHES.get(cache)).replace(
-        "released kernel", "released attention kernel"
-    )
+    return _gap(device, f"released attention kernel reads a {cache} cache", CACHES.get(cache))
 
 
 def plan_gap(device: Device, weights: str, activations: str, cache: str) -> str:
@@ -143,11 +159,12 @@ def plan_gap(device: Device, weights: str, activations: str, cache: str) -> str:
     return product_gap(device, weights, activations) or cache_gap(device, cache)
 
 
-def _gap(device: Device, what: str, known: ServingKernel | None) -> str:
+def _gap(device: Device, what: str, known: ServingKernel | None, beside: str = "") -> str:
     here = _capability(device)
     where = device.vendor.upper() if here is None else f"compute capability {here[0]}.{here[1]}"
-    elsewhere = f" ({known.name}: {_range(known)})" if known is not None and here is not None else ""
-    return f"no released kernel {what} on {where}{elsewhere}"
+    elsewhere = f"{known.name}: {_range(known)}" if known is not None and here is not None else ""
+    told = "; ".join(filter(None, (beside, elsewhere)))
+    return f"no {what} on {where}{f' ({told})' if told else ''}"
 
 
 def _range(kernel: ServingKernel) -> str:
@@ -170,6 +187,10 @@ def _has_list(device: Device) -> bool:
     if device.kind != "gpu" or device.is_placeholder:
         return False
     return device.vendor == "amd" or (device.vendor == "nvidia" and _capability(device) is not None)
+
+
+def _is_of_torch(device: Device, format_key: str) -> bool:
+    return format_key in _TORCH_BOTH_OPERANDS and _capability(device) is not None
 
 
 def _is_narrow(format_key: str) -> bool:

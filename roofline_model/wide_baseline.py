@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline_model.case import Case
+from roofline_model.errors import UnsupportedError
+from roofline_model.format_choices import WIDE_KEYS, field_of
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import gemm
 from roofline_model.recommendation import TimeEstimate
-
-WIDE_KEYS = ("FP16", "BF16")
 
 
 def fastest_wide(
@@ -29,3 +29,19 @@ def fastest_wide(
     if len(known) < len(found) or len({one.source for one in known.values()}) > 1:
         return None
     return get_format(min(known, key=lambda key: known[key].time_s))
+
+
+def baseline_of(device: Device) -> str | None:
+    """Return the 16-bit format that speed-ups refer to on a chip, the one of recommendations; None where it declares none."""
+    try:
+        return field_of(device, None).choices[0].fmt.key
+    except UnsupportedError:
+        return None
+
+
+def product_baseline(device: Device, shape: tuple[int, int, int]) -> str | None:
+    """Return the 16-bit format that a recommendation for this product compares with: on a CPU the faster one at this shape."""
+    from roofline_model.expected.case_times import expected_times
+
+    fastest = fastest_wide(device, *shape, expected_times(device))
+    return baseline_of(device) if fastest is None else fastest.key

@@ -14,7 +14,7 @@ from reports.api.analysis_models import (
     TilingBody,
 )
 from reports.api.chip_lookup import find_chip
-from reports.api.prediction_fields import kernel_fields, product_baseline
+from reports.api.prediction_fields import kernel_fields
 from roofline_model import recommendation
 from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.case import Case
@@ -27,6 +27,7 @@ from roofline_model.roofline import predict
 from roofline_model.serving_kernels import engine_gap
 from roofline_model.tiling import gemm_tiling
 from roofline_model.weight_storage import product_of_pair, with_storage_note
+from roofline_model.wide_baseline import product_baseline
 
 KEPT_ANSWERS = 4_096
 """Answers of each kind that are kept as text: a few kilobytes each."""

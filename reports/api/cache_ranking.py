@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from reports.api.analysis_models import Excluded
 from reports.api.attention_models import CacheCandidate
 from results.verdict import times_faster
+from roofline_model.calibration_doubt import doubts_of
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import NumberFormat, get_format
@@ -80,7 +81,7 @@ def rank_caches(
     for one in found:
         tiers[2 if one.kernel_gap else int(one.time_source != baseline.time_source)].append(one)
     ranked = [one for tier in tiers for one in _by_time(tier)]
-    return CacheRanking(ranked, baseline, excluded, _summary(ranked[0], baseline), _notes(ranked))
+    return CacheRanking(ranked, baseline, excluded, _summary(ranked[0], baseline), [*_notes(ranked), *doubts_of(chip)])
 
 
 def _by_time(found: list[CacheCandidate]) -> list[CacheCandidate]:

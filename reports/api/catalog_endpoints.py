@@ -25,7 +25,6 @@ from reports.api.catalog_models import (
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.entity_tag import tagged
 from reports.api.model_prediction import prediction_json
-from reports.api.prediction_fields import baseline_of
 from reports.api.problem import naming
 from reports.api.strict_route import StrictRoute
 from roofline_model.decoder.model_parameters import parameter_counts
@@ -34,6 +33,7 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
 from roofline_model.model_choice.plan_candidates import wide_format
+from roofline_model.wide_baseline import baseline_of
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 

@@ -9,9 +9,10 @@ from fastapi.responses import Response
 
 from reports.api.entity_tag import tagged
 from reports.api.problem import naming
-from reports.api.run_endpoints import NAME_PATTERN, resolved
+from reports.api.run_endpoints import resolved
 from reports.api.stored_models import DiffAnswer, HistoryAnswer
 from reports.api.strict_route import StrictRoute
+from reports.api.value_words import NAME_PATTERN
 from roofline_model.errors import UnknownNameError
 
 if TYPE_CHECKING:  # heavy: see run_endpoints

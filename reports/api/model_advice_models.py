@@ -84,7 +84,9 @@ class PlanQualityBody(Answer):
 
     source: str = Field(description="reference, measured, estimated, claimed, unknown")
     text: str = Field(description="the loss in words")
-    loss_pct: float | None = Field(description="rise of perplexity, percent; of a claim its upper end")
+    loss_pct: float | None = Field(
+        description="rise of perplexity, percent; of a claim its upper end, of task accuracy where no perplexity was published"
+    )
     loss_value: float | None = Field(description="sum of the layers' losses, in loss_unit")
     loss_unit: str | None = Field(description="unit of loss_value: `nats/token`; null without a table of losses")
     at_least_pct: float | None = Field(description="what the measured layers alone lose, percent")
@@ -104,7 +106,7 @@ class ModelPlan(Answer):
         description="kernels of released engines that its narrow parts need; null where none is listed"
     )
     kernel_gap: str | None = Field(
-        description="why no kernel is known for a part of a plan that was named; null for others"
+        description="why no kernel is known for a part of a plan that was named, which is never the one to take; null for others"
     )
     ideal_s: float = Field(description="speed of light of a pass, seconds")
     time_s: float = Field(description="time of a pass, seconds")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from reports.api.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.chip_lookup import find_chip, find_model
+from roofline_model.calibration_doubt import doubts_of
 from roofline_model.decoder import llm
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import AS_PUBLISHED, plan_from_text
@@ -73,7 +74,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
         kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
         launch_count=found.launch_count, flops=found.flops, moved_bytes=found.moved_bytes, bound=found.bound,
-        provenance=found.provenance, kernels=kernels, notes=list(found.notes),
+        provenance=found.provenance, kernels=kernels, notes=[*found.notes, *doubts_of(chip)],
         memory=ModelMemory(
             weights_bytes=memory.weights_bytes, kv_bytes=memory.kv_bytes, activation_bytes=memory.activation_bytes,
             total_bytes=memory.total_bytes, capacity_bytes=memory.capacity_bytes, fits=memory.fits,

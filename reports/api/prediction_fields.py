@@ -5,28 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from reports.api.base_models import ExpectedTime
-from roofline_model.errors import UnsupportedError
-from roofline_model.expected.case_times import expected_times
+from roofline_model.calibration_doubt import doubt_of_ideals
 from roofline_model.expected.predict import ExpectedPrediction, why_no_expected
-from roofline_model.format_choices import field_of
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.roofline import Prediction
-from roofline_model.wide_baseline import fastest_wide
-
-
-def baseline_of(chip: Device) -> str | None:
-    """Return the 16-bit format that speed-ups refer to on a chip, the one of recommendations; None where it declares none."""
-    try:
-        return field_of(chip, None).choices[0].fmt.key
-    except UnsupportedError:
-        return None
-
-
-def product_baseline(chip: Device, shape: tuple[int, int, int]) -> str | None:
-    """Return the 16-bit format that a recommendation for this product compares with: on a CPU the faster one at this shape."""
-    fastest = fastest_wide(chip, *shape, expected_times(chip))
-    return baseline_of(chip) if fastest is None else fastest.key
 
 
 def kernel_fields(
@@ -50,7 +33,8 @@ def kernel_fields(
         "expected": None if expected is None else expected_body(expected),
         "expected_reason": None if expected is not None else why_no_expected(work, chip, cache=cache),
         "expected_speedup_ratio": None if wide_expected_s is None or expected is None else wide_expected_s / expected.time_s,
-        "provenance": found.provenance, "notes": list(found.notes), "model_version": found.model_version,
+        # That of the expected times is among their own notes.
+        "provenance": found.provenance, "notes": [*found.notes, *filter(None, [doubt_of_ideals(chip)])], "model_version": found.model_version,
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from reports.api.service import Service
 from reports.api.store_access import without_place
 from reports.api.stored_models import CaseList, RunDetail, RunList
 from reports.api.strict_route import StrictRoute
+from reports.api.value_words import NAME_PATTERN
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 
@@ -33,8 +34,6 @@ router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
 
 DEFAULT_PAGE = 100
 MOST_OFFSET = 10_000_000
-# No control characters: PostgreSQL takes no NUL in a text.
-NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
 
 RunName = Annotated[
     str,

@@ -16,11 +16,12 @@ from reports.api.base_models import PhaseName
 from reports.api.chip_lookup import asked_chip, find_chip
 from reports.api.entity_tag import tagged
 from reports.api.problem import FieldProblem, ProblemError, naming
-from reports.api.run_endpoints import DEFAULT_PAGE, NAME_PATTERN, Limit, Offset, check_limit
+from reports.api.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
 from reports.api.service import Service
 from reports.api.stored_advice_models import StoredRecommendationList
 from reports.api.strict_route import StrictRoute
 from reports.api.this_machine import AUTO
+from reports.api.value_words import NAME_PATTERN
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 from roofline_model.operators import MAX_DIMENSION

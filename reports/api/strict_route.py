@@ -6,16 +6,17 @@ A parameter that is not read (`?hardware=h100`) would be answered with somebody 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
 
 from fastapi import Request
 from fastapi.routing import APIRoute
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from reports.api.json_body import ParsedOnce, RepeatedKeyError
-from reports.api.problem import MOST_FIELDS, FieldProblem, ProblemError
+from reports.api.problem import MOST_FIELDS, FieldProblem, Location, ProblemError
 from reports.display_text import shown
 from roofline_model.errors import nearest_names
 
@@ -26,7 +27,7 @@ _JSON_TYPE = re.compile(r"\s*application/([\w.!#$&^+-]+\+)?json\s*(;.*)?", re.IG
 
 
 class StrictRoute(APIRoute):
-    """Refuses unknown query parameters and repeated keys of the body (422), and a body that is not declared as JSON (415)."""
+    """Refuses unknown query parameters and what stands twice in query or body (422), and a body that is not declared as JSON (415)."""
 
     def get_route_handler(self) -> Handler:
         """Return what answers a request."""
@@ -46,10 +47,13 @@ class StrictRoute(APIRoute):
         return handle
 
 
-def check_query(given: Mapping[str, str], known: frozenset[str], body_fields: frozenset[str] | None = None) -> None:
-    """End the request with 422 where a parameter is none of `known`; `body_fields` are told where they belong."""
+def check_query(given: QueryParams, known: frozenset[str], body_fields: frozenset[str] | None = None) -> None:
+    """End the request with 422 where a parameter is none of `known`, or stands twice; `body_fields` are told where they belong."""
     unknown = [name for name in given if name not in known]
     if not unknown:
+        names = [name for name, _ in given.multi_items()]
+        if len(names) > len(given):
+            _refuse_twice(next(name for name in names if names.count(name) > 1), "query")
         return
     problems = tuple(_unknown(name, known, body_fields or frozenset()) for name in unknown[:MOST_FIELDS])
     more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
@@ -88,11 +92,15 @@ async def _check_keys(request: ParsedOnce) -> None:
     try:
         await request.json()
     except RepeatedKeyError as error:
-        key, message = shown(error.key, 60), "stands twice in the body; keep one"
-        field = FieldProblem(field=key, location="body", message=message)
-        raise ProblemError(422, "invalid-value", f"body {key}: {message}", fields=(field,)) from None
+        _refuse_twice(error.key, "body")
     except (ValueError, RecursionError):
         return
+
+
+def _refuse_twice(name: str, location: Location) -> NoReturn:
+    key, message = shown(name, 60), f"stands twice in the {location}; keep one"
+    field = FieldProblem(field=key, location=location, message=message)
+    raise ProblemError(422, "invalid-value", f"{location} {key}: {message}", fields=(field,)) from None
 
 
 def _body_fields(route: APIRoute) -> frozenset[str] | None:

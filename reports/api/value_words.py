@@ -13,6 +13,10 @@ from pydantic import TypeAdapter
 from reports.display_text import shown
 from roofline_model.kept import Kept
 
+# PostgreSQL takes no NUL in a text, and a name of several lines is none.
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+"""Of names that a request may hold: no control characters."""
+
 MOST_SHOWN = 60
 """Characters of a wrong value that are told."""
 
@@ -75,7 +79,8 @@ def _wanted(error: Mapping[str, Any], schema: Schema) -> str | None:
     if kind.startswith("string_"):
         text = _branch(schema, "string")
         if kind == "string_pattern_mismatch":
-            return f"text like {text.get('pattern', context.get('pattern', ''))}"
+            pattern = text.get("pattern", context.get("pattern", ""))
+            return "text without control characters" if pattern == NAME_PATTERN else f"text like {pattern}"
         return f"text{_length_words(text.get('minLength'), text.get('maxLength'), 'character')}"
     if kind in ("list_type", "too_short", "too_long"):
         entries = _branch(schema, "array")

@@ -5,7 +5,8 @@ Times are seconds, sizes bytes; a missing value is None. `reports.ranking_json` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from reports.display_text import counted
@@ -286,6 +287,8 @@ class StoredRecommendations:
     """Runs that hold what was asked for, older nights that are no longer used with them."""
     record_count: int
     """Their records of it."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Run id → why no ranking uses it; of a run that some ranking uses `notes` says for how many cases it is left out."""
 
     @property
     def basis_words(self) -> str:

@@ -10,8 +10,8 @@ from reports.display_text import counted, shown
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import StoredEvidence, read_evidence
-from reports.stored.left_out import left_out_notes
-from reports.stored.levels import chip_of, is_of_this_chip
+from reports.stored.left_out import left_out_notes, left_out_reasons
+from reports.stored.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Ranked, ranked_groups
@@ -60,20 +60,21 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
         for one, told in zip(now, changes, strict=True)
     ]
     asked = [one for records in groups.values() for one in records if question.asks_for(one.case)]
+    levels = tuple({id(level): level for one in now for level in one.levels}.values())  # a model's phases share theirs
     return StoredRecommendations(
         rankings=tuple(sorted(rankings, key=_place)),
         missing=_missing(evidence, question, rankings),
-        notes=_notes(now, evidence),
+        notes=_notes(now, levels, evidence),
         run_count=len({one.run_id for one in asked}),
         record_count=len(asked),
+        left_out=left_out_reasons(levels, evidence.runs),
     )
 
 
-def _notes(ranked: Sequence[Ranked], evidence: StoredEvidence) -> tuple[str, ...]:
+def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: StoredEvidence) -> tuple[str, ...]:
     """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each once."""
     doubts = dict.fromkeys(one.ranking.calibration_doubt for one in ranked if one.ranking.shows_expected)
-    levels = {id(level): level for one in ranked for level in one.levels}  # the phases of a model share theirs
-    return (*(text for text in doubts if text), *left_out_notes(levels.values(), evidence.runs))
+    return (*(text for text in doubts if text), *left_out_notes(levels, evidence.runs))
 
 
 def _place(one: StoredRanking) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Runs that no ranking uses because `roofline diff` would not compare them: named once, with the reason."""
+"""Runs that no ranking uses, because they are in doubt or `roofline diff` would not compare them: named once, with the reason."""
 
 from __future__ import annotations
 
@@ -6,33 +6,57 @@ from collections.abc import Iterable, Mapping
 
 from reports.display_text import counted, shown
 from reports.environment_words import change_words
-from reports.stored.levels import CaseLevel
+from reports.stored.levels import CaseLevel, SetAside
 from results.diff.environments import differences, method_difference
 from results.diff.sentences import run_name
-from results.records import Record, RunInfo
+from results.records import RunInfo
 
 _SHOWN_FACTS = 2
 _SHOWN_RUNS = 3
+_DISTURBANCES = {
+    "above-roof": "measured shorter than any kernel of this work can take",
+    "capped": "measured while the clock was held down",
+    "contended": "measured while other work ran",
+    "quarantined": "measured while the machine was in a slow state",
+    "shared-device": "measured while another process used the GPU",
+    "stolen": "measured while the hypervisor gave the CPUs away",
+}
+"""Flag that makes a night doubtful → what happened."""
 
 
 def left_out_notes(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> tuple[str, ...]:
     """Return one line for all runs that are left out for the same reason, the newest first."""
     levels = tuple(levels)
-    used: dict[str, int] = {}
-    lost: dict[str, list[tuple[CaseLevel, Record]]] = {}
-    for level in levels:
-        for run in level.runs:
-            used[run.run_id] = used.get(run.run_id, 0) + 1
-        for record in level.set_aside:
-            lost.setdefault(record.run_id, []).append((level, record))
+    used, lost = _used(levels), _lost(levels, runs)
     alike: dict[str, list[str]] = {}
     for run_id in sorted(lost, key=lambda one: (runs[one].started_at, one), reverse=True):
-        level, record = lost[run_id][0]
-        why = _why(runs[run_id], record, level)
-        if why:
-            part = f" for {counted(len(lost[run_id]), 'case')}" if run_id in used else ""
+        for why, count in lost[run_id].items():
+            part = f" for {counted(count, 'case')}" if run_id in used or len(lost[run_id]) > 1 else ""
             alike.setdefault(f"{part}: {why}", []).append(shown(run_name(runs[run_id]), 60))
     return tuple(_line(names, why) for why, names in alike.items())
+
+
+def left_out_reasons(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> dict[str, str]:
+    """Return run id → why, of the runs that no level uses."""
+    levels = tuple(levels)
+    used = _used(levels)
+    return {run_id: "; ".join(whys) for run_id, whys in _lost(levels, runs).items() if run_id not in used}
+
+
+def _used(levels: Iterable[CaseLevel]) -> frozenset[str]:
+    return frozenset(run.run_id for level in levels for run in level.runs)
+
+
+def _lost(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> dict[str, dict[str, int]]:
+    """Return run id → reason → for how many cases."""
+    lost: dict[str, dict[str, int]] = {}
+    for level in levels:
+        for one in level.set_aside:
+            why = _why(runs[one.record.run_id], one, level)
+            if why:
+                counts = lost.setdefault(one.record.run_id, {})
+                counts[why] = counts.get(why, 0) + 1
+    return lost
 
 
 def _line(names: list[str], why: str) -> str:
@@ -41,21 +65,33 @@ def _line(names: list[str], why: str) -> str:
     return f"{which} left out{why}"
 
 
-def _why(run: RunInfo, record: Record, level: CaseLevel) -> str:
-    """Return what makes a run incomparable with a level; empty where nothing that is stored does."""
+def _why(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
+    """Return what kept a run out of a level; empty where nothing that is stored did."""
+    told = [_incomparable(run, one, level)] if one.is_incomparable else []
+    told += [_doubt_words(one.doubt)] if one.doubt else []
+    return shown("; ".join(text for text in told if text), 400)
+
+
+def _incomparable(run: RunInfo, one: SetAside, level: CaseLevel) -> str:
     facts = [
         change_words(one.name, one.before, one.after) for one in differences([run], [level.newest]) if one.is_blocking
     ]
     found = {
-        "measured by another method": method_difference(record.method, level.records[0].method),
+        "measured by another method": method_difference(one.record.method, level.records[0].method),
         "on another machine or with other software": facts,
     }
     told = [f"{what} ({_first(texts)})" for what, texts in found.items() if texts]
     if not told:
         return ""
-    return shown(
-        f"not comparable with run {run_name(level.newest)}, {' and '.join(told)}; `roofline diff` lists all", 400
-    )
+    return f"not comparable with run {run_name(level.newest)}, {' and '.join(told)}; `roofline diff` lists all"
+
+
+def _doubt_words(doubt: str) -> str:
+    """Return the doubt of a night as what happened: `measured while other work ran (contended)`."""
+    flags = doubt.split(", ")
+    if not all(flag in _DISTURBANCES for flag in flags):
+        return doubt  # the run is interrupted, or of another branch
+    return f"{' and '.join(_DISTURBANCES[flag] for flag in flags)} ({doubt})"
 
 
 def _first(texts: Iterable[str]) -> str:

@@ -33,6 +33,17 @@ _SHOWN_FACTS = 2
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A run that measured the case and takes no part in its level."""
+
+    record: Record
+    doubt: str
+    """Why its night would be used only where there is no other; empty where nothing disturbed it."""
+    is_incomparable: bool
+    """Whether its method or environment class kept it out: never of a newer run, which would have led but for its doubt."""
+
+
+@dataclass(frozen=True, slots=True)
 class CaseLevel:
     """The records that speak for one case on one chip."""
 
@@ -42,8 +53,8 @@ class CaseLevel:
     """Theirs, oldest first."""
     doubt: str = ""
     """Why its nights would not be used if there were others."""
-    set_aside: tuple[Record, ...] = ()
-    """Of each run that measured it by another method, or on another machine or with other software, one record."""
+    set_aside: tuple[SetAside, ...] = ()
+    """Each run that measured it by another method, or on another machine or with other software, and each newer doubtful one."""
     lost: Record | None = None
     """A newer attempt that did not measure: failed or skipped."""
 
@@ -73,7 +84,8 @@ def is_of_this_chip(record: Record, run: RunInfo) -> bool:
 def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLevel:
     """Return the level of one case on one chip from its records, in any order; there must be at least one."""
     usable = [one for one in records if one.status == "measured" and is_of_this_chip(one, runs[one.run_id])]
-    nights, doubt = _nights(usable, runs)
+    stretches = _stretches(usable, runs)
+    nights, doubt = _nights(stretches)
     if not nights:
         return _never_measured(records, runs)
     wanted = {night.run_id for night in nights}
@@ -84,21 +96,32 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
         records=clear or members,
         runs=tuple(runs[night.run_id] for night in nights),
         doubt=doubt,
-        set_aside=_incomparable(members[0], usable, runs),
+        set_aside=_set_aside(members[0], usable, runs, [night for one in stretches for night in one]),
         lost=_lost_since(runs[nights[-1].run_id], records, runs),
     )
 
 
-def _incomparable(lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo]) -> tuple[Record, ...]:
-    """Return one record of each run that measured the same case by another method or in another environment class."""
+def _set_aside(
+    lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryNight]
+) -> tuple[SetAside, ...]:
+    """Return the runs that measured the same case by another method or in another environment class, or newer with a doubt."""
+    doubts: dict[str, str] = {}
+    for night in nights:  # a run may have measured it by two methods
+        doubts[night.run_id] = night.doubt and doubts.get(night.run_id, night.doubt)
     by_run: dict[str, list[Record]] = {}
     for one in usable:
         by_run.setdefault(one.run_id, []).append(one)
-    own_class = runs[lead.run_id].environment.class_hash
-    return tuple(
-        members[0] for run_id, members in by_run.items()
-        if all(one.method != lead.method for one in members) or runs[run_id].environment.class_hash != own_class
-    )  # fmt: skip
+    own = runs[lead.run_id]
+    found = []
+    for run_id, members in by_run.items():
+        run, doubt = runs[run_id], doubts.get(run_id, "")
+        is_other = all(one.method != lead.method for one in members) or (
+            run.environment.class_hash != own.environment.class_hash
+        )
+        is_newer = bool(doubt) and (run.started_at, run_id) > (own.started_at, own.run_id)
+        if is_other or is_newer:
+            found.append(SetAside(members[0], doubt, is_other and not is_newer))
+    return tuple(found)
 
 
 def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, RunInfo]) -> Record | None:
@@ -139,16 +162,18 @@ def newest_measuring_run(levels: Iterable[CaseLevel]) -> RunInfo | None:
     return max(measured, key=lambda run: (run.started_at, run.run_id), default=None)
 
 
-def _nights(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> tuple[list[HistoryNight], str]:
-    """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
+def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[list[HistoryNight]]:
+    """Return the nights, oldest first, of each method and environment class."""
     observations = observations_of(_ordered(records, runs), runs, _TIME)
-    if not observations:
-        return [], ""
     branch = main_branch(runs[run_id] for run_id in {one.run_id for one in observations})
     by_key: dict[tuple[str, str, str], list[Observation]] = {}
     for one in observations:
         by_key.setdefault(one.segment_key, []).append(one)
-    stretches = [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
+    return [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
+
+
+def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], str]:
+    """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
     used = [known for nights in stretches if (known := [night for night in nights if night.is_used])]
     if not used:
         newest = max((night for nights in stretches for night in nights), key=_moment, default=None)

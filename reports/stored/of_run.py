@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from reports.display_text import shown
 from reports.stored.answer import StoredRecommendations
 from reports.stored.from_store import recommend_from_store
 from reports.stored.question import StoredQuestion, subject_of
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 40
 """Shapes of a run that are asked about; whole models all are. A ranking costs milliseconds, and each is made twice."""
+_SHOWN_RUNS = 3
 
 
 def recommend_for_run(
@@ -30,7 +33,27 @@ def recommend_for_run(
     if is_wanted is False or not records or (is_wanted is None and len(store.runs(limit=2)) < 2):
         return None
     found = recommend_from_store(store, question_of_run(records))
-    return found if is_wanted or found.run_count > 1 else None
+    return _with_origin(found, records[0].run_id) if is_wanted or found.run_count > 1 else None
+
+
+def _with_origin(found: StoredRecommendations, run_id: str) -> StoredRecommendations:
+    """Return the answer with a note where it rests on other runs alone than the one that is reported, and why."""
+    nights = {night.run_id: night for one in found.rankings for row in one.rows for night in row.nights}
+    if not nights or run_id in nights:
+        return found
+    named = [shown(one[:8], 8) for one in sorted(nights, key=lambda one: nights[one].started_at, reverse=True)]
+    told = ", ".join(named[:_SHOWN_RUNS]) + (
+        f" and {len(named) - _SHOWN_RUNS} more" if len(named) > _SHOWN_RUNS else ""
+    )
+    others = f"run {told}" if len(named) == 1 else f"runs {told}"
+    why = found.left_out.get(run_id)
+    reason = f", which is left out: {why}" if why else ", because theirs are the newest comparable nights of its cases"
+    note = f"these answers come from {others}, not from the run reported here, {shown(run_id[:8], 8)}{reason}"
+    # The note says what the line of the run alone would repeat.
+    others_left = (
+        one for one in found.notes if not (one.startswith(f"run {run_id[:8]}") and one.endswith(f" is left out: {why}"))
+    )
+    return replace(found, notes=(note, *others_left))
 
 
 def question_of_run(records: Iterable[Record]) -> StoredQuestion:

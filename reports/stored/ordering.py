@@ -1,15 +1,15 @@
 """Which row comes first: evidence, then time; where times cannot be told apart the smaller loss, then the smaller memory.
 
-Predictions go by the rule of every recommendation, `roofline_model.tie_ranking.order_predictions`. Of two measured rows with the same kind of evidence, the one that is faster, smaller and loses no more is never below the other: a run
-of level times begins at its fastest, and inside it loss, memory and time decide in this order.
+Predictions go by the rule of every recommendation, `roofline_model.tie_ranking.order_predictions`, measured rows by its sibling,
+`reports.measured_order.order_measured`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from reports.measured_order import MeasuredTime, are_level_times, order_measured
+from reports.measured_order import MeasuredTime, are_level_times, maybe_faster, order_measured
 from reports.stored.answer import Refused, StoredRow
 from roofline_model.tie_ranking import are_level_predictions, order_predictions
 
@@ -48,6 +48,11 @@ def level_with(row: StoredRow, rows: Iterable[StoredRow]) -> tuple[StoredRow, ..
     """Return the other rows of the same kind of evidence that a row is level with."""
     alike = (other for other in rows if other is not row and evidence_tier(other) == evidence_tier(row))
     return tuple(one for one in alike if is_level(*sorted((row, one), key=lambda two: two.time_s)))
+
+
+def maybe_faster_row(rows: Sequence[StoredRow]) -> StoredRow | None:
+    """Return the measured row that stands behind the first for its loss alone and may be faster; see `maybe_faster`."""
+    return maybe_faster([row for row in rows if row.is_measured], _measured)
 
 
 def within_limits(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.display_text import counted
+from reports.measured_order import maybe_faster_words
 from reports.stored.answer import StoredRanking, StoredRow
 from reports.stored.baseline_trust import doubts_to_mend, told_gain
 from reports.stored.levels import CaseLevel
-from reports.stored.ordering import level_with
+from reports.stored.ordering import level_with, maybe_faster_row
 from results.gain import times_faster
 from roofline_model.units import format_time
 
@@ -38,7 +39,7 @@ def summary_of(ranking: StoredRanking) -> str:
     unknown = ", its loss is unknown" if best.quality.source == "unknown" else ""
     return (
         f"{verb} {best.label}: {_EVIDENCE[best.time_source]} {format_time(best.time_s)}{gain}{loss}{unknown}{level}"
-        f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_words}){_again_words(ranking, best)}"
+        f"{_worth_trying(ranking, best)} (confidence {best.confidence}: {best.confidence_words}){rival_words(ranking) or _again_words(ranking, best)}"
     )
 
 
@@ -50,6 +51,14 @@ def _gain_words(ranking: StoredRanking, best: StoredRow) -> str:
     name, basis = ranking.baseline_label, f" ({best.speedup_basis})" if best.speedup_basis else ""
     told = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
     return f", {told}{basis}{_overlap_words(ranking, best)}"
+
+
+def rival_words(ranking: StoredRanking) -> str:
+    """Return what may be faster than the first row and waits behind it for its loss; empty where nothing does."""
+    rival = maybe_faster_row(ranking.rows)
+    if rival is None:
+        return ""
+    return maybe_faster_words(rival.label, told_gain(rival, ranking.baseline_doubts), ranking.baseline_label)
 
 
 def _again_words(ranking: StoredRanking, best: StoredRow) -> str:

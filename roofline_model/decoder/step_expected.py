@@ -12,6 +12,7 @@ Products and attention come from `expected/predict.py`. What it has no model for
 
 Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. The attention constants
 were fitted on modules that rotate and append to the cache themselves, so these two kernels cost nothing beside them.
+Interval and time of what is built in these ways begin at the ideal time of cold operands, as those of a product do.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.decoder.decoder_step import StepKernel
+from roofline_model.expected.ideal_floor import cold_limits, raised_to_ideal
 from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
@@ -239,11 +241,22 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
         known, mean = found
         if kernel.work.op == "attention" and any("includes RoPE" in note for note in known.notes):
             reference.attention_appends = True
-        is_mean = kernel.work.op == "grouped_gemm" and parts[0][0] is not kernel.work
-        return reference.not_faster(mean) if is_mean else mean
+        if parts[0][0] is kernel.work:
+            return mean
+        return _at_least_ideal(reference.not_faster(mean) if kernel.work.op == "grouped_gemm" else mean, device)
     if kernel.work.op == "attention":
-        return reference.latent(kernel)
-    return None if kernel.work.op in PRODUCTS else reference.elementwise(kernel)
+        return _at_least_ideal(reference.latent(kernel), device)
+    return None if kernel.work.op in PRODUCTS else _at_least_ideal(reference.elementwise(kernel), device)
+
+
+def _at_least_ideal(one: KernelExpectation | None, device: Device) -> KernelExpectation | None:
+    """Return what was built from other kernels with no end of it below its own ideal; a calibrated CPU's as it was measured."""
+    from roofline_model.expected.predict import has_gpu_model
+
+    if one is None or not has_gpu_model(device):
+        return one
+    time_s, low_s, high_s = raised_to_ideal(one.time_s, one.low_s, one.high_s, *cold_limits(one.kernel.work, device))
+    return replace(one, time_s=time_s, low_s=low_s, high_s=high_s)
 
 
 def _mean(

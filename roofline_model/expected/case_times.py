@@ -49,7 +49,7 @@ class ExpectedTimes:
 
     def __call__(self, case: Case) -> TimeEstimate | None:
         """Return the expected time of one product, or None; see `expected_times`."""
-        if case.op not in PRODUCTS:
+        if not _is_product(case):
             return None
         sizes, formats = dict(case.shape), dict(case.formats)
         work = gemm(sizes["M"], sizes["N"], sizes["K"], a=formats["a"], b=formats["b"], c=formats["c"])
@@ -63,7 +63,7 @@ class ExpectedTimes:
         if not cases:
             return []
         first = cases[0]
-        is_one_shape = all(one.op in PRODUCTS and one.cache == "cold" and one.shape == first.shape for one in cases)
+        is_one_shape = all(_is_product(one) and one.cache == "cold" and one.shape == first.shape for one in cases)
         if not is_one_shape or not has_gpu_model(self.device):
             return [self(case) for case in cases]
         for name, size in first.shape:
@@ -78,6 +78,11 @@ class ExpectedTimes:
             next(together) if roof is not None else None if place in priced.unknown else self(case)
             for place, (case, roof) in enumerate(zip(cases, priced.roofs, strict=True))
         ]
+
+
+def _is_product(case: Case) -> bool:
+    """Return whether a case is a product with its sizes: a kernel of somebody's own may be called one and have others."""
+    return case.op in PRODUCTS and {"M", "N", "K"} <= dict(case.shape).keys()
 
 
 def expected_times(device: Device) -> ExpectedTimes:

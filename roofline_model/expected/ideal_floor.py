@@ -1,8 +1,9 @@
-"""An expected time of cold operands is never below their ideal time, nor a part of it below the roof of its unit.
+"""An expected time of cold operands is never below their ideal time, nor its interval, nor a part below the roof of its unit.
 
 The tables that constants are fitted to rotate over copies of the weights only: activations and the output stay in the L2, so
 that a wide, shallow product can be faster than a roofline that fetches everything from memory. `roofline validate`
-predicts such rows as they were measured. A call whose operands all come from memory cannot be.
+predicts such rows as they were measured. A call whose operands all come from memory cannot be. The interval is of such
+rows, too, and of lent constants wider still: its lower end is the ideal time where the factors would reach below.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roofline_model.expected.batch import NORM_PARTS
+from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.published_rate import beaten_ratio
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.hardware import Device
+    from roofline_model.operators import Operator
     from roofline_model.roofline import Prediction
 
     Floats = NDArray[np.float64]
@@ -25,16 +30,16 @@ NOTE = "fitted to kernels whose activations were in the L2: the ideal time of co
 
 
 def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
-    """Return the prediction with its time raised to the ideal one, and no term or part past the roof that binds.
+    """Return the prediction with its interval and time raised to the ideal one, and no term or part past the roof that binds.
 
-    The interval of a raised time begins at the ideal time, too, and keeps its upper factor.
+    A raised time keeps its upper factor.
     `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
     """
     memory_s, compute_s = ideal.memory_time_s, ideal.compute_time_s / beaten_ratio
     time_s, low_s, high_s = raised_to_ideal(found.time_s, found.low_s, found.high_s, memory_s, compute_s)
     roofed = under_roofs(found, memory_s, compute_s, time_s)
     if time_s <= found.time_s:
-        return roofed
+        return roofed if low_s <= found.low_s else replace(roofed, low_s=low_s)
     return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), notes=(*found.notes, NOTE))
 
 
@@ -85,13 +90,19 @@ def _bound(memory_s: float, compute_s: float) -> str:
     return "dram" if memory_s >= compute_s else "tensor"
 
 
+def cold_limits(work: Operator, device: Device) -> tuple[float, float]:
+    """Return what memory and arithmetic take at least of a call with cold operands, for `raised_to_ideal`."""
+    ideal = predict_operator(work, device)
+    return ideal.memory_time_s, ideal.compute_time_s / beaten_ratio(work, device)
+
+
 def raised_to_ideal(
     time_s: float, low_s: float, high_s: float, memory_s: float, compute_s: float
 ) -> tuple[float, float, float]:
     """Return the time and both ends of its interval, raised in the same way, where nothing else is asked for."""
     limit_s = max(memory_s, compute_s)
     if limit_s - time_s <= 0:
-        return time_s, low_s, high_s
+        return time_s, max(low_s, limit_s), high_s
     return limit_s, limit_s, limit_s * high_s / time_s
 
 
@@ -105,4 +116,4 @@ def floored(
     sides = np.where(memory_s >= ideal_s, "dram", "tensor")
     named = [str(side) if low else name for name, low, side in zip(binding, is_low, sides, strict=True)]
     raised = np.where(is_low, ideal_s / expected_s, 1.0)
-    return np.maximum(expected_s, ideal_s), np.where(is_low, ideal_s, low_s), high_s * raised, named
+    return np.maximum(expected_s, ideal_s), np.maximum(low_s, ideal_s), high_s * raised, named

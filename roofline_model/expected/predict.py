@@ -20,7 +20,7 @@ from roofline_model.expected.known_kernels import computed_activation, why_no_pr
 from roofline_model.formats import NumberFormat, ScaleLevel, get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import Operator
-from roofline_model.published_rate import published_over_peak
+from roofline_model.published_rate import beaten_ratio
 from roofline_model.roofline import Prediction, predict
 
 EXPECTED_VERSION = "expected-5"
@@ -117,7 +117,7 @@ def _predicted(
                     _attention(work, device, cache) if op == "attention" else _product(work, device, cache, quantizes)
                 )
                 ideal = ideal or predict(work, device, cache=cache)
-                beaten = max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
+                beaten = beaten_ratio(work, device)
                 # What warm operands cost at least depends on how much of them the cache keeps: only the arithmetic is known.
                 return (
                     warm_under_roof(found, ideal, beaten) if cache == "warm" else at_least_ideal(found, ideal, beaten)

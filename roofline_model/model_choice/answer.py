@@ -55,7 +55,7 @@ class ModelCandidate:
     kernels: str = ""
     """The kernels that its narrow parts need on this chip: `Marlin W4A16 (AWQ, GPTQ)`; empty where nothing is listed."""
     kernel_gap: str = ""
-    """Why a part has no known kernel here; such a plan takes part only where the caller named it, and stands last."""
+    """Why a part has no known kernel here; such a plan takes part only where the caller named it, stands last and is not taken."""
     stands_for: str = ""
     """The kernel that the expected time of its weight-only products is of, where another may be faster; empty elsewhere."""
     is_speedup_ideal: bool = False
@@ -128,7 +128,7 @@ class ModelRecommendation:
     excluded: tuple[RefusedPlan, ...]
     """Nearest to the limits first, then what cannot run."""
     chosen: ModelCandidate | None
-    """The plan to take; None: none meets the limits (see `misfit`)."""
+    """The plan to take; None: none that has kernels meets the limits (see `misfit`)."""
     baseline: ModelCandidate
     """16 bit everywhere, whether it meets the limits or not."""
     searches: tuple[FormatSearch, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline_model.claimed_losses import PERPLEXITY
 from roofline_model.errors import InvalidValueError
 from roofline_model.hardware import Device
 from roofline_model.units import format_quantity, format_time
@@ -30,7 +31,8 @@ class ModelLimits:
     max_loss_pct: float = MAX_MEASURED_LOSS_PCT
     """Rise of perplexity in percent, measured or estimated on the model."""
     max_claimed_pct: float = MAX_CLAIMED_LOSS_PCT
-    """The same where the loss is a claim; equal to `max_loss_pct` where the caller set it."""
+    """The same where the loss is a claim, and of task accuracy where no perplexity was published; equal to `max_loss_pct` where
+    the caller set it."""
     is_loss_given: bool = False
     """Whether the caller set the limit of the loss; False: the two defaults."""
 
@@ -98,10 +100,12 @@ def limit_misses(
     loss_pct: float | None,
     loss_text: str,
     quality_source: str = "",
+    claimed_metric: str = "",
 ) -> list[LimitMiss]:
     """Return every limit that a plan misses; a loss that nobody knows (None) misses none.
 
-    `loss_text`: how to show the loss; `quality_source`: `claimed`, or where else it is from.
+    `loss_text`: how to show the loss; `quality_source`: `claimed`, or where else it is from; `claimed_metric`: what a
+    published loss is of.
     """
     found = []
     if limits.memory_bytes is not None and total_bytes > limits.memory_bytes:
@@ -117,9 +121,15 @@ def limit_misses(
     most_pct = limits.loss_limit_pct(quality_source)
     if loss_pct is not None and loss_pct > most_pct:
         summed = f", counted as {loss_pct:g} % in all" if " + " in loss_text else ""
-        text = f"{loss_text}{summed}, above the limit of {most_pct:g}%"
+        text = f"{loss_text}{summed}, above the limit of {most_pct:g}%{_of(claimed_metric)}"
         found.append(LimitMiss("quality", loss_pct, most_pct, text))
     return found
+
+
+def _of(claimed_metric: str) -> str:
+    if claimed_metric in ("", PERPLEXITY):
+        return claimed_metric and f" of {claimed_metric}"
+    return f" of {claimed_metric}: no {PERPLEXITY} was published"
 
 
 def _is_number(value: object, below: float) -> bool:

@@ -22,6 +22,9 @@ class PublishedClaim:
     """Where the figures are from, or what no figure was found of."""
     is_of_model: bool = False
     """Whether every figure in it is of the very model that was asked about; else they are ranges over several models."""
+    metric: str = ""
+    """What `loss_pct` is of: perplexity, or task accuracy where nobody published a perplexity; a cache's loss of task accuracy
+    is added to either. Empty where a strategy's own file claims it."""
 
 
 def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats | None = None) -> PublishedClaim:
@@ -43,7 +46,7 @@ def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats
     if unknown:
         return PublishedClaim(None, "unknown", f"no published loss was found of {', '.join(unknown)}")
     known = {label: one for label, one in claims.items() if one is not None}
-    texts, sources, total, beside = [], [], 0.0, None
+    texts, sources, total, beside, metric = [], [], 0.0, None, ""
     if known:
         worst = max(known, key=lambda label: known[label].high_pct)
         one = known[worst]
@@ -55,20 +58,20 @@ def published_claim(formats: PlanFormats, model: str = "", original: PlanFormats
             f"{one.range_text} ({one.method})" if is_everywhere else f"at most {one.high_pct:g} % ({worst}{kept})"
         )
         sources.append(one.source)
-        total += one.high_pct
+        total, metric = one.high_pct, one.metric
         if is_everywhere:
             beside = loss_beside(one.weights, is_both=one.is_both, model=model)
     for label, cache in cache_claims.items():
         if cache is not None:
             texts.append(f"cache {cache.range_text}")
             sources.append(f"{label} cache: {cache.source}")
-            total += cache.high_pct
+            total, metric = total + cache.high_pct, metric or cache.metric
     text = f"claimed: {' + '.join(texts)}"
     if beside is not None:
         text += f"; {beside.beside_text}"
         sources.append(beside.source)
     is_of_model = not cache_claims and all(one.models for one in known.values())
-    return PublishedClaim(total, text, "; ".join(sources), is_of_model)
+    return PublishedClaim(total, text, "; ".join(sources), is_of_model, metric)
 
 
 def _changed_parts(formats: PlanFormats, original: PlanFormats | None) -> list[str]:

@@ -31,7 +31,8 @@ class PlanQuality:
     text: str
     """How to show it: `measured: 0.42%`, `claimed: 1.5-6.5 % (AWQ)`, unknown."""
     loss_pct: float | None = None
-    """Rise of perplexity in percent; the upper end of a claim. None where nothing comparable is known."""
+    """Rise of perplexity in percent; of a claim its upper end, and the drop of task accuracy where nobody published a perplexity
+    (`claimed_metric`). None where nothing comparable is known."""
     loss_value: float | None = None
     """Sum of the table's losses in `loss_unit`; None without a table that has all of the plan."""
     at_least_pct: float | None = None
@@ -42,6 +43,8 @@ class PlanQuality:
     """Whether a claim is of this very model; else it is of other models, or a range over several."""
     loss_unit: str = ""
     """Of `loss_value`: nats/token, or as the table says; empty without a table."""
+    claimed_metric: str = ""
+    """What a claim is of: perplexity, or task accuracy; empty where the loss is no published one."""
 
 
 class LossBook:
@@ -138,6 +141,7 @@ def plan_quality(
         "; ".join(filter(None, (claim.source, note))),
         claim.is_of_model and claim.loss_pct is not None,
         "" if book is None or score is None else book.losses.unit,
+        claim.metric,
     )
 
 

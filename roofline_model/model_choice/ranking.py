@@ -22,17 +22,19 @@ def ranked_plans(
     within, missed = [], []
     for one in weighed:
         loss_pct, loss_text = one.quality.loss_pct, one.quality.text
-        at_least_pct, source = one.quality.at_least_pct, one.quality.source
+        at_least_pct, source, metric = one.quality.at_least_pct, one.quality.source, one.quality.claimed_metric
         if at_least_pct is not None and at_least_pct > limits.max_loss_pct:
             loss_pct, loss_text = at_least_pct, f"measured layers alone: {at_least_pct:.3g}%"
-            source = "measured"
-        misses = limit_misses(limits, one.memory.total_bytes, one.time_s, loss_pct, loss_text, source)
+            source, metric = "measured", ""
+        misses = limit_misses(limits, one.memory.total_bytes, one.time_s, loss_pct, loss_text, source, metric)
         if misses:
             text = "; ".join(miss.text for miss in misses)
             missed.append(RefusedPlan(one.label, text, tuple(misses), one))
         else:
             within.append(one)
-    missed.sort(key=lambda one: one.worst_excess_ratio or 0.0)
+    missed.sort(
+        key=lambda one: (one.candidate is not None and bool(one.candidate.kernel_gap), one.worst_excess_ratio or 0.0)
+    )
     known = [one for one in within if one.quality.loss_pct is not None]
     unknown = [one for one in within if one.quality.loss_pct is None]
     ordered = [*in_order(known, baseline), *_by_the_rule(unknown, baseline)]
@@ -87,7 +89,12 @@ def _known_loss(one: ModelCandidate) -> float | None:
 def choice_of(
     ranked: Sequence[ModelCandidate], missed: Sequence[RefusedPlan], refused: Sequence[RefusedPlan], limits: ModelLimits
 ) -> tuple[ModelCandidate | None, str]:
-    """Return the plan to take, or what the nearest one misses."""
+    """Return the plan to take, or what the nearest one misses; a plan without a known kernel is never taken."""
+    if ranked and ranked[0].kernel_gap:  # such plans stand last: all others miss a limit
+        one = ranked[0]
+        return None, (
+            f"nothing runs within the limits; {one.label} would take {format_time(one.time_s)}, if a serving kernel existed: {one.kernel_gap}"
+        )
     if ranked and (ranked[0].quality.loss_pct is not None or not limits.is_loss_given):
         return ranked[0], ""
     if ranked:
@@ -105,8 +112,6 @@ def choice_of(
 def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], baseline: ModelCandidate) -> list[str]:
     """Return what must be known of the choice beside its figures: its loss, its kernels, and why not a faster plan."""
     notes = [*_notes_on_loss(chosen), *_notes_on_faster(chosen, ranked), *_notes_on_standing(chosen, ranked)]
-    if chosen.kernel_gap:
-        notes.append(f"warning: {chosen.label} was named, but {chosen.kernel_gap}")
     untimed = [one.label for one in ranked if one.time_source == CEILINGS != baseline.time_source]
     if untimed:
         notes.append(
@@ -117,6 +122,11 @@ def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], ba
     if chosen.kind != "baseline" and is_alike and chosen.time_s > baseline.time_s:
         notes.append(f"{chosen.label} is slower than 16 bit; it is taken because 16 bit does not meet the limits")
     return notes
+
+
+def notes_on_kernels(ranked: Sequence[ModelCandidate]) -> list[str]:
+    """Say of each ranked plan without a known kernel, one that was named or published so, that it has none."""
+    return [f"warning: {one.label} stands last: {one.kernel_gap}" for one in ranked if one.kernel_gap]
 
 
 def notes_on_claims(ranked: Sequence[ModelCandidate], model: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 On a calibrated machine the expected time of a kernel that was timed there is what it takes; that of any other kernel is what
 the measured ceilings allow, and a library may be far from it or have no such kernel at all. A plan that rests on the
-second must not win against one that rests on the first.
+second must not win against one that rests on the first. Where no kernel of a CPU was timed at all its ceilings have nothing to
+stand beside: plans have their ideal times, as everywhere else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from roofline_model.calibrated import CALIBRATED_VERSION
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.llm import ModelPrediction
 from roofline_model.decoder.step_expected import PRODUCTS, ExpectedStep, expected_step
+from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.expected.predict import ExpectedPrediction
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
@@ -19,6 +21,10 @@ from roofline_model.recommendation import TimeEstimate
 
 IDEAL, EXPECTED, CEILINGS = "ideal", "expected", "ceilings"
 _BOUNDS = frozenset({IDEAL, CEILINGS})
+CEILINGS_ARE = (
+    "memory, arithmetic and launches as measured here, of kernels that nobody timed, which take as long or longer (≥)"
+)
+"""What a ceilings time is, for those who read one."""
 UNTIMED_RATIO = 0.1
 """Share of the reference's ideal time in products and attention that may rest on ceilings without saying so."""
 
@@ -41,6 +47,8 @@ class ExpectedPasses:
 
     def __call__(self, prediction: ModelPrediction) -> ExpectedStep | TimeEstimate | None:
         """Return the expected time, as `ceilings` where it rests on kernels that were not timed; None without one."""
+        if why_no_time_here(self._device):
+            return None
         untimed: set[Operator] = set()
 
         def ask(work: Operator, device: Device) -> ExpectedPrediction | None:

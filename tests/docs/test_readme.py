@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from plugin.terminal import summary_lines
+from results.load import read_export
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -45,6 +48,12 @@ def test_samples_are_filled_in():
     assert {name for name, _ in samples} == {"gemv", "compare", "model"}
     for name, text in samples:
         assert len(text.splitlines()) >= 5, name
+
+
+def test_the_sample_of_a_measured_shape_is_what_the_shipped_run_prints():
+    sample = re.search(r"<!-- sample: gemv -->\n```text\n(.*?)```", README, re.DOTALL)[1]
+    run = read_export(ROOT / "examples/runs/cpu-amd-epyc-2t/calibrated.json")
+    assert sample in "".join(f"{line.text}\n" for line in summary_lines(run.records, width=100))
 
 
 def test_the_sample_of_a_whole_model_is_what_the_command_prints():

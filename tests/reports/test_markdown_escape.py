@@ -22,3 +22,10 @@ def test_names_numbers_and_addresses_are_broken_by_a_space_without_width(write, 
 @pytest.mark.parametrize("write", [escaped, escaped_sentence])
 def test_signs_that_call_nobody_have_nothing_added(write):
     assert "\u200b" not in write("a @ b, C# and # 3, 1:2, www")
+
+
+def test_commands_stay_code_and_labels_in_backticks_do_not():
+    found = escaped_sentence("`a*b` and `code`: see `roofline diff a b`, `-k model_quant`, `roofline | <b> @all`")
+    assert "see `roofline diff a b`, `-k model_quant`, \\`roofline \\| \\<b" in found
+    assert found.startswith("\\`a\\*b\\` and \\`code\\`: ")
+    assert "@all" not in found

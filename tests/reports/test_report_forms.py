@@ -114,7 +114,8 @@ def test_hostile_names_are_text_in_markdown(make):
     text = markdown_report(hostile_view(make))
     assert not re.search(r"(?<!\\)<(?!details>|/details>|summary>|/summary>)", text)
     assert "](javascript" not in text.replace("\\](javascript", "")
-    assert not re.search(r"(?<!\\)`", text)
+    ours = re.sub(r"(?<!\\)`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`", "", text)
+    assert not re.search(r"(?<!\\)`", ours)
     assert not set("\x1b\u202e\x00") & set(text)
     assert not any(line.startswith("# head") for line in text.splitlines())
     assert len(text) < 20_000

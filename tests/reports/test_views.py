@@ -88,11 +88,15 @@ def test_warnings_name_what_weakens_a_run(make):
     records = [
         make.record((1, 4096, 4096), "BF16", "BF16", "k", ideal / 2),
         make.record((1, 4096, 4096), "FP16", "FP16", "k", 1.0, ci_low_s=0.8, ci_high_s=1.2),
+        make.record((1, 4096, 4096), "FP32", "FP32", "k", 1.0, ci_low_s=None, ci_high_s=None),
     ]
     warnings = report_view(make.run(status="interrupted"), records).warnings
     assert any("interrupted" in line for line in warnings)
     assert any("interval explains (1x4096x4096-w16a16-BF16.BF16-k-cold)" in line for line in warnings)
-    assert any("wider than ±5 % (median ±20 %, widest ±20 %)" in line for line in warnings)
+    assert (
+        "1 of 3 measured cases have an interval wider than ±5 % (median ±20 %, widest ±20 %), 1 no interval at all: "
+        "treat their ranking with care."
+    ) in warnings
 
 
 def test_a_clock_that_was_set_back_is_named(make):

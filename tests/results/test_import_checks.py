@@ -54,6 +54,12 @@ def test_a_time_no_clock_gives(tmp_path: Path, document: dict[str, Any], field: 
     refuse(tmp_path, document, rf"records\[1\]\.measurement\.{field} is .*, not a finite time above 0")
 
 
+@pytest.mark.parametrize("size", [0, -5])
+def test_a_product_without_extent(tmp_path: Path, document: dict[str, Any], size: int) -> None:
+    document["records"][1]["case"]["shape"]["N"] = size
+    refuse(tmp_path, document, rf"records\[1\]\.case\.shape\.N is {size}, not a whole number from 1")
+
+
 @pytest.mark.parametrize("mark", [{"method": "simulated"}, {"method": "replay"}, {"flags": ["simulated"]}])
 def test_a_simulated_device_may_take_no_time_but_no_negative_one(
     tmp_path: Path, document: dict[str, Any], mark: dict[str, Any]

@@ -103,6 +103,15 @@ def test_intervals_that_overlap_the_baselines_are_no_win():
     assert not clear.is_level
 
 
+def test_a_noisy_kernel_does_not_hide_the_clear_gain_of_another():
+    bf16 = record("BF16", median_s=100e-6)
+    noisy = record("INT4", "BF16", "tinygemm", 80e-6, low=0.7, high=1.3)
+    assert not judge([bf16, noisy]).is_win
+    found = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
+    assert (found.best.precision, found.is_win) == ("INT8", True)
+    assert found.sentence.endswith("measured 1.2×; level with INT4 W4A16 (tinygemm)")
+
+
 def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
     found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
     assert found.is_level

@@ -150,6 +150,23 @@ def test_ceilings_alone_leave_the_kernels_as_they_were(here):
     assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels) == 1
 
 
+def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypatch):
+    here()
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
+    assert run("--no-kernels").exit_code == 0
+    doubt = "other work ran while the ceilings of cpu-test-cpu-2t were measured (contended)"
+    shape = ("-M", "1", "-N", "1024", "-K", "1024")
+    whole = ("--model", "llama-3.2-1b", "--context", "512")
+    for asked in (
+        ("predict", "gemv", *shape), ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
+        ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"), ("predict", "model", *whole),
+        ("predict", "model", *whole, "--batch", "1,8"), ("recommend", *shape), ("recommend", *whole),
+        ("compare", "gemv", *shape, "--no-measure"),
+    ):  # fmt: skip
+        assert f"note: ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
+        assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["notes"]), asked
+
+
 def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_the_same_words(here):
     here()
     assert run("--no-kernels").exit_code == 0
@@ -165,7 +182,7 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     assert json.loads(said("predict", "model", *whole, "--json"))["expected_reason"] == hint
     assert f"\n{hint}\n" in said("predict", "model", *whole)
-    assert f"ranked by what the ceilings allow; {hint}" in said("recommend", *whole)
+    assert f"ranked by ideal times, the speed of light: {hint}" in said("recommend", *whole)
 
 
 def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):

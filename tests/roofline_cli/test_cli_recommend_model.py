@@ -55,7 +55,7 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
     assert result.exit_code == 0, result.output
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
-    for words in ("Limits: 128.5 GB of memory; 20 ms a pass; perplexity up by at most 1 % (default).", "refused: ", "Best: ",
+    for words in ("Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 1 % (default), of perplexity", "refused: ", "Best: ",
                   "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time", "fp16_baseline", "Front: 12 of the ",
                   "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text"):  # fmt: skip
         assert words in text
@@ -69,7 +69,8 @@ def test_the_table_has_every_figure_when_piped(model, losses: str) -> None:
     for name in (
         "Ideal",
         "Expected",
-        "80 % interval",
+        "80 % from",
+        "at most",
         "Tokens/s",
         "vs 16-bit",
         "Weights",
@@ -133,13 +134,31 @@ def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, l
 
 
 def test_an_unknown_loss_that_wins_is_said(model, losses: str) -> None:
-    arguments = ("--formats", "MXFP8", "--strategy", "fp16_baseline", "--memory-limit-gb", "0.5")
+    arguments = ("--formats", "NF4.BF16", "--strategy", "fp16_baseline", "--memory-limit-gb", "0.5")
     result = run(*model, *arguments)
     assert result.exit_code == 0
-    assert "note: the loss of MXFP8_E4M3 is unknown" in result.stdout
+    assert "note: the loss of NF4.BF16 is unknown" in result.stdout
     strict = run(*model, *arguments, "--max-quality-loss", "1")
     assert strict.exit_code == 1
     assert "its loss is unknown" in strict.stdout.splitlines()[-1]
+
+
+def test_what_no_kernel_runs_is_never_the_best() -> None:
+    asked = ("--model", "llama-3.1-70b", "--hw", "rtx4090", "--formats", "INT2.BF16,INT4.BF16")
+    result = run(*asked)
+    assert result.exit_code == 1
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith("Nothing runs within the limits; INT2.BF16 would take ")
+    assert "if a serving kernel existed: no released kernel multiplies INT2" in last
+    assert "Best" not in result.stdout
+
+
+def test_the_end_that_ranks_is_shown_on_a_narrow_screen() -> None:
+    lines = run("--model", "llama-3.1-8b", "--hw", "gb10", columns=80).stdout.splitlines()
+    header = next(line for line in lines if "Plan" in line)
+    assert "at most" in header
+    assert "Memory" in header
+    assert max(map(len, lines)) <= 80
 
 
 def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from roofline_model.serving_kernels import (
     WEIGHT_ONLY,
     cache_gap,
     cache_kernel,
+    engine_gap,
+    plan_gap,
     product_gap,
     product_kernel,
 )
@@ -61,7 +63,17 @@ def test_a_kernel_is_named_as_the_vendor_s_users_know_it():
     amd, nvidia = get_hardware("mi300x"), get_hardware("h100")
     assert product_kernel(amd, "INT4", "BF16").name_on(amd) == "AWQ and GPTQ kernels of vLLM for ROCm"
     assert product_kernel(nvidia, "INT4", "BF16").name_on(nvidia) == "Marlin W4A16 (AWQ, GPTQ)"
+    reads_fp8 = {chip: cache_kernel(get_hardware(chip), "FP8_E4M3") for chip in ("h100", "rtx4090", "b200")}
+    names = {chip: one.name_on(get_hardware(chip)) for chip, one in reads_fp8.items()}
+    assert [chip for chip, name in names.items() if "FlashAttention-3" in name] == ["h100"]
     assert product_gap(amd, "INT8", "BF16") == "no released kernel multiplies INT8 weights under BF16 on AMD"
+
+
+def test_what_torch_alone_multiplies_lacks_an_engine_and_not_a_kernel():
+    gb10 = get_hardware("gb10")
+    words = "no serving engine multiplies INT8 by INT8 on compute capability 12.1 (torch does; "
+    assert plan_gap(gb10, "INT8", "INT8", "BF16").startswith(words)
+    assert "torch" not in product_gap(gb10, "MXFP6_E3M2", "MXFP6_E3M2") + engine_gap(gb10, "MXFP6_E3M2", "MXFP6_E3M2")
 
 
 def test_invented_and_own_chips_have_no_list_and_no_gap():

@@ -9,7 +9,8 @@ import pytest
 from roofline_model import create_custom_asic, get_hardware
 from roofline_model.auto_quantize import TimeEstimate, recommend_quantization
 from roofline_model.case import Case
-from roofline_model.wide_baseline import fastest_wide
+from roofline_model.expected import case_times
+from roofline_model.wide_baseline import baseline_of, fastest_wide, product_baseline
 
 CPU = replace(create_custom_asic("test cpu", 40, {"FP16": 0.1, "BF16": 0.4, "INT8": 0.8}), kind="cpu")
 SHAPE = (1, 4096, 4096)
@@ -51,3 +52,16 @@ def test_gpus_are_not_asked():
         raise AssertionError("asked for a GPU")
 
     assert fastest_wide(get_hardware("gb10"), *SHAPE, never) is None
+
+
+def test_the_baseline_of_a_product_on_a_cpu_is_the_one_of_its_recommendation(monkeypatch):
+    cpu = replace(create_custom_asic("test cpu", 40, {"FP16": 0.1, "BF16": 0.4}), kind="cpu")
+    seconds = {"FP16": 1e-3, "BF16": 3e-3}
+    monkeypatch.setattr(
+        case_times,
+        "expected_times",
+        lambda chip: lambda case: TimeEstimate(seconds[dict(case.formats)["b"]], "expected"),
+    )
+    assert baseline_of(cpu) == "BF16"
+    assert product_baseline(cpu, (1, 4096, 4096)) == "FP16"
+    assert product_baseline(get_hardware("gb10"), (1, 4096, 4096)) == "FP16"

@@ -1,6 +1,6 @@
 // The answer in words, its figures, and the table of every chosen format.
 
-import { fasterButLessSure, focusedRow } from "./answers.js";
+import { fasterButLessSure, focusedRow, isOfEngines } from "./answers.js";
 import { largestPart, why } from "./binding.js";
 import { byId, el, fill, number, say, withBreaks, withCode } from "./dom.js";
 import {
@@ -79,7 +79,8 @@ function headline(row, { misfit }) {
   const isPossible = !isTooBig && !row.kernelGap;
   const rest = [
     isTooBig && `It does not fit: it needs ${bytes(row.memory.total_bytes)} of ${bytes(row.memory.capacity_bytes)}.`,
-    row.kernelGap && "No kernel that could run it on this chip is known.",
+    row.kernelGap &&
+      (isOfEngines(row) ? sentence(row.kernelGap) : "No kernel that could run it on this chip is known."),
     misfit && "Nothing meets the limits of the recommendation.",
   ].filter(Boolean);
   const took = expected
@@ -148,7 +149,7 @@ function remarks(row) {
       `This chip emulates ${row.weight} in ${row.computeFormat}; what the emulation costs is not in the ideal time.`,
     );
   if (row.answer.coverage) found.push(sentence(row.answer.coverage));
-  if (row.kernelGap) found.push(`No kernel is known to run it on this chip: ${row.kernelGap}.`);
+  if (row.kernelGap && !isOfEngines(row)) found.push(`No kernel is known to run it on this chip: ${row.kernelGap}.`);
   if (row.answer.engine_gap) found.push(sentence(row.answer.engine_gap));
   if (row.expected)
     found.push(
@@ -212,7 +213,9 @@ function showTable(state, main, focus, store, measured, isRanked) {
           ? number(row.expected.time_s, time(row.expected.time_s))
           : el("span", { class: "quiet" }, "not known"),
         row === main.best ? el("span", { class: "best" }, "best") : null,
-        row.kernelGap ? el("span", { class: "bad gap", title: row.kernelGap }, "no kernel") : null,
+        row.kernelGap
+          ? el("span", { class: "bad gap", title: row.kernelGap }, isOfEngines(row) ? "no engine" : "no kernel")
+          : null,
       ),
       el(
         "td",

@@ -132,3 +132,6 @@ export function focusedRow({ rows, best }, focus) {
     timed[0]
   );
 }
+
+/** Return whether torch has the kernel and no serving engine, which a whole model needs: the gap then says so itself. */
+export const isOfEngines = (row) => row.kernelGap.startsWith("no serving engine");

@@ -1,6 +1,6 @@
 // Which chip is fastest, in words: each with what its recommendation takes, then all in the format that is looked at.
 
-import { judgedS } from "./answers.js";
+import { isOfEngines, judgedS } from "./answers.js";
 import { asFast, time } from "./numbers.js";
 
 /** Return the sentences about {chip, rows, best, misfit} of several chips. The chosen one is the first, and in each sentence. */
@@ -32,7 +32,7 @@ function compared(start, main, others, withFormats) {
   const rest = others.filter(({ row }) => Boolean(row.expected) === Boolean(main.row.expected));
   if (!rest.length) return null;
   const named = ({ chip, row }) =>
-    `${chip.name}${withFormats ? ` with ${row.label}` : ""} (${time(judgedS(row))}${row.kernelGap ? ", no kernel known" : row.memory?.fits === false ? ", but too big for it" : ""})`;
+    `${chip.name}${withFormats ? ` with ${row.label}` : ""} (${time(judgedS(row))}${row.kernelGap ? `, no ${isOfEngines(row) ? "engine" : "kernel"} known` : row.memory?.fits === false ? ", but too big for it" : ""})`;
   const next = rest.reduce((best, one) => (judgedS(one.row) < judgedS(best.row) ? one : best));
   const source = main.row.expected ? "expected" : "ideal";
   const [fast, slow] = judgedS(next.row) < judgedS(main.row) ? [next, main] : [main, next];

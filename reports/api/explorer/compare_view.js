@@ -1,6 +1,6 @@
 // Up to four chips side by side: every chosen format on each, drawn to one scale.
 
-import { judgedS } from "./answers.js";
+import { isOfEngines, judgedS } from "./answers.js";
 import { verdicts } from "./chip_verdict.js";
 import { nearestChips, unknownChip } from "./chip_names.js";
 import { byId, el, fill, number, options, withBreaks } from "./dom.js";
@@ -156,7 +156,7 @@ function formatRows(row, isBest, scale) {
 }
 
 function mark(row) {
-  if (row.kernelGap) return " no kernel";
+  if (row.kernelGap) return isOfEngines(row) ? " no engine" : " no kernel";
   if (row.memory?.fits === false) return " too big";
   return row.expected ? "" : " ideal";
 }

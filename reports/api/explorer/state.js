@@ -66,12 +66,15 @@ const DEFAULTS = {
 };
 const ALWAYS = ["hw", "op", "formats", "focus", "compare", "run", "words"];
 
+/** What cannot be seen, or turns the text around it, is shown as such. */
+const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "\ufffd");
+
 /** Return the state of a query string; what it leaves out has its default, what it has too much of is cut. */
 export function readState(search) {
   const query = new URLSearchParams(search);
   const state = { ...DEFAULTS };
   for (const name of Object.keys(DEFAULTS)) {
-    if (query.has(name)) state[name] = query.get(name).slice(0, LONGEST_VALUE * (name === "formats" ? 2 : 1));
+    if (query.has(name)) state[name] = visible(query.get(name)).slice(0, LONGEST_VALUE * (name === "formats" ? 2 : 1));
   }
   if (!Object.hasOwn(OPERATORS, state.op)) state.op = DEFAULTS.op;
   if (state.hw.trim() === "") state.hw = DEFAULTS.hw;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from roofline_model.calibration_doubt import doubt_of_times
 from roofline_model.expected.kernels.curve import PRODUCT, KernelCurve, WorkSize, work_size
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
@@ -52,17 +53,6 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
         notes.append(doubt)
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(notes))
-
-
-def doubt_of_times(device: Device) -> str:
-    """Return what weakens every expected time of a machine whose kernels were timed while it was busy; empty where nothing does."""
-    known = device.calibration
-    if known is None or not known.kernels_disturbed_by:
-        return ""
-    return (
-        f"expected times are doubtful, most too long: other work ran while the kernels of {device.key} were timed "
-        f"({', '.join(known.kernels_disturbed_by)}); `roofline calibrate` on a quiet machine times them again"
-    )
 
 
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from reports.api import prediction_fields
 from roofline_model import (
-    create_custom_asic,
     gemm,
     gemm_tiling,
     get_hardware,
@@ -16,7 +12,6 @@ from roofline_model import (
     predict_expected,
     recommend_quantization,
 )
-from roofline_model.auto_quantize import TimeEstimate
 from roofline_model.expected.case_times import expected_times
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 from roofline_model.weight_storage import product_of_pair
@@ -166,16 +161,3 @@ def test_catalogs_hold_everything(api_client):
         found = api_client.get(f"/api/hardware/{chip['key']}").json()
         assert found["content_hash"] == get_hardware(chip["key"]).content_hash
         assert set(found["paths"]) == set(get_hardware(chip["key"]).paths)
-
-
-def test_the_baseline_of_a_product_on_a_cpu_is_the_one_of_its_recommendation(monkeypatch):
-    cpu = replace(create_custom_asic("test cpu", 40, {"FP16": 0.1, "BF16": 0.4}), kind="cpu")
-    seconds = {"FP16": 1e-3, "BF16": 3e-3}
-    monkeypatch.setattr(
-        prediction_fields,
-        "expected_times",
-        lambda chip: lambda case: TimeEstimate(seconds[dict(case.formats)["b"]], "expected"),
-    )
-    assert prediction_fields.baseline_of(cpu) == "BF16"
-    assert prediction_fields.product_baseline(cpu, (1, 4096, 4096)) == "FP16"
-    assert prediction_fields.product_baseline(get_hardware("gb10"), (1, 4096, 4096)) == "FP16"

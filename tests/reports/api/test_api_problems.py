@@ -132,11 +132,15 @@ def test_what_is_declared_as_json_in_other_words_is_read(api_client):
         ("/api/sweep?hw=h100", {**SHAPE, "formats": ["FP16"]}, "hw", "this path takes hardware_key", []),
         ("/api/recommendations?hardware=h100", None, "hardware", "did you mean hardware_key?", ["hardware_key"]),
         ("/api/runs?limits=3", None, "limits", "did you mean limit?", ["limit"]),
+        ("/api/runs?limit=1&limit=2", None, "limit", "stands twice in the query; keep one", []),
+        ("/api/analyze?hardware_key=h100&hardware_key=gb10", SHAPE, "hardware_key", "stands twice in the query", []),
         ("/api/formats?x", None, "x", "this path takes none", []),
         ("/api/health?x=1", None, "x", "this path takes none", []),
     ],
 )
-def test_an_unknown_parameter_is_refused_and_the_nearest_is_named(api_client, path, body, field, words, nearest):
+def test_an_unknown_or_repeated_parameter_is_refused_and_the_nearest_is_named(
+    api_client, path, body, field, words, nearest
+):
     asked = api_client.get(path) if body is None else api_client.post(path, json=body)
     (wrong,) = problem(asked, 422)["errors"]
     assert (wrong["field"], wrong["location"], wrong["nearest"]) == (field, "query", nearest)

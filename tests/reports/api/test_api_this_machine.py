@@ -14,9 +14,14 @@ from reports.api.app import create_app
 from reports.api.chip_lookup import find_chip
 from reports.api.this_machine import ThisMachine, handle_of, own_chip
 from roofline_model.errors import UnsupportedError
-from roofline_model.hardware import get_hardware
+from roofline_model.hardware import create_custom_asic, get_hardware
+from roofline_model.machine_constants import Calibration, Constant
 
 SHAPE = {"M": 1, "N": 4096, "K": 4096}
+QUESTIONS = [
+    ("/api/recommend", SHAPE), ("/api/tiling", {**SHAPE, "M": 512}), ("/api/attention", {"Hq": 8, "D": 64}),
+    ("/api/attention/recommend", {"Hq": 8, "D": 64}), ("/api/models/llama-3.1-8b/predict", {}), ("/api/models/llama-3.1-8b/recommend", {}),
+]  # fmt: skip
 
 
 def own_device():
@@ -41,15 +46,24 @@ def test_auto_is_the_chip_that_was_found(client, name):
     assert here["memory_time_s"] == pytest.approx(there["memory_time_s"] * 2)
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/api/recommend", SHAPE), ("/api/tiling", {**SHAPE, "M": 512}), ("/api/attention", {"Hq": 8, "D": 64}),
-        ("/api/attention/recommend", {"Hq": 8, "D": 64}), ("/api/models/llama-3.1-8b/predict", {}), ("/api/models/llama-3.1-8b/recommend", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "body"), QUESTIONS)
 def test_every_question_may_be_about_it(client, path, body):
     assert client.post(f"{path}?hardware_key=auto", json=body).json()["hardware"] == "gb10-here"
+
+
+def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
+    measured = Constant("B/s", 2e10, 2e10, 2e10, 0.01, 9)
+    known = Calibration(
+        measured_at="2026-11-22T10:00:00+00:00", subject="test CPU", kind="cpu", dram={"read": measured},
+        peaks={"BF16": replace(measured, unit="FLOP/s", best_value=4e11)}, disturbed_by=("contended",),
+    )  # fmt: skip
+    rates = {"FP16": 0.1, "BF16": 0.4}
+    busy = replace(create_custom_asic("busy cpu", 20, rates), kind="cpu", calibration=known)
+    with TestClient(create_app(None, this_chip=lambda: busy)) as client:
+        for path, body in (("/api/analyze", SHAPE), *QUESTIONS):
+            if path != "/api/tiling":  # a CPU has no tiles
+                notes = client.post(f"{path}?hardware_key=auto", json=body).json()["notes"]
+                assert sum("other work ran while the ceilings of" in note for note in notes) == 1, path
 
 
 def test_the_catalog_names_it(client):

@@ -109,14 +109,6 @@ def test_numbers_follow_the_keys_and_equal_the_api_to_the_digit(page, address):
     assert "compute-bound" in page.text_content("#why").lower() or "memory-bound" in page.text_content("#why").lower()
 
 
-@pytest.mark.parametrize("chip", ["mi300x", "b10"])
-def test_a_chip_without_expected_times_is_asked_nothing_that_it_cannot_answer(page, opened, chip):
-    page.select_option("#hw", chip)
-    drawn(page)
-    assert "no expected time is known" in page.text_content("#headline")
-    assert opened[1].errors == []
-
-
 def test_an_answer_that_was_overtaken_is_never_shown(page):
     held = []
 

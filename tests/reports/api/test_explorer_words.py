@@ -187,6 +187,12 @@ def test_a_format_without_a_kernel_would_take_its_time(page, address):
     said = page.text_content("#headline")
     assert said.startswith("NVFP4 would take ")
     assert said.endswith("No kernel that could run it on this chip is known.")
+    at(page, address, "hw=gb10&op=model&compare=&focus=INT8")
+    said = page.text_content("#headline")
+    assert said.startswith("INT8 would take ")
+    assert "No serving engine multiplies INT8 by INT8 on compute capability 12.1 (torch does; " in said
+    assert "No kernel" not in said + page.text_content("#detail")
+    assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
 
 
 def test_shares_of_a_time_never_come_to_more_than_all(page, address):
@@ -216,6 +222,15 @@ def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page,
     assert page.locator("#nearest-hw button").count() == 0
     problem = httpx.post(f"{address}/api/analyze?hardware_key=h100x", json={"M": 1, "N": 1, "K": 1}).json()
     assert "h100-sxm" in problem["errors"][0]["nearest"]
+
+
+@pytest.mark.parametrize("chip", ["mi300x", "b10"])
+def test_a_chip_without_expected_times_is_asked_nothing_that_it_cannot_answer(page, address, chip):
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    at(page, address, f"hw={chip}")
+    assert "no expected time is known" in page.text_content("#headline")
+    assert said == []
 
 
 def test_a_name_written_as_the_api_takes_it_is_the_one_chosen(page, address):

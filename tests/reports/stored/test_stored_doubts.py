@@ -119,3 +119,15 @@ def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, r
     # Used for one question, left out of another.
     both = (nights[0][0], [*nights[0][1], *by(night(1, {BF16: 3e-4}, shape=(64, 64, 64)), "1")[1]])
     assert "run 00000001 first is left out for 3 cases: not comparable" in recommend([both, nights[3]]).notes[0]
+
+
+def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_where_both_hold(night, recommend) -> None:
+    quiet = night(2, TIMES, label="quiet")
+    newer = night(3, TIMES, driver="590.12", flags=("contended",), label="newer")
+    older = night(1, TIMES, driver="570.1", flags=("contended",), label="older")
+    same = night(4, TIMES, flags=("stolen",), label="same")
+    assert recommend([quiet, newer, older, same]).notes == (
+        "run 00000004 same is left out: measured while the hypervisor gave the CPUs away (stolen)",
+        "run 00000003 newer is left out: measured while other work ran (contended)",
+        "run 00000001 older is left out: not comparable with run 00000002 quiet, on another machine or with other software (driver 570.1 → 580.95); `roofline diff` lists all; measured while other work ran (contended)",
+    )

@@ -62,6 +62,20 @@ def test_it_is_there_where_another_run_is_about_the_same_or_when_asked(database,
         assert recommend_for_run(store, []) is None
 
 
+def test_an_answer_of_other_runs_alone_says_whose_and_why(make, night, tmp_path):
+    times = {BF16: 22e-6, INT4: 9e-6}
+    quiet, busy, later = night(1, times), night(2, times, flags=("contended",)), night(3, {BF16: 12e-6, INT4: 9e-6})
+    with open_store(tmp_path / "results.db") as store:
+        for run, records in (quiet, busy):
+            store.add_run(run, list(make.profiles(make.GPU).values()), records)
+        assert recommend_for_run(store, busy[1]).notes == (
+            "these answers come from run 00000001, not from the run reported here, 00000002, which is left out: measured while other work ran (contended)",
+        )
+        assert recommend_for_run(store, quiet[1]).notes[0].startswith("run 00000002 nightly is left out")
+        store.add_run(later[0], list(make.profiles(make.GPU).values()), later[1])
+        assert not any("not from the run" in one for one in recommend_for_run(store, quiet[1]).notes)
+
+
 def test_long_runs_ask_of_their_first_shapes(make):
     records = [make.record((1, 64 * (at + 1), 64), *BF16, 1e-5, number=at) for at in range(MOST_SHAPES + 5)]
     question = question_of_run(records)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reports.stored.answer import RowQuality, StoredRow
 from reports.stored.confidence import measured_confidence, predicted_confidence
-from reports.stored.ordering import evidence_tier, ordered, within_limits
+from reports.stored.ordering import evidence_tier, maybe_faster_row, ordered, within_limits
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
 from roofline_model.operators import gemm
@@ -43,7 +43,7 @@ def row(
 ROWS = st.lists(
     st.tuples(
         st.floats(1e-6, 1e-3), st.sampled_from(["measured", "expected", "ideal"]), st.floats(0, 0.5),
-        st.none() | st.floats(0, 20), st.none() | st.floats(1e3, 1e9), st.sampled_from(["native", "emulated"]),
+        st.none() | st.just(0.0) | st.floats(0, 20), st.none() | st.floats(1e3, 1e9), st.sampled_from(["native", "emulated"]),
     ),
     max_size=12,
 )  # fmt: skip
@@ -56,7 +56,7 @@ def losses(one: StoredRow) -> tuple[float, float]:
 
 @given(ROWS, st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None)
-def test_who_is_faster_smaller_and_no_worse_is_never_below_and_the_order_of_rows_is_nothing(
+def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_of_rows_is_nothing(
     drawn, shuffler: random.Random
 ) -> None:
     rows = [
@@ -72,10 +72,15 @@ def test_who_is_faster_smaller_and_no_worse_is_never_below_and_the_order_of_rows
                 continue
             dominated = (
                 below.time_s < above.time_s
+                and (below.high_s or below.time_s) <= (above.high_s or above.time_s)
                 and losses(below)[0] <= losses(above)[0]
                 and losses(below)[1] < losses(above)[1]
             )
             assert not dominated, (above, below)
+    measured = [one for one in found if one.is_measured]
+    gentle = min((one for one in measured if one.quality.loss_pct == 0), key=lambda one: one.time_s, default=None)
+    for above in measured[: measured.index(gentle)] if gentle else ():
+        assert above.quality.loss_pct == 0 or above.high_s < gentle.low_s, (above, gentle)
     shuffled = list(rows)
     shuffler.shuffle(shuffled)
     assert ordered(shuffled) == found
@@ -89,6 +94,18 @@ def test_of_times_that_cannot_be_told_apart_the_smaller_loss_comes_first_then_th
     )
     slow = row(4, 2e-3, loss=0.0, memory=1.0)
     assert [one.identity for one in ordered([fast, gentle, small, slow])] == ["0003", "0002", "0001", "0004"]
+
+
+def test_a_loss_waits_for_what_loses_nothing_unless_the_intervals_are_apart() -> None:
+    wide = row(1, 2.0e-3, width=0.07, loss=0.0)
+    noisy, sure = row(2, 1.76e-3, width=0.1, loss=6.5), row(3, 1.8e-3, width=0.01, loss=6.5)
+    other = row(4, 6.0e-3, width=0.9, loss=0.0)  # no reason to wait: the fastest that loses nothing has its place
+    assert [one.identity for one in ordered([other, noisy, wide])] == ["0001", "0002", "0004"]
+    assert maybe_faster_row(ordered([other, noisy, wide])).identity == "0002"
+    assert [one.identity for one in ordered([noisy, sure, wide])] == ["0003", "0001", "0002"]
+    assert maybe_faster_row(ordered([sure, wide])) is None
+    few = [replace(one, low_s=None, high_s=None) for one in (row(1, 1.04e-3, loss=0.0), row(2, 1e-3), row(3, 0.98e-3))]
+    assert [one.identity for one in ordered(few)] == ["0003", "0001", "0002"]
 
 
 def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None:
@@ -187,7 +204,7 @@ def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
 
 def test_wide_intervals_do_not_put_a_much_slower_time_first_for_its_loss() -> None:
     fast = replace(row(1, 59e-6, loss=5.0), low_s=59e-6 / 8, high_s=59e-6 * 8)
-    slow = replace(row(2, 103e-6, loss=0.0), low_s=103e-6 / 8, high_s=103e-6 * 8)
-    near = replace(row(3, 64e-6, loss=0.0), low_s=64e-6 / 8, high_s=64e-6 * 8)
+    slow = replace(row(2, 103e-6, loss=1.0), low_s=103e-6 / 8, high_s=103e-6 * 8)
+    near = replace(row(3, 64e-6, loss=1.0), low_s=64e-6 / 8, high_s=64e-6 * 8)
     assert [one.identity for one in ordered([slow, fast])] == ["0001", "0002"]
     assert [one.identity for one in ordered([slow, fast, near])] == ["0003", "0001", "0002"]

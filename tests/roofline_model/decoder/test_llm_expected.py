@@ -10,6 +10,7 @@ from roofline_model import create_custom_asic, gemm, get_hardware
 from roofline_model.decoder.llm import ModelPrediction, predict_model
 from roofline_model.decoder.step_expected import ExpectedStep, call_within_ceilings, expected_step, why_no_step
 from roofline_model.decoder.tensor_parallel import Parallel
+from roofline_model.expected.ideal_floor import cold_limits
 from roofline_model.expected.predict import ExpectedPrediction
 from roofline_model.hardware import Device
 from roofline_model.machine_constants import Calibration, Constant
@@ -166,3 +167,24 @@ def test_a_calibrated_cpu_predicts_every_kernel_from_its_own_numbers() -> None:
     assert result.provenance == "measured-here"
     assert result.stream_time_s == result.time_s  # nothing is launched
     assert result.time_s == pytest.approx(found.time_s + found.launch_count * 2e-6, rel=0.02)
+
+
+@pytest.mark.parametrize("chip", ["gb10", "h100-sxm", "rtx-5090", "orin-agx-64gb"])
+def test_no_kernel_of_a_pass_nor_the_pass_begins_below_its_ideal(chip) -> None:
+    device, seen_count = get_hardware(chip), 0
+    for model in ("llama-3.1-8b", "deepseek-v2-lite", "mixtral-8x7b"):
+        for formats in ("BF16", "INT8.BF16", "NVFP4", "INT4.BF16"):
+            for phase in ("decode", "prefill"):
+                found = predict_model(device, model, phase, context=2048, formats=formats)
+                whole = expected_step(found, device)
+                if whole is None:
+                    continue
+                seen_count += 1
+                for one in whole.kernels:
+                    assert one.low_s <= one.time_s <= one.high_s
+                    # What the attention's own time has in it takes nothing beside it.
+                    limit_s = 0.0 if one.binding == "attention" else max(cold_limits(one.kernel.work, device))
+                    assert one.low_s >= limit_s * (1 - 1e-9), (model, formats, one)
+                if chip != "rtx-5090":  # the one whose rated peak was beaten
+                    assert whole.low_s >= found.time_s * (1 - 1e-9), (model, formats, phase)
+    assert seen_count >= 12

@@ -123,3 +123,11 @@ def test_a_norm_of_several_orders_is_each_of_them():
         together = function(x, orders)
         for place, order in enumerate(orders.tolist()):
             assert (together[:, place] == function(x[:, place].copy(), order)).all()
+
+
+def test_a_kernel_of_somebodys_own_that_is_called_a_product_has_no_time():
+    (whole,) = cases((1, 4096, 4096), [("FP16", "FP16")])
+    mine = replace(whole, shape=(("M", 1), ("K", 4096)))
+    times = expected_times(get_hardware("gb10"))
+    assert (times(mine), times.many([mine, mine])) == (None, [None, None])
+    assert times(whole) is not None

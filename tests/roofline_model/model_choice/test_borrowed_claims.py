@@ -46,5 +46,5 @@ def test_claims_are_those_of_the_published_table_whatever_a_strategy_is_called()
     assert on_gb10.candidate("INT4.BF16").quality.text == "claimed: 6.5 % (AWQ)"
     assert "arXiv:2405.04532" in on_gb10.candidate("INT4.BF16").quality.note
     assert on_gb10.candidate("layerwise_gradient").quality.text == "claimed: at most 6.5 % (NVFP4.BF16)"
-    nobody = on_gb10.candidate("MXFP8_E4M3").quality
-    assert (nobody.text, nobody.note) == ("unknown", "no published loss was found of MXFP8_E4M3")
+    nobody = recommend_model("gb10", MODEL, formats=["NF4.BF16"]).candidate("NF4.BF16").quality
+    assert (nobody.text, nobody.note) == ("unknown", "no published loss was found of NF4.BF16")

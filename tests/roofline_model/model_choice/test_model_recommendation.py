@@ -82,16 +82,17 @@ def test_figures_are_those_of_the_predictions(on_gb10):
     assert on_gb10.baseline.speedup == 1.0
 
 
-def test_known_losses_come_before_unknown_ones_each_by_the_interval_s_end_with_ties(on_gb10):
-    known = [one for one in on_gb10.candidates if one.quality.loss_pct is not None]
-    unknown = [one for one in on_gb10.candidates if one.quality.loss_pct is None]
-    assert on_gb10.candidates == (*known, *unknown)
-    assert {one.label for one in unknown} == {"MXFP8_E4M3"}
+def test_known_losses_come_before_unknown_ones_each_by_the_interval_s_end_with_ties():
+    found = recommend_model("gb10", "llama-3-8b", extra_formats=["NF4.BF16", "FP8_E5M2"])
+    known = [one for one in found.candidates if one.quality.loss_pct is not None]
+    unknown = [one for one in found.candidates if one.quality.loss_pct is None and not one.kernel_gap]
+    assert found.candidates[: len(known) + len(unknown)] == (*known, *unknown)
+    assert {one.label for one in unknown} == {"NF4.BF16"}
     for group in (known, unknown):
         for at, one in enumerate(group):
             assert all(later.high_s * (1 + LEVEL_RATIO) >= one.high_s for later in group[at + 1 :])
-    assert on_gb10.chosen is known[0]
-    assert on_gb10.is_chosen_quality_known
+    assert found.chosen is known[0]
+    assert found.is_chosen_quality_known
     assert all(one.quality.text == "unknown" for one in unknown)
 
 
@@ -161,10 +162,10 @@ def test_memory_latency_and_quality_refuse_with_the_figure():
     quick = recommend_model("gb10", "llama-3-8b", max_latency_s=0.025)
     assert "takes 68.16 ms, 43.16 ms more than 25 ms" in refusals(quick)["BF16"]
     assert all(one.time_s <= 0.025 for one in quick.candidates)
-    careful = recommend_model("gb10", "llama-3-8b", max_loss_pct=0)
+    careful = recommend_model("gb10", "llama-3-8b", max_loss_pct=0, formats=["NVFP4.BF16", "NF4.BF16"])
     assert careful.chosen is not None
     assert careful.chosen.kind == "baseline"
-    assert refusals(careful)["NVFP4.BF16"] == "claimed: 3.6-6.5 % (RTN), above the limit of 0%"
+    assert refusals(careful)["NVFP4.BF16"] == "claimed: 3.6-6.5 % (RTN), above the limit of 0% of perplexity"
     # An unknown loss is refused by no limit, and stands behind.
     assert labels(careful)[0] == "BF16"
     assert any(note.startswith("faster, but nobody knows what they lose: ") for note in careful.notes)
@@ -182,15 +183,15 @@ def test_nothing_that_meets_the_limits_is_told_with_the_nearest():
 
 
 def test_an_unknown_loss_is_never_silently_first():
-    only_unknown = {"formats": ["MXFP8"], "strategies": [], "max_latency_s": 0.04}
+    only_unknown = {"formats": ["NF4.BF16"], "strategies": [], "max_latency_s": 0.04}
     found = recommend_model("gb10", "llama-3-8b", **only_unknown)
     assert found.chosen is not None
-    assert found.chosen.label == "MXFP8_E4M3"
+    assert found.chosen.label == "NF4.BF16"
     assert not found.is_chosen_quality_known
-    assert any("the loss of MXFP8_E4M3 is unknown" in note for note in found.notes)
+    assert any("the loss of NF4.BF16 is unknown" in note for note in found.notes)
     strict = recommend_model("gb10", "llama-3-8b", max_loss_pct=1.0, **only_unknown)
     assert strict.chosen is None
-    assert "MXFP8_E4M3 meets the other limits, but its loss is unknown" in strict.misfit
+    assert "NF4.BF16 meets the other limits, but its loss is unknown" in strict.misfit
 
 
 def test_estimates_of_a_caller_replace_the_expected_times():

@@ -11,7 +11,7 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.expected.kernels.curve import CurvePoint, KernelCurve, work_size
 from roofline_model.hardware import Device, create_custom_asic
 from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.model_choice.time_kinds import CEILINGS, ExpectedPasses, is_comparable
+from roofline_model.model_choice.time_kinds import CEILINGS, CEILINGS_ARE, ExpectedPasses, is_comparable
 from roofline_model.model_recommendation import recommend_model
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
@@ -60,11 +60,23 @@ def test_the_kind_of_an_expected_time_is_that_of_its_kernels(cpu):
         for formats in ("BF16", "INT8.BF16", "NVFP4.BF16", "BF16.BF16.NVFP4")
     }
     assert kinds == {"BF16": "expected", "INT8.BF16": "expected", "NVFP4.BF16": CEILINGS, "BF16.BF16.NVFP4": CEILINGS}
-    # Where nothing was timed, ceilings are all there is, and of one kind.
+
+
+def test_where_no_kernel_was_timed_the_ideals_rank_as_they_are_predicted(cpu):
     bare = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
     found = recommend_model(bare, SHAPE)
-    assert {one.time_source for one in found.candidates} == {CEILINGS}
+    assert {one.time_source for one in found.candidates} == {"ideal"}
+    assert found.baseline.time_s == predict_model(bare, SHAPE, context=4096, formats=found.baseline.plan).time_s
+    assert [note for note in found.notes if note.startswith("ranked by ideal times") and "none of its kernels" in note]
+
+
+def test_a_baseline_that_was_not_timed_ranks_by_ceilings_and_says_what_they_are(cpu):
+    (attention_only,) = (one for one in cpu.calibration.kernels if one.kernel == "sdpa")
+    found = recommend_model(replace(cpu, calibration=replace(cpu.calibration, kernels=(attention_only,))), SHAPE)
     assert found.time_source == CEILINGS
+    assert [
+        note for note in found.notes if note.startswith("ranked by what the ceilings allow") and CEILINGS_ARE in note
+    ]
 
 
 def test_kinds_that_may_be_compared():
