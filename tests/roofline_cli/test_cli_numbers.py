@@ -31,11 +31,11 @@ def test_plain_numbers_are(text, value):
     ("command", "message"),
     [
         (
-            "predict model --model llama-3-8b --tensor-parallel 2 --link-gb-s ٤٥٠",
+            "predict model --hw gb10 --model llama-3-8b --tensor-parallel 2 --link-gb-s ٤٥٠",
             "--link-gb-s must be a positive number",
         ),
-        ("predict model --model llama-3-8b --memory-headroom ٠.٥", "--memory-headroom must be a share"),
-        ("predict model --model llama-3-8b --context ٤٠٩٦", "--context must be a whole number"),
+        ("predict model --hw gb10 --model llama-3-8b --memory-headroom ٠.٥", "--memory-headroom must be a share"),
+        ("predict model --hw gb10 --model llama-3-8b --context ٤٠٩٦", "--context must be a whole number"),
     ],
 )
 def test_a_command_refuses_them(command, message):
