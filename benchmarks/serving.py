@@ -13,7 +13,6 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -345,7 +344,7 @@ def _server(folder: Path) -> Iterator[str]:
             printed += line
         yield json.loads(printed)["url"]
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:

@@ -111,7 +111,9 @@ def choice_of(
 
 def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], baseline: ModelCandidate) -> list[str]:
     """Return what must be known of the choice beside its figures: its loss, its kernels, and why not a faster plan."""
-    notes = [*_notes_on_loss(chosen), *_notes_on_faster(chosen, ranked), *_notes_on_standing(chosen, ranked)]
+    notes = [
+        *_notes_on_memory(chosen), *_notes_on_loss(chosen), *_notes_on_faster(chosen, ranked), *_notes_on_standing(chosen, ranked)
+    ]  # fmt: skip
     untimed = [one.label for one in ranked if one.time_source == CEILINGS != baseline.time_source]
     if untimed:
         notes.append(
@@ -154,6 +156,17 @@ def notes_on_baseline(baseline: ModelCandidate, limits: ModelLimits) -> list[str
     return [
         f"{baseline.label} {one.text}: it cannot run here, and speed-ups are against the time it would take with enough memory"
         for one in misses
+    ]
+
+
+def _notes_on_memory(chosen: ModelCandidate) -> list[str]:
+    """Say that a limit above the chip's own memory let in what does not fit one chip."""
+    memory = chosen.memory
+    if memory.fits is not False or memory.capacity_bytes is None:
+        return []
+    needed, there = memory.total_bytes / 1e9, memory.capacity_bytes / 1e9
+    return [
+        f"{chosen.label} needs {needed:.4g} GB, and the chip has {there:.4g} GB: the memory limit that was given is above that"
     ]
 
 

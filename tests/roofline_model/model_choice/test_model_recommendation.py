@@ -152,6 +152,12 @@ def test_a_published_checkpoint_is_its_own_reference():
     assert one.speedup > 1
 
 
+def test_a_limit_above_the_chips_memory_is_said():
+    found = recommend_model("rtx-4090", "llama-3.1-70b", memory_limit_bytes=1e12)
+    assert any("the memory limit that was given is above that" in note for note in found.notes)
+    assert not any("is above that" in note for note in recommend_model("h100", "llama-3.1-8b").notes)
+
+
 def test_memory_latency_and_quality_refuse_with_the_figure():
     tight = recommend_model("gb10", "llama-3-8b", memory_limit_bytes=10e9, memory_headroom_ratio=0.1)
     missed = next(one for one in tight.excluded if one.label == "BF16")
