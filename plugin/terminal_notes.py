@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from results.flags import FLAGS
+from results.gain import times_faster
 from results.records import ProcessInfo, Record
 from results.state_records import CanaryReading
 from results.table_layout import folded
-from results.verdict import times_faster
 from roofline_model.units import format_time
 
 LEAST_WIDTH = 60

@@ -21,10 +21,10 @@ from reports.recommend import RankedRow, ShapeRecommendation
 from reports.regime import regime_words
 from reports.views import ChipView, ReportView
 from results.flags import FLAGS
+from results.gain import times_faster
 from results.model_results import ModelResult
 from results.model_text import model_notes, model_tables
 from results.replication import width_text
-from results.verdict import times_faster
 from roofline_model.gap import Gap
 from roofline_model.units import format_percent, format_time
 

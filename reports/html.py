@@ -40,6 +40,7 @@ from reports.small_plots import draw_canaries, draw_samples
 from reports.timeline_plot import draw_timeline
 from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.gain import times_faster
 from results.model_text import (
     EMULATED_MARK,
     embedding_text,
@@ -54,7 +55,6 @@ from results.model_text import (
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import width_text
 from results.state_records import CanaryReading, NoiseFloor
-from results.verdict import times_faster
 from roofline_model.errors import RooflineError
 from roofline_model.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from reports.case_rows import CaseRow
 from reports.display_text import counted, shown
 from reports.shape_results import ShapeResult, best_overall, fastest_by_case
-from results.verdict import times_faster
+from results.gain import times_faster
 from roofline_model.hardware import Device
 from roofline_model.units import GIGA, TERA, format_time
 

@@ -8,9 +8,9 @@ from statistics import median
 
 from reports.case_summary import CaseSummary
 from reports.display_text import counted, shown
+from results.gain import times_faster
 from results.records import Record, RunInfo
 from results.state_records import CanaryReading
-from results.verdict import times_faster
 from roofline_model.units import format_time
 
 

@@ -12,7 +12,8 @@ from reports.display_text import shown
 from reports.ranked_row import RankedRow, ShapeRecommendation
 from reports.regime import regime_title
 from reports.shape_results import Configuration, ShapeResult, speedups
-from results.verdict import PREDICTED_TIE_RATIO, UNKNOWN_LEVEL_RATIO, expected_speedup, times_faster
+from results.gain import times_faster
+from results.verdict import PREDICTED_TIE_RATIO, UNKNOWN_LEVEL_RATIO, expected_speedup
 from roofline_model.tie_ranking import LEVEL_RATIO
 from roofline_model.units import format_time
 

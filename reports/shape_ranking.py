@@ -20,7 +20,8 @@ from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
 from reports.shape_summary import shape_summary
 from reports.weight_saving import weight_saved_ratio
-from results.verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup, times_faster
+from results.gain import times_faster
+from results.verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup
 from roofline_model.case import Case
 from roofline_model.claimed_losses import product_loss_pct
 from roofline_model.errors import RooflineError

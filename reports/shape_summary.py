@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from reports.measured_order import maybe_faster_words
 from reports.ranked_row import RankedRow
 from reports.shape_results import Configuration
-from results.gain import Gain, measured_gain
-from results.verdict import are_level, times_faster
+from results.gain import Gain, measured_gain, times_faster
+from results.verdict import are_level
 from roofline_model.units import format_time
 
 

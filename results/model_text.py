@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from results.gain import times_faster
 from results.model_figures import Interval, ModelFigures
 from results.model_results import ModelResult, PassResult, PhaseResult, gentler
 from results.replication import width_text
-from results.verdict import comparison, level_text, times_faster
+from results.verdict import comparison, level_text
 from roofline_model.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"

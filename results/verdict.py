@@ -21,7 +21,7 @@ from results.replication import total_intervals
 __all__ = [
     "SIXTEEN_BIT_FORMATS", "Contender", "GroupKey", "ShapeVerdict", "Totals", "are_level", "baseline_of", "comparison",
     "contenders", "expected_speedup", "group_key", "groups", "judge", "level_text", "promise", "shape_verdicts",
-    "speedups", "times_faster",
+    "speedups",
 ]  # fmt: skip
 
 PREDICTED_TIE_RATIO = 0.005

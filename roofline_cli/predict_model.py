@@ -108,8 +108,6 @@ GroupScalesOption = Annotated[
     ),
 ]
 
-DEFAULT_CONTEXT = 4096
-
 
 def predict_model_command(
     model: ModelOption,
@@ -138,6 +136,7 @@ def predict_model_command(
     from roofline_cli.predict_strategy import strategy_plans
     from roofline_model.decoder.format_plan import AS_PUBLISHED
     from roofline_model.decoder.llm import predict_model
+    from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT
     from roofline_model.errors import InvalidValueError
 
     check_plot(plot, as_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from roofline_cli.screen import Cell, Column, Styled, show_json, show_line, show
 if TYPE_CHECKING:
     from reports.case_rows import CaseRow
     from reports.case_summary import CaseSummary
+    from reports.model_results import ModelResult
     from results.records import RunInfo
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
@@ -69,17 +70,14 @@ def show_run(
     models = models_of(records, total_intervals(records, floors))
     doubts = profile_doubts(profiles.values(), (row for case in found for row in case.rows))
     if as_json:
-        from reports.model_results import model_json
-        from reports.run_json import case_json, run_json, summary_json
-
-        show_json({
-            "run": run_json(info),
-            "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in found],
-            "models": [model_json(one) for one in models],
-            "canaries": [asdict(one) for one in canaries],
-            "worker_ends": list(state.restarts),
-            "calibration_doubts": doubts,
-        })  # fmt: skip
+        show_json(
+            {
+                **_run_json(info, found, models),
+                "canaries": [asdict(one) for one in canaries],
+                "worker_ends": list(state.restarts),
+                "calibration_doubts": doubts,
+            }
+        )
         return
     _print_run(info, _held(found))
     if canaries:
@@ -100,6 +98,17 @@ def show_run(
     if plot:
         show_run_plots(plotted_chips(info, records, profiles, floors))
     _print_legend(found, info)
+
+
+def _run_json(run: RunInfo, found: tuple[CaseSummary, ...], models: Sequence[ModelResult]) -> dict[str, object]:
+    from reports.model_results import model_json
+    from reports.run_json import case_json, run_json, summary_json
+
+    return {
+        "run": run_json(run),
+        "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in found],
+        "models": [model_json(one) for one in models],
+    }
 
 
 def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:

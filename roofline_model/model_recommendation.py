@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
@@ -45,7 +45,6 @@ from roofline_model.model_choice.weighing import PassTimes, Weigher
 from roofline_model.pareto.losses_file import MeasuredLosses
 from roofline_model.pareto.model_problem import TrafficShare, traffic_share
 
-DEFAULT_CONTEXT = 4096
 IsRunnable = Callable[[str], str]
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from reports.api.analysis_models import Excluded
 from reports.api.attention_models import CacheCandidate
-from results.verdict import times_faster
+from results.gain import times_faster
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import predict_expected

@@ -12,7 +12,7 @@ from roofline_model.calibration_doubt import doubts_of
 from roofline_model.decoder import llm
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import AS_PUBLISHED, plan_from_text
-from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.decoder.plan_coverage import plan_coverage, wide_head_exceptions
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.errors import UnsupportedError
@@ -21,7 +21,6 @@ from roofline_model.kept import Kept
 from roofline_model.model_choice.plan_candidates import wide_format
 from roofline_model.serving_kernels import plan_gap
 
-DEFAULT_CONTEXT = 4096
 KEPT_MODEL_ANSWERS = 512
 
 

@@ -274,6 +274,15 @@ class StoredRanking:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A run that no ranking uses."""
+
+    why: str
+    note: str
+    """Its line among the notes, where no other run shares it."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRecommendations:
     """The answer: every ranking that was asked for, and what is missing."""
 
@@ -287,8 +296,8 @@ class StoredRecommendations:
     """Runs that hold what was asked for, older nights that are no longer used with them."""
     record_count: int
     """Their records of it."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Run id → why no ranking uses it; of a run that some ranking uses `notes` says for how many cases it is left out."""
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict)
+    """The runs that no ranking uses, by id; of a run that some ranking uses `notes` says for how many cases it is left out."""
 
     @property
     def basis_words(self) -> str:

@@ -10,7 +10,7 @@ from reports.display_text import counted, shown
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import StoredEvidence, read_evidence
-from reports.stored.left_out import left_out_notes, left_out_reasons
+from reports.stored.left_out import left_out_notes, left_out_runs
 from reports.stored.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
@@ -67,7 +67,7 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
         notes=_notes(now, levels, evidence),
         run_count=len({one.run_id for one in asked}),
         record_count=len(asked),
-        left_out=left_out_reasons(levels, evidence.runs),
+        left_out=left_out_runs(levels, evidence.runs),
     )
 
 

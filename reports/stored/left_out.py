@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from reports.display_text import counted, shown
 from reports.environment_words import change_words
+from reports.stored.answer import LeftOut
 from reports.stored.levels import CaseLevel, SetAside
 from results.diff.environments import differences, method_difference
 from results.diff.sentences import run_name
@@ -36,11 +37,21 @@ def left_out_notes(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> 
     return tuple(_line(names, why) for why, names in alike.items())
 
 
-def left_out_reasons(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> dict[str, str]:
-    """Return run id → why, of the runs that no level uses."""
+def left_out_runs(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> dict[str, LeftOut]:
+    """Return the runs that no level uses, by id."""
     levels = tuple(levels)
     used = _used(levels)
-    return {run_id: "; ".join(whys) for run_id, whys in _lost(levels, runs).items() if run_id not in used}
+    return {
+        run_id: LeftOut("; ".join(whys), _line([shown(run_name(runs[run_id]), 60)], f": {next(iter(whys))}"))
+        for run_id, whys in _lost(levels, runs).items()
+        if run_id not in used
+    }
+
+
+def runs_text(names: list[str]) -> str:
+    """Return `run a`, or `runs a, b, c and 2 more`."""
+    told, more = ", ".join(names[:_SHOWN_RUNS]), len(names) - _SHOWN_RUNS
+    return f"run {told}" if len(names) == 1 else f"runs {told}{f' and {more} more' if more > 0 else ''}"
 
 
 def _used(levels: Iterable[CaseLevel]) -> frozenset[str]:
@@ -60,9 +71,7 @@ def _lost(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> dict[str,
 
 
 def _line(names: list[str], why: str) -> str:
-    told, more = ", ".join(names[:_SHOWN_RUNS]), len(names) - _SHOWN_RUNS
-    which = f"run {told} is" if len(names) == 1 else f"runs {told}{f' and {more} more' if more > 0 else ''} are"
-    return f"{which} left out{why}"
+    return f"{runs_text(names)} {'is' if len(names) == 1 else 'are'} left out{why}"
 
 
 def _why(run: RunInfo, one: SetAside, level: CaseLevel) -> str:

@@ -11,11 +11,12 @@ from reports.stored.levels import CaseLevel
 from reports.stored.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.quality import MeasuredQualities, pass_quality
 from reports.stored.rows import RowTime, Trust, measured_interval, predicted_half_ratio, trust_of
+from results.gain import times_faster
 from results.model_figures import ModelFigures
 from results.model_results import PassResult, PhaseResult
 from results.records import RunInfo
 from results.replication import TotalInterval
-from results.verdict import Totals, times_faster
+from results.verdict import Totals
 from roofline_model.pareto.losses_file import MeasuredLosses
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reports.display_text import shown
 from reports.stored.answer import StoredRecommendations
 from reports.stored.from_store import recommend_from_store
+from reports.stored.left_out import runs_text
 from reports.stored.question import StoredQuestion, subject_of
 from results.case_names import is_model_case
 from results.records import Record
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 40
 """Shapes of a run that are asked about; whole models all are. A ranking costs milliseconds, and each is made twice."""
-_SHOWN_RUNS = 3
 
 
 def recommend_for_run(
@@ -41,19 +41,16 @@ def _with_origin(found: StoredRecommendations, run_id: str) -> StoredRecommendat
     nights = {night.run_id: night for one in found.rankings for row in one.rows for night in row.nights}
     if not nights or run_id in nights:
         return found
-    named = [shown(one[:8], 8) for one in sorted(nights, key=lambda one: nights[one].started_at, reverse=True)]
-    told = ", ".join(named[:_SHOWN_RUNS]) + (
-        f" and {len(named) - _SHOWN_RUNS} more" if len(named) > _SHOWN_RUNS else ""
+    others = runs_text(
+        [shown(one[:8], 8) for one in sorted(nights, key=lambda one: nights[one].started_at, reverse=True)]
     )
-    others = f"run {told}" if len(named) == 1 else f"runs {told}"
-    why = found.left_out.get(run_id)
-    reason = f", which is left out: {why}" if why else ", because theirs are the newest comparable nights of its cases"
+    lost = found.left_out.get(run_id)
+    reason = (
+        f", which is left out: {lost.why}" if lost else ", because theirs are the newest comparable nights of its cases"
+    )
     note = f"these answers come from {others}, not from the run reported here, {shown(run_id[:8], 8)}{reason}"
     # The note says what the line of the run alone would repeat.
-    others_left = (
-        one for one in found.notes if not (one.startswith(f"run {run_id[:8]}") and one.endswith(f" is left out: {why}"))
-    )
-    return replace(found, notes=(note, *others_left))
+    return replace(found, notes=(note, *(one for one in found.notes if lost is None or one != lost.note)))
 
 
 def question_of_run(records: Iterable[Record]) -> StoredQuestion:

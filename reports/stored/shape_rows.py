@@ -10,9 +10,10 @@ from reports.stored.levels import CaseLevel
 from reports.stored.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.quality import product_quality
 from reports.stored.rows import RowTime, measured_interval, predicted_half_ratio, trust_of
+from results.gain import times_faster
 from results.records import RunInfo
 from results.replication import TotalInterval
-from results.verdict import Totals, times_faster
+from results.verdict import Totals
 
 _SOURCES: Mapping[str, TimeSource] = {"measured": "measured", "expected": "expected", "predicted": "ideal"}
 

@@ -20,6 +20,8 @@ WINDOWED, FULL = "W", "F"
 """Letters of `ModelShape.window_pattern`."""
 
 
+DEFAULT_CONTEXT = 4096
+"""Tokens of a sequence where nobody names them; fewer where the model's longest is shorter."""
 MAX_LAYERS = 10_000
 """More are taken for a slip: the deepest published decoders have some hundred."""
 

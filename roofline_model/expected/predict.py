@@ -27,7 +27,7 @@ EXPECTED_VERSION = "expected-5"
 """Changes whenever the same case and constants would get another expected time; stored with every such prediction.
 
 expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of a
-time is negative or past its roof.
+time is negative or past its roof; no interval of cold operands begins below the ideal time.
 """
 
 PRODUCTS = ("gemv", "gemm")

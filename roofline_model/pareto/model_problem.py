@@ -20,7 +20,7 @@ from roofline_model.decoder.layer_ranges import joined_layers
 from roofline_model.decoder.model_memory import layer_matrices, model_memory
 from roofline_model.decoder.model_parameters import parameter_counts
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.decoder.plan_parts import CACHE, EXPERTS, FFN, GROUPS, PARTS, QKV, SHARED_EXPERTS, parts_of
 from roofline_model.decoder.step_expected import Estimator
 from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
@@ -139,7 +139,7 @@ def model_problem(
     A part without a loss in some format cannot get it, a part without any loss stays wide; both are told in the notes.
     """
     device, shape = get_hardware(hardware), get_model(model)
-    shares = tuple(traffic) or (traffic_share(context=min(4096, shape.max_context_size)),)
+    shares = tuple(traffic) or (traffic_share(context=min(DEFAULT_CONTEXT, shape.max_context_size)),)
     for one in shares:
         check_context(shape, one.workload)
     key = get_format(wide or shape.wide_format).key

@@ -8,9 +8,10 @@ import pytest
 from shape_records import record
 
 from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.gain import times_faster
 from results.records import ProcessInfo
 from results.replication import TotalInterval, total_intervals
-from results.verdict import are_level, contenders, groups, judge, shape_verdicts, times_faster
+from results.verdict import are_level, contenders, groups, judge, shape_verdicts
 
 
 def sentence(*records):
