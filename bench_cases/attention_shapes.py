@@ -143,9 +143,19 @@ def _absorbed_decode(
     """Return MLA of one new token: all heads attend to the latent rows (and the rotated part of the keys behind them)."""
     origin = f"{model.name} absorbed decode"
     return AttentionShape(
-        B, model.query_heads, 1, 1, Skv, latent.cached_dim, False, None, origin, formats,
-        value_dim=latent.kv_rank, is_latent=True,
-    )  # fmt: skip
+        B,
+        model.query_heads,
+        1,
+        1,
+        Skv,
+        latent.cached_dim,
+        False,
+        None,
+        origin,
+        formats,
+        value_dim=latent.kv_rank,
+        is_latent=True,
+    )
 
 
 def _windows(model: ModelShape) -> list[int | None]:

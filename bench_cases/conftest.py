@@ -81,10 +81,18 @@ def _model_cases(config: pytest.Config) -> list[ModelCase]:
     if found is None:
         options, device = _plugin(config).options(config), _plugin(config).target(config).device
         found = model_cases(
-            find_model(options.model), device, options.shapes, formats=options.model_formats, batches=options.batches,
-            contexts=options.contexts, kv_formats=options.kv_formats, plan_paths=options.plan_paths, method=options.method, is_compiled=options.compile,
+            find_model(options.model),
+            device,
+            options.shapes,
+            formats=options.model_formats,
+            batches=options.batches,
+            contexts=options.contexts,
+            kv_formats=options.kv_formats,
+            plan_paths=options.plan_paths,
+            method=options.method,
+            is_compiled=options.compile,
             modes=options.modes,
-        )  # fmt: skip
+        )
         config.stash[_MODEL_CASES] = found
     return found
 

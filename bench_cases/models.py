@@ -50,11 +50,18 @@ def seeded_llama(
     shape = SEEDED_LLAMAS[spec] if isinstance(spec, str) else spec
     transformers = _transformers("building a Llama")
     config = transformers.LlamaConfig(
-        hidden_size=shape.hidden_size, intermediate_size=shape.intermediate_size, num_hidden_layers=shape.layers_count,
-        num_attention_heads=shape.heads_count, num_key_value_heads=shape.kv_heads_count, vocab_size=shape.vocabulary_size,
-        max_position_embeddings=shape.positions_count, tie_word_embeddings=shape.is_tied,
-        bos_token_id=None, eos_token_id=None, pad_token_id=None,
-    )  # fmt: skip
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.layers_count,
+        num_attention_heads=shape.heads_count,
+        num_key_value_heads=shape.kv_heads_count,
+        vocab_size=shape.vocabulary_size,
+        max_position_embeddings=shape.positions_count,
+        tie_word_embeddings=shape.is_tied,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = transformers.LlamaForCausalLM(config)
@@ -117,8 +124,13 @@ def _from_checkpoint(transformers: Any, name: str, source: str, dtype: torch.dty
     config = transformers.AutoConfig.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
     # Weights of another shape are let through, to be named below: transformers' own error names none of them.
     model, report = _class_for(transformers, config).from_pretrained(
-        source, dtype=dtype, local_files_only=local_only, trust_remote_code=False, ignore_mismatched_sizes=True, output_loading_info=True,
-    )  # fmt: skip
+        source,
+        dtype=dtype,
+        local_files_only=local_only,
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+    )
     mismatched = sorted(report["mismatched_keys"])
     missing = sorted(report["missing_keys"])
     if missing and all(key.startswith("pooler.") for key in missing) and not mismatched:

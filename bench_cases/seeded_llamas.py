@@ -25,11 +25,20 @@ class SeededLlama:
     def shape(self, wide: str = "BF16") -> ModelShape:
         """Return what a prediction needs to know of it, stored in `wide`."""
         return ModelShape(
-            name=self.name, source="the seeded models of bench_cases", layer_count=self.layers_count,
-            hidden_size=self.hidden_size, query_heads=self.heads_count, kv_heads=self.kv_heads_count,
-            head_dim=self.hidden_size // self.heads_count, ffn_size=self.intermediate_size, vocab_size=self.vocabulary_size,
-            max_context_size=self.positions_count, has_tied_embedding=self.is_tied, wide_format=wide, weight_format=wide,
-        )  # fmt: skip
+            name=self.name,
+            source="the seeded models of bench_cases",
+            layer_count=self.layers_count,
+            hidden_size=self.hidden_size,
+            query_heads=self.heads_count,
+            kv_heads=self.kv_heads_count,
+            head_dim=self.hidden_size // self.heads_count,
+            ffn_size=self.intermediate_size,
+            vocab_size=self.vocabulary_size,
+            max_context_size=self.positions_count,
+            has_tied_embedding=self.is_tied,
+            wide_format=wide,
+            weight_format=wide,
+        )
 
 
 SEEDED_LLAMAS = {

@@ -57,8 +57,15 @@ class Layer:
 
 
 STANDARD_MODELS = (
-    "llama-3-8b", "llama-3-70b", "qwen3-8b", "qwen3-32b", "mistral-7b", "phi-4", "phi-2", "tinyllama",
-)  # fmt: skip
+    "llama-3-8b",
+    "llama-3-70b",
+    "qwen3-8b",
+    "qwen3-32b",
+    "mistral-7b",
+    "phi-4",
+    "phi-2",
+    "tinyllama",
+)
 """The models whose layers make up the standard and full sets."""
 
 

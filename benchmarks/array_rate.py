@@ -55,21 +55,36 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     seconds = {name: median(values) for name, values in interleaved(timed, rounds).items()}
     return [
         Row(
-            "one ideal GEMM of an array", seconds["ideal"] / rows, rounds, IDEAL_AIM_S, _RIVAL if rival else "",
-            seconds["torchao array"] / rows if rival else None, f"{rows / seconds['ideal']:,.0f} per second: FLOPs, bytes, both sides of the roof",
+            "one ideal GEMM of an array",
+            seconds["ideal"] / rows,
+            rounds,
+            IDEAL_AIM_S,
+            _RIVAL if rival else "",
+            seconds["torchao array"] / rows if rival else None,
+            f"{rows / seconds['ideal']:,.0f} per second: FLOPs, bytes, both sides of the roof",
         ),
         *(
             Row(
-                f"one expected GEMM of an array, {name}", seconds[name] / rows, rounds, ARRAY_AIM_S, _RIVAL if rival else "",
-                seconds["torchao array"] / rows if rival else None, f"{rows / seconds[name]:,.0f} per second, {rows:,} at once",
+                f"one expected GEMM of an array, {name}",
+                seconds[name] / rows,
+                rounds,
+                ARRAY_AIM_S,
+                _RIVAL if rival else "",
+                seconds["torchao array"] / rows if rival else None,
+                f"{rows / seconds[name]:,.0f} per second, {rows:,} at once",
             )
             for name in arrays
         ),
         Row(
-            "one expected prediction of an operator", seconds["single"], rounds, SINGLE_AIM_S, _RIVAL if rival else "",
-            seconds.get("torchao single"), "the rival is a plain roofline: three terms, no tiles, no interval",
+            "one expected prediction of an operator",
+            seconds["single"],
+            rounds,
+            SINGLE_AIM_S,
+            _RIVAL if rival else "",
+            seconds.get("torchao single"),
+            "the rival is a plain roofline: three terms, no tiles, no interval",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _ideal(chip: Device, shapes: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:

@@ -62,10 +62,16 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
         raised = sum(len(told) for told in steps) / count
         found.append(
             Figure(
-                f"false steps per unchanged series: {kind}", standing, count, "share", None if kind in HARD else 0.0,
-                None if kind in HARD else 0.01, "ever raised, on any night", raised,
+                f"false steps per unchanged series: {kind}",
+                standing,
+                count,
+                "share",
+                None if kind in HARD else 0.0,
+                None if kind in HARD else 0.01,
+                "ever raised, on any night",
+                raised,
             )
-        )  # fmt: skip
+        )
     found.append(_two_hundred_nights())
     found += _steps(count)
     found += _rivals(100 if quick else 200)
@@ -105,10 +111,16 @@ def _steps(count: int) -> list[Row | Figure]:
             best = None if nights == 3 else best_possible(nights, prior)
             rows.append(
                 Figure(
-                    f"3 σ found within {nights} nights, after {prior}", share, count, "share", aim if prior >= 60 else None, None,
-                    "σ and level known" if best else "", best,
+                    f"3 σ found within {nights} nights, after {prior}",
+                    share,
+                    count,
+                    "share",
+                    aim if prior >= 60 else None,
+                    None,
+                    "σ and level known" if best else "",
+                    best,
                 )
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -168,6 +180,9 @@ def _reading(folder: Path, quick: bool) -> Row:
         taken_s = time.process_time() - begin
     alerts = sum(len(one.alerts) for one in found)
     return Row(
-        f"history --all: {cases:,} cases × {HISTORY_NIGHTS} nights", taken_s, 1, AIM_S * cases / CASES,
+        f"history --all: {cases:,} cases × {HISTORY_NIGHTS} nights",
+        taken_s,
+        1,
+        AIM_S * cases / CASES,
         note=f"CPU seconds of one core; {alerts} alerts in {len(found):,} histories, 1 case of 50 made 10 % slower",
-    )  # fmt: skip
+    )

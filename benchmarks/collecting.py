@@ -47,10 +47,15 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     seconds = {name: median(values) for name, values in interleaved(contestants, rounds).items()}
     return [
         Row(
-            f"collect {case_count:,} cases (whole pytest process)", seconds["ours"], rounds, COLLECTION_AIM_S,
-            f"pytest-benchmark, {CASE_COUNT:,} tests", seconds["rival"], f"pytest itself with one test needs {seconds['bare']:.2g} s of both",
+            f"collect {case_count:,} cases (whole pytest process)",
+            seconds["ours"],
+            rounds,
+            COLLECTION_AIM_S,
+            f"pytest-benchmark, {CASE_COUNT:,} tests",
+            seconds["rival"],
+            f"pytest itself with one test needs {seconds['bare']:.2g} s of both",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _write_shapes(path: Path) -> tuple[Path, int]:

@@ -53,8 +53,13 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     rival = "bare sqlite3, one row"
     return [
         Row(
-            f"commit of one record, {SAMPLE_COUNT} samples", seconds["seen"], rounds, COMMIT_AIM_S, rival, seconds["floor"],
+            f"commit of one record, {SAMPLE_COUNT} samples",
+            seconds["seen"],
+            rounds,
+            COMMIT_AIM_S,
+            rival,
+            seconds["floor"],
             "the rival is no equal: it is what a commit of the samples alone costs on this disk",
         ),
         Row("… of a case never stored before", seconds["fresh"], rounds, COMMIT_AIM_S, rival, seconds["floor"]),
-    ]  # fmt: skip
+    ]

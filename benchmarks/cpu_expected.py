@@ -54,10 +54,31 @@ def _own_cache(folder: Path) -> Iterator[None]:
 def take_run(folder: Path, label: str, cases: Sequence[str]) -> list[Record]:
     """Measure the cases on this CPU and return the measured records (without samples)."""
     arguments = [
-        "-m", "pytest", "-q", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-p", "no:benchmark", "-c", "/dev/null",
-        "--rootdir", str(ROOT), "--import-mode=importlib", str(ROOT / "bench_cases"), "--hw", "auto", "--roofline-device", "cpu",
-        "--roofline-db", str(folder / "runs.db"), "--roofline-run", label, *cases,
-    ]  # fmt: skip
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "roofline_pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:benchmark",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(ROOT),
+        "--import-mode=importlib",
+        str(ROOT / "bench_cases"),
+        "--hw",
+        "auto",
+        "--roofline-device",
+        "cpu",
+        "--roofline-db",
+        str(folder / "runs.db"),
+        "--roofline-run",
+        label,
+        *cases,
+    ]
     run_seconds(arguments, folder, allowed=(0, 1))
     with open_store(folder / "runs.db", read_only=True) as store:
         records = store.records(store.resolve_run(label).run_id, with_samples=False)
@@ -79,22 +100,37 @@ def figures(runs: Sequence[Sequence[Record]]) -> list[Figure]:
     ]
     rows = [
         Figure(
-            "median |error_expected|", median(expected), len(runs), "share", None, AIM_RATIO, "the ideal roofline", median(ideal),
+            "median |error_expected|",
+            median(expected),
+            len(runs),
+            "share",
+            None,
+            AIM_RATIO,
+            "the ideal roofline",
+            median(ideal),
             f"{len(expected)} measured cases of the quick set, each scored by the calibration before its run",
         ),
         Figure(
-            "measured inside the 80 % interval", sum(inside) / len(inside), len(runs), "share", 0.77, 0.85,
+            "measured inside the 80 % interval",
+            sum(inside) / len(inside),
+            len(runs),
+            "share",
+            0.77,
+            0.85,
             note="the same cases",
         ),
-    ]  # fmt: skip
+    ]
     moved = [abs(ratio - 1) for one, other in pairwise(runs) for ratio in _ratios(one, other)]
     if moved:
         rows.append(
             Figure(
-                "two runs of one case, median difference", median(moved), len(runs) - 1, "share",
+                "two runs of one case, median difference",
+                median(moved),
+                len(runs) - 1,
+                "share",
                 note="unchanged code, minutes apart: what no prediction can beat",
             )
-        )  # fmt: skip
+        )
     return rows
 
 

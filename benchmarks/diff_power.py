@@ -77,9 +77,13 @@ def slower(before: Floats, after: Floats, stored: Floats | None, *, spans_runs: 
         samples, spread, min_effect_ratio=RULES.min_effect_ratio, false_discovery_ratio=RULES.false_discovery_ratio
     )
     verdicts = judge(
-        found, false_discovery_ratio=RULES.false_discovery_ratio, limit_ratio=RULES.limit_ratio,
-        ranks=lambda i, is_slower: rank_p_value(before[i], after[i]) if is_slower else rank_p_value(after[i], before[i]),
-    )  # fmt: skip
+        found,
+        false_discovery_ratio=RULES.false_discovery_ratio,
+        limit_ratio=RULES.limit_ratio,
+        ranks=lambda i, is_slower: (
+            rank_p_value(before[i], after[i]) if is_slower else rank_p_value(after[i], before[i])
+        ),
+    )
     return np.array([verdict == "SLOWER" for verdict, _ in verdicts])
 
 
@@ -123,14 +127,26 @@ def alarm_figures(found: Alarms, process_count: int) -> list[Figure]:
     suites = np.mean(np.array(found.gate) > 0)
     return [
         Figure(
-            f"false SLOWER per suite, {where}, 20 stored", _mean(found.stored), pairs, "count", None, MOST_FALSE, rivals, _mean(found.gate),
+            f"false SLOWER per suite, {where}, 20 stored",
+            _mean(found.stored),
+            pairs,
+            "count",
+            None,
+            MOST_FALSE,
+            rivals,
+            _mean(found.gate),
             f"{sum(found.stored)} in {pairs} pairs of {CASE_COUNT} unchanged cases, upper 95 % bound {upper_bound(sum(found.stored), pairs):.3f}; the rival compares one process a side and fails {suites:.0%} of the suites",
         ),
         Figure(
-            f"… {where}, none stored", _mean(found.alone), pairs, "count", rival="Mann–Whitney, samples pooled", rival_value=_mean(found.pooled),
+            f"… {where}, none stored",
+            _mean(found.alone),
+            pairs,
+            "count",
+            rival="Mann–Whitney, samples pooled",
+            rival_value=_mean(found.pooled),
             note=f"upper 95 % bound {upper_bound(sum(found.alone), pairs):.3f}; the rival flags {_mean(found.pooled) / CASE_COUNT:.0%} of the unchanged cases as slower",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def gate_fails(before: Floats, after: Floats) -> np.ndarray:
@@ -201,11 +217,25 @@ def power_figures(count: int, step: float, aim: float, rounds: int) -> list[Figu
     where = f"{count} processes a side"
     return [
         Figure(
-            f"+{step:.0%} of one case found, {where}, 20 stored", steady.ours, rounds, "share", aim, None, "pytest-benchmark median:5%", steady.gate,
+            f"+{step:.0%} of one case found, {where}, 20 stored",
+            steady.ours,
+            rounds,
+            "share",
+            aim,
+            None,
+            "pytest-benchmark median:5%",
+            steady.gate,
             f"one steady case in {CASE_COUNT}, q = {RULES.false_discovery_ratio:g}; lower 95 % bound {lower_bound(steady.ours, rounds):.1%}; Mann–Whitney on pooled samples calls it slower in {steady.pooled:.0%}, and the unchanged ones as above",
         ),
-        Figure(f"… a case of two states, {where}", two_states.ours, few, "share", rival="pytest-benchmark median:5%", rival_value=two_states.gate),
-    ]  # fmt: skip
+        Figure(
+            f"… a case of two states, {where}",
+            two_states.ours,
+            few,
+            "share",
+            rival="pytest-benchmark median:5%",
+            rival_value=two_states.gate,
+        ),
+    ]
 
 
 def step_figure(name: str, before_count: int, after_count: int, rounds: int, *, is_stored: bool) -> Figure:

@@ -31,7 +31,12 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     return [
         Row("import roofline_model, above bare Python", above["import"], rounds, IMPORT_AIM_S, rival, rival_s),
         Row(
-            "… and one prediction in that process", above["predict"], rounds, None, rival, rival_s,
+            "… and one prediction in that process",
+            above["predict"],
+            rounds,
+            None,
+            rival,
+            rival_s,
             "names are resolved on first use, so the bare import is not the whole truth; a prediction reads the chip's file too",
         ),
-    ]  # fmt: skip
+    ]

@@ -46,8 +46,12 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     seconds = {name: median(values) for name, values in interleaved({"ours": ours, "floor": floor}, rounds).items()}
     return [
         Row(
-            f"import of {count:,} records, {SAMPLE_COUNT} samples each", seconds["ours"], rounds,
-            IMPORT_AIM_S if not quick else None, "bare sqlite3, one row each", seconds["floor"],
+            f"import of {count:,} records, {SAMPLE_COUNT} samples each",
+            seconds["ours"],
+            rounds,
+            IMPORT_AIM_S if not quick else None,
+            "bare sqlite3, one row each",
+            seconds["floor"],
             "the rival is no equal: it stores the samples alone",
         ),
-    ]  # fmt: skip
+    ]

@@ -34,7 +34,14 @@ RIVAL_THRESHOLD = 1.05
 _CASES = ("-k", "gemv or gemm", "--roofline-formats", "FP32,BF16,FP16,INT8,INT4")
 """The products of the quick set without the emulated format, whose kernels take seconds and say nothing about the machine's
 noise."""
-_QUICK_CASES = ("--roofline-shapes", "1x1024x1024,64x1024x1024", "--roofline-formats", "FP32,BF16,INT8", "--roofline-max-seconds", "0.3")  # fmt: skip
+_QUICK_CASES = (
+    "--roofline-shapes",
+    "1x1024x1024,64x1024x1024",
+    "--roofline-formats",
+    "FP32,BF16,INT8",
+    "--roofline-max-seconds",
+    "0.3",
+)
 
 _DISTURBED = frozenset({"contended", "stolen", "shared-device"})
 
@@ -55,10 +62,32 @@ def take_run(folder: Path, label: str, process_count: int, cases: Sequence[str])
     """Measure the cases in fresh processes and return the stored records (without samples)."""
     # The chip is given, so that no run begins with measuring this machine's ceilings.
     arguments = [
-        "-m", "pytest", "-q", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-p", "no:benchmark", "-c", "/dev/null",
-        "--rootdir", str(ROOT), "--import-mode=importlib", str(ROOT / "bench_cases"), "--hw", "b10", "--roofline-force-measure",
-        "--roofline-db", str(folder / "runs.db"), "--roofline-run", label, "--roofline-processes", str(process_count), *cases,
-    ]  # fmt: skip
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "roofline_pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:benchmark",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(ROOT),
+        "--import-mode=importlib",
+        str(ROOT / "bench_cases"),
+        "--hw",
+        "b10",
+        "--roofline-force-measure",
+        "--roofline-db",
+        str(folder / "runs.db"),
+        "--roofline-run",
+        label,
+        "--roofline-processes",
+        str(process_count),
+        *cases,
+    ]
     run_seconds(arguments, folder, allowed=(0, 1))
     with open_store(folder / "runs.db", read_only=True) as store:
         records = store.records(store.resolve_run(label).run_id, with_samples=False)
@@ -115,32 +144,62 @@ def figures(runs: Sequence[CaseRuns]) -> list[Figure]:
     where = f"{len(known)} cases, {PROCESS_COUNT} processes a side"
     rows = [
         Figure(
-            "agree within interval_total", fmean([one for *_, one in agreed]), count, "share", AGREE_LOW, AGREE_HIGH,
-            "interval_within alone", fmean(alone), f"back-to-back pairs of unchanged code, {where}; the rival knows one process",
+            "agree within interval_total",
+            fmean([one for *_, one in agreed]),
+            count,
+            "share",
+            AGREE_LOW,
+            AGREE_HIGH,
+            "interval_within alone",
+            fmean(alone),
+            f"back-to-back pairs of unchanged code, {where}; the rival knows one process",
         ),
         Figure(
-            "half width over A/A spread", _width_ratio(runs, known), len(runs), "ratio", None, MOST_WIDTH_RATIO,
-            "interval_within alone", _width_ratio_alone(runs, known), "median case; the spread is the standard deviation of the runs' estimates",
+            "half width over A/A spread",
+            _width_ratio(runs, known),
+            len(runs),
+            "ratio",
+            None,
+            MOST_WIDTH_RATIO,
+            "interval_within alone",
+            _width_ratio_alone(runs, known),
+            "median case; the spread is the standard deviation of the runs' estimates",
         ),
         Figure(
-            "false alarms at 5 %", fmean(alarms), len(runs) - 1, "share", 1 - AGREE_HIGH, 1 - AGREE_LOW,
-            "pytest-benchmark median:5%", fmean(rival), "each run against the next; the rival compares one process a side and fails the slower ones only",
+            "false alarms at 5 %",
+            fmean(alarms),
+            len(runs) - 1,
+            "share",
+            1 - AGREE_HIGH,
+            1 - AGREE_LOW,
+            "pytest-benchmark median:5%",
+            fmean(rival),
+            "each run against the next; the rival compares one process a side and fails the slower ones only",
         ),
         Figure(
-            "A/A spread of a run's estimate", median(stdev([math.log(run.totals[key].estimate_s) for run in runs]) for key in known), len(runs), "share",
-            rival="of one process's median", rival_value=median(stdev([math.log(run.firsts[key].median_s) for run in runs]) for key in known),
+            "A/A spread of a run's estimate",
+            median(stdev([math.log(run.totals[key].estimate_s) for run in runs]) for key in known),
+            len(runs),
+            "share",
+            rival="of one process's median",
+            rival_value=median(stdev([math.log(run.firsts[key].median_s) for run in runs]) for key in known),
             note="standard deviation over the runs, median case: what the machine does to unchanged code",
         ),
-    ]  # fmt: skip
+    ]
     if len(quiet) < len(agreed):
         rows.append(
             Figure(
-                "agree, where nobody else used the CPUs", fmean(quiet), count, "share",
+                "agree, where nobody else used the CPUs",
+                fmean(quiet),
+                count,
+                "share",
                 note=f"{len(quiet)} of {len(agreed)} comparisons; in the others a measurement carries {', '.join(sorted(_DISTURBED))}",
             )
             if quiet
-            else Figure("comparisons in which nobody else used the CPUs", 0.0, count, "share", note="measure on a quiet machine")
-        )  # fmt: skip
+            else Figure(
+                "comparisons in which nobody else used the CPUs", 0.0, count, "share", note="measure on a quiet machine"
+            )
+        )
     return rows
 
 

@@ -33,11 +33,15 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     )
     return [
         Row(
-            "timing loop, per call", median(differences(seconds["ours"], seconds["empty"])), rounds, AIM_S,
-            "a loop written by hand", median(differences(seconds["by hand"], seconds["empty"])),
+            "timing loop, per call",
+            median(differences(seconds["ours"], seconds["empty"])),
+            rounds,
+            AIM_S,
+            "a loop written by hand",
+            median(differences(seconds["by hand"], seconds["empty"])),
             f"{CALL_COUNT} calls of an empty function of two arguments above an empty for loop over the same schedule",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _nothing(first: object, second: object) -> None:

@@ -37,12 +37,21 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     seconds = {name: median(values) for name, values in interleaved(timed, rounds).items()}
     layers = get_model(LARGE).layer_count
     return [
-        Row(f"recommendation for {SMALL}, without losses", seconds["plans"], rounds, PLANS_AIM_S, note="after the first one of the process"),
         Row(
-            f"… for {LARGE} with losses, {layers} layers × {len(FORMATS)} formats", seconds["search"], rounds, SEARCH_AIM_S,
+            f"recommendation for {SMALL}, without losses",
+            seconds["plans"],
+            rounds,
+            PLANS_AIM_S,
+            note="after the first one of the process",
+        ),
+        Row(
+            f"… for {LARGE} with losses, {layers} layers × {len(FORMATS)} formats",
+            seconds["search"],
+            rounds,
+            SEARCH_AIM_S,
             note="two searches and the front",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def losses_of(model: str) -> MeasuredLosses:
@@ -50,7 +59,8 @@ def losses_of(model: str) -> MeasuredLosses:
     layer_count = get_model(model).layer_count
     values = {
         (f"layers.{layer}.{part}", name): loss * (1 + at / 10) * (2 - layer / layer_count)
-        for layer in range(layer_count) for at, part in enumerate(("qkv_proj", "o_proj", "gate_up_proj", "down_proj"))
+        for layer in range(layer_count)
+        for at, part in enumerate(("qkv_proj", "o_proj", "gate_up_proj", "down_proj"))
         for name, loss in FORMATS.items()
-    }  # fmt: skip
+    }
     return MeasuredLosses(values, model, "kl", text="none: any loss", tokens_count=1)

@@ -42,10 +42,19 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     fresh = interleaved({name: partial(run_seconds, ["-c", text], folder) for name, text in programs.items()}, starts)
     return [
         Row(
-            "open an up-to-date database", median(warm["ours"]), rounds, None, "bare sqlite3 + one query", median(warm["floor"]),
+            "open an up-to-date database",
+            median(warm["ours"]),
+            rounds,
+            None,
+            "bare sqlite3 + one query",
+            median(warm["floor"]),
         ),
         Row(
-            "… in a fresh process, above bare Python", median(differences(fresh["ours"], fresh["bare"])), starts, None,
-            "import sqlalchemy", median(differences(fresh["library"], fresh["bare"])),
+            "… in a fresh process, above bare Python",
+            median(differences(fresh["ours"], fresh["bare"])),
+            starts,
+            None,
+            "import sqlalchemy",
+            median(differences(fresh["library"], fresh["bare"])),
         ),
-    ]  # fmt: skip
+    ]

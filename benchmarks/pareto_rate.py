@@ -58,15 +58,20 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     seconds = {name: median(values) for name, values in interleaved(timed, rounds).items()}
     return [
         Row(
-            f"Pareto front and choice, {LAYERS} layers × {len(FORMATS)} formats", seconds["search"], rounds, PARETO_AIM_S,
+            f"Pareto front and choice, {LAYERS} layers × {len(FORMATS)} formats",
+            seconds["search"],
+            rounds,
+            PARETO_AIM_S,
             note="two budgets; every layer has losses, times and bytes of its own",
         ),
         Row(
-            f"… of {MODEL}, 5 groups a layer, times included", seconds["model"], rounds,
+            f"… of {MODEL}, 5 groups a layer, times included",
+            seconds["model"],
+            rounds,
             note="expected times of every part in every format, then front and choice over 400 groups",
         ),
         Row("recommendation for one shape, ideal times", seconds["shape"], rounds, SHAPE_AIM_S),
-    ]  # fmt: skip
+    ]
 
 
 def layered_problem(layer_count: int, *, seed: int = 0) -> ParetoProblem:

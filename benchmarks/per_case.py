@@ -94,18 +94,33 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     rival = f"pytest-benchmark, {ROUND_COUNT} rounds"
     return [
         Row(
-            "per case beyond measuring", per_case_s("ours"), rounds, PER_CASE_AIM_S, rival, per_case_s("rival"),
+            "per case beyond measuring",
+            per_case_s("ours"),
+            rounds,
+            PER_CASE_AIM_S,
+            rival,
+            per_case_s("rival"),
             f"growth from {small} to {large} cases above a bare pytest: set-up, statistics, commit, feeding pytest-benchmark, table",
         ),
         Row(
-            "… on the simulated device, nothing subtracted", per_case_s("simulated"), rounds, PER_CASE_AIM_S, rival, per_case_s("rival"),
+            "… on the simulated device, nothing subtracted",
+            per_case_s("simulated"),
+            rounds,
+            PER_CASE_AIM_S,
+            rival,
+            per_case_s("rival"),
             "no kernel is timed, so all of it is ours: sampling loop and stopping rule included",
         ),
         Row(
-            "start of a run, once", start_s("ours"), rounds, None, "pytest-benchmark", start_s("rival"),
+            "start of a run, once",
+            start_s("ours"),
+            rounds,
+            None,
+            "pytest-benchmark",
+            start_s("rival"),
             "loading SQLAlchemy, looking at machine and repository, creating the database",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _make_suite(folder: Path, name: str, count: int) -> _Suite:

@@ -29,6 +29,10 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     return [
         Row("one prediction of an operator", seconds["operator"], rounds, PREDICTION_AIM_S),
         Row(
-            "… from shape, format and chip names", seconds["names"], rounds, None, note="builds the operator and looks up chip and formats by name",
+            "… from shape, format and chip names",
+            seconds["names"],
+            rounds,
+            None,
+            note="builds the operator and looks up chip and formats by name",
         ),
-    ]  # fmt: skip
+    ]

@@ -68,27 +68,47 @@ def records_of(run: RunInfo, count: int) -> list[Record]:
         expected = replace(
             ideal, kind="expected", time_s=ideal.time_s / 0.7, low_s=ideal.time_s / 0.8, high_s=ideal.time_s / 0.6
         )
-        measured = replace(sample.measurement, median_s=median_s, ci_low_s=median_s * 0.99, ci_high_s=median_s * 1.01,
-                           samples_s=tuple(median_s * source.gauss(1, 0.01) for _ in range(100)))  # fmt: skip
+        measured = replace(
+            sample.measurement,
+            median_s=median_s,
+            ci_low_s=median_s * 0.99,
+            ci_high_s=median_s * 1.01,
+            samples_s=tuple(median_s * source.gauss(1, 0.01) for _ in range(100)),
+        )
         errors = [replace(one, error_ratio=one.time_s / median_s - 1) for one in (ideal, expected)]
         found.append(
             replace(
-                sample, record_id=f"{source.getrandbits(128):032x}", case=work.case(kernel), measurement=measured,
-                predictions=tuple(errors), created_at=STARTED_AT,
+                sample,
+                record_id=f"{source.getrandbits(128):032x}",
+                case=work.case(kernel),
+                measurement=measured,
+                predictions=tuple(errors),
+                created_at=STARTED_AT,
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def _terms(work, chip) -> dict[str, object]:  # type: ignore[no-untyped-def]
     made = predict(work, chip)
     return {
-        "hardware_key": chip.key, "profile_hash": chip.content_hash, "time_s": made.time_s, "memory_time_s": made.memory_time_s,
-        "compute_time_s": made.compute_time_s, "bound": made.bound, "flops": made.flops, "read_bytes": made.read_bytes,
-        "write_bytes": made.write_bytes, "bandwidth_bytes_per_s": made.bandwidth_bytes_per_s, "peak_flops_per_s": made.peak_flops_per_s,
-        "compute_format": made.compute_format, "path": made.path, "memory_level": made.memory_level, "provenance": made.provenance,
+        "hardware_key": chip.key,
+        "profile_hash": chip.content_hash,
+        "time_s": made.time_s,
+        "memory_time_s": made.memory_time_s,
+        "compute_time_s": made.compute_time_s,
+        "bound": made.bound,
+        "flops": made.flops,
+        "read_bytes": made.read_bytes,
+        "write_bytes": made.write_bytes,
+        "bandwidth_bytes_per_s": made.bandwidth_bytes_per_s,
+        "peak_flops_per_s": made.peak_flops_per_s,
+        "compute_format": made.compute_format,
+        "path": made.path,
+        "memory_level": made.memory_level,
+        "provenance": made.provenance,
         "notes": made.notes,
-    }  # fmt: skip
+    }
 
 
 def _written(folder: Path, count: int, rounds: int) -> tuple[Path, list[float]]:

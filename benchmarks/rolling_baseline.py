@@ -53,16 +53,29 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     nights = len(kept)
     return [
         Figure(
-            "false SLOWER a night, 3 processes, rolling baseline", float(np.mean(kept)), nights, "count", None, MOST_FALSE,
-            "all five nights pooled", float(np.mean(pooled)),
+            "false SLOWER a night, 3 processes, rolling baseline",
+            float(np.mean(kept)),
+            nights,
+            "count",
+            None,
+            MOST_FALSE,
+            "all five nights pooled",
+            float(np.mean(pooled)),
             f"{sum(kept)} in {nights} unchanged nights of {len(flat.cases)} cases, upper 95 % bound {upper_bound(sum(kept), nights):.3f}",
         ),
         Figure(
-            f"nights of five on which a lasting +{STEP:.0%} is SLOWER", float(red[:, 0].mean()), rounds, "count", 4.0, None,
-            "all five nights pooled", float(red[:, 1].mean()), "afterwards the whole pool is that slow",
+            f"nights of five on which a lasting +{STEP:.0%} is SLOWER",
+            float(red[:, 0].mean()),
+            rounds,
+            "count",
+            4.0,
+            None,
+            "all five nights pooled",
+            float(red[:, 1].mean()),
+            "afterwards the whole pool is that slow",
         ),
         Row("finding the level of 300 cases in five nights", float(np.median(times)), nights),
-    ]  # fmt: skip
+    ]
 
 
 class NightSeries:
@@ -70,7 +83,10 @@ class NightSeries:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng([20261122, seed])
-        self.cases = [Case("gemv", (("M", 1), ("N", 64), ("K", 64 + number)), (), "matmul") for number in range(len(true_logs(self.rng, 1)))]  # fmt: skip
+        self.cases = [
+            Case("gemv", (("M", 1), ("N", 64), ("K", 64 + number)), (), "matmul")
+            for number in range(len(true_logs(self.rng, 1)))
+        ]
         self.count = 0
 
     def night(self, steps: dict[int, float] | None = None) -> SuiteSide:
@@ -80,7 +96,12 @@ class NightSeries:
             logs[index] += step
         self.count += 1
         day = np.datetime64("2026-01-01") + self.count
-        run = RunInfo(run_id=f"{self.count:032x}", started_at=f"{day}T01:00:00.000000+00:00", status="complete", environment=ENVIRONMENT)  # fmt: skip
+        run = RunInfo(
+            run_id=f"{self.count:032x}",
+            started_at=f"{day}T01:00:00.000000+00:00",
+            status="complete",
+            environment=ENVIRONMENT,
+        )
         return SuiteSide((run,), tuple(self._records(run, logs)))
 
     def _records(self, run: RunInfo, logs: Floats) -> list[Record]:
@@ -88,15 +109,32 @@ class NightSeries:
         for (case, process), log in np.ndenumerate(logs):
             median_s = 1e-3 * math.exp(float(log))
             measured = Measurement(
-                samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s,
-                std_s=0.0, q1_s=median_s, q3_s=median_s, sample_count=100, ci_low_s=median_s * 0.999, ci_high_s=median_s * 1.001, stop_reason="converged", flags=(),
-            )  # fmt: skip
+                samples_s=(),
+                calls_per_sample=1,
+                median_s=median_s,
+                min_s=median_s,
+                max_s=median_s,
+                mean_s=median_s,
+                std_s=0.0,
+                q1_s=median_s,
+                q3_s=median_s,
+                sample_count=100,
+                ci_low_s=median_s * 0.999,
+                ci_high_s=median_s * 1.001,
+                stop_reason="converged",
+                flags=(),
+            )
             found.append(
                 Record(
-                    record_id=f"{self.count}-{case}-{process}", run_id=run.run_id, case=self.cases[case], status="measured",
-                    process=ProcessInfo(process, 1, "here", run.started_at), method=METHOD, measurement=measured,
+                    record_id=f"{self.count}-{case}-{process}",
+                    run_id=run.run_id,
+                    case=self.cases[case],
+                    status="measured",
+                    process=ProcessInfo(process, 1, "here", run.started_at),
+                    method=METHOD,
+                    measurement=measured,
                 )
-            )  # fmt: skip
+            )
         return found
 
 

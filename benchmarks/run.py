@@ -40,8 +40,16 @@ BENCHMARKS = (
     "model_choice_rate",
 )
 ON_REQUEST = (
-    "change_points", "cpu_expected", "diff_power", "interval_agreement", "report_page", "rolling_baseline", "serving", "store_scale", "time_to_precision",
-)  # fmt: skip
+    "change_points",
+    "cpu_expected",
+    "diff_power",
+    "interval_agreement",
+    "report_page",
+    "rolling_baseline",
+    "serving",
+    "store_scale",
+    "time_to_precision",
+)
 """Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two; store_scale
 fills half a gigabyte of disk."""
 JSON_VERSION = 1
@@ -100,7 +108,9 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not what it costs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE as well")
     parser.add_argument("--strict", action="store_true", help="exit 1 when an aim is missed")
-    parser.add_argument("--folder", metavar="FOLDER", help="where databases and suites are made; default: the system's temporary folder")  # fmt: skip
+    parser.add_argument(
+        "--folder", metavar="FOLDER", help="where databases and suites are made; default: the system's temporary folder"
+    )
     asked = parser.parse_args(arguments)
     for name in asked.names:
         if name not in BENCHMARKS + ON_REQUEST:

@@ -83,24 +83,68 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     alone = _sweep_alone(folder, seconds / 4)
     where = f"{CONNECTIONS} connections, {REQUESTS_PER_S} requests/s"
     return [
-        Row("roofline serve: start to first analysis", median(ready), starts, READY_AIM_S, note="a fresh process each; the health check is sooner"),
-        *_latency_rows(" of new shapes", new, note=f"{where}; every request another shape, so nothing is answered from memory; the client shares the cores"),
-        *_latency_rows(" of known shapes", known, note=f"{where}; {len(questions)} questions in all, each asked once before: answered from memory"),
+        Row(
+            "roofline serve: start to first analysis",
+            median(ready),
+            starts,
+            READY_AIM_S,
+            note="a fresh process each; the health check is sooner",
+        ),
+        *_latency_rows(
+            " of new shapes",
+            new,
+            note=f"{where}; every request another shape, so nothing is answered from memory; the client shares the cores",
+        ),
+        *_latency_rows(
+            " of known shapes",
+            known,
+            note=f"{where}; {len(questions)} questions in all, each asked once before: answered from memory",
+        ),
         *_server_rows(new),
-        *_latency_rows(" of new shapes while a sweep runs", beside, note=f"{where}; sweeps of {SWEEP_POINTS:,} points follow each other meanwhile"),
-        Row(f"a sweep of {SWEEP_POINTS:,} points beside that load", median(sweeps), len(sweeps), None, note="whole answer received; it gives way to short answers"),
-        Row(f"a sweep of {SWEEP_POINTS:,} points alone", median(alone), len(alone), SWEEP_AIM_S, note=f"least {min(alone) * 1e3:.0f} ms; ideal and expected times with intervals, whole answer received"),
+        *_latency_rows(
+            " of new shapes while a sweep runs",
+            beside,
+            note=f"{where}; sweeps of {SWEEP_POINTS:,} points follow each other meanwhile",
+        ),
+        Row(
+            f"a sweep of {SWEEP_POINTS:,} points beside that load",
+            median(sweeps),
+            len(sweeps),
+            None,
+            note="whole answer received; it gives way to short answers",
+        ),
+        Row(
+            f"a sweep of {SWEEP_POINTS:,} points alone",
+            median(alone),
+            len(alone),
+            SWEEP_AIM_S,
+            note=f"least {min(alone) * 1e3:.0f} ms; ideal and expected times with intervals, whole answer received",
+        ),
         _client_row(new),
-        Figure("recommendations of new shapes per second", rate, 1, "count", note=f"closed loop over {CONNECTIONS} connections, client and server on the same cores"),
+        Figure(
+            "recommendations of new shapes per second",
+            rate,
+            1,
+            "count",
+            note=f"closed loop over {CONNECTIONS} connections, client and server on the same cores",
+        ),
         *_in_process_rows(400 if quick else 4_000),
-    ]  # fmt: skip
+    ]
 
 
 def _latency_rows(what: str, answers: Sequence[Answered], *, note: str) -> list[Row]:
     found = []
     for kind, aim_s in (("analyze", ANALYZE_AIM_S), ("recommend", RECOMMEND_AIM_S)):
         times = [one.latency_s for one in answers if one.kind == kind]
-        found.append(Row(f"p99 of {kind}{what}", _quantile(times, 0.99), len(times), aim_s, note=f"median {median(times) * 1e3:.2f} ms; {note}"))  # fmt: skip
+        found.append(
+            Row(
+                f"p99 of {kind}{what}",
+                _quantile(times, 0.99),
+                len(times),
+                aim_s,
+                note=f"median {median(times) * 1e3:.2f} ms; {note}",
+            )
+        )
     return found
 
 
@@ -108,13 +152,27 @@ def _server_rows(answers: Sequence[Answered]) -> list[Row]:
     found = []
     for kind, aim_s in (("analyze", ANALYZE_SERVER_AIM_S), ("recommend", RECOMMEND_SERVER_AIM_S)):
         times = [one.server_s for one in answers if one.kind == kind]
-        found.append(Row(f"server time of {kind}", median(times), len(times), aim_s, note=f"p99 {_quantile(times, 0.99) * 1e3:.2f} ms; Server-Timing of the same load, every shape new"))  # fmt: skip
+        found.append(
+            Row(
+                f"server time of {kind}",
+                median(times),
+                len(times),
+                aim_s,
+                note=f"p99 {_quantile(times, 0.99) * 1e3:.2f} ms; Server-Timing of the same load, every shape new",
+            )
+        )
     return found
 
 
 def _client_row(answers: Sequence[Answered]) -> Row:
     late = [one.late_s for one in answers]
-    return Row("the client's own delay, p99", _quantile(late, 0.99), len(late), None, note=f"median {median(late) * 1e3:.2f} ms, of new shapes: from due to sent, inside the latencies above; a busy machine shows here first")  # fmt: skip
+    return Row(
+        "the client's own delay, p99",
+        _quantile(late, 0.99),
+        len(late),
+        None,
+        note=f"median {median(late) * 1e3:.2f} ms, of new shapes: from due to sent, inside the latencies above; a busy machine shows here first",
+    )
 
 
 def _in_process_rows(count: int) -> list[Row]:
@@ -149,10 +207,15 @@ def _in_process_rows(count: int) -> list[Row]:
         rival = "formats one by one" if kind == "recommend" else ""
         rows.append(
             Row(
-                f"{kind} in process, a new shape", median(found[kind]), len(found[kind]), aim_s, rival, median(found[rival]) if rival else None,
+                f"{kind} in process, a new shape",
+                median(found[kind]),
+                len(found[kind]),
+                aim_s,
+                rival,
+                median(found[rival]) if rival else None,
                 note=f"least {min(found[kind]) * 1e6:.0f} µs, p99 {_quantile(found[kind], 0.99) * 1e6:.0f} µs; the answer as JSON, without HTTP",
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -333,7 +396,9 @@ def _time_to_ready(folder: Path) -> float:
 def _server(folder: Path) -> Iterator[str]:
     """Run `roofline serve` and give its address."""
     command = [sys.executable, "-m", "roofline_cli", "serve", "--port", "0", "--json", "--db", str(folder / "none.db")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**child_environment(), "PYTHONUNBUFFERED": "1"})  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**child_environment(), "PYTHONUNBUFFERED": "1"}
+    )
     assert process.stdout is not None
     try:
         printed = ""

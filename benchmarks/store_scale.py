@@ -55,9 +55,13 @@ def _upgraded(database: Path, folder: Path, count: str) -> Row:
         for table in ("energy", "machine_state", "attribution", "canary", "noise_floor"):
             raw.execute(f"DROP TABLE {table}")
         for table, column in (
-            ("process", "role"), ("process", "end_reason"), ("measurement", "clocks"),
-            ("measurement", "effective_sample_count"), ("measurement", "outlier_count"), ("prediction", "terms_s"),
-        ):  # fmt: skip
+            ("process", "role"),
+            ("process", "end_reason"),
+            ("measurement", "clocks"),
+            ("measurement", "effective_sample_count"),
+            ("measurement", "outlier_count"),
+            ("prediction", "terms_s"),
+        ):
             raw.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         raw.execute("UPDATE alembic_version SET version_num = '0001'")
         raw.commit()

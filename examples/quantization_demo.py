@@ -53,8 +53,14 @@ def demo(model: str, folder: Path, *, training: TrainingRun = SHORT_RUN, seams: 
     show_quality(training)
     print(f"\n2. Speed of {model}: recommend, quantise, measure, save")
     result = run_pipeline(
-        model, folder / "pipeline", candidates=1, processes=1, db=str(folder / "results.db"), progress=show_progress, seams=seams
-    )  # fmt: skip
+        model,
+        folder / "pipeline",
+        candidates=1,
+        processes=1,
+        db=str(folder / "results.db"),
+        progress=show_progress,
+        seams=seams,
+    )
     print("\n3. Verdict")
     for sentence in result.sentences:
         print(f"   {sentence}")

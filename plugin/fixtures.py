@@ -150,9 +150,15 @@ class RooflineFixture:
         __tracebackhide__ = True
         pending = self._current(work, name, make_args is not None)
         call = make_kernel_call(
-            fn, args=args, make_args=make_args, reference=reference, check=check,
-            tolerance=self._tolerance(tolerance), mutates=mutates, setup=setup,
-        )  # fmt: skip
+            fn,
+            args=args,
+            make_args=make_args,
+            reference=reference,
+            check=check,
+            tolerance=self._tolerance(tolerance),
+            mutates=mutates,
+            setup=setup,
+        )
         plan = self._plan([pending], call.can_rotate)
         timer = self._timer(pending)
         if is_profiled():

@@ -140,7 +140,13 @@ def _label(value: str | None) -> str:
         return ""
     label = value.strip()
     if not label or len(label) > MAX_LABEL_CHARS or len(label.splitlines()) > 1:
-        what = "is blank" if not label else f"is {len(label):,} characters long" if len(label) > MAX_LABEL_CHARS else "has several lines"  # fmt: skip
+        what = (
+            "is blank"
+            if not label
+            else f"is {len(label):,} characters long"
+            if len(label) > MAX_LABEL_CHARS
+            else "has several lines"
+        )
         raise InvalidValueError(
             f"--roofline-run {what}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"
         )

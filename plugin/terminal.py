@@ -42,11 +42,20 @@ _MODE_MEANINGS = {
     "sustained": "power and clock flat",
 }
 _COLUMNS = (
-    Column("formats"), Column("kernel", is_prose=True, least=10), Column("median", "right", hide_empty=True), Column("±", "right", drop=1, hide_empty=True),
-    Column("ideal", "right", drop=2), Column("error", "right", hide_empty=True), Column("expected", "right", drop=7, hide_empty=True), Column("exp.err", "right", drop=5, hide_empty=True),
-    Column("rate", "right", drop=6), Column("roof", "right", drop=8, hide_empty=True), Column("bound", drop=4), Column("!", hide_empty=True),
+    Column("formats"),
+    Column("kernel", is_prose=True, least=10),
+    Column("median", "right", hide_empty=True),
+    Column("±", "right", drop=1, hide_empty=True),
+    Column("ideal", "right", drop=2),
+    Column("error", "right", hide_empty=True),
+    Column("expected", "right", drop=7, hide_empty=True),
+    Column("exp.err", "right", drop=5, hide_empty=True),
+    Column("rate", "right", drop=6),
+    Column("roof", "right", drop=8, hide_empty=True),
+    Column("bound", drop=4),
+    Column("!", hide_empty=True),
     Column("W", "right", drop=3, hide_empty=True),
-)  # fmt: skip
+)
 """Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median and
 `exp.err`."""
 _INDENT = "  "

@@ -12,7 +12,20 @@ from results.model_text import TextTable, model_notes, model_tables, verdict_lin
 from results.records import Record
 from results.table_layout import Column, fitting_columns
 
-_LEAVING = ("process", "±", "peak prefill", "share", "same top-1", "J/1k tokens", "perplexity ratio", "ideal", "ideal tokens/s", "peak decode", "tokens/s", "exp. tokens/s")  # fmt: skip
+_LEAVING = (
+    "process",
+    "±",
+    "peak prefill",
+    "share",
+    "same top-1",
+    "J/1k tokens",
+    "perplexity ratio",
+    "ideal",
+    "ideal tokens/s",
+    "peak decode",
+    "tokens/s",
+    "exp. tokens/s",
+)
 """What leaves a table that is wider than the screen, in this order."""
 
 

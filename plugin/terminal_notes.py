@@ -48,13 +48,17 @@ def flag_lines(
     if capped := by_flag.get("capped", []):
         lines += wrapped(
             f"{_of(capped, measured)} capped: {FLAGS['capped'].meaning}. Lock a lower clock or cool the machine, then run "
-            f"{'it' if len(capped) == 1 else 'them'} again ({_named(capped)})", "yellow", width,
-        )  # fmt: skip
+            f"{'it' if len(capped) == 1 else 'them'} again ({_named(capped)})",
+            "yellow",
+            width,
+        )
     lines += _worker_lines(records, processes, width)
     if impossible := by_flag.get("above-roof", []):
         lines += wrapped(
-            f"above-roof (!): {_counted(impossible)}: {FLAGS['above-roof'].meaning} ({_named(impossible)})", "yellow", width
-        )  # fmt: skip
+            f"above-roof (!): {_counted(impossible)}: {FLAGS['above-roof'].meaning} ({_named(impossible)})",
+            "yellow",
+            width,
+        )
     beaten = {record.case.case_key: record.case.id for record in records if _beats_measured_roof(record)}
     if beaten:
         lines += wrapped(
@@ -103,8 +107,11 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
     )
     return found + wrapped(
         "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "
-        "pytest … -k with their names", "yellow", width, indent="  ",
-    )  # fmt: skip
+        "pytest … -k with their names",
+        "yellow",
+        width,
+        indent="  ",
+    )
 
 
 def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | None, width: int) -> list[Line]:

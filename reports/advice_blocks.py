@@ -77,9 +77,15 @@ def stored_blocks(stored: StoredRecommendations) -> Iterator[Block]:
     yield Heading(2, "What all stored runs recommend")
     several = len({one.hardware_key for one in stored.rankings}) > 1
     columns = (
-        TableColumn("question", is_prose=True), TableColumn("take", is_prose=True), TableColumn("known by", drop=3), TableColumn("time", True),
-        TableColumn("speed-up", True), TableColumn("loss", drop=2), TableColumn("confidence", drop=1), TableColumn("run", drop=4),
-    )  # fmt: skip
+        TableColumn("question", is_prose=True),
+        TableColumn("take", is_prose=True),
+        TableColumn("known by", drop=3),
+        TableColumn("time", True),
+        TableColumn("speed-up", True),
+        TableColumn("loss", drop=2),
+        TableColumn("confidence", drop=1),
+        TableColumn("run", drop=4),
+    )
     rows = [_answer(one, several) for one in stored.rankings]
     if rows:
         yield table("", columns, rows, note=f"From {stored.basis_words}: the newest comparable nights of each case.")
@@ -102,7 +108,12 @@ def _answer(one: StoredRanking, with_chip: bool) -> tuple[str, ...]:
         return (title, "nothing", "–", "–", "–", "–", "–", "–")
     doubt = f"{' !' if best.doubts else ''}{' old' if best.stale_reason else ''}"
     return (
-        title, best.label, f"{best.time_source}{doubt}", format_time(best.time_s),
-        best.speedup_words, best.quality.short_text, best.confidence,
+        title,
+        best.label,
+        f"{best.time_source}{doubt}",
+        format_time(best.time_s),
+        best.speedup_words,
+        best.quality.short_text,
+        best.confidence,
         shown(best.nights[-1].run_id[:8], 8) if best.nights else "–",
-    )  # fmt: skip
+    )

@@ -150,7 +150,7 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         flags=tuple(shown(flag, 60) for flag in measurement.flags) if measurement is not None else (),
         notes=tuple(shown(note) for note in ideal.notes) if ideal else (),
         record=record,
-    )  # fmt: skip
+    )
 
 
 def _error(prediction, measured_s: float | None) -> float | None:

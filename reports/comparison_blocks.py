@@ -47,14 +47,30 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
     if not rows:
         return
     columns = (
-        TableColumn("verdict"), TableColumn("case", is_prose=True), TableColumn("before", True, drop=1), TableColumn("after", True, drop=2), TableColumn("change", True),
-        TableColumn("95 % interval", True), TableColumn("q", True, drop=4), TableColumn("would see", True, drop=5), TableColumn("reason", is_prose=True, drop=3),
-    )  # fmt: skip
+        TableColumn("verdict"),
+        TableColumn("case", is_prose=True),
+        TableColumn("before", True, drop=1),
+        TableColumn("after", True, drop=2),
+        TableColumn("change", True),
+        TableColumn("95 % interval", True),
+        TableColumn("q", True, drop=4),
+        TableColumn("would see", True, drop=5),
+        TableColumn("reason", is_prose=True, drop=3),
+    )
     cells = [
-        (row.verdict, row.name, format_time(row.case.before_s), format_time(row.case.after_s), row.change, row.interval, row.probability,
-         row.sensitivity, row.reason)
+        (
+            row.verdict,
+            row.name,
+            format_time(row.case.before_s),
+            format_time(row.case.after_s),
+            row.change,
+            row.interval,
+            row.probability,
+            row.sensitivity,
+            row.reason,
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     note = "q: the share of cases called so that may be wrong; would see: the smallest slow-down of that case that would have been seen four times in five."
     meanings = dict.fromkeys(f"{row.case.reason}: {row.meaning}" for row in rows if row.meaning)
     yield table("Cases that changed", columns, cells, note=note)
@@ -74,9 +90,15 @@ def _nights(comparison: Comparison) -> Iterator[Block]:
         yield Paragraph(f"No step and no drift in any of them{few}.", "quiet")
         return
     columns = (
-        TableColumn("since"), TableColumn("case", is_prose=True), TableColumn("kind", drop=1), TableColumn("before", True, drop=3), TableColumn("after", True, drop=4),
-        TableColumn("change", True), TableColumn("status", is_prose=True), TableColumn("what changed that night", is_prose=True, drop=2),
-    )  # fmt: skip
+        TableColumn("since"),
+        TableColumn("case", is_prose=True),
+        TableColumn("kind", drop=1),
+        TableColumn("before", True, drop=3),
+        TableColumn("after", True, drop=4),
+        TableColumn("change", True),
+        TableColumn("status", is_prose=True),
+        TableColumn("what changed that night", is_prose=True, drop=2),
+    )
     left = len(comparison.changes) - MOST_CHANGES
     note = f"{counted(left, 'more change')}: `roofline history --all` lists them." if left > 0 else ""
     yield table("", columns, [_change(one, change) for one, change in comparison.changes[:MOST_CHANGES]], note=note)
@@ -85,7 +107,12 @@ def _nights(comparison: Comparison) -> Iterator[Block]:
 def _change(history: CaseHistory, change: Change) -> tuple[str, ...]:
     changed = shown("; ".join(change.changed), 400) or "nothing that is recorded"
     return (
-        shown(change.started_at[:10], 20), shown(history.name, 160), change.kind, format_time(change.before_value), format_time(change.after_value),
-        format_percent(change.change_value, signed=True), change.status + ("" if change.is_confirmed else ", not yet confirmed"),
+        shown(change.started_at[:10], 20),
+        shown(history.name, 160),
+        change.kind,
+        format_time(change.before_value),
+        format_time(change.after_value),
+        format_percent(change.change_value, signed=True),
+        change.status + ("" if change.is_confirmed else ", not yet confirmed"),
         changed + (f" ({shown(change.reason, 200)})" if change.reason else ""),
-    )  # fmt: skip
+    )

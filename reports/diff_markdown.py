@@ -72,16 +72,23 @@ def escaped_part(text: str) -> str:
 def _table(verdict: str, cases: Sequence[CaseDiff]) -> list[str]:
     listed = cases[:MOST_ROWS]
     lines = [
-        f"**{verdict}** ({len(cases)})", "",
-        "| case | before | after | change | 95 % interval | q | would see | reason |", "|---|--:|--:|--:|--:|--:|--:|---|",
-    ]  # fmt: skip
+        f"**{verdict}** ({len(cases)})",
+        "",
+        "| case | before | after | change | 95 % interval | q | would see | reason |",
+        "|---|--:|--:|--:|--:|--:|--:|---|",
+    ]
     for case in listed:
         step = "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio)
         cells = [
-            f"{escaped(case.name)}", format_time(case.before_s), format_time(case.after_s),
-            change_text(case) if case.change_ratio is not None else "–", interval_text(case),
-            probability(case.adjusted_p_value).replace("<", "\\<"), step, _why(case),
-        ]  # fmt: skip
+            f"{escaped(case.name)}",
+            format_time(case.before_s),
+            format_time(case.after_s),
+            change_text(case) if case.change_ratio is not None else "–",
+            interval_text(case),
+            probability(case.adjusted_p_value).replace("<", "\\<"),
+            step,
+            _why(case),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     if len(cases) > len(listed):
         lines.append(f"\n… and {len(cases) - len(listed)} more.")

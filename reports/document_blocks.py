@@ -155,9 +155,16 @@ def _recommendation(one: ShapeRecommendation) -> Iterator[Block]:
     yield Heading(3, f"{one.op} {one.shape_label}, {regime}" + (f" ({one.phase})" if one.phase else ""))
     yield Paragraph(one.summary, "verdict")
     columns = (
-        TableColumn("#", True), TableColumn("configuration"), TableColumn("time", True), TableColumn("±", True, drop=3), TableColumn("known by", drop=2),
-        TableColumn("speed-up", True), TableColumn("weights saved", True, drop=1), TableColumn("why", is_prose=True, drop=4), TableColumn("quality", is_prose=True, drop=5),
-    )  # fmt: skip
+        TableColumn("#", True),
+        TableColumn("configuration"),
+        TableColumn("time", True),
+        TableColumn("±", True, drop=3),
+        TableColumn("known by", drop=2),
+        TableColumn("speed-up", True),
+        TableColumn("weights saved", True, drop=1),
+        TableColumn("why", is_prose=True, drop=4),
+        TableColumn("quality", is_prose=True, drop=5),
+    )
     left = len(one.rows) - MOST_RANKED_ROWS
     note = f"{counted(left, 'further configuration')} left out." if left > 0 else ""
     if one.rows:
@@ -169,17 +176,36 @@ def _recommendation(one: ShapeRecommendation) -> Iterator[Block]:
 def _ranked(row: RankedRow, of: ShapeRecommendation) -> tuple[str, ...]:
     doubt, over_doubt = (" !" if is_so else "" for is_so in (row.doubts, of.is_speedup_doubtful(row)))
     return (
-        str(row.rank), shown(row.label, 80) + doubt, format_time(row.time_s), _plus_minus(row.interval_ratio), row.evidence,
-        "–" if row.speedup is None else times_faster(row.speedup) + over_doubt, format_percent(row.memory_saved_ratio, 0), row.reason, row.quality or "–",
-    )  # fmt: skip
+        str(row.rank),
+        shown(row.label, 80) + doubt,
+        format_time(row.time_s),
+        _plus_minus(row.interval_ratio),
+        row.evidence,
+        "–" if row.speedup is None else times_faster(row.speedup) + over_doubt,
+        format_percent(row.memory_saved_ratio, 0),
+        row.reason,
+        row.quality or "–",
+    )
 
 
 def _case_table(chip: ChipView) -> TableBlock:
     columns = (
-        TableColumn("case", is_prose=True), TableColumn("format"), TableColumn("kernel", drop=2), TableColumn("cache, mode", drop=6), TableColumn("measured", True), TableColumn("!"), TableColumn("±", True, drop=3),
-        TableColumn("ideal", True, drop=1), TableColumn("error", True), TableColumn("expected", True, drop=4), TableColumn("error of it", True, drop=5), TableColumn("of roof", True, drop=9),
-        TableColumn("bound", drop=7), TableColumn("energy", True, drop=8), TableColumn("flags", is_prose=True, drop=10),
-    )  # fmt: skip
+        TableColumn("case", is_prose=True),
+        TableColumn("format"),
+        TableColumn("kernel", drop=2),
+        TableColumn("cache, mode", drop=6),
+        TableColumn("measured", True),
+        TableColumn("!"),
+        TableColumn("±", True, drop=3),
+        TableColumn("ideal", True, drop=1),
+        TableColumn("error", True),
+        TableColumn("expected", True, drop=4),
+        TableColumn("error of it", True, drop=5),
+        TableColumn("of roof", True, drop=9),
+        TableColumn("bound", drop=7),
+        TableColumn("energy", True, drop=8),
+        TableColumn("flags", is_prose=True, drop=10),
+    )
     return table("", columns, [_case(case) for case in chip.cases], note=_interval_note(chip.cases))
 
 
@@ -187,11 +213,22 @@ def _case(case: CaseSummary) -> tuple[str, ...]:
     row, energy = case.pooled, case_energy(case)
     mark = "*" if case.total_ratio is None and case.within_ratio is not None else ""
     return (
-        row.title, row.precision, row.kernel, case.regime, row.status if row.measured_s is None else format_time(row.measured_s), "!" if case.doubts else "",
-        _plus_minus(case.plus_minus_ratio) + mark, format_time(row.ideal_s), format_percent(row.error_ratio, signed=True),
-        format_time(row.expected_s), format_percent(row.expected_error_ratio, signed=True), format_percent(row.roof_share_ratio, 0),
-        row.bound or "–", prefixed(energy.energy_j if energy else None, "J"), ", ".join(case.flags),
-    )  # fmt: skip
+        row.title,
+        row.precision,
+        row.kernel,
+        case.regime,
+        row.status if row.measured_s is None else format_time(row.measured_s),
+        "!" if case.doubts else "",
+        _plus_minus(case.plus_minus_ratio) + mark,
+        format_time(row.ideal_s),
+        format_percent(row.error_ratio, signed=True),
+        format_time(row.expected_s),
+        format_percent(row.expected_error_ratio, signed=True),
+        format_percent(row.roof_share_ratio, 0),
+        row.bound or "–",
+        prefixed(energy.energy_j if energy else None, "J"),
+        ", ".join(case.flags),
+    )
 
 
 def _interval_note(cases: tuple[CaseSummary, ...]) -> str:
@@ -242,15 +279,30 @@ def _share(gap: Gap, name: str) -> float:
 
 def _error_table(errors: tuple[ErrorSummary, ...]) -> TableBlock:
     columns = (
-        TableColumn("operator", is_prose=True), TableColumn("format"), TableColumn("cache, mode", drop=4), TableColumn("cases", True, drop=3), TableColumn("ideal off by", True, drop=2 if any(one.expected_count for one in errors) else 0),
-        TableColumn("signed", True, drop=6), TableColumn("worst", True, drop=5), TableColumn("of roof", True, drop=1), TableColumn("expected off by", True),
-    )  # fmt: skip
+        TableColumn("operator", is_prose=True),
+        TableColumn("format"),
+        TableColumn("cache, mode", drop=4),
+        TableColumn("cases", True, drop=3),
+        TableColumn("ideal off by", True, drop=2 if any(one.expected_count for one in errors) else 0),
+        TableColumn("signed", True, drop=6),
+        TableColumn("worst", True, drop=5),
+        TableColumn("of roof", True, drop=1),
+        TableColumn("expected off by", True),
+    )
     rows = [
-        (one.op, one.precision, regime_words(one.cache, one.mode), str(one.case_count), format_percent(one.median_abs_error_ratio),
-         format_percent(one.median_error_ratio, signed=True), format_percent(one.worst_error_ratio, signed=True),
-         format_percent(one.median_roof_share_ratio, 0), format_percent(one.median_abs_expected_ratio))
+        (
+            one.op,
+            one.precision,
+            regime_words(one.cache, one.mode),
+            str(one.case_count),
+            format_percent(one.median_abs_error_ratio),
+            format_percent(one.median_error_ratio, signed=True),
+            format_percent(one.worst_error_ratio, signed=True),
+            format_percent(one.median_roof_share_ratio, 0),
+            format_percent(one.median_abs_expected_ratio),
+        )
         for one in errors
-    ]  # fmt: skip
+    ]
     return table(
         "", columns, rows, note="Off by: the median of |error|; of roof: the median share that kernels reached."
     )
@@ -287,11 +339,16 @@ def run_facts(view: ReportView) -> Iterator[tuple[str, str]]:
     run = view.run
     dirty = " (with uncommitted changes)" if run.git_is_dirty else ""
     yield from (
-        ("run", shown(run.run_id)), ("label", shown(run.label) or "–"), ("started", utc_minutes(run.started_at)), ("finished", utc_minutes(run.finished_at)),
+        ("run", shown(run.run_id)),
+        ("label", shown(run.label) or "–"),
+        ("started", utc_minutes(run.started_at)),
+        ("finished", utc_minutes(run.finished_at)),
         ("status", run.status if run.exit_code is None else f"{run.status}, exit code {run.exit_code}"),
-        ("hardware asked for", shown(run.hardware_key) or "–"), ("command", shown(run.command) or "–"),
-        ("git", f"{shown(run.git_branch or '–', 80)} {shown(run.git_commit or '', 40)}{dirty}".strip()), ("plugin version", shown(run.plugin_version) or "–"),
-    )  # fmt: skip
+        ("hardware asked for", shown(run.hardware_key) or "–"),
+        ("command", shown(run.command) or "–"),
+        ("git", f"{shown(run.git_branch or '–', 80)} {shown(run.git_commit or '', 40)}{dirty}".strip()),
+        ("plugin version", shown(run.plugin_version) or "–"),
+    )
     yield from ((name, value) for name, value in environment_words(view.environment) if value != "–")
 
 

@@ -71,9 +71,17 @@ def _strip(axes, place: float, errors: Sequence[float | None], colour: str, *, f
     if not known:
         return
     axes.plot(
-        known, [place] * len(known), linestyle="none", marker="o", markersize=5.5, alpha=0.75, zorder=3,
-        markerfacecolor=colour if filled else "none", markeredgecolor=colour, markeredgewidth=1.1,
-    )  # fmt: skip
+        known,
+        [place] * len(known),
+        linestyle="none",
+        marker="o",
+        markersize=5.5,
+        alpha=0.75,
+        zorder=3,
+        markerfacecolor=colour if filled else "none",
+        markeredgecolor=colour,
+        markeredgewidth=1.1,
+    )
     axes.plot(
         [median(known)],
         [place],

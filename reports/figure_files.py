@@ -52,16 +52,20 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
             for phase in model.phases:
                 title = f"{model_title(model)}: {phase.phase}, speed against quality"
                 yield ReportFigure(
-                    pareto_name(model, phase.phase), title, f"{title}: tokens per second over the measured loss of each precision.",
+                    pareto_name(model, phase.phase),
+                    title,
+                    f"{title}: tokens per second over the measured loss of each precision.",
                     lambda phase=phase, title=title: draw_pareto(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
-                )  # fmt: skip
+                )
     over_time = run_timeline(view)
     if over_time.channels:
         title = "Power and clock over the run"
         yield ReportFigure(
-            "timeline", title, f"{title}, with the interval of each case.",
+            "timeline",
+            title,
+            f"{title}, with the interval of each case.",
             lambda: draw_timeline(over_time, title=title, subtitle=_subtitle(view)),
-        )  # fmt: skip
+        )
     if view.state.canaries:
         yield ReportFigure(
             "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_canaries(view.state)
@@ -100,25 +104,41 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
     rows = [case.pooled for case in chip.cases]
     measured = f"{chip.roofline.measured_count} of {counted(len(chip.roofline.points), 'point')} measured"
     yield ReportFigure(
-        f"roofline{suffix}", f"Dual roofline of {where}", f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
+        f"roofline{suffix}",
+        f"Dual roofline of {where}",
+        f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
         lambda: draw_dual_roofline(chip.roofline),
-    )  # fmt: skip
+    )
     drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
-        ("errors", f"Prediction errors on {where}", "Errors per operator and precision: every case a dot, medians as bars.",
-         lambda title: draw_errors(rows, title=title, subtitle=subtitle)),
-        ("time", f"Where the time went on {where}", "One bar per case, split from its ideal roof to the measured time.",
-         lambda title: draw_gaps(chip.cases, title=title, subtitle=subtitle)),
-        ("samples", f"Samples on {where}", "Samples of every case around their median.",
-         lambda title: draw_spreads(chip.cases, title=title, subtitle=subtitle)),
-    )  # fmt: skip
+        (
+            "errors",
+            f"Prediction errors on {where}",
+            "Errors per operator and precision: every case a dot, medians as bars.",
+            lambda title: draw_errors(rows, title=title, subtitle=subtitle),
+        ),
+        (
+            "time",
+            f"Where the time went on {where}",
+            "One bar per case, split from its ideal roof to the measured time.",
+            lambda title: draw_gaps(chip.cases, title=title, subtitle=subtitle),
+        ),
+        (
+            "samples",
+            f"Samples on {where}",
+            "Samples of every case around their median.",
+            lambda title: draw_spreads(chip.cases, title=title, subtitle=subtitle),
+        ),
+    )
     for name, title, alternative, draw in drawings:
         yield ReportFigure(f"{name}{suffix}", title, alternative, lambda draw=draw, title=title: draw(title))  # type: ignore[misc]
     for index, series in enumerate(chip.series, start=1):
         title = f"{series.case_id} {series.process_label}".rstrip() + f": {', '.join(series.flags)}"
         yield ReportFigure(
-            f"samples{suffix}-{index:02d}", title, f"{title}: samples in order, and their distribution.",
+            f"samples{suffix}-{index:02d}",
+            title,
+            f"{title}: samples in order, and their distribution.",
             lambda series=series: draw_samples(series),  # type: ignore[misc]
-        )  # fmt: skip
+        )
 
 
 def _subtitle(view: ReportView) -> str:

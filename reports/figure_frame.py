@@ -89,15 +89,30 @@ def key(figure: Figure, entries: list[KeyEntry], bottom_inches: float = 0.2) -> 
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], linestyle="none", marker=marker.removesuffix(" hollow"), markersize=7, color=colour,
-               markerfacecolor="none" if marker.endswith("hollow") else colour, label=words)
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=marker.removesuffix(" hollow"),
+            markersize=7,
+            color=colour,
+            markerfacecolor="none" if marker.endswith("hollow") else colour,
+            label=words,
+        )
         for marker, colour, words in entries
-    ]  # fmt: skip
+    ]
     columns = _key_columns(entries, float(figure.get_size_inches()[0]))
     legend = figure.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(0.012, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
-        ncols=columns, frameon=False, fontsize=FONT - 0.5, labelcolor=MUTED.light, handletextpad=0.3, columnspacing=1.4,
-    )  # fmt: skip
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.012, (bottom_inches - 0.12) / figure.get_size_inches()[1]),
+        ncols=columns,
+        frameon=False,
+        fontsize=FONT - 0.5,
+        labelcolor=MUTED.light,
+        handletextpad=0.3,
+        columnspacing=1.4,
+    )
     for text in legend.get_texts():
         text.set_parse_math(False)
 

@@ -89,8 +89,15 @@ def _bar(axes, place: int, gap: Gap) -> None:  # type: ignore[no-untyped-def]
             continue
         start = right if share > 0 else left
         axes.barh(
-            place, share, left=start, height=0.66, color=PART_INKS[name][0], edgecolor=SURFACE.light, linewidth=0.5, zorder=3,
+            place,
+            share,
+            left=start,
+            height=0.66,
+            color=PART_INKS[name][0],
+            edgecolor=SURFACE.light,
+            linewidth=0.5,
+            zorder=3,
             hatch="////" if name in HATCHED else None,
-        )  # fmt: skip
+        )
         right, left = (right + share, left) if share > 0 else (right, left + share)
     axes.text(right + 0.012, place, format_time(gap.measured_s, 3), va="center", fontsize=FONT - 1, color=INK.light)

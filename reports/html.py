@@ -103,9 +103,14 @@ SAMPLED_CASES = 500
 
 
 def write_report(
-    store: RecordSource, run: RunInfo, output: Path, *, is_static: bool = False, comparison: Comparison | None = None,
+    store: RecordSource,
+    run: RunInfo,
+    output: Path,
+    *,
+    is_static: bool = False,
+    comparison: Comparison | None = None,
     stored: StoredRecommendations | None = None,
-) -> ReportFiles:  # fmt: skip
+) -> ReportFiles:
     """Write the report of a run to `output` (a folder gets `report.html`) and the plot beside it.
 
     `report.html` brings `roofline.png` and `roofline.svg`, any other `NAME.html` brings `NAME-roofline.png` and `.svg`.
@@ -352,6 +357,6 @@ def _facts(view: ReportView) -> list[tuple[str, str]]:
         ("git", f"{shown(run.git_branch or '–', 80)} {shown(run.git_commit or '', 40)}{dirty}".strip()),
         ("plugin version", shown(run.plugin_version) or "–"),
         ("hardware profiles", ", ".join(f"{chip.hardware_name} ({chip.hardware_key})" for chip in view.chips)),
-    ]  # fmt: skip
+    ]
     said = {name for name, _ in facts}
     return [*facts, *(pair for pair in environment_words(view.environment) if pair[0] not in said)]

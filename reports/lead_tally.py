@@ -98,6 +98,8 @@ def _winners(result: ShapeResult) -> tuple[Configuration, ...]:
     """Return the leaders that win, too: what is level with the baseline is no winner, however wide its interval is."""
     baseline = result.baseline
     return tuple(
-        one for one in result.leaders
-        if one is result.best or (baseline is not None and one is not baseline and not are_level(one.contender, baseline.contender))
-    )  # fmt: skip
+        one
+        for one in result.leaders
+        if one is result.best
+        or (baseline is not None and one is not baseline and not are_level(one.contender, baseline.contender))
+    )

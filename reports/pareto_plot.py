@@ -52,11 +52,17 @@ def pareto_points(phase: PhaseResult) -> tuple[ParetoPoint, ...]:
     )
     return tuple(
         ParetoPoint(
-            shown(one.label, 40), loss, one.tokens_per_s or 0.0, one.figures.held_bytes, one.figures.quality_source == "reference",
-            one is chosen, one.is_doubtful, is_front,
+            shown(one.label, 40),
+            loss,
+            one.tokens_per_s or 0.0,
+            one.figures.held_bytes,
+            one.figures.quality_source == "reference",
+            one is chosen,
+            one.is_doubtful,
+            is_front,
         )
         for (one, loss), is_front in zip(found, fronts, strict=True)
-    )  # fmt: skip
+    )
 
 
 def draw_pareto(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | None:
@@ -202,10 +208,14 @@ def _label(axes: Axes, points: tuple[ParetoPoint, ...], fastest: list[tuple[floa
             center
             for gap in (2, 8, 16, 26, 40, 60)
             for center in (
-                (x + radius + gap + width / 2, y), (x, y + radius + gap + height / 2), (x, y - radius - gap - height / 2),
-                (x - radius - gap - width / 2, y), (x + radius + width / 2, y + gap + height), (x + radius + width / 2, y - gap - height),
+                (x + radius + gap + width / 2, y),
+                (x, y + radius + gap + height / 2),
+                (x, y - radius - gap - height / 2),
+                (x - radius - gap - width / 2, y),
+                (x + radius + width / 2, y + gap + height),
+                (x + radius + width / 2, y - gap - height),
             )
-        ]  # fmt: skip
+        ]
         free = next((center for center in centers if field.is_free(rectangle(center, size))), None)
         if free is not None:
             write_label(

@@ -186,9 +186,13 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
 
 
 def _predicted_rows(
-    ranked: tuple[Configuration, ...], baseline: Configuration | None, advice: Recommendation | None,
-    tried: set[Formats], refused: set[Formats], device: Device | None,
-) -> list[RankedRow]:  # fmt: skip
+    ranked: tuple[Configuration, ...],
+    baseline: Configuration | None,
+    advice: Recommendation | None,
+    tried: set[Formats],
+    refused: set[Formats],
+    device: Device | None,
+) -> list[RankedRow]:
     """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
     candidates = _by_formats(advice)
     stored = [one for one in ranked if not one.is_measured and _formats(one) not in tried]
@@ -262,9 +266,12 @@ def _row_of_candidate(
 
 
 def _reason(
-    one: Configuration, baseline: Configuration | None, predicted: float | None, measured: float | None,
+    one: Configuration,
+    baseline: Configuration | None,
+    predicted: float | None,
+    measured: float | None,
     likely: float | None,
-) -> str:  # fmt: skip
+) -> str:
     row = one.rows[0]
     words = []
     if one is baseline:

@@ -86,9 +86,16 @@ def _strip(axes, place: int, row: CaseRow, colour: str) -> int:  # type: ignore[
     # The dots of a row go up and down in turn: where they lie is the sample, how high is nothing.
     heights = [place + 0.06 * ((index * 4) % 7 - 3) for index in range(len(kept))]
     axes.plot(
-        [inside[index] for index in kept], heights, linestyle="none", marker="o", markersize=2.4, alpha=0.55, color=colour, zorder=3,
+        [inside[index] for index in kept],
+        heights,
+        linestyle="none",
+        marker="o",
+        markersize=2.4,
+        alpha=0.55,
+        color=colour,
+        zorder=3,
         markeredgewidth=0,
-    )  # fmt: skip
+    )
     axes.barh(
         place,
         (third_s - first_s) / middle_s,

@@ -45,7 +45,9 @@ def draw_timeline(timeline: RunTimeline, *, title: str, subtitle: str) -> Figure
     lane = figure.add_axes((0.092, below / height, 0.888, LANE_INCHES / height), facecolor=SURFACE.light)
     for row, name in enumerate(channels):
         bottom = below + LANE_INCHES + 0.12 + ROW_INCHES * (len(channels) - 1 - row)
-        axes = figure.add_axes((0.092, bottom / height, 0.888, (ROW_INCHES - 0.2) / height), facecolor=SURFACE.light, sharex=lane)  # fmt: skip
+        axes = figure.add_axes(
+            (0.092, bottom / height, 0.888, (ROW_INCHES - 0.2) / height), facecolor=SURFACE.light, sharex=lane
+        )
         _channel(axes, timeline, name, unit_s)
         _shade(axes, timeline.spans, unit_s)
     _lane(lane, timeline, unit_s)
@@ -133,9 +135,13 @@ def _reading_line(spans: Iterable[CaseSpan], name: str, unit_s: float, scale: fl
     if name == "energy_j":
         return [], []
     series = [
-        [(span.readings_begin_s + one.time_s, value) for one in span.readings if (value := reading_of(one, name)) is not None]
+        [
+            (span.readings_begin_s + one.time_s, value)
+            for one in span.readings
+            if (value := reading_of(one, name)) is not None
+        ]
         for span in spans
-    ]  # fmt: skip
+    ]
     total = sum(len(one) for one in series)
     xs: list[float] = []
     ys: list[float] = []

@@ -82,9 +82,13 @@ class TradeGroup:
 
 
 def trade_groups(
-    run: RunInfo, models: Iterable[ModelResult], recommendations: Iterable[ShapeRecommendation], cases: Iterable[CaseSummary],
-    stored: StoredRecommendations | None = None, hardware_key: str = "",
-) -> tuple[TradeGroup, ...]:  # fmt: skip
+    run: RunInfo,
+    models: Iterable[ModelResult],
+    recommendations: Iterable[ShapeRecommendation],
+    cases: Iterable[CaseSummary],
+    stored: StoredRecommendations | None = None,
+    hardware_key: str = "",
+) -> tuple[TradeGroup, ...]:
     """Return the groups of one chip with two points or more: a run's models, its shapes, then what all stored runs say of them.
 
     What stored runs say is left out where it only repeats a group of this run.
@@ -133,8 +137,11 @@ def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
         ):
             if is_front:
                 found.setdefault(id(one), []).append(axis)
-    whole = [(one, (one.time_s, one.loss_pct, one.memory_bytes)) for one in competing
-             if one.loss_pct is not None and one.memory_bytes is not None]  # fmt: skip
+    whole = [
+        (one, (one.time_s, one.loss_pct, one.memory_bytes))
+        for one in competing
+        if one.loss_pct is not None and one.memory_bytes is not None
+    ]
     fronts = on_front([values for _, values in whole])  # type: ignore[misc]  # None was left out
     best = {id(one) for (one, _), is_front in zip(whole, fronts, strict=True) if is_front}
     return tuple(replace(one, fronts=tuple(found.get(id(one), ())), is_on_front=id(one) in best) for one in points)
@@ -156,17 +163,30 @@ def _of_phase(model: ModelResult, phase: PhaseResult, known: MeasuredQualities) 
 def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> TradePoint:
     contender, figures = one.contender, one.figures
     assert contender is not None  # the caller keeps no others
-    known = (("measured", one.measured_s, one.measured_speedup), ("expected", contender.expected_s, one.expected_speedup),
-             ("ideal", contender.ideal_s, one.ideal_speedup))  # fmt: skip
+    known = (
+        ("measured", one.measured_s, one.measured_speedup),
+        ("expected", contender.expected_s, one.expected_speedup),
+        ("ideal", contender.ideal_s, one.ideal_speedup),
+    )
     source, time_s, speedup = next(them for them in known if them[1] is not None)
     low, high = _loss_interval(figures) if quality.source == "measured" else (None, None)
     return TradePoint(
-        label=shown(one.label, 80), precision=shown(one.label, 80), time_source=source, time_s=time_s or math.nan,
-        speedup_ratio=1.0 if one.is_baseline else speedup, loss_pct=quality.loss_pct, loss_low_pct=low, loss_high_pct=high,
-        loss_source=quality.source, loss_text=shown(quality.text, 160), memory_bytes=whole_bytes(figures),
-        energy_j=figures.energy_j_per_token, is_best=is_best, is_doubtful=one.is_doubtful,
+        label=shown(one.label, 80),
+        precision=shown(one.label, 80),
+        time_source=source,
+        time_s=time_s or math.nan,
+        speedup_ratio=1.0 if one.is_baseline else speedup,
+        loss_pct=quality.loss_pct,
+        loss_low_pct=low,
+        loss_high_pct=high,
+        loss_source=quality.source,
+        loss_text=shown(quality.text, 160),
+        memory_bytes=whole_bytes(figures),
+        energy_j=figures.energy_j_per_token,
+        is_best=is_best,
+        is_doubtful=one.is_doubtful,
         record_ids=tuple(record.record_id for record in one.records),
-    )  # fmt: skip
+    )
 
 
 def _loss_interval(figures: ModelFigures) -> tuple[float | None, float | None]:
@@ -191,12 +211,22 @@ def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeG
 def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> TradePoint:
     quality = product_quality(row.weight_format, row.activation_format)
     return TradePoint(
-        label=row.label, precision=row.label.removesuffix(f" ({row.kernel})"), time_source=_SOURCES[row.source], time_s=row.time_s,
-        speedup_ratio=row.speedup, loss_pct=quality.loss_pct, loss_low_pct=None, loss_high_pct=None, loss_source=quality.source,
-        loss_text=quality.text, memory_bytes=row.memory_bytes,
-        energy_j=energies.get(row.case_key), is_best=bool(row.case_key) and row.case_key == first, is_doubtful=bool(row.doubts),
+        label=row.label,
+        precision=row.label.removesuffix(f" ({row.kernel})"),
+        time_source=_SOURCES[row.source],
+        time_s=row.time_s,
+        speedup_ratio=row.speedup,
+        loss_pct=quality.loss_pct,
+        loss_low_pct=None,
+        loss_high_pct=None,
+        loss_source=quality.source,
+        loss_text=quality.text,
+        memory_bytes=row.memory_bytes,
+        energy_j=energies.get(row.case_key),
+        is_best=bool(row.case_key) and row.case_key == first,
+        is_doubtful=bool(row.doubts),
         record_ids=row.record_ids,
-    )  # fmt: skip
+    )
 
 
 def _of_stored(one: StoredRanking) -> TradeGroup:
@@ -208,12 +238,23 @@ def _of_stored(one: StoredRanking) -> TradeGroup:
 
 def _stored_point(row: StoredRow) -> TradePoint:
     return TradePoint(
-        label=row.label, precision=row.label.removesuffix(f" ({row.kernel})"), time_source=row.time_source, time_s=row.time_s,
-        speedup_ratio=row.speedup_ratio, loss_pct=row.quality.loss_pct, loss_low_pct=None, loss_high_pct=None,
-        loss_source=row.quality.source, loss_text=row.quality.text, memory_bytes=row.memory_bytes, energy_j=None,
-        is_best=row.rank == 1, is_doubtful=bool(row.doubts or row.stale_reason), record_ids=row.record_ids,
+        label=row.label,
+        precision=row.label.removesuffix(f" ({row.kernel})"),
+        time_source=row.time_source,
+        time_s=row.time_s,
+        speedup_ratio=row.speedup_ratio,
+        loss_pct=row.quality.loss_pct,
+        loss_low_pct=None,
+        loss_high_pct=None,
+        loss_source=row.quality.source,
+        loss_text=row.quality.text,
+        memory_bytes=row.memory_bytes,
+        energy_j=None,
+        is_best=row.rank == 1,
+        is_doubtful=bool(row.doubts or row.stale_reason),
+        record_ids=row.record_ids,
         speedup_basis=row.speedup_basis,
-    )  # fmt: skip
+    )
 
 
 def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:

@@ -86,10 +86,13 @@ def _of_model(model: ModelResult) -> list[Action]:
             caveats += [caveat.removeprefix("caveat: ")] if caveat else []
         found.append(
             Action(
-                shown(f"{model_title(model)}: {phase.phase}", 180), shown(take, 200), shown(evidence or "nothing to compare with", 500),
-                shown("; ".join(caveats)), tuple(one.record_id for one in best.records),
+                shown(f"{model_title(model)}: {phase.phase}", 180),
+                shown(take, 200),
+                shown(evidence or "nothing to compare with", 500),
+                shown("; ".join(caveats)),
+                tuple(one.record_id for one in best.records),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -123,7 +126,7 @@ def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence
         f"{gains(won, base)} {part}",
         "; ".join(one for one in caveats if one),
         tuple(row.record_id for row in best.rows),
-    )  # fmt: skip
+    )
 
 
 def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Action:
@@ -131,17 +134,28 @@ def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Acti
     assert first is not None  # only such results are judged
     ids = tuple(row.record_id for row in first.rows)
     if not any(one.is_contest and one.baseline is not None for one in results):
-        return Action(phase, f"nothing to choose yet ({first.label} alone)", f"one configuration with a time {where}",
-                      "measure a second one to compare with", ids)  # fmt: skip
+        return Action(
+            phase,
+            f"nothing to choose yet ({first.label} alone)",
+            f"one configuration with a time {where}",
+            "measure a second one to compare with",
+            ids,
+        )
     level = [one for one in results if one.judged.is_level]
-    named = dict.fromkeys(one.level_with.label if one.best is one.baseline else one.best.label
-                          for one in level if one.level_with is not None and one.best is not None)  # fmt: skip
+    named = dict.fromkeys(
+        one.level_with.label if one.best is one.baseline else one.best.label
+        for one in level
+        if one.level_with is not None and one.best is not None
+    )
     kind = "measured" if first.is_measured else "predicted"
     caveat = f"{', '.join(list(named)[:2])} only level with it at {counted(len(level), 'shape')}" if named else ""
     return Action(
-        phase, f"stay at {base}", f"no other configuration is {kind} faster by more than the intervals {where}",
-        "; ".join(one for one in (caveat, _doubts([(one.judged.doubts, one) for one in results])) if one), ids,
-    )  # fmt: skip
+        phase,
+        f"stay at {base}",
+        f"no other configuration is {kind} faster by more than the intervals {where}",
+        "; ".join(one for one in (caveat, _doubts([(one.judged.doubts, one) for one in results])) if one),
+        ids,
+    )
 
 
 def _verb(best: Configuration, won: Sequence[LedShape]) -> str:

@@ -258,28 +258,49 @@ def _not_storable(doing: str, error: BaseException) -> str:
 
 _FULL = "disk is full"
 _SQLITE_MEANINGS = (
-    ("file is not a database", "is not a SQLite database: nothing was changed; name another file with --roofline-db or ROOFLINE_DB"),
+    (
+        "file is not a database",
+        "is not a SQLite database: nothing was changed; name another file with --roofline-db or ROOFLINE_DB",
+    ),
     ("malformed|decode to UTF-8|file is encrypted|unsupported file format", f"is damaged: {REPLACE_IT}"),
     ("unable to open", "cannot be opened: check that its folder exists and can be written"),
-    ("readonly database", "is read-only: choose another place with --roofline-db or ROOFLINE_DB, or change its permissions"),
+    (
+        "readonly database",
+        "is read-only: choose another place with --roofline-db or ROOFLINE_DB, or change its permissions",
+    ),
     ("database is locked", f"has been locked by another process for {BUSY_TIMEOUT_S:g} s: end it or try again"),
     ("table is locked", "is locked by another statement of this process: end it or try again"),
     (_FULL, "cannot grow, the disk is full: free some space, everything committed so far is safe"),
-    ("disk I/O error", "cannot be read or written (disk I/O error): check that the disk has space left and works, everything committed so far is safe"),
+    (
+        "disk I/O error",
+        "cannot be read or written (disk I/O error): check that the disk has space left and works, everything committed so far is safe",
+    ),
     ("no such (table|column)", f"{LACKS_TABLES} {REPLACE_IT}"),
-)  # fmt: skip
+)
 
 _POSTGRES_MEANINGS = (
-    ("password authentication failed", "refused the password: put the right one into PGPASSFILE (~/.pgpass) or PGPASSWORD, not into the URL"),
+    (
+        "password authentication failed",
+        "refused the password: put the right one into PGPASSFILE (~/.pgpass) or PGPASSWORD, not into the URL",
+    ),
     ("no password supplied", "wants a password: put it into PGPASSFILE (~/.pgpass) or PGPASSWORD, not into the URL"),
-    (r'(database|role) ".*" does not exist', "cannot be used: the database or role does not exist there; create it (createdb NAME) or correct the URL"),
+    (
+        r'(database|role) ".*" does not exist',
+        "cannot be used: the database or role does not exist there; create it (createdb NAME) or correct the URL",
+    ),
     ("[Cc]onnection refused", "does not answer (connection refused): start PostgreSQL or correct host and port"),
     ("timeout", f"does not answer within {CONNECT_TIMEOUT_S} s: correct host and port"),
     ("resolve host", "has a host name that nobody knows: correct the URL"),
     (r'relation ".*" does not exist', f"{LACKS_TABLES} {REPLACE_IT}"),
     ("lock timeout", f"has been locked by another session for {LOCK_TIMEOUT_S} s: end it or try again"),
     ("cannot execute .* in a read-only transaction", "was opened read-only: nothing was changed"),
-    ("(No such file or directory|server closed the connection|terminating connection|the database system is)", "is not there at the moment: start PostgreSQL and try again; everything committed so far is safe"),
-    ("No space left on device|disk full", "cannot grow, the disk of its server is full: free some space there, everything committed so far is safe"),
+    (
+        "(No such file or directory|server closed the connection|terminating connection|the database system is)",
+        "is not there at the moment: start PostgreSQL and try again; everything committed so far is safe",
+    ),
+    (
+        "No space left on device|disk full",
+        "cannot grow, the disk of its server is full: free some space there, everything committed so far is safe",
+    ),
     ("permission denied", "does not allow this: grant the user CREATE on the schema and rights on its tables"),
-)  # fmt: skip
+)

@@ -102,10 +102,14 @@ def _is_possible(value: float | None, least: float) -> bool:
 def _numbers(kind: str) -> tuple[tuple[str, float, bool], ...]:
     """Return each float field of a part of a record: its name, the least size above 0, whether it may be None."""
     return tuple(
-        (one.name, SLOWEST_PER_S if one.name.endswith("_per_s") else SHORTEST_S if one.name.endswith("_s") else 0.0, "None" in _type(one))
+        (
+            one.name,
+            SLOWEST_PER_S if one.name.endswith("_per_s") else SHORTEST_S if one.name.endswith("_s") else 0.0,
+            "None" in _type(one),
+        )
         for one in fields(_PARTS[kind])
         if _type(one).split(" | ")[0] == "float"
-    )  # fmt: skip
+    )
 
 
 def _type(one: Field[Any]) -> str:

@@ -102,15 +102,26 @@ def model_figures(record: Record) -> ModelFigures | None:
     shape, formats = dict(record.case.shape), dict(record.case.formats)
     memory, quality = _mapping(record.extra.get("memory")), _mapping(record.extra.get("quality"))
     return ModelFigures(
-        model_name=_text(model.get("name")), precision=_text(model.get("precision")), phase=_text(model.get("phase")),
-        method=_text(model.get("method")), kv_format=formats.get("kv", ""), batch_count=shape.get("B", 1),
-        context_count=shape.get("Skv", 1), tokens_per_call=_count(record.extra.get("tokens_per_call")) or 1,
-        is_emulated=model.get("is_emulated") is True, original_bytes=_count(memory.get("original_bytes")),
-        held_bytes=_count(memory.get("held_bytes")), stated_bytes=_count(memory.get("stated_bytes")),
-        cache_bytes=_count(memory.get("cache_bytes")), peak_bytes=_count(memory.get("peak_bytes")),
-        process_bytes=_count(memory.get("process_bytes")), quality_source=_text(quality.get("source")),
-        quality_reason=_text(quality.get("reason")), quality_text=_text(quality.get("text")),
-        is_language=quality.get("is_language") is True, quality_tokens_count=_count(quality.get("tokens_count")),
+        model_name=_text(model.get("name")),
+        precision=_text(model.get("precision")),
+        phase=_text(model.get("phase")),
+        method=_text(model.get("method")),
+        kv_format=formats.get("kv", ""),
+        batch_count=shape.get("B", 1),
+        context_count=shape.get("Skv", 1),
+        tokens_per_call=_count(record.extra.get("tokens_per_call")) or 1,
+        is_emulated=model.get("is_emulated") is True,
+        original_bytes=_count(memory.get("original_bytes")),
+        held_bytes=_count(memory.get("held_bytes")),
+        stated_bytes=_count(memory.get("stated_bytes")),
+        cache_bytes=_count(memory.get("cache_bytes")),
+        peak_bytes=_count(memory.get("peak_bytes")),
+        process_bytes=_count(memory.get("process_bytes")),
+        quality_source=_text(quality.get("source")),
+        quality_reason=_text(quality.get("reason")),
+        quality_text=_text(quality.get("text")),
+        is_language=quality.get("is_language") is True,
+        quality_tokens_count=_count(quality.get("tokens_count")),
         kl_nats_per_token=_interval(quality.get("kl_nats_per_token")),
         top1_agreement_ratio=_interval(quality.get("top1_agreement_ratio")),
         perplexity_ratio=_interval(quality.get("perplexity_ratio")),
@@ -118,11 +129,12 @@ def model_figures(record: Record) -> ModelFigures | None:
         median_s=record.measurement.median_s if record.measurement else None,
         energy_j=record.measurement.energy_j if record.measurement else None,
         layer_counts=tuple((_text(name), _count(count) or 0) for name, count in _mapping(model.get("layers")).items()),
-        kernels=_texts(model.get("kernels")), fallback_reasons=_texts(model.get("fallbacks")),
+        kernels=_texts(model.get("kernels")),
+        fallback_reasons=_texts(model.get("fallbacks")),
         embedding_cosine_ratio=_interval(quality.get("embedding_cosine_ratio")),
         rank_agreement_ratio=_interval(quality.get("rank_agreement_ratio")),
         nearest_kept_ratio=_interval(quality.get("nearest_kept_ratio")),
-    )  # fmt: skip
+    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -159,10 +159,13 @@ def gentler(phase: PhaseResult, best: PassResult) -> PassResult | None:
     """Return the fastest of those that lose less than the best (their intervals of the KL apart) and still beat the baseline."""
     limit = best.figures.kl_nats_per_token
     faster = [
-        one for one in phase.passes
-        if one is not best and (one.measured_speedup or 0) > 1 and not are_level(one.contender, phase.judged.baseline)
+        one
+        for one in phase.passes
+        if one is not best
+        and (one.measured_speedup or 0) > 1
+        and not are_level(one.contender, phase.judged.baseline)
         and _is_below(one.figures.kl_nats_per_token, limit)
-    ]  # fmt: skip
+    ]
     return max(faster, key=lambda one: one.measured_speedup or 0, default=None)
 
 
@@ -199,11 +202,17 @@ def _pass(
     within = [one.measurement.ci_half_width_ratio for one in records if one.measurement is not None]
     widest = max((ratio for ratio in within if ratio is not None), default=None)
     return PassResult(
-        label=pass_label(lead.case, figures), records=ordered, figures=figures, contender=contender,
-        is_baseline=contender is not None and contender is baseline, ideal_speedup=ideal,
-        expected_speedup=expected_speedup(contender, baseline), measured_speedup=measured,
-        interval_ratio=widest if over_processes is None else over_processes, is_interval_total=over_processes is not None,
-    )  # fmt: skip
+        label=pass_label(lead.case, figures),
+        records=ordered,
+        figures=figures,
+        contender=contender,
+        is_baseline=contender is not None and contender is baseline,
+        ideal_speedup=ideal,
+        expected_speedup=expected_speedup(contender, baseline),
+        measured_speedup=measured,
+        interval_ratio=widest if over_processes is None else over_processes,
+        is_interval_total=over_processes is not None,
+    )
 
 
 def _move_unpredicted(found: dict[tuple[object, ...], list[Record]]) -> None:

@@ -237,16 +237,35 @@ def parts_text(one: PassResult, at_most: int = 8) -> str:
 
 def _times(phase: PhaseResult) -> TextTable:
     headers = (
-        phase.phase, "!", "time", "±", "tokens/s", "exp. tokens/s", "error", "ideal tokens/s", "measured", "expected", "ideal", "J/1k tokens",
-    )  # fmt: skip
+        phase.phase,
+        "!",
+        "time",
+        "±",
+        "tokens/s",
+        "exp. tokens/s",
+        "error",
+        "ideal tokens/s",
+        "measured",
+        "expected",
+        "ideal",
+        "J/1k tokens",
+    )
     rows = [
         (
-            mark(one), "!" if one.is_doubtful else "", _time_text(one), _plus_minus(one),
-            tokens_text(one.tokens_per_s or one.expected_tokens_per_s), *_predicted(phase, one), speedup_text(one.measured_speedup),
-            speedup_text(one.expected_speedup), speedup_text(one.ideal_speedup), energy_text(one.figures.energy_j_per_token),
+            mark(one),
+            "!" if one.is_doubtful else "",
+            _time_text(one),
+            _plus_minus(one),
+            tokens_text(one.tokens_per_s or one.expected_tokens_per_s),
+            *_predicted(phase, one),
+            speedup_text(one.measured_speedup),
+            speedup_text(one.expected_speedup),
+            speedup_text(one.ideal_speedup),
+            energy_text(one.figures.energy_j_per_token),
         )
-        for one in phase.passes if one.contender is not None
-    ]  # fmt: skip
+        for one in phase.passes
+        if one.contender is not None
+    ]
     baseline = next((one.label for one in phase.passes if one.is_baseline), "")
     is_measured = any(one.measured_s is not None for one in phase.passes)
     what = "decode steps" if phase.phase == "decode" else "prefills"
@@ -281,11 +300,18 @@ def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
     for _, passes in rows:
         one = _held(passes).figures
         peaks = {member.figures.phase: member.figures.peak_bytes for member in passes}
-        cells.append((
-            mark(passes[0]), format_memory(one.held_bytes), format_percent(one.held_ratio, 0),
-            format_memory(one.stated_bytes) if differ else "–", format_memory(one.cache_bytes),
-            format_memory(peaks.get("decode")), format_memory(peaks.get("prefill")), format_memory(one.process_bytes),
-        ))  # fmt: skip
+        cells.append(
+            (
+                mark(passes[0]),
+                format_memory(one.held_bytes),
+                format_percent(one.held_ratio, 0),
+                format_memory(one.stated_bytes) if differ else "–",
+                format_memory(one.cache_bytes),
+                format_memory(peaks.get("decode")),
+                format_memory(peaks.get("prefill")),
+                format_memory(one.process_bytes),
+            )
+        )
     stated = "" if differ or not any(one.stated_bytes for one in firsts) else " (what the formats state)"
     return _table(f"memory: held by the model{stated}, share of its 16-bit bytes, peak of one call", headers, cells)
 
@@ -303,11 +329,14 @@ def _quality(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
     sources = dict.fromkeys(text_source(one.figures) for one in found)
     cells = [
         (
-            mark(one), kl_text(one.figures), top1_text(one.figures), perplexity_text(one.figures),
+            mark(one),
+            kl_text(one.figures),
+            top1_text(one.figures),
+            perplexity_text(one.figures),
             *(ratio_text(figure) for figure in embedding_figures(one.figures).values()),
         )
         for one in found
-    ]  # fmt: skip
+    ]
     return _table(f"quality against the 16-bit model over {' and '.join(sources)} [95 % interval]", headers, cells)
 
 

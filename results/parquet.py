@@ -20,8 +20,19 @@ _WHOLE = frozenset({"M", "N", "K", "process_ordinal", "process_pid"})
 _FRACTIONAL = frozenset({"effective_sample_count", "kernel_count"})
 """A count per call, and what a series is worth: no whole numbers."""
 _UNITS = (
-    "_s", "_bytes", "_ratio", "_hz", "_w", "_j", "_c", "_flop_per_byte", "_per_token", "_perplexity", "_low", "_high",
-)  # fmt: skip
+    "_s",
+    "_bytes",
+    "_ratio",
+    "_hz",
+    "_w",
+    "_j",
+    "_c",
+    "_flop_per_byte",
+    "_per_token",
+    "_perplexity",
+    "_low",
+    "_high",
+)
 
 
 def write_parquet(store: ResultStore, found: Iterable[FoundRun], path: Path) -> int:

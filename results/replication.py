@@ -87,9 +87,11 @@ class TotalInterval:
 
 
 def total_intervals(
-    records: Iterable[Record], floors: Mapping[FloorKey, NoiseFloor] | None = None, *,
+    records: Iterable[Record],
+    floors: Mapping[FloorKey, NoiseFloor] | None = None,
+    *,
     learnt_from: Iterable[Record] | None = None,
-) -> dict[str, TotalInterval]:  # fmt: skip
+) -> dict[str, TotalInterval]:
     """Return the interval of every measured case by `case_key`, in order of first appearance.
 
     `records`: one run (of one machine). `floors`: this machine's, as `store.noise_floors(class_hash)` returns them; one

@@ -86,7 +86,9 @@ def parse_age(text: str) -> datetime.timedelta:
     """Return the age typed as `90d`, `12w`, `6m` (of 30 days) or `2y` (of 365). Raises `InvalidValueError`."""
     found = re.fullmatch(r"([0-9]{1,5})([dwmy])", text.strip().lower(), re.ASCII)
     if found is None or int(found.group(1)) == 0:
-        raise InvalidValueError(f"an age is a whole number of days, weeks, months or years such as 90d, 12w, 6m or 2y, got {text[:40]!r}")  # fmt: skip
+        raise InvalidValueError(
+            f"an age is a whole number of days, weeks, months or years such as 90d, 12w, 6m or 2y, got {text[:40]!r}"
+        )
     return datetime.timedelta(days=int(found.group(1)) * _UNITS_DAYS[found.group(2)])
 
 

@@ -33,7 +33,7 @@ FIRST_TABLES = frozenset(
         "telemetry",
     }
 )
-"""Tables of schema 1: by these an old database of ours is told from somebody else's, however many tables follow."""  # fmt: skip
+"""Tables of schema 1: by these an old database of ours is told from somebody else's, however many tables follow."""
 
 VERSION_TABLE = "alembic_version"
 

@@ -99,8 +99,11 @@ class _Copying:
             for rows, low, high in _portions(self._reading, table):
                 found = [_not_over(row) for row in rows] if table is RUN else rows
                 self._target.transact(
-                    "copying", lambda there, table=table, rows=found, low=low, high=high: self._bring(there, table, rows, low, high)  # type: ignore[misc]
-                )  # fmt: skip
+                    "copying",
+                    lambda there, table=table, rows=found, low=low, high=high: self._bring(
+                        there, table, rows, low, high
+                    ),  # type: ignore[misc]
+                )
 
     def records(self) -> None:
         """Copy the records, each portion with all that belongs to it in one transaction."""

@@ -21,8 +21,14 @@ ENVIRONMENT_VARIABLE = "ROOFLINE_DB"
 
 _POSTGRES_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
 _SECRET_OPTIONS = (
-    "password", "sslpassword", "passfile", "options", "oauth_client_secret", "scram_client_key", "scram_server_key",
-)  # fmt: skip
+    "password",
+    "sslpassword",
+    "passfile",
+    "options",
+    "oauth_client_secret",
+    "scram_client_key",
+    "scram_server_key",
+)
 """Of a URL; `options` may set anything on the server, secrets of its extensions included."""
 _KEYWORD = (
     "(?:host|hostaddr|port|dbname|user|password|passfile|options|service|application_name|connect_timeout|channel_binding"

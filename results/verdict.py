@@ -19,10 +19,24 @@ from results.records import Record
 from results.replication import total_intervals
 
 __all__ = [
-    "SIXTEEN_BIT_FORMATS", "Contender", "GroupKey", "ShapeVerdict", "Totals", "are_level", "baseline_of", "comparison",
-    "contenders", "expected_speedup", "group_key", "groups", "judge", "level_text", "promise", "shape_verdicts",
+    "SIXTEEN_BIT_FORMATS",
+    "Contender",
+    "GroupKey",
+    "ShapeVerdict",
+    "Totals",
+    "are_level",
+    "baseline_of",
+    "comparison",
+    "contenders",
+    "expected_speedup",
+    "group_key",
+    "groups",
+    "judge",
+    "level_text",
+    "promise",
+    "shape_verdicts",
     "speedups",
-]  # fmt: skip
+]
 
 PREDICTED_TIE_RATIO = 0.005
 """Predicted times closer than this are one prediction: kernels of one format differ in nothing the model knows."""

@@ -150,8 +150,9 @@ def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
     if chip.calibration is not None and chip.calibration.kernels_disturbed_by:
         show_line(
             f"doubtful: the machine was busy while the kernels were timed ({', '.join(chip.calibration.kernels_disturbed_by)}): "
-            "expected times are too long, and every prediction says so; run it again when it is quiet", "yellow",
-        )  # fmt: skip
+            "expected times are too long, and every prediction says so; run it again when it is quiet",
+            "yellow",
+        )
     for case in failed:
         show_line(f"not calibrated, its check failed: {case}", "yellow")
 
@@ -166,9 +167,14 @@ def _show(chip: Device) -> None:
             f"doubtful: the machine was busy ({', '.join(known.disturbed_by)}); run it again when it is quiet", "yellow"
         )
     columns = (
-        Column("Constant"), Column("Best", "right"), Column("Typical", "right"), Column("Slow", "right", drop=2),
-        Column("Spread", "right"), Column("Of", "right", drop=3), Column("By", drop=1),
-    )  # fmt: skip
+        Column("Constant"),
+        Column("Best", "right"),
+        Column("Typical", "right"),
+        Column("Slow", "right", drop=2),
+        Column("Spread", "right"),
+        Column("Of", "right", drop=3),
+        Column("By", drop=1),
+    )
     show_table(columns, [_row(label, constant) for label, constant in _constants(known)])
     show_line(
         "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, standard "
@@ -182,9 +188,13 @@ def _conditions(known: Calibration) -> list[str]:
     from roofline_model.units import format_bytes, format_percent
 
     shown = {
-        "torch": "torch {}", "driver": "driver {}", "threads": "{}", "governor": "governor {}",
-        "hypervisor": "hypervisor {}", "power_limit_w": "power limit {} W",
-    }  # fmt: skip
+        "torch": "torch {}",
+        "driver": "driver {}",
+        "threads": "{}",
+        "governor": "governor {}",
+        "hypervisor": "hypervisor {}",
+        "power_limit_w": "power limit {} W",
+    }
     values = {**known.conditions, "threads": known.threads_text}
     told = [text.format(values[name]) for name, text in shown.items() if name in known.conditions]
     for name, text in (("sm_clock_hz", "SM clock"), ("cpu_clock_hz", "CPU clock")):

@@ -50,12 +50,18 @@ def case_detail_json(case: CaseSummary) -> dict[str, Any]:
     return {
         **summary_json(case),
         "processes": [
-            {**case_json(row), "process_role": row.record.process.role, "process_end_reason": row.record.process.end_reason or None,
-             "created_at": row.record.created_at, "method": _method_json(row), "measurement": _measurement_json(row.record.measurement),
-             "predictions": [asdict(one) for one in row.record.predictions]}
+            {
+                **case_json(row),
+                "process_role": row.record.process.role,
+                "process_end_reason": row.record.process.end_reason or None,
+                "created_at": row.record.created_at,
+                "method": _method_json(row),
+                "measurement": _measurement_json(row.record.measurement),
+                "predictions": [asdict(one) for one in row.record.predictions],
+            }
             for row in case.rows
         ],
-    }  # fmt: skip
+    }
 
 
 def _print_times(case: CaseSummary) -> None:
@@ -204,18 +210,31 @@ def _print_processes(case: CaseSummary) -> None:
 
     medians, _ = paired_times([row.measured_s for row in case.rows], [])
     columns = (
-        Column("Process", "right"), Column("Median", "right"), Column("± within", "right"), Column("Samples", "right"), Column("Stopped by", drop=3, hide_empty=True),
-        Column("SM clock", "right", drop=2, hide_empty=True), Column("Flags", is_prose=True, hide_empty=True), Column("Ended", is_prose=True, drop=1, hide_empty=True),
-    )  # fmt: skip
+        Column("Process", "right"),
+        Column("Median", "right"),
+        Column("± within", "right"),
+        Column("Samples", "right"),
+        Column("Stopped by", drop=3, hide_empty=True),
+        Column("SM clock", "right", drop=2, hide_empty=True),
+        Column("Flags", is_prose=True, hide_empty=True),
+        Column("Ended", is_prose=True, drop=1, hide_empty=True),
+    )
     cells: list[list[Cell]] = []
     for row, time in zip(case.rows, medians, strict=True):
         measured = row.record.measurement
         state = None if measured is None else state_of([measured])
-        cells.append([
-            str(row.process), time, plus_minus(row.interval_ratio), "–" if measured is None else str(measured.sample_count),
-            "–" if measured is None else measured.stop_reason, state.clock_text if state else "–", ", ".join(row.flags) or "–",
-            row.record.process.end_reason or (f"{row.status}: {row.reason}" if row.measured_s is None else "–"),
-        ])  # fmt: skip
+        cells.append(
+            [
+                str(row.process),
+                time,
+                plus_minus(row.interval_ratio),
+                "–" if measured is None else str(measured.sample_count),
+                "–" if measured is None else measured.stop_reason,
+                state.clock_text if state else "–",
+                ", ".join(row.flags) or "–",
+                row.record.process.end_reason or (f"{row.status}: {row.reason}" if row.measured_s is None else "–"),
+            ]
+        )
     show_table(columns, cells)
 
 

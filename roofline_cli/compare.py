@@ -108,9 +108,15 @@ def compare_gemm(
 
 
 def _compare(
-    typed: tuple[int, str, str], hw: str, no_measure: bool, formats: list[str] | None, formats_file: Path | None,
-    cache: str, db: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    typed: tuple[int, str, str],
+    hw: str,
+    no_measure: bool,
+    formats: list[str] | None,
+    formats_file: Path | None,
+    cache: str,
+    db: str | None,
+    as_json: bool,
+) -> None:
     from roofline_model.errors import InvalidValueError
 
     if cache not in ("cold", "flushed", "warm"):

@@ -110,18 +110,40 @@ def print_comparison(comparison: Comparison) -> None:
     prefix = shared_prefix(*times_s)
     shown_times = [[in_prefix(time_s, prefix) for time_s in times] for times in times_s]
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Ideal", "right"), Column("Expected", "right", drop=4, hide_empty=True), Column("Measured", "right", hide_empty=True),
-        Column("!", hide_empty=True), Column("±", "right", drop=2, hide_empty=True), Column("Error", "right", hide_empty=True), Column("Exp. err.", "right", drop=5, hide_empty=True), Column("Bound", drop=3),
-        Column("Rate", "right", drop=1, hide_empty=True), Column("Pred.", "right"), Column("Exp. gain", "right", drop=6, hide_empty=True), Column("Meas.", "right", hide_empty=True),
-    )  # fmt: skip
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=13),
+        Column("Ideal", "right"),
+        Column("Expected", "right", drop=4, hide_empty=True),
+        Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True),
+        Column("±", "right", drop=2, hide_empty=True),
+        Column("Error", "right", hide_empty=True),
+        Column("Exp. err.", "right", drop=5, hide_empty=True),
+        Column("Bound", drop=3),
+        Column("Rate", "right", drop=1, hide_empty=True),
+        Column("Pred.", "right"),
+        Column("Exp. gain", "right", drop=6, hide_empty=True),
+        Column("Meas.", "right", hide_empty=True),
+    )
     cells: list[list[Cell]] = [
         [
-            row.case.precision, row.case.kernel, ideal, likely, time, _mark(row.case.record_id in doubtful, doubtful), plus_minus_cell(row.summary),
-            format_percent(row.case.error_ratio, signed=True), format_percent(row.case.expected_error_ratio, signed=True), row.case.bound or "–", format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
-            speedup(row.predicted_speedup), speedup(row.expected_speedup), speedup(row.measured_speedup),
+            row.case.precision,
+            row.case.kernel,
+            ideal,
+            likely,
+            time,
+            _mark(row.case.record_id in doubtful, doubtful),
+            plus_minus_cell(row.summary),
+            format_percent(row.case.error_ratio, signed=True),
+            format_percent(row.case.expected_error_ratio, signed=True),
+            row.case.bound or "–",
+            format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
+            speedup(row.predicted_speedup),
+            speedup(row.expected_speedup),
+            speedup(row.measured_speedup),
         ]
         for row, (ideal, likely, time) in zip(rows, shown_times, strict=True)
-    ]  # fmt: skip
+    ]
     shape = comparison.rows[0].case if comparison.rows else None
     what = (
         f"{shape.op} {shape.shape_label}, {comparison.rows[0].summary.regime}"
@@ -183,16 +205,28 @@ def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) 
 
     times = common_time([row.time_s for row in recommendation.rows])
     columns = (
-        Column("", "right"), Column("Configuration", is_prose=True, least=26), Column("Time", "right"), Column("From"), Column("vs 16-bit", "right"),
-        Column("W saved", "right"), Column("Method", drop=2), Column("Why", is_prose=True, least=36, drop=1),
-    )  # fmt: skip
+        Column("", "right"),
+        Column("Configuration", is_prose=True, least=26),
+        Column("Time", "right"),
+        Column("From"),
+        Column("vs 16-bit", "right"),
+        Column("W saved", "right"),
+        Column("Method", drop=2),
+        Column("Why", is_prose=True, least=36, drop=1),
+    )
     cells: list[list[Cell]] = [
         [
-            str(row.rank), row.label, time, row.evidence if row.source == "measured" else Styled(row.evidence, "yellow"), speedup(row.speedup),
-            "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %", row.method or "–", row.reason,
+            str(row.rank),
+            row.label,
+            time,
+            row.evidence if row.source == "measured" else Styled(row.evidence, "yellow"),
+            speedup(row.speedup),
+            "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %",
+            row.method or "–",
+            row.reason,
         ]
         for row, time in zip(recommendation.rows, times, strict=True)
-    ]  # fmt: skip
+    ]
     show_table(
         columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
     )

@@ -44,24 +44,38 @@ def copy_database(
     if as_json:
         rows = [
             {
-                "table": table.name, "row_count": table.source.row_count, "added_count": table.added_count,
-                "updated_count": table.updated_count, "is_equal": table.is_equal,
-                "source_hash": table.source.content_hash, "target_hash": table.target.content_hash,
+                "table": table.name,
+                "row_count": table.source.row_count,
+                "added_count": table.added_count,
+                "updated_count": table.updated_count,
+                "is_equal": table.is_equal,
+                "source_hash": table.source.content_hash,
+                "target_hash": table.target.content_hash,
             }
             for table in tables
-        ]  # fmt: skip
+        ]
         show_json({"source": shown, "target": sink, "is_equal": is_equal, "tables": rows})
     else:
         columns = (
-            Column("Table"), Column("Rows", "right"), Column("Added", "right"), Column("Updated", "right"), Column("Content hash"),
-        )  # fmt: skip
-        show_table(columns, [
+            Column("Table"),
+            Column("Rows", "right"),
+            Column("Added", "right"),
+            Column("Updated", "right"),
+            Column("Content hash"),
+        )
+        show_table(
+            columns,
             [
-                table.name, f"{table.source.row_count:,}", f"{table.added_count:,}", f"{table.updated_count:,}",
-                table.source.content_hash[:16] if table.is_equal else "DIFFERS",
-            ]
-            for table in tables
-        ])  # fmt: skip
+                [
+                    table.name,
+                    f"{table.source.row_count:,}",
+                    f"{table.added_count:,}",
+                    f"{table.updated_count:,}",
+                    table.source.content_hash[:16] if table.is_equal else "DIFFERS",
+                ]
+                for table in tables
+            ],
+        )
         verdict = (
             "rows and content hashes are equal"
             if is_equal
@@ -101,11 +115,14 @@ def deliver_results(
     if as_json:
         rows = [
             {
-                "file": str(one.path), "outcome": one.outcome, "record_count": one.record_count,
-                "added_count": one.added_count, "reason": one.reason,
+                "file": str(one.path),
+                "outcome": one.outcome,
+                "record_count": one.record_count,
+                "added_count": one.added_count,
+                "reason": one.reason,
             }
             for one in found
-        ]  # fmt: skip
+        ]
         show_json({"database": shown, "files": rows})
     else:
         for one in found:

@@ -26,21 +26,60 @@ FORMATS = ("text", "md", "json", "junit")
 
 
 def diff_runs(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="A B: the older and the newer run; or B alone. A,C B pools A and C.")],
-    against: Annotated[str | None, typer.Option("--against", metavar="WHICH", help="Baseline of B: latest (default), BASELINE[:N] (the newest N, 5), branch:NAME, or a run.")] = None,
-    fail_on: Annotated[list[str] | None, typer.Option("--fail-on", metavar="RULES", help="What exits 1: slower, gone, energy, memory, quality, error; with a size: slower:5% (default: slower).")] = None,
-    min_effect: Annotated[str, typer.Option("--min-effect", metavar="PERCENT", help="Smaller changes are never called.")] = "1",
-    fdr: Annotated[str, typer.Option("--fdr", metavar="SHARE", help="Share of the cases called SLOWER that may be wrong.")] = "0.05",
-    max_ambiguous: Annotated[int | None, typer.Option("--max-ambiguous", metavar="N", min=0, help="Exit 3 with more ambiguous cases.")] = None,
-    quarantine: Annotated[Path | None, typer.Option("--quarantine", metavar="FILE.toml", help="Cases that are shown and fail nothing.")] = None,
-    annotations: Annotated[Path | None, typer.Option("--annotations", metavar="FILE.toml", help="What is expected: such a slow-down fails nothing.")] = None,
-    allow: Annotated[list[str] | None, typer.Option("--allow", metavar="FACT", help="Compare although this fact of the environment differs, e.g. driver; repeat it.")] = None,
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="A B: the older and the newer run; or B alone. A,C B pools A and C."),
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="WHICH",
+            help="Baseline of B: latest (default), BASELINE[:N] (the newest N, 5), branch:NAME, or a run.",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="RULES",
+            help="What exits 1: slower, gone, energy, memory, quality, error; with a size: slower:5% (default: slower).",
+        ),
+    ] = None,
+    min_effect: Annotated[
+        str, typer.Option("--min-effect", metavar="PERCENT", help="Smaller changes are never called.")
+    ] = "1",
+    fdr: Annotated[
+        str, typer.Option("--fdr", metavar="SHARE", help="Share of the cases called SLOWER that may be wrong.")
+    ] = "0.05",
+    max_ambiguous: Annotated[
+        int | None, typer.Option("--max-ambiguous", metavar="N", min=0, help="Exit 3 with more ambiguous cases.")
+    ] = None,
+    quarantine: Annotated[
+        Path | None, typer.Option("--quarantine", metavar="FILE.toml", help="Cases that are shown and fail nothing.")
+    ] = None,
+    annotations: Annotated[
+        Path | None,
+        typer.Option("--annotations", metavar="FILE.toml", help="What is expected: such a slow-down fails nothing."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="FACT",
+            help="Compare although this fact of the environment differs, e.g. driver; repeat it.",
+        ),
+    ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="List the cases that are the same, too.")] = False,
-    file_format: Annotated[str, typer.Option("--format", metavar="text|md|json|junit", help="md: for a pull request; junit: for CI.")] = "text",
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")] = None,
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="text|md|json|junit", help="md: for a pull request; junit: for CI.")
+    ] = "text",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+    ] = None,
     db: DatabaseOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Say what changed between two runs by more than noise.
 
     Exit codes: 0 nothing worse, 1 regression, 2 bad input, 3 too much is ambiguous, 4 not comparable, 5 machine state.

@@ -76,22 +76,40 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
     before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
     regimes = {(case.case.cache, case.case.mode) for case in cases}
     columns = (
-        Column("Verdict"), Column("Case", is_prose=True, least=14), Column("Format", is_prose=True, least=8),
-        Column("Kernel", is_prose=True, least=10), Column("Cache", drop=6 if len(regimes) < 2 else 0),
-        Column("Mode", drop=7 if len(regimes) < 2 else 0), Column("Before", "right", drop=1), Column("After", "right", drop=2),
-        Column("Change", "right"), Column("95 % interval", "right", drop=3, hide_empty=True), Column("q", "right", drop=5, hide_empty=True),
-        Column("Processes", "right", drop=9), Column("Sees", "right", drop=8, hide_empty=True), Column("Reason", drop=4),
-    )  # fmt: skip
+        Column("Verdict"),
+        Column("Case", is_prose=True, least=14),
+        Column("Format", is_prose=True, least=8),
+        Column("Kernel", is_prose=True, least=10),
+        Column("Cache", drop=6 if len(regimes) < 2 else 0),
+        Column("Mode", drop=7 if len(regimes) < 2 else 0),
+        Column("Before", "right", drop=1),
+        Column("After", "right", drop=2),
+        Column("Change", "right"),
+        Column("95 % interval", "right", drop=3, hide_empty=True),
+        Column("q", "right", drop=5, hide_empty=True),
+        Column("Processes", "right", drop=9),
+        Column("Sees", "right", drop=8, hide_empty=True),
+        Column("Reason", drop=4),
+    )
     rows: list[list[Cell]] = [
         [
-            Styled(case.verdict, _STYLES.get(case.verdict, "")), short(case_title(case.case.op, case.case.shape), 80),
-            short(case.case.precision_label or "–", 60), short(case.case.kernel, 80), case.case.cache, short(case.case.mode, 20), first, second,
-            change_text(case) if case.change_ratio is not None else "–", interval_text(case), probability(case.adjusted_p_value),
+            Styled(case.verdict, _STYLES.get(case.verdict, "")),
+            short(case_title(case.case.op, case.case.shape), 80),
+            short(case.case.precision_label or "–", 60),
+            short(case.case.kernel, 80),
+            case.case.cache,
+            short(case.case.mode, 20),
+            first,
+            second,
+            change_text(case) if case.change_ratio is not None else "–",
+            interval_text(case),
+            probability(case.adjusted_p_value),
             f"{case.before_process_count}/{case.after_process_count}",
-            "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio), case.reason,
+            "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
+            case.reason,
         ]
         for case, first, second in zip(cases, before, after, strict=True)
-    ]  # fmt: skip
+    ]
     show_table(columns, rows)
 
 

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 def fit(
     table_file: Annotated[
-        Path, typer.Option("--from", metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/validation.md).")
+        Path,
+        typer.Option("--from", metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/validation.md)."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT.toml", help="Write the constants; a folder takes one file per chip."),
+        typer.Option(
+            "-o", "--output", metavar="OUT.toml", help="Write the constants; a folder takes one file per chip."
+        ),
     ] = None,
     chip: Annotated[
         str | None, typer.Option("--chip", metavar="NAME", help="Fit the rows of this chip only (default: all).")
@@ -35,7 +38,7 @@ def fit(
         bool, typer.Option("--no-folds", help="Skip cross-validation: faster, but no error and interval of its own.")
     ] = False,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Fit the expected-time model to a table of measured kernels.
 
     Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
@@ -170,12 +173,23 @@ def _write(found: TableFit, targets: dict[str, Path], table: KernelTable) -> lis
 def _show(found: TableFit, table: KernelTable) -> None:
     show_line(f"{table.name}: {counted(len(table), 'row')}", "bold")
     columns = (
-        Column("Device"), Column("Operator"), Column("Part"), Column("Rows", "right"), Column("Fitted", "right"),
-        Column("Unseen", "right"), Column("Median", "right"), Column("Bias", "right", drop=1),
-        Column("In 80 %", "right", drop=2), Column("Start", drop=4), Column("At a bound", is_prose=True, drop=3, hide_empty=True),
-    )  # fmt: skip
+        Column("Device"),
+        Column("Operator"),
+        Column("Part"),
+        Column("Rows", "right"),
+        Column("Fitted", "right"),
+        Column("Unseen", "right"),
+        Column("Median", "right"),
+        Column("Bias", "right", drop=1),
+        Column("In 80 %", "right", drop=2),
+        Column("Start", drop=4),
+        Column("At a bound", is_prose=True, drop=3, hide_empty=True),
+    )
     show_table(columns, [_row(one) for one in found.reports])
-    show_line("Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).", "dim")  # fmt: skip
+    show_line(
+        "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
+        "dim",
+    )
     for line in found.left_out:
         show_line(f"  left out: {line}")
     for line in found.doubts:
@@ -187,12 +201,18 @@ def _row(one: FitReport) -> list[Cell]:
 
     unseen = one.cross_validated
     return [
-        one.device, one.op, one.part, str(one.fitted.row_count), format_percent(one.in_sample.mape_ratio),
-        format_percent(unseen.mape_ratio if unseen else None), format_percent(unseen.median_ratio if unseen else None),
+        one.device,
+        one.op,
+        one.part,
+        str(one.fitted.row_count),
+        format_percent(one.in_sample.mape_ratio),
+        format_percent(unseen.mape_ratio if unseen else None),
+        format_percent(unseen.median_ratio if unseen else None),
         format_percent(unseen.bias_ratio if unseen else None, signed=True),
-        format_percent(unseen.coverage_ratio if unseen else None, 0), one.started_from,
+        format_percent(unseen.coverage_ratio if unseen else None, 0),
+        one.started_from,
         ", ".join(one.fitted.at_bound) or "–",
-    ]  # fmt: skip
+    ]
 
 
 def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:

@@ -20,9 +20,15 @@ def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False)
         show_json({"formats": [_format_json(fmt) for fmt in catalog]})
         return
     columns = (
-        Column("Format"), Column("Bits", "right"), Column("Bytes/elem", "right"), Column("Overhead", "right"), Column("Block", "right"),
-        Column("Element", drop=1), Column("Aliases", drop=2), Column("Description", is_prose=True, drop=3),
-    )  # fmt: skip
+        Column("Format"),
+        Column("Bits", "right"),
+        Column("Bytes/elem", "right"),
+        Column("Overhead", "right"),
+        Column("Block", "right"),
+        Column("Element", drop=1),
+        Column("Aliases", drop=2),
+        Column("Description", is_prose=True, drop=3),
+    )
     rows = [
         [
             fmt.key,

@@ -91,9 +91,14 @@ class RooflineGroup(TyperGroup):
         return result
 
     def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
-        standalone_mode: bool = True, windows_expand_args: bool = True, **extra: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run the command line and exit. What a command raises is handled here, so typer's own handling is switched off."""
         try:
             code = super().main(

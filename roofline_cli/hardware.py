@@ -34,9 +34,16 @@ def list_chips(as_json: JsonOption = False) -> None:
         show_json({"hardware": [_summary_json(chip) for chip in chips]})
         return
     columns = (
-        Column("Chip"), Column("Bandwidth", "right"), Column("BF16", "right"), Column("FP8", "right"), Column("INT8", "right", drop=2),
-        Column("NVFP4", "right"), Column("Memory", "right", drop=1), Column("Aliases", drop=4), Column("Name", is_prose=True, drop=3),
-    )  # fmt: skip
+        Column("Chip"),
+        Column("Bandwidth", "right"),
+        Column("BF16", "right"),
+        Column("FP8", "right"),
+        Column("INT8", "right", drop=2),
+        Column("NVFP4", "right"),
+        Column("Memory", "right", drop=1),
+        Column("Aliases", drop=4),
+        Column("Name", is_prose=True, drop=3),
+    )
     rows = [
         [
             chip.key,
@@ -176,9 +183,12 @@ def _print_chip(chip: Device) -> None:
         show_line(f"- {note}")
     show_line()
     columns = (
-        Column("Number", is_prose=True), Column("Value", "right"), Column("Clock", "right", drop=1), Column("Status"),
+        Column("Number", is_prose=True),
+        Column("Value", "right"),
+        Column("Clock", "right", drop=1),
+        Column("Status"),
         Column("Source", is_prose=True),
-    )  # fmt: skip
+    )
     show_table(columns, [_quantity_row(label, quantity) for label, quantity in _quantities(chip)])
     show_line()
     _print_paths(chip)
@@ -190,9 +200,13 @@ def _print_paths(chip: Device) -> None:
     from roofline_model.units import format_flops
 
     columns = (
-        Column("Format"), Column("Path"), Column("Unit", drop=2), Column("Dense", "right"), Column("Critical AI", "right", drop=1),
+        Column("Format"),
+        Column("Path"),
+        Column("Unit", drop=2),
+        Column("Dense", "right"),
+        Column("Critical AI", "right", drop=1),
         Column("Why", is_prose=True),
-    )  # fmt: skip
+    )
     rows: list[list[Cell]] = []
     for key, path in chip.paths.items():
         rows.append(

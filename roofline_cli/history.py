@@ -71,10 +71,15 @@ def history(
 
             found = [
                 case_history(
-                    store, words, metric=metric, since=options.since, branch=branch, annotations=options.annotations,
+                    store,
+                    words,
+                    metric=metric,
+                    since=options.since,
+                    branch=branch,
+                    annotations=options.annotations,
                     quarantine=options.quarantine,
                 )
-            ]  # fmt: skip
+            ]
     if every:
         show_all(found, options, as_json=as_json)
     else:

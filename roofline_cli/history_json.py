@@ -23,10 +23,15 @@ def history_json(history: CaseHistory) -> dict[str, Any]:
         "segments": [_segment_json(history, segment) for segment in history.segments],
         "changes": [change_json(change) for change in history.changes],
         "annotations": [
-            {"match": one.match, "reason": one.reason, "on": one.on.isoformat() if one.on else None, "commit": one.commit or None}
+            {
+                "match": one.match,
+                "reason": one.reason,
+                "on": one.on.isoformat() if one.on else None,
+                "commit": one.commit or None,
+            }
             for one in history.annotations
         ],
-    }  # fmt: skip
+    }
 
 
 def all_json(histories: Sequence[CaseHistory], metric: Metric, unused: Sequence[str] = ()) -> dict[str, Any]:

@@ -70,10 +70,16 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
     changed.sort(key=lambda one: (not one.alerts, one.name))
     if changed:
         columns = (
-            Column("Key"), Column("Case", is_prose=True, least=14), Column("Format", is_prose=True, least=8, drop=1),
-            Column("Kernel", is_prose=True, least=10, drop=2), Column("Nights", "right", drop=5), Column("Trend", drop=6),
-            Column("Change", "right"), Column("Since", drop=3), Column("Status"),
-        )  # fmt: skip
+            Column("Key"),
+            Column("Case", is_prose=True, least=14),
+            Column("Format", is_prose=True, least=8, drop=1),
+            Column("Kernel", is_prose=True, least=10, drop=2),
+            Column("Nights", "right", drop=5),
+            Column("Trend", drop=6),
+            Column("Change", "right"),
+            Column("Since", drop=3),
+            Column("Status"),
+        )
         show_table(columns, [_line(one) for one in changed])
         show_line()
     alerts = sum(len(one.alerts) for one in histories)

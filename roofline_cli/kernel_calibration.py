@@ -73,9 +73,16 @@ def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="roofline-calibrate-") as folder:
         database = Path(folder) / "kernels.db"
         command = workload_command(
-            "--roofline-shapes", SHAPES, "--roofline-db", str(database), "--roofline-device", "cpu", "--roofline-no-power",
-            "--roofline-max-seconds", f"{seconds_per_case:.3g}",
-        )  # fmt: skip
+            "--roofline-shapes",
+            SHAPES,
+            "--roofline-db",
+            str(database),
+            "--roofline-device",
+            "cpu",
+            "--roofline-no-power",
+            "--roofline-max-seconds",
+            f"{seconds_per_case:.3g}",
+        )
         exit_code, errors = run_workloads(command)
         if not database.exists():
             told = errors.strip().splitlines()

@@ -216,9 +216,12 @@ def _print_expected(rows: Sequence[LayerRow]) -> None:
 
 
 def layer_json(
-    table: LayerTable[Row], op: str, shape: dict[str, Any], formats: Callable[[Row], dict[str, Any]],
+    table: LayerTable[Row],
+    op: str,
+    shape: dict[str, Any],
+    formats: Callable[[Row], dict[str, Any]],
     details: Callable[[Row], dict[str, Any]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
     from roofline_model.calibration_doubt import doubts_of
 

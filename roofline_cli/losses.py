@@ -21,26 +21,32 @@ def losses(
     model: Annotated[
         str,
         typer.Option(
-            "--model", metavar="ID|PATH", help="Model to load: a seeded name, a folder as save_pretrained writes it, or a hub id."
+            "--model",
+            metavar="ID|PATH",
+            help="Model to load: a seeded name, a folder as save_pretrained writes it, or a hub id.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.json", help="File to write the losses to.")],
     formats: Annotated[
         list[str] | None,
         typer.Option(
-            "--formats", metavar="LIST",
+            "--formats",
+            metavar="LIST",
             help=f"WEIGHT or WEIGHT.ACTIVATION as in `apply_plan` (default: {','.join(DEFAULT_FORMATS)}).",
         ),
     ] = None,
     kv: Annotated[
-        list[str] | None, typer.Option("--kv", metavar="LIST", help="KV-cache formats to measure layer by layer, too: INT8, FP8, NVFP4.")
+        list[str] | None,
+        typer.Option("--kv", metavar="LIST", help="KV-cache formats to measure layer by layer, too: INT8, FP8, NVFP4."),
     ] = None,
     text: Annotated[
         Path | None,
-        typer.Option("--text", metavar="FILE.txt", help="Text to measure on (default: help texts that ship with Python)."),
+        typer.Option(
+            "--text", metavar="FILE.txt", help="Text to measure on (default: help texts that ship with Python)."
+        ),
     ] = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Measure the loss of every group of layers × format on a text.
 
     One run of the text per group and format: KL of the next token against the 16-bit model, with that group alone narrow.
@@ -130,8 +136,12 @@ def _summary(found: MeasuredLosses) -> dict[str, dict[str, Any]]:
 
 def _print(found: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path) -> None:
     columns = (
-        Column("Format"), Column("Groups", "right"), Column("All, added up", "right"), Column("Worst", "right"), Column("in"),
-    )  # fmt: skip
+        Column("Format"),
+        Column("Groups", "right"),
+        Column("All, added up", "right"),
+        Column("Worst", "right"),
+        Column("in"),
+    )
     table = [
         [name, str(row["groups_count"]), f"{row['sum_nats']:.3g}", f"{row['worst_nats']:.3g}", row["worst_group"]]
         for name, row in rows.items()

@@ -112,9 +112,11 @@ def _device(machine: Machine) -> Check:
     nodes = sorted(str(node) for node in Path("/dev").glob("nvidia*"))
     if nodes:
         return Check(
-            "nvidia device", "warn", f"device files exist ({', '.join(nodes[:3])}), but no GPU answers: {machine.reason}",
+            "nvidia device",
+            "warn",
+            f"device files exist ({', '.join(nodes[:3])}), but no GPU answers: {machine.reason}",
             "check the driver with nvidia-smi; the NVML binding is in nvidia-ml-py: " + install_command("measure"),
-        )  # fmt: skip
+        )
     return Check("nvidia device", "info", f"none ({machine.reason}); kernels run on the CPU")
 
 
@@ -176,9 +178,11 @@ def _chip(machine: Machine) -> Check:
     profile = cached_cpu_device(machine)
     if profile is None:
         return Check(
-            "chip", "info", "this CPU; its ceilings have not been measured yet: the first measuring run does it",
+            "chip",
+            "info",
+            "this CPU; its ceilings have not been measured yet: the first measuring run does it",
             "measure it: roofline calibrate",
-        )  # fmt: skip
+        )
     from roofline_model.units import format_bandwidth
 
     return Check("chip", "ok", f"{profile.key}: measured here, {format_bandwidth(profile.bandwidth.value)}")

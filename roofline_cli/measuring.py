@@ -55,10 +55,28 @@ def workload_command(*arguments: str) -> list[str]:
     root = _package_root()
     # By path, not with --pyargs: its conftest.py is then loaded early enough to make a bad option one line.
     return [
-        sys.executable, "-P", "-m", "pytest", "-p", "roofline_pytest", "-p", "roofline_cli.parent_watch", "-p", "no:cacheprovider",
-        "-p", "no:benchmark", "--no-header", "--no-summary", "-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib",
-        str(root / "bench_cases"), *arguments,
-    ]  # fmt: skip
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-p",
+        "roofline_pytest",
+        "-p",
+        "roofline_cli.parent_watch",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:benchmark",
+        "--no-header",
+        "--no-summary",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(root),
+        "--import-mode=importlib",
+        str(root / "bench_cases"),
+        *arguments,
+    ]
 
 
 def run_workloads(command: list[str]) -> tuple[int, str]:
@@ -117,9 +135,14 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
     screen = _stream_with_handle(sys.stderr)
     with _pipe_that_ends_with_us() as pipe:
         process = start_interruptible(
-            command, env={**environment, PIPE_VARIABLE: str(pipe)}, pass_fds=(pipe,), stdout=screen or subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, errors="replace",
-        )  # fmt: skip
+            command,
+            env={**environment, PIPE_VARIABLE: str(pipe)},
+            pass_fds=(pipe,),
+            stdout=screen or subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
         try:
             output, errors = process.communicate()
         except KeyboardInterrupt:

@@ -31,9 +31,13 @@ def print_models(models: Sequence[ModelResult]) -> None:
         for table in model_tables(model):
             show_line()
             columns = [
-                Column("Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name, "right" if i else "left", drop=MODEL_COLUMN_DROPS.get(name, 0))
+                Column(
+                    "Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name,
+                    "right" if i else "left",
+                    drop=MODEL_COLUMN_DROPS.get(name, 0),
+                )
                 for i, name in enumerate(table.headers)
-            ]  # fmt: skip
+            ]
             rows: list[list[Cell]] = [list(row) for row in table.rows]
             show_table(columns, rows, title=table.title)
         show_line()

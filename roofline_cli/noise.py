@@ -197,20 +197,28 @@ def _show(found: _Found) -> None:
 
 def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> None:
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=13), Column("Cache", drop=0 if has_caches else 4),
-        Column("Mode", drop=0 if has_caches else 3), Column("Within", "right"), Column("Between", "right"),
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=13),
+        Column("Cache", drop=0 if has_caches else 4),
+        Column("Mode", drop=0 if has_caches else 3),
+        Column("Within", "right"),
+        Column("Between", "right"),
         *(Column(f"Step {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
-    )  # fmt: skip
+    )
     rows: list[list[Cell]] = []
     for one in members:
         seen, floor = one.sensitivity, one.sensitivity.floor
         rows.append(
             [
-                one.case.format_label or "–", one.case.kernel, one.case.cache, one.case.mode, _percent(floor.within_sd_ratio),
+                one.case.format_label or "–",
+                one.case.kernel,
+                one.case.cache,
+                one.case.mode,
+                _percent(floor.within_sd_ratio),
                 Styled(_percent(floor.between_sd_ratio), _style(floor.between_sd_ratio)),
                 *(_percent(seen.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
             ]
-        )  # fmt: skip
+        )
     show_table(columns, rows, title=title)
 
 
@@ -230,11 +238,13 @@ def _document(found: _Found) -> dict[str, Any]:
                 "within_sd_ratio": one.sensitivity.floor.within_sd_ratio,
                 "between_sd_ratio": one.sensitivity.floor.between_sd_ratio,
                 "pooled_between_sd_ratio": one.sensitivity.between_sd_ratio,
-                "smallest_step_ratio": {str(count): one.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES},
+                "smallest_step_ratio": {
+                    str(count): one.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES
+                },
             }
             for one in found.cases
         ],
-    }  # fmt: skip
+    }
 
 
 def _disturbed_ratio(records: Sequence[Record]) -> float:

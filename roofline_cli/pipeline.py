@@ -15,42 +15,81 @@ if TYPE_CHECKING:
 
 MAX_COUNT = 99
 PrecisionsOption = Annotated[
-    list[str] | None, typer.Option("--formats", metavar="LIST", help="Precisions to weigh (default: all this machine really runs), e.g. INT4,INT8.INT8.")
-]  # fmt: skip
+    list[str] | None,
+    typer.Option(
+        "--formats",
+        metavar="LIST",
+        help="Precisions to weigh (default: all this machine really runs), e.g. INT4,INT8.INT8.",
+    ),
+]
 TextOption = Annotated[
-    Path | None, typer.Option("--text", metavar="FILE.txt", help="Text to measure quality on (default: help texts that ship with Python).")
-]  # fmt: skip
+    Path | None,
+    typer.Option(
+        "--text", metavar="FILE.txt", help="Text to measure quality on (default: help texts that ship with Python)."
+    ),
+]
 
 
 def pipeline(
     model: Annotated[
-        str, typer.Option("--model", metavar="ID|PATH", help="A seeded model (seeded-llama-156m), a folder as save_pretrained writes it, or a hub id.")
+        str,
+        typer.Option(
+            "--model",
+            metavar="ID|PATH",
+            help="A seeded model (seeded-llama-156m), a folder as save_pretrained writes it, or a hub id.",
+        ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where model, report and state go; the same command goes on there.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="Where model, report and state go; the same command goes on there."
+        ),
+    ],
     hw: HardwareOption = "auto",
-    phase: Annotated[str, typer.Option("--phase", metavar="decode|prefill", help="The pass that has to be fast.")] = "decode",
+    phase: Annotated[
+        str, typer.Option("--phase", metavar="decode|prefill", help="The pass that has to be fast.")
+    ] = "decode",
     batch: Annotated[str, typer.Option("--batch", metavar="INT", help="Sequences in a pass.")] = "1",
     context: Annotated[
-        str | None, typer.Option("--context", metavar="TOKENS", help="Tokens of a sequence (default: 128 on a CPU, 512 on a GPU).")
+        str | None,
+        typer.Option("--context", metavar="TOKENS", help="Tokens of a sequence (default: 128 on a CPU, 512 on a GPU)."),
     ] = None,
     memory_limit_gb: Annotated[
-        str | None, typer.Option("--memory-limit-gb", metavar="GB", help="Most decimal gigabytes for weights and cache together.")
+        str | None,
+        typer.Option("--memory-limit-gb", metavar="GB", help="Most decimal gigabytes for weights and cache together."),
     ] = None,
-    max_latency_ms: Annotated[str | None, typer.Option("--max-latency-ms", metavar="MS", help="Longest time of a pass.")] = None,
+    max_latency_ms: Annotated[
+        str | None, typer.Option("--max-latency-ms", metavar="MS", help="Longest time of a pass.")
+    ] = None,
     max_quality_loss: Annotated[
-        str | None, typer.Option("--max-quality-loss", metavar="PERCENT", help="Most that perplexity may rise (default: no limit; the loss is told).")
+        str | None,
+        typer.Option(
+            "--max-quality-loss",
+            metavar="PERCENT",
+            help="Most that perplexity may rise (default: no limit; the loss is told).",
+        ),
     ] = None,
-    candidates: Annotated[str, typer.Option("--candidates", metavar="N", help="How many precisions are measured, the best by prediction.")] = "3",
+    candidates: Annotated[
+        str, typer.Option("--candidates", metavar="N", help="How many precisions are measured, the best by prediction.")
+    ] = "3",
     formats: PrecisionsOption = None,
     method: Annotated[
-        str, typer.Option("--method", metavar="METHOD", help="How codes are chosen: round-to-nearest, HQQ, or AWQ (INT4 and INT8).")
+        str,
+        typer.Option(
+            "--method", metavar="METHOD", help="How codes are chosen: round-to-nearest, HQQ, or AWQ (INT4 and INT8)."
+        ),
     ] = "round-to-nearest",
     text: TextOption = None,
-    processes: Annotated[str, typer.Option("--processes", metavar="N", help="Fresh processes per candidate; one says little about the next.")] = "3",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what the folder holds of an earlier pipeline.")] = False,
+    processes: Annotated[
+        str,
+        typer.Option("--processes", metavar="N", help="Fresh processes per candidate; one says little about the next."),
+    ] = "3",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget what the folder holds of an earlier pipeline.")
+    ] = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Choose a model's format by measuring it, and save the winner.
 
     Loads, recommends, quantises, benchmarks and judges; writes a report.

@@ -78,9 +78,11 @@ def _kept(result: PipelineResult) -> str:
 def _figures(case: MeasuredCase) -> list[str]:
     rate, loss = case.tokens_per_s, case.quality.loss_pct
     return [
-        format_time(case.median_s), "–" if rate is None else f"{rate:.4g}", format_memory(case.held_bytes),
+        format_time(case.median_s),
+        "–" if rate is None else f"{rate:.4g}",
+        format_memory(case.held_bytes),
         "0" if case.quality.source == "reference" else "–" if loss is None else f"{loss.value:.3g} %",
-    ]  # fmt: skip
+    ]
 
 
 def _times(value: float | None) -> str:

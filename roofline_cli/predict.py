@@ -252,9 +252,19 @@ def print_table(table: PredictionTable) -> None:
             ]
         )
     columns = (
-        Column("Format"), Column("Operands", drop=2), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("80 %", "right", drop=1, hide_empty=True), Column("AI", "right", drop=4), Column("Critical AI", "right", drop=5),
-        Column(gained.ideal_header, "right", drop=6, hide_empty=True), Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=3), Column("Notes"),
-    )  # fmt: skip
+        Column("Format"),
+        Column("Operands", drop=2),
+        Column("Ideal", "right"),
+        Column("Expected", "right", hide_empty=True),
+        Column("80 %", "right", drop=1, hide_empty=True),
+        Column("AI", "right", drop=4),
+        Column("Critical AI", "right", drop=5),
+        Column(gained.ideal_header, "right", drop=6, hide_empty=True),
+        Column(gained.header, "right"),
+        Column("Bound", drop=1),
+        Column("Path", drop=3),
+        Column("Notes"),
+    )
     show_table(columns, lines, title=f"{op} M={m} N={n} K={k} on {table.hardware.key}: {table.hardware.name}")
     for number, note in enumerate(notes, 1):
         show_line(f"  [{number}] {note}")

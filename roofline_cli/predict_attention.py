@@ -112,16 +112,19 @@ def predict_attention(
     """
     query_heads, new = parse_size("--heads", heads), parse_size("--q-len", q_len)
     letters = (
-        ("B", parse_size("--batch", batch)), ("Hq", query_heads),
+        ("B", parse_size("--batch", batch)),
+        ("Hq", query_heads),
         ("Hkv", query_heads if kv_heads is None else parse_size("--kv-heads", kv_heads)),
-        ("Sq", new), ("Skv", new if kv_len is None else parse_size("--kv-len", kv_len)),
+        ("Sq", new),
+        ("Skv", new if kv_len is None else parse_size("--kv-len", kv_len)),
         ("D", parse_size("--head-dim", head_dim)),
-    )  # fmt: skip
+    )
     shape = AttentionShape(
-        letters, causal,
+        letters,
+        causal,
         None if window is None else parse_size("--window", window),
         None if page_tokens is None else parse_size("--page-tokens", page_tokens),
-    )  # fmt: skip
+    )
     check_plot(plot, as_json)
     table = attention_table(Request.read(hw, formats, formats_file), shape)
     if as_json:
@@ -138,10 +141,14 @@ def _plot(table: LayerTable[AttentionRow]) -> None:
     from roofline_cli.text_plot_sources import letter_of
     from roofline_cli.text_plot_view import show_predicted
 
-    show_predicted([
-        PlottedPrediction(letter_of(index), row.label, row.label, row.prediction, row.expected.time_s if row.expected else None)
-        for index, row in enumerate(table.rows)
-    ])  # fmt: skip
+    show_predicted(
+        [
+            PlottedPrediction(
+                letter_of(index), row.label, row.label, row.prediction, row.expected.time_s if row.expected else None
+            )
+            for index, row in enumerate(table.rows)
+        ]
+    )
 
 
 def attention_table(request: Request, shape: AttentionShape) -> LayerTable[AttentionRow]:
@@ -200,19 +207,35 @@ def _print(shape: AttentionShape, table: LayerTable[AttentionRow]) -> None:
     )
     cells = [
         [
-            row.label, decimal_bytes(row.cache_bytes), times.ideal[index], times.others[index], times.expected[index],
-            times.intervals[index], intensity(row.prediction.intensity_flop_per_byte),
-            intensity(row.prediction.critical_intensity_flop_per_byte), gained.ideal[index], gained.values[index],
-            row.prediction.bound, row.prediction.path,
+            row.label,
+            decimal_bytes(row.cache_bytes),
+            times.ideal[index],
+            times.others[index],
+            times.expected[index],
+            times.intervals[index],
+            intensity(row.prediction.intensity_flop_per_byte),
+            intensity(row.prediction.critical_intensity_flop_per_byte),
+            gained.ideal[index],
+            gained.values[index],
+            row.prediction.bound,
+            row.prediction.path,
         ]
         for index, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
     columns = (
-        Column("Format"), Column("K and V", "right", drop=7), Column("Ideal", "right"), Column("Unfused", "right", drop=4),
-        Column("Expected", "right", hide_empty=True), Column("80 % within", "right", drop=2, hide_empty=True), Column("AI", "right", drop=1),
-        Column("Critical AI", "right", drop=5), Column(gained.ideal_header, "right", drop=8, hide_empty=True),
-        Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=6),
-    )  # fmt: skip
+        Column("Format"),
+        Column("K and V", "right", drop=7),
+        Column("Ideal", "right"),
+        Column("Unfused", "right", drop=4),
+        Column("Expected", "right", hide_empty=True),
+        Column("80 % within", "right", drop=2, hide_empty=True),
+        Column("AI", "right", drop=1),
+        Column("Critical AI", "right", drop=5),
+        Column(gained.ideal_header, "right", drop=8, hide_empty=True),
+        Column(gained.header, "right"),
+        Column("Bound", drop=1),
+        Column("Path", drop=6),
+    )
     remark = (
         "Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query."
     )

@@ -103,8 +103,13 @@ def predict_ffn(
 ) -> None:
     """Predict a feed-forward block, kernel by kernel."""
     shape = BlockShape(
-        parse_size("--tokens", tokens), parse_size("--hidden", hidden), parse_size("--ffn-dim", ffn_dim), gate, fused, dynamic
-    )  # fmt: skip
+        parse_size("--tokens", tokens),
+        parse_size("--hidden", hidden),
+        parse_size("--ffn-dim", ffn_dim),
+        gate,
+        fused,
+        dynamic,
+    )
     check_plot(plot, as_json)
     table = block_table(Request.read(hw, formats, formats_file), shape)
     if as_json:
@@ -121,11 +126,19 @@ def _plot(table: LayerTable[BlockRow]) -> None:
     from roofline_cli.text_plot_sources import letter_of
     from roofline_cli.text_plot_view import show_predicted
 
-    show_predicted([
-        PlottedPrediction(letter_of(index), row.label, part.prediction.compute_format, part.prediction, None if kernel is None else kernel.time_s)
-        for index, row in enumerate(table.rows)
-        for part, kernel in zip(row.prediction.parts, row.kernels, strict=True)
-    ])  # fmt: skip
+    show_predicted(
+        [
+            PlottedPrediction(
+                letter_of(index),
+                row.label,
+                part.prediction.compute_format,
+                part.prediction,
+                None if kernel is None else kernel.time_s,
+            )
+            for index, row in enumerate(table.rows)
+            for part, kernel in zip(row.prediction.parts, row.kernels, strict=True)
+        ]
+    )
 
 
 def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
@@ -185,9 +198,15 @@ def _parts(shape: BlockShape, weight: NumberFormat, activation: NumberFormat) ->
 
     stored = stored_weight(weight, activation)
     return ffn_parts(
-        shape.tokens_count, shape.hidden_size, shape.ffn_size, a=activation, b=stored, gated=shape.is_gated,
-        fused=shape.is_fused, dynamic_activation_quantization=shape.has_cast_kernels and _is_narrow(activation),
-    )  # fmt: skip
+        shape.tokens_count,
+        shape.hidden_size,
+        shape.ffn_size,
+        a=activation,
+        b=stored,
+        gated=shape.is_gated,
+        fused=shape.is_fused,
+        dynamic_activation_quantization=shape.has_cast_kernels and _is_narrow(activation),
+    )
 
 
 def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
@@ -199,25 +218,40 @@ def _print(shape: BlockShape, table: LayerTable[BlockRow]) -> None:
     kernels = max(([part.name for part in row.prediction.parts] for row in rows), key=len)
     of_kernel = [{part.name: part.prediction.time_s for part in row.prediction.parts} for row in rows]
     times = time_columns(
-        [row.prediction for row in rows], [row.expected for row in rows],
+        [row.prediction for row in rows],
+        [row.expected for row in rows],
         [one.get(name) for name in kernels for one in of_kernel],
-    )  # fmt: skip
+    )
     shown = [times.others[len(rows) * index : len(rows) * (index + 1)] for index in range(len(kernels))]
     cells = [
         [
-            row.label, operands_label(row.weight_format, row.activation_format), times.ideal[index],
-            times.expected[index], times.intervals[index], *(column[index] or MISSING for column in shown),
-            intensity(row.prediction.intensity_flop_per_byte), gained.ideal[index], gained.values[index], row.prediction.bound,
+            row.label,
+            operands_label(row.weight_format, row.activation_format),
+            times.ideal[index],
+            times.expected[index],
+            times.intervals[index],
+            *(column[index] or MISSING for column in shown),
+            intensity(row.prediction.intensity_flop_per_byte),
+            gained.ideal[index],
+            gained.values[index],
+            row.prediction.bound,
             row.prediction.path,
         ]
         for index, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
     columns = (
-        Column("Format"), Column("Operands", drop=3), Column("Ideal", "right"), Column("Expected", "right", hide_empty=True),
-        Column("80 % within", "right", drop=1, hide_empty=True), *(Column(name, "right", drop=5) for name in kernels),
-        Column("AI", "right", drop=2), Column(gained.ideal_header, "right", drop=6, hide_empty=True),
-        Column(gained.header, "right"), Column("Bound", drop=1), Column("Path", drop=4),
-    )  # fmt: skip
+        Column("Format"),
+        Column("Operands", drop=3),
+        Column("Ideal", "right"),
+        Column("Expected", "right", hide_empty=True),
+        Column("80 % within", "right", drop=1, hide_empty=True),
+        *(Column(name, "right", drop=5) for name in kernels),
+        Column("AI", "right", drop=2),
+        Column(gained.ideal_header, "right", drop=6, hide_empty=True),
+        Column(gained.header, "right"),
+        Column("Bound", drop=1),
+        Column("Path", drop=4),
+    )
     kind = "gated" if shape.is_gated else "without a gate"
     title = f"ffn ({kind}) of {counted(shape.tokens_count, 'token')}, {shape.hidden_size} to {shape.ffn_size} and back,"
     remark = "Ideal is the speed of light, of each kernel and of all one after the other; AI in FLOP/byte."

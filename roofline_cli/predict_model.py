@@ -38,10 +38,11 @@ PhaseOption = Annotated[str, typer.Option("--phase", metavar="decode|prefill", h
 ContextOption = Annotated[
     str | None,
     typer.Option(
-        "--context", metavar="TOKENS",
+        "--context",
+        metavar="TOKENS",
         help="Tokens a sequence has after the pass, the new ones among them (default: 4096, or the model's longest).",
     ),
-]  # fmt: skip
+]
 BatchOption = Annotated[
     str, typer.Option("--batch", metavar="LIST", help="Sequences; several, e.g. 1,8,64, are compared.")
 ]
@@ -56,17 +57,19 @@ NewTokensOption = Annotated[
 ModelFormatsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--formats", metavar="LIST",
+        "--formats",
+        metavar="LIST",
         help="WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is published).",
     ),
-]  # fmt: skip
+]
 StrategyOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--strategy", metavar="NAME|FILE",
+        "--strategy",
+        metavar="NAME|FILE",
         help="Mixed-precision strategy by name, or its .toml or .json file; repeatable, compared with each other and --formats.",
     ),
-]  # fmt: skip
+]
 KvOption = Annotated[
     str | None,
     typer.Option("--kv", metavar="FORMAT", help="Format of the KV cache (default: the 16-bit activations')."),
@@ -158,14 +161,23 @@ def predict_model_command(
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
     found = [
         predict_model(
-            chip, shape, phase, batch=size, context=tokens, new_tokens=new_count,
-            formats=plan, kv=kv, exceptions=tuple(exceptions or ()), parallel=parallel,
+            chip,
+            shape,
+            phase,
+            batch=size,
+            context=tokens,
+            new_tokens=new_count,
+            formats=plan,
+            kv=kv,
+            exceptions=tuple(exceptions or ()),
+            parallel=parallel,
             max_context=None if max_context is None else longest,
             has_group_scales=False if no_group_scales else None,
             memory_headroom_ratio=headroom,
         )
-        for plan in plans for size in batches
-    ]  # fmt: skip
+        for plan in plans
+        for size in batches
+    ]
     if plot and len(found) > 1:
         raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
     used = [(strategies[one.plan.label][0], one) for one in found[: len(strategies) * len(batches)]]
@@ -188,16 +200,21 @@ def _plot(found: ModelPrediction, chip: Device) -> None:
         for one in (expected.kernels if expected is not None else [None] * len(found.kernels))
     ]
     drawn = [(one, time_s) for one, time_s in zip(found.kernels, times_s, strict=True) if one.prediction.flops]
-    show_predicted([
-        PlottedPrediction(letter_of(index), one.kernel.name, one.prediction.compute_format, one.prediction, time_s)
-        for index, (one, time_s) in enumerate(drawn)
-    ])  # fmt: skip
+    show_predicted(
+        [
+            PlottedPrediction(letter_of(index), one.kernel.name, one.prediction.compute_format, one.prediction, time_s)
+            for index, (one, time_s) in enumerate(drawn)
+        ]
+    )
 
 
 def _show(
-    found: list[ModelPrediction], used: list[tuple[MixedPrecisionConfig, ModelPrediction]], chip: Device, hw: str,
+    found: list[ModelPrediction],
+    used: list[tuple[MixedPrecisionConfig, ModelPrediction]],
+    chip: Device,
+    hw: str,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
     from roofline_cli.predict_model_json import comparison_json, prediction_json
     from roofline_cli.predict_model_view import print_comparison, print_prediction

@@ -25,9 +25,11 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     document["expected_time_to_first_token_s"] = None if first_expected is None else first_expected.time_s
     document["kv_crossover_tokens"] = found.kv_crossover_tokens
     document["launches"] = {
-        "graph_gap_s": found.launches.graph_gap_s, "stream_gap_s": found.launches.stream_gap_s,
-        "host_launch_s": found.launches.host_launch_s, "source": found.launches.source,
-    }  # fmt: skip
+        "graph_gap_s": found.launches.graph_gap_s,
+        "stream_gap_s": found.launches.stream_gap_s,
+        "host_launch_s": found.launches.host_launch_s,
+        "source": found.launches.source,
+    }
     document["operators"] = [
         _kernel_json(one, None if expected is None else expected.kernels[i]) for i, one in enumerate(found.kernels)
     ]

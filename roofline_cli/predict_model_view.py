@@ -49,10 +49,18 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
     from roofline_model.decoder.step_expected import expected_step, why_no_step
 
     columns = (
-        Column("Formats"), Column("Batch", "right"), Column("Ideal", "right", drop=1), Column("Expected", "right", hide_empty=True),
-        Column("Tokens/s", "right"), Column("no graph", "right", drop=4), Column("Weights", "right", drop=3),
-        Column("KV cache", "right", drop=3), Column("Memory", "right", drop=2), Column("Fits"), Column("Bound", drop=5),
-    )  # fmt: skip
+        Column("Formats"),
+        Column("Batch", "right"),
+        Column("Ideal", "right", drop=1),
+        Column("Expected", "right", hide_empty=True),
+        Column("Tokens/s", "right"),
+        Column("no graph", "right", drop=4),
+        Column("Weights", "right", drop=3),
+        Column("KV cache", "right", drop=3),
+        Column("Memory", "right", drop=2),
+        Column("Fits"),
+        Column("Bound", drop=5),
+    )
     longest_s = max(one.time_s for one in found)
     rows: list[list[Cell]] = []
     is_expected = False
@@ -63,12 +71,19 @@ def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str)
         unbroken_s = one.stream_time_s if expected is None else expected.stream_time_s
         rows.append(
             [
-                one.plan.label, str(one.workload.batch_count), _shown_time(one.time_s, longest_s),
-                _shown_time(None if expected is None else expected.time_s, longest_s), _rate(rate),
-                _shown_time(unbroken_s, longest_s), decimal_bytes(one.memory.weights_bytes),
-                decimal_bytes(one.memory.kv_bytes), decimal_bytes(one.memory.total_bytes), _fits(one), one.bound,
+                one.plan.label,
+                str(one.workload.batch_count),
+                _shown_time(one.time_s, longest_s),
+                _shown_time(None if expected is None else expected.time_s, longest_s),
+                _rate(rate),
+                _shown_time(unbroken_s, longest_s),
+                decimal_bytes(one.memory.weights_bytes),
+                decimal_bytes(one.memory.kv_bytes),
+                decimal_bytes(one.memory.total_bytes),
+                _fits(one),
+                one.bound,
             ]
-        )  # fmt: skip
+        )
     show_table(columns, rows, title=_title(found[0], chip, with_batch=False))
     show_line(
         "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by one."
@@ -94,10 +109,18 @@ def _print_gaps(found: Sequence[ModelPrediction], chip: Device) -> None:
 
 
 _COLUMNS = (
-    Column("Operator"), Column("Shape", drop=3), Column("Formats", drop=2), Column("Calls", "right"),
-    Column("Ideal", "right"), Column("Expected", "right", hide_empty=True), Column("Share", "right", drop=5),
-    Column("FLOP", "right", drop=6), Column("Bytes", "right", drop=1), Column("AI", "right", drop=4), Column("Bound"),
-)  # fmt: skip
+    Column("Operator"),
+    Column("Shape", drop=3),
+    Column("Formats", drop=2),
+    Column("Calls", "right"),
+    Column("Ideal", "right"),
+    Column("Expected", "right", hide_empty=True),
+    Column("Share", "right", drop=5),
+    Column("FLOP", "right", drop=6),
+    Column("Bytes", "right", drop=1),
+    Column("AI", "right", drop=4),
+    Column("Bound"),
+)
 
 
 def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
@@ -106,13 +129,19 @@ def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> lis
         prediction = one.prediction
         rows.append(
             [
-                one.kernel.name, shape_label(one.kernel.work), _formats_label(one.kernel.work), str(one.kernel.calls_count),
-                _shown_time(one.time_s, found.time_s), _shown_expected(expected, i, found.time_s),
-                f"{one.time_s / found.time_s * 100:.1f} %", _count(one.flops),
-                decimal_bytes(one.moved_bytes), intensity(prediction.intensity_flop_per_byte),
+                one.kernel.name,
+                shape_label(one.kernel.work),
+                _formats_label(one.kernel.work),
+                str(one.kernel.calls_count),
+                _shown_time(one.time_s, found.time_s),
+                _shown_expected(expected, i, found.time_s),
+                f"{one.time_s / found.time_s * 100:.1f} %",
+                _count(one.flops),
+                decimal_bytes(one.moved_bytes),
+                intensity(prediction.intensity_flop_per_byte),
                 _bound(one, found.notes),
             ]
-        )  # fmt: skip
+        )
     if found.all_reduce_s:
         share = f"{found.all_reduce_s / found.time_s * 100:.1f} %"
         times = [
@@ -126,10 +155,18 @@ def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> lis
 def _total_row(found: ModelPrediction, expected: ExpectedStep | None) -> list[Cell]:
     expected_s = None if expected is None else expected.time_s
     cells = [
-        "pass", "", "", str(found.launch_count), _shown_time(found.time_s, found.time_s),
-        _shown_time(expected_s, found.time_s), "100.0 %", _count(found.flops),
-        decimal_bytes(found.moved_bytes), intensity(found.flops / found.moved_bytes), found.bound,
-    ]  # fmt: skip
+        "pass",
+        "",
+        "",
+        str(found.launch_count),
+        _shown_time(found.time_s, found.time_s),
+        _shown_time(expected_s, found.time_s),
+        "100.0 %",
+        _count(found.flops),
+        decimal_bytes(found.moved_bytes),
+        intensity(found.flops / found.moved_bytes),
+        found.bound,
+    ]
     return [Styled(cell, "bold") for cell in cells]
 
 
@@ -297,9 +334,12 @@ def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
 
 
 _SHAPES = {
-    "gemv": "products MxNxK", "gemm": "products MxNxK", "grouped_gemm": "experts visited x tokens x N x K",
-    "batched_gemm": "products per head heads x M x N x K", "attention": "attention batch x query heads x KV heads x new x context x head size",
-}  # fmt: skip
+    "gemv": "products MxNxK",
+    "gemm": "products MxNxK",
+    "grouped_gemm": "experts visited x tokens x N x K",
+    "batched_gemm": "products per head heads x M x N x K",
+    "attention": "attention batch x query heads x KV heads x new x context x head size",
+}
 
 
 def _legend(found: ModelPrediction) -> str:

@@ -17,15 +17,24 @@ if TYPE_CHECKING:
     from roofline_model.mixed_precision.config import MixedPrecisionConfig
 
 _COLUMNS = (
-    Column("Operator"), Column("Layers"), Column("Format"), Column("Runs as"), Column("in", drop=1),
-)  # fmt: skip
+    Column("Operator"),
+    Column("Layers"),
+    Column("Format"),
+    Column("Runs as"),
+    Column("in", drop=1),
+)
 _RUNS_AS = {
-    "native": "native", "emulated": "emulated", "dequantize": "decoded first", "vector": "FP32, ordinary cores",
+    "native": "native",
+    "emulated": "emulated",
+    "dequantize": "decoded first",
+    "vector": "FP32, ordinary cores",
     "storage": "copied",
-}  # fmt: skip
+}
 
 
-def strategy_plans(names: Sequence[str] | None, shape: ModelShape, chip: Device) -> dict[str, tuple[MixedPrecisionConfig, FormatPlan]]:  # fmt: skip
+def strategy_plans(
+    names: Sequence[str] | None, shape: ModelShape, chip: Device
+) -> dict[str, tuple[MixedPrecisionConfig, FormatPlan]]:
     """Return name → strategy and its plan for a model; raises a `RooflineError` where chip or model cannot take it."""
     from roofline_model.mixed_precision.chip_check import validate_strategy
     from roofline_model.mixed_precision.model_plan import strategy_plan

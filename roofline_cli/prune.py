@@ -26,7 +26,14 @@ def prune(
         str, typer.Option("--older-than", metavar="AGE", help="Of runs older than this: 90d, 12w, 6m or 2y.")
     ],
     keep_latest: Annotated[
-        int, typer.Option("--keep-latest", metavar="INT", min=0, max=1_000_000, help="Newest complete runs of each machine, chip and branch that keep everything.")
+        int,
+        typer.Option(
+            "--keep-latest",
+            metavar="INT",
+            min=0,
+            max=1_000_000,
+            help="Newest complete runs of each machine, chip and branch that keep everything.",
+        ),
     ] = 10,
     keep: Annotated[
         list[str] | None,
@@ -34,17 +41,23 @@ def prune(
     ] = None,
     protect: Annotated[
         list[Path] | None,
-        typer.Option("--protect", metavar="FILE", help="Runs named in this file (a list of baselines, say) keep everything."),
+        typer.Option(
+            "--protect", metavar="FILE", help="Runs named in this file (a list of baselines, say) keep everything."
+        ),
     ] = None,
     ignore_label: Annotated[
         list[str] | None,
-        typer.Option("--ignore-label", metavar="PATTERN", help="Labels that keep nothing, such as 'night *'; labels with a date in them never do."),
+        typer.Option(
+            "--ignore-label",
+            metavar="PATTERN",
+            help="Labels that keep nothing, such as 'night *'; labels with a date in them never do.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     vacuum: Annotated[bool, typer.Option("--vacuum", help="Give the room back to the disk afterwards.")] = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Drop raw samples of old runs, keep every statistic.
 
     Sensor readings go with them.
@@ -63,9 +76,15 @@ def prune(
     with opened as store, progress_bar("pruning", is_quiet=as_json) as advance:
         kept = _kept(store, keep or [], protect or [])
         report = retention.prune(
-            store, age, now=datetime.datetime.now(datetime.UTC), kept=kept, kept_newest=keep_latest,
-            ignored_labels=ignore_label or (), is_dry=dry_run, progress=advance,
-        )  # fmt: skip
+            store,
+            age,
+            now=datetime.datetime.now(datetime.UTC),
+            kept=kept,
+            kept_newest=keep_latest,
+            ignored_labels=ignore_label or (),
+            is_dry=dry_run,
+            progress=advance,
+        )
     file_bytes = _vacuumed(db) if vacuum and not dry_run else None
     if as_json:
         show_json(_document(shown, report, dry_run, file_bytes))
@@ -116,32 +135,46 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
         "telemetry_row_count": report.reading_count,
         "runs": [
             {
-                "run_id": drop.run.run_id, "started_at": drop.run.started_at, "measurement_count": drop.measurement_count,
-                "sample_bytes": drop.sample_bytes, "telemetry_row_count": drop.reading_count,
+                "run_id": drop.run.run_id,
+                "started_at": drop.run.started_at,
+                "measurement_count": drop.measurement_count,
+                "sample_bytes": drop.sample_bytes,
+                "telemetry_row_count": drop.reading_count,
             }
             for drop in report.drops
         ],
         "kept": [{"run_id": one.run.run_id, "reason": one.reason} for one in report.protected],
         "size_before_bytes": file_bytes[0] if file_bytes else None,
         "size_after_bytes": file_bytes[1] if file_bytes else None,
-    }  # fmt: skip
+    }
 
 
 def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
     from roofline_cli.numbers import decimal_bytes
 
     columns = (
-        Column("Run"), Column("Started"), Column("Measurements", "right"), Column("Samples", "right"),
-        Column("Sensor readings", "right"), Column("Label", is_prose=True, drop=1),
-    )  # fmt: skip
+        Column("Run"),
+        Column("Started"),
+        Column("Measurements", "right"),
+        Column("Samples", "right"),
+        Column("Sensor readings", "right"),
+        Column("Label", is_prose=True, drop=1),
+    )
     if report.drops:
-        show_table(columns, [
+        show_table(
+            columns,
             [
-                drop.run.run_id[:8], _day(drop.run), f"{drop.measurement_count:,}", decimal_bytes(drop.sample_bytes),
-                f"{drop.reading_count:,}", drop.run.label or "–",
-            ]
-            for drop in report.drops[:_SHOWN]
-        ])  # fmt: skip
+                [
+                    drop.run.run_id[:8],
+                    _day(drop.run),
+                    f"{drop.measurement_count:,}",
+                    decimal_bytes(drop.sample_bytes),
+                    f"{drop.reading_count:,}",
+                    drop.run.label or "–",
+                ]
+                for drop in report.drops[:_SHOWN]
+            ],
+        )
     if len(report.drops) > _SHOWN:
         show_line(f"… and {counted(len(report.drops) - _SHOWN, 'more run')} (--json lists all)")
     done = "would drop" if dry_run else "dropped"

@@ -54,23 +54,30 @@ _InnerOption = Annotated[str | None, typer.Option("-K", metavar="INT", help="Col
 _ChipOption = Annotated[
     str | None,
     typer.Option(
-        "--hw", metavar="NAME|FILE|auto",
+        "--hw",
+        metavar="NAME|FILE|auto",
         help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
     ),
-]  # fmt: skip
+]
 _PhaseOption = Annotated[
     str | None, typer.Option("--phase", metavar="decode|prefill", help="Default: decode (of a shape: up to M = 16).")
 ]
 _LimitOption = Annotated[
     str | None,
-    typer.Option("--memory-limit-gb", metavar="GB", help="Exclude what needs more decimal gigabytes (with --model, default: the chip's)."),
-]  # fmt: skip
+    typer.Option(
+        "--memory-limit-gb",
+        metavar="GB",
+        help="Exclude what needs more decimal gigabytes (with --model, default: the chip's).",
+    ),
+]
 _ParametersOption = Annotated[
     str | None,
     typer.Option(
-        "--model-parameters", metavar="COUNT", help="Of a shape: parameters of the whole model, e.g. 8.03e9, for the limit."
+        "--model-parameters",
+        metavar="COUNT",
+        help="Of a shape: parameters of the whole model, e.g. 8.03e9, for the limit.",
     ),
-]  # fmt: skip
+]
 
 
 def recommend(
@@ -99,7 +106,7 @@ def recommend(
     op: OperatorOption = None,
     db: StoredDatabaseOption = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Rank formats for a shape, a model, or by stored runs.
 
     A shape is -M -N -K; of a model, plans for weights, activations and cache are ranked. By expected time where the chip
@@ -108,10 +115,19 @@ def recommend(
     """
     shape = {"-M": M, "-N": N, "-K": K}
     of_model = {
-        "--batch": batch, "--context": context, "--max-context": max_context, "--memory-headroom": memory_headroom,
-        "--max-latency-ms": max_latency_ms, "--max-quality-loss": max_quality_loss, "--losses": losses,
-        "--traffic": traffic, "--formats": formats, "--strategy": strategy, "--layers": layers or None, "-o": output,
-    }  # fmt: skip
+        "--batch": batch,
+        "--context": context,
+        "--max-context": max_context,
+        "--memory-headroom": memory_headroom,
+        "--max-latency-ms": max_latency_ms,
+        "--max-quality-loss": max_quality_loss,
+        "--losses": losses,
+        "--traffic": traffic,
+        "--formats": formats,
+        "--strategy": strategy,
+        "--layers": layers or None,
+        "-o": output,
+    }
     phase = checked_phase(phase)
     limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
     if stored:
@@ -125,9 +141,23 @@ def recommend(
         latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")
         latency_s = None if latency_ms is None else latency_ms * 1e-3
         question = ModelQuestion(
-            model, phase, batch, context, max_context, limit_gb, memory_headroom, latency_s, max_quality_loss, losses, traffic,
-            formats, strategy, formats_file, layers, output,
-        )  # fmt: skip
+            model,
+            phase,
+            batch,
+            context,
+            max_context,
+            limit_gb,
+            memory_headroom,
+            latency_s,
+            max_quality_loss,
+            losses,
+            traffic,
+            formats,
+            strategy,
+            formats_file,
+            layers,
+            output,
+        )
         recommend_for_model(question, hw, as_json=as_json)
         return
     sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
@@ -181,9 +211,15 @@ def check_form(
 
 
 def recommend_for_shape(
-    shape: tuple[int, int, int], hw: str, phase: str | None, limit_gb: float | None, parameters: float | None,
-    formats_file: Path | None, *, as_json: bool,
-) -> None:  # fmt: skip
+    shape: tuple[int, int, int],
+    hw: str,
+    phase: str | None,
+    limit_gb: float | None,
+    parameters: float | None,
+    formats_file: Path | None,
+    *,
+    as_json: bool,
+) -> None:
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
     from roofline_cli.chips import find_chip
     from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
@@ -268,18 +304,44 @@ def print_recommendation(found: Recommendation) -> None:
     has_better = any(one.time_source != "ideal" for one in found.candidates)
     said = [speedup(one.ideal_speedup) if has_better else MISSING for one in found.candidates]
     columns = (
-        Column("", "right"), Column("Format"), Column("Operands"), Column("Method", drop=5), Column("Path", drop=6), Column("Ideal", "right"),
-        Column("Ideal gain", "right", drop=2, hide_empty=True), Column("Expected", "right", hide_empty=True),
-        Column("80 %", "right", drop=3, hide_empty=True), Column("vs 16-bit", "right"), Column("From", drop=8, hide_empty=True), Column("Memory", "right", drop=3), Column("W saved", "right", drop=1),
-        Column("Bound", drop=4), Column("Quality", is_prose=True, drop=7),
-    )  # fmt: skip
+        Column("", "right"),
+        Column("Format"),
+        Column("Operands"),
+        Column("Method", drop=5),
+        Column("Path", drop=6),
+        Column("Ideal", "right"),
+        Column("Ideal gain", "right", drop=2, hide_empty=True),
+        Column("Expected", "right", hide_empty=True),
+        Column("80 %", "right", drop=3, hide_empty=True),
+        Column("vs 16-bit", "right"),
+        Column("From", drop=8, hide_empty=True),
+        Column("Memory", "right", drop=3),
+        Column("W saved", "right", drop=1),
+        Column("Bound", drop=4),
+        Column("Quality", is_prose=True, drop=7),
+    )
     rows = [
         [
-            str(rank), one.precision, operands_label(one.weight_format, one.activation_format), one.method, one.path, floor, gain, time, interval, _gain(one, found.baseline), one.time_provenance or MISSING, decimal_bytes(one.memory_bytes),
-            f"{one.memory_saved_ratio * 100:.0f} %", one.bound, one.quality,
+            str(rank),
+            one.precision,
+            operands_label(one.weight_format, one.activation_format),
+            one.method,
+            one.path,
+            floor,
+            gain,
+            time,
+            interval,
+            _gain(one, found.baseline),
+            one.time_provenance or MISSING,
+            decimal_bytes(one.memory_bytes),
+            f"{one.memory_saved_ratio * 100:.0f} %",
+            one.bound,
+            one.quality,
         ]
-        for rank, (one, floor, gain, time, interval) in enumerate(zip(found.candidates, ideal, said, better, intervals, strict=True), 1)
-    ]  # fmt: skip
+        for rank, (one, floor, gain, time, interval) in enumerate(
+            zip(found.candidates, ideal, said, better, intervals, strict=True), 1
+        )
+    ]
     show_table(columns, rows, title=f"{found.phase} M={found.M} N={found.N} K={found.K} on {found.hardware}")
     for name, reason in found.excluded:
         show_line(f"  excluded: {name}: {reason}")

@@ -20,57 +20,91 @@ if TYPE_CHECKING:
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="NAME|PATH|ID",
+        "--model",
+        metavar="NAME|PATH|ID",
         help="A whole model in place of a shape: shipped name, path of a config.json, or a hub id in the local cache.",
     ),
-]  # fmt: skip
+]
 BatchOption = Annotated[
     str | None, typer.Option("--batch", metavar="INT", help="With --model: sequences in a pass (default: 1).")
 ]
 ContextOption = Annotated[
     str | None,
-    typer.Option("--context", metavar="TOKENS", help="With --model: tokens a sequence has after the pass (default: 4096, or the model's longest)."),
-]  # fmt: skip
+    typer.Option(
+        "--context",
+        metavar="TOKENS",
+        help="With --model: tokens a sequence has after the pass (default: 4096, or the model's longest).",
+    ),
+]
 MaxContextOption = Annotated[
     str | None,
-    typer.Option("--max-context", metavar="TOKENS", help="With --model: longest context, where a checkpoint extends what the model declares."),
-]  # fmt: skip
+    typer.Option(
+        "--max-context",
+        metavar="TOKENS",
+        help="With --model: longest context, where a checkpoint extends what the model declares.",
+    ),
+]
 HeadroomOption = Annotated[
-    str | None, typer.Option("--memory-headroom", metavar="SHARE", help="With --model: share of the memory to keep free, e.g. 0.1.")
-]  # fmt: skip
+    str | None,
+    typer.Option(
+        "--memory-headroom", metavar="SHARE", help="With --model: share of the memory to keep free, e.g. 0.1."
+    ),
+]
 LatencyOption = Annotated[
     str | None, typer.Option("--max-latency-ms", metavar="MS", help="With --model: longest time of a pass.")
 ]
 LossOption = Annotated[
     str | None,
-    typer.Option("--max-quality-loss", metavar="PERCENT", help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 1 where measured, 16 where claimed)."),
-]  # fmt: skip
+    typer.Option(
+        "--max-quality-loss",
+        metavar="PERCENT",
+        help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 1 where measured, 16 where claimed).",
+    ),
+]
 LossesOption = Annotated[
     Path | None,
-    typer.Option("--losses", metavar="FILE.json", help="With --model or --stored: losses of the layers by format; with --model they start the search of a format per layer."),
-]  # fmt: skip
+    typer.Option(
+        "--losses",
+        metavar="FILE.json",
+        help="With --model or --stored: losses of the layers by format; with --model they start the search of a format per layer.",
+    ),
+]
 TrafficOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--traffic", metavar="PASS|FILE.json",
+        "--traffic",
+        metavar="PASS|FILE.json",
         help="With --model: passes to weigh together, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file of them.",
     ),
-]  # fmt: skip
+]
 UniformOption = Annotated[
     list[str] | None,
-    typer.Option("--formats", metavar="LIST", help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]]."),
-]  # fmt: skip
+    typer.Option(
+        "--formats",
+        metavar="LIST",
+        help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
+    ),
+]
 StrategyOption = Annotated[
     list[str] | None,
-    typer.Option("--strategy", metavar="NAME|FILE", help="With --model: strategies to weigh in place of the six named ones; repeatable."),
-]  # fmt: skip
+    typer.Option(
+        "--strategy",
+        metavar="NAME|FILE",
+        help="With --model: strategies to weigh in place of the six named ones; repeatable.",
+    ),
+]
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="With --losses: the format of every layer, why, and the front.")
 ]
 PlanOutputOption = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE.json", help="With --model: file for the best plan, as --roofline-plan and apply_plan take it."),
-]  # fmt: skip
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE.json",
+        help="With --model: file for the best plan, as --roofline-plan and apply_plan take it.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +184,23 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRecommendation:
         shape = replace(shape, max_context_size=parse_size("--max-context", question.max_context))
     loss, headroom = question.max_quality_loss, question.memory_headroom
     return recommend_model(
-        chip, shape,
+        chip,
+        shape,
         phase=question.phase or "decode",
         batch=1 if question.batch is None else parse_size("--batch", question.batch),
         context=None if question.context is None else parse_size("--context", question.context),
         traffic=_traffic(question),
         memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
-        memory_headroom_ratio=0.0 if headroom is None else parse_number("--memory-headroom", headroom, "a share", below=1),
+        memory_headroom_ratio=0.0
+        if headroom is None
+        else parse_number("--memory-headroom", headroom, "a share", below=1),
         max_latency_s=question.max_latency_s,
         max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
         losses=None if question.losses is None else read_losses(question.losses),
         formats=split_list(question.formats),
         extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in own],
         strategies=_strategies(question.strategy, shape.layer_count),
-    )  # fmt: skip
+    )
 
 
 def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:

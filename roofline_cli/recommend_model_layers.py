@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 FRONT_ROWS = 12
 """Points of the front that are printed, spread over it; `--json` has all."""
 _LAYER_COLUMNS = (
-    Column("Part"), Column("Layers"), Column("Format"), Column("Loss", "right"), Column("Time", "right", drop=2),
-    Column("Memory", "right", drop=1), Column("Why the first of them", is_prose=True, least=24),
-)  # fmt: skip
+    Column("Part"),
+    Column("Layers"),
+    Column("Format"),
+    Column("Loss", "right"),
+    Column("Time", "right", drop=2),
+    Column("Memory", "right", drop=1),
+    Column("Why the first of them", is_prose=True, least=24),
+)
 _FRONT_COLUMNS = (
-    Column("Loss", "right"), Column("Time", "right"), Column("Memory", "right"), Column("Formats of the groups", is_prose=True)
-)  # fmt: skip
+    Column("Loss", "right"),
+    Column("Time", "right"),
+    Column("Memory", "right"),
+    Column("Formats of the groups", is_prose=True),
+)
 
 
 def print_layers(found: ModelRecommendation) -> None:
@@ -63,10 +71,14 @@ def _row(run: Sequence[GroupReason]) -> list[str]:
 
     loss = sum(one.chosen.loss_value for one in run)
     return [
-        _part(run[0].group), _layers(run), run[0].chosen.label, f"{loss:.3g}",
-        format_time(sum(one.chosen.time_s for one in run)), decimal_bytes(sum(one.chosen.memory_bytes for one in run)),
+        _part(run[0].group),
+        _layers(run),
+        run[0].chosen.label,
+        f"{loss:.3g}",
+        format_time(sum(one.chosen.time_s for one in run)),
+        decimal_bytes(sum(one.chosen.memory_bytes for one in run)),
         run[0].text.removeprefix(f"{run[0].chosen.label}: "),
-    ]  # fmt: skip
+    ]
 
 
 def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:

@@ -12,12 +12,25 @@ if TYPE_CHECKING:
     from roofline_model.model_choice.answer import ModelCandidate, ModelRecommendation
 
 _COLUMNS = (
-    Column("", "right"), Column("Plan"), Column("Ideal", "right", drop=4), Column("Expected", "right", hide_empty=True),
-    Column("80 % from", "right", drop=5, hide_empty=True), Column("at most", "right", hide_empty=True), Column("Tokens/s", "right", drop=2), Column("vs 16-bit", "right"),
-    Column("Weights", "right", drop=8), Column("KV cache", "right", drop=7), Column("Memory", "right", drop=1),
-    Column("left", "right", drop=10, hide_empty=True), Column("Loss", is_prose=True, least=14), Column("Method", drop=6), Column("Runs as", drop=9),
-    Column("Kernels", drop=13, hide_empty=True), Column("From", drop=11, hide_empty=True), Column("Why", is_prose=True, least=30, drop=12),
-)  # fmt: skip
+    Column("", "right"),
+    Column("Plan"),
+    Column("Ideal", "right", drop=4),
+    Column("Expected", "right", hide_empty=True),
+    Column("80 % from", "right", drop=5, hide_empty=True),
+    Column("at most", "right", hide_empty=True),
+    Column("Tokens/s", "right", drop=2),
+    Column("vs 16-bit", "right"),
+    Column("Weights", "right", drop=8),
+    Column("KV cache", "right", drop=7),
+    Column("Memory", "right", drop=1),
+    Column("left", "right", drop=10, hide_empty=True),
+    Column("Loss", is_prose=True, least=14),
+    Column("Method", drop=6),
+    Column("Runs as", drop=9),
+    Column("Kernels", drop=13, hide_empty=True),
+    Column("From", drop=11, hide_empty=True),
+    Column("Why", is_prose=True, least=30, drop=12),
+)
 
 
 def print_model_recommendation(found: ModelRecommendation, chip: Device) -> None:
@@ -146,12 +159,25 @@ def _rows(found: ModelRecommendation) -> list[list[Cell]]:
             quality = Styled(one.quality.text, "yellow")
         rows.append(
             [
-                str(rank), one.label, in_prefix(one.ideal_s, prefix), _better(one, time_s, prefix),
-                *_interval(one, prefix), _tokens(one), _gain(one), decimal_bytes(one.memory.weights_bytes),
-                decimal_bytes(one.memory.kv_bytes), decimal_bytes(one.memory.total_bytes), _left(found, one), quality,
-                one.method, one.path, one.kernels or MISSING, one.provenance or MISSING, one.reason,
+                str(rank),
+                one.label,
+                in_prefix(one.ideal_s, prefix),
+                _better(one, time_s, prefix),
+                *_interval(one, prefix),
+                _tokens(one),
+                _gain(one),
+                decimal_bytes(one.memory.weights_bytes),
+                decimal_bytes(one.memory.kv_bytes),
+                decimal_bytes(one.memory.total_bytes),
+                _left(found, one),
+                quality,
+                one.method,
+                one.path,
+                one.kernels or MISSING,
+                one.provenance or MISSING,
+                one.reason,
             ]
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from results.store import ResultStore
 
 StoredOption = Annotated[
-    bool, typer.Option("--stored", help="Recommend from the stored runs: measured where they measured, and what changed.")
-]  # fmt: skip
+    bool,
+    typer.Option("--stored", help="Recommend from the stored runs: measured where they measured, and what changed."),
+]
 OperatorOption = Annotated[
-    str | None, typer.Option("--op", metavar="NAME", help="With --stored: this operator only, e.g. gemv, gemm, attention.")
-]  # fmt: skip
+    str | None,
+    typer.Option("--op", metavar="NAME", help="With --stored: this operator only, e.g. gemv, gemm, attention."),
+]
 StoredDatabaseOption = Annotated[
     str | None,
-    typer.Option("--db", metavar="URL|PATH", help="With --stored: results database (default: ROOFLINE_DB, else .roofline/results.db here)."),
-]  # fmt: skip
+    typer.Option(
+        "--db",
+        metavar="URL|PATH",
+        help="With --stored: results database (default: ROOFLINE_DB, else .roofline/results.db here).",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

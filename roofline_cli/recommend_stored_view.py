@@ -20,14 +20,28 @@ REASONED_COUNT = 12
 PREDICTED_COUNT = 3
 """Predictions shown behind the measured rows of a ranking; `--json` has all."""
 _OVERVIEW = (
-    Column("What", is_prose=True, least=16), Column("Take", is_prose=True, least=14), Column("Time", "right", drop=4), Column("From", drop=2),
-    Column("vs 16-bit", "right"), Column("Loss", drop=3, is_prose=True, least=12), Column("Confidence", drop=1), Column("Moved", "right", drop=5, hide_empty=True),
-)  # fmt: skip
+    Column("What", is_prose=True, least=16),
+    Column("Take", is_prose=True, least=14),
+    Column("Time", "right", drop=4),
+    Column("From", drop=2),
+    Column("vs 16-bit", "right"),
+    Column("Loss", drop=3, is_prose=True, least=12),
+    Column("Confidence", drop=1),
+    Column("Moved", "right", drop=5, hide_empty=True),
+)
 _COLUMNS = (
-    Column("", "right"), Column("Configuration", is_prose=True, least=18), Column("Time", "right"), Column("±", "right", drop=5, hide_empty=True),
-    Column("From"), Column("vs 16-bit", "right"), Column("Memory", "right", drop=3), Column("Loss", drop=1, is_prose=True, least=12),
-    Column("Confidence", drop=2), Column("Run", drop=6, hide_empty=True), Column("Why", is_prose=True, least=36, drop=7),
-)  # fmt: skip
+    Column("", "right"),
+    Column("Configuration", is_prose=True, least=18),
+    Column("Time", "right"),
+    Column("±", "right", drop=5, hide_empty=True),
+    Column("From"),
+    Column("vs 16-bit", "right"),
+    Column("Memory", "right", drop=3),
+    Column("Loss", drop=1, is_prose=True, least=12),
+    Column("Confidence", drop=2),
+    Column("Run", drop=6, hide_empty=True),
+    Column("Why", is_prose=True, least=36, drop=7),
+)
 _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 
@@ -50,9 +64,15 @@ def print_stored(found: StoredRecommendations) -> None:
             f"From {found.basis_words}: the newest comparable nights of each case.",
             "dim",
         )
-        show_line("measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.", "dim")  # fmt: skip
+        show_line(
+            "measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "dim",
+        )
         if detailed and any(row.is_measured and row.interval_ratio is not None for one in detailed for row in one.rows):
-            show_line("± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.", "dim")  # fmt: skip
+            show_line(
+                "± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.",
+                "dim",
+            )
         if any(row.is_measured for one in detailed for row in one.rows):
             from reports.measured_order import MEASURED_RULE
 
@@ -81,10 +101,16 @@ def _print_overview(found: StoredRecommendations) -> None:
             continue
         rows.append(
             [
-                title, best.label, common_time([best.time_s])[0], _source(best), _speedup(best), _loss(best.quality),
-                Styled(best.confidence, _CONFIDENCE_STYLES[best.confidence]), moved,
+                title,
+                best.label,
+                common_time([best.time_s])[0],
+                _source(best),
+                _speedup(best),
+                _loss(best.quality),
+                Styled(best.confidence, _CONFIDENCE_STYLES[best.confidence]),
+                moved,
             ]
-        )  # fmt: skip
+        )
     chips = sorted({one.hardware_name for one in found.rankings})
     show_table(_OVERVIEW, rows, title=f"Recommended on {', '.join(chips)}")
 
@@ -101,7 +127,10 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
             show_line(f"  {ranking.title}: {ranking.summary}")
             continue
         loss = "" if best.quality.source == "reference" else f", loss {best.quality.short_text}"
-        show_line(f"  {ranking.title}: {best.reason}{loss}{rival_words(ranking)}; {best.confidence}: {best.confidence_words}", "dim")  # fmt: skip
+        show_line(
+            f"  {ranking.title}: {best.reason}{loss}{rival_words(ranking)}; {best.confidence}: {best.confidence_words}",
+            "dim",
+        )
 
 
 def _print_ranking(ranking: StoredRanking) -> None:
@@ -111,11 +140,20 @@ def _print_ranking(ranking: StoredRanking) -> None:
     times = common_time([row.time_s for row in rows])
     cells: list[list[Cell]] = [
         [
-            str(row.rank), row.label, time, _interval(row), _source(row), _speedup(row), decimal_bytes(row.memory_bytes),
-            _loss(row.quality), Styled(row.confidence, _CONFIDENCE_STYLES[row.confidence]), _runs(row), row.reason,
+            str(row.rank),
+            row.label,
+            time,
+            _interval(row),
+            _source(row),
+            _speedup(row),
+            decimal_bytes(row.memory_bytes),
+            _loss(row.quality),
+            Styled(row.confidence, _CONFIDENCE_STYLES[row.confidence]),
+            _runs(row),
+            row.reason,
         ]
         for row, time in zip(rows, times, strict=True)
-    ]  # fmt: skip
+    ]
     title = f"{ranking.title} on {ranking.hardware_name}"
     if cells:
         show_table(_COLUMNS, cells, title=title)

@@ -120,14 +120,24 @@ def _check_options(format_name: str, output: Path | None, baseline: str | None, 
 
 
 def _tell(
-    info: RunInfo, format_name: str, paths: dict[str, Path], comparison: Comparison | None, figures: list[Path] | None,
+    info: RunInfo,
+    format_name: str,
+    paths: dict[str, Path],
+    comparison: Comparison | None,
+    figures: list[Path] | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Say where the files are; `figures` is None where none were asked for."""
     if as_json:
-        show_json({"run_id": info.run_id, "format": format_name, **{name: str(path) for name, path in paths.items()},
-                   **({} if comparison is None else {"baseline": _verdict_json(comparison)}),
-                   **({} if figures is None else {"figure_paths": [str(path) for path in figures]})})  # fmt: skip
+        show_json(
+            {
+                "run_id": info.run_id,
+                "format": format_name,
+                **{name: str(path) for name, path in paths.items()},
+                **({} if comparison is None else {"baseline": _verdict_json(comparison)}),
+                **({} if figures is None else {"figure_paths": [str(path) for path in figures]}),
+            }
+        )
         return
     if comparison is not None:
         show_line(_against_line(comparison))
@@ -186,9 +196,14 @@ def _against_line(comparison: Comparison) -> str:
 
 
 def _written(
-    store: ResultStore, info: RunInfo, place: Path, output: Path, is_static: bool, comparison: Comparison | None,
+    store: ResultStore,
+    info: RunInfo,
+    place: Path,
+    output: Path,
+    is_static: bool,
+    comparison: Comparison | None,
     stored: StoredRecommendations | None,
-) -> ReportFiles:  # fmt: skip
+) -> ReportFiles:
     """Write page and plots to `place`; an error names the place the user chose."""
     from reports.html import write_report
     from roofline_model.errors import RooflineError

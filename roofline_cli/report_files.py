@@ -34,9 +34,12 @@ def all_runs(store: ResultStore, info: RunInfo, *, is_wanted: bool | None) -> St
 
 
 def write_view(
-    view: ReportView, format_name: str, place: Path | None, comparison: Comparison | None = None,
+    view: ReportView,
+    format_name: str,
+    place: Path | None,
+    comparison: Comparison | None = None,
     stored: StoredRecommendations | None = None,
-) -> dict[str, Path]:  # fmt: skip
+) -> dict[str, Path]:
     """Write a view as md, json or pdf-ready to its place, or print it where there is none; return the path by its JSON key.
 
     Markdown is laid out for a terminal, and goes as it is into a pipe. `comparison`: what changed against a baseline; `stored`: what

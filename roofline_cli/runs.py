@@ -155,20 +155,40 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
     columns = (
-        Column("Format"), Column("Kernel", is_prose=True, least=12), Column("Measured", "right", hide_empty=True),
-        Column("!", hide_empty=True), Column("±", "right", drop=3, hide_empty=True), Column("Ideal", "right", drop=1), Column("Error", "right", hide_empty=True),
-        Column("Expected", "right", drop=4, hide_empty=True), Column("Exp. error", "right", drop=2, hide_empty=True), Column("Bound", drop=8), Column("Rate", "right", drop=6, hide_empty=True),
-        Column("Energy", "right", drop=5, hide_empty=True), Column("Power", "right", drop=7, hide_empty=True), Column("Status", drop=9),
-    )  # fmt: skip
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=12),
+        Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True),
+        Column("±", "right", drop=3, hide_empty=True),
+        Column("Ideal", "right", drop=1),
+        Column("Error", "right", hide_empty=True),
+        Column("Expected", "right", drop=4, hide_empty=True),
+        Column("Exp. error", "right", drop=2, hide_empty=True),
+        Column("Bound", drop=8),
+        Column("Rate", "right", drop=6, hide_empty=True),
+        Column("Energy", "right", drop=5, hide_empty=True),
+        Column("Power", "right", drop=7, hide_empty=True),
+        Column("Status", drop=9),
+    )
     has_doubts = any(case.doubts for case in cases)
     cells: list[list[Cell]] = [
         [
-            row.precision, row.kernel, time, "!" if case.doubts else "" if has_doubts else "–", plus_minus_cell(case), predicted,
-            format_percent(row.error_ratio, signed=True), format_time(row.expected_s), format_percent(row.expected_error_ratio, signed=True), row.bound or "–", format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
-            *_energy_cells(case), Styled(row.status, _STATUS_STYLES.get(row.status, "")),
+            row.precision,
+            row.kernel,
+            time,
+            "!" if case.doubts else "" if has_doubts else "–",
+            plus_minus_cell(case),
+            predicted,
+            format_percent(row.error_ratio, signed=True),
+            format_time(row.expected_s),
+            format_percent(row.expected_error_ratio, signed=True),
+            row.bound or "–",
+            format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
+            *_energy_cells(case),
+            Styled(row.status, _STATUS_STYLES.get(row.status, "")),
         ]
         for case, row, time, predicted in zip(cases, rows, measured, ideal, strict=True)
-    ]  # fmt: skip
+    ]
     show_table(columns, cells, title=title)
     print_reasons(rows)
 

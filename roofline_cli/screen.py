@@ -28,9 +28,19 @@ from results.table_layout import (
 )
 
 __all__ = [
-    "Cell", "Column", "Styled", "clean", "clean_line", "has_unicode", "json_text", "screen_width", "show_json", "show_line", "show_pieces",
+    "Cell",
+    "Column",
+    "Styled",
+    "clean",
+    "clean_line",
+    "has_unicode",
+    "json_text",
+    "screen_width",
+    "show_json",
+    "show_line",
+    "show_pieces",
     "show_table",
-]  # fmt: skip
+]
 
 MIN_WIDTH = 40
 

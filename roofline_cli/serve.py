@@ -30,12 +30,26 @@ THREADS_END_S = 0.2
 
 
 def serve(
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen at; elsewhere than on this machine a token is asked for.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="INT", min=0, max=65_535, help="Port; 0 takes a free one.")] = 8000,
-    token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help=f"File whose first line is the token (else {TOKEN_VARIABLE}).")] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen at; elsewhere than on this machine a token is asked for.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="INT", min=0, max=65_535, help="Port; 0 takes a free one.")
+    ] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help=f"File whose first line is the token (else {TOKEN_VARIABLE})."
+        ),
+    ] = None,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Serve the API and the explorer page; read-only.
 
     Ends with Ctrl-C (exit code 130) or SIGTERM (0). Listens on this machine only, unless --host names another address.
@@ -53,9 +67,14 @@ def serve(
     from roofline_cli.chips import this_chip
 
     app = create_app(
-        db, telemetry=sensors, telemetry_reason=why, token=token, allowed_hosts=(*LOOPBACK_HOSTS, host) if is_local else None,
-        workers_count=_workers_count(), this_chip=this_chip,
-    )  # fmt: skip
+        db,
+        telemetry=sensors,
+        telemetry_reason=why,
+        token=token,
+        allowed_hosts=(*LOOPBACK_HOSTS, host) if is_local else None,
+        workers_count=_workers_count(),
+        this_chip=this_chip,
+    )
     is_interrupted = _run(
         app, listening, lambda: _announce(_url(host, listening), database, token is not None, as_json)
     )
@@ -194,9 +213,15 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
                 task.cancel()
 
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=SHUTDOWN_S, lifespan="on", ws="none",
-    )  # fmt: skip
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        lifespan="on",
+        ws="none",
+    )
     is_terminated = False
 
     def end(number: int, frame: FrameType | None) -> None:

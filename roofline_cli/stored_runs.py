@@ -52,10 +52,20 @@ def list_runs(
         show_json({"runs": [{**run_json(run), "holds": _contents_json(contents[run.run_id])} for run in found]})
         return
     columns = (
-        Column("Run"), Column("Started (UTC)", drop=1), Column("Status", drop=4), Column("Exit", "right", drop=11), Column("Chip", drop=3),
-        Column("Cases", "right", drop=2), Column("Not measured", drop=5, hide_empty=True), Column("Operators", is_prose=True, drop=6), Column("Formats", is_prose=True, drop=7),
-        Column("Processes", "right", drop=8), Column("Commit", drop=9), Column("Host", drop=10), Column("Label", is_prose=True),
-    )  # fmt: skip
+        Column("Run"),
+        Column("Started (UTC)", drop=1),
+        Column("Status", drop=4),
+        Column("Exit", "right", drop=11),
+        Column("Chip", drop=3),
+        Column("Cases", "right", drop=2),
+        Column("Not measured", drop=5, hide_empty=True),
+        Column("Operators", is_prose=True, drop=6),
+        Column("Formats", is_prose=True, drop=7),
+        Column("Processes", "right", drop=8),
+        Column("Commit", drop=9),
+        Column("Host", drop=10),
+        Column("Label", is_prose=True),
+    )
     show_table(columns, [_row(run, contents[run.run_id]) for run in found])
 
 
@@ -117,8 +127,16 @@ def delete(
     with writing(db, create=False) as store:
         gone = delete_run(store, info.run_id)
     if as_json:
-        show_json({"database": shown_database, "run_id": info.run_id, "label": info.label, "record_count": gone.record_count,
-                   "measurement_count": gone.measurement_count, "canary_count": gone.canary_count})  # fmt: skip
+        show_json(
+            {
+                "database": shown_database,
+                "run_id": info.run_id,
+                "label": info.label,
+                "record_count": gone.record_count,
+                "measurement_count": gone.measurement_count,
+                "canary_count": gone.canary_count,
+            }
+        )
         return
     show_line(f"{shown_database}: deleted {what}; noise floors and the cases other runs share stay")
 

@@ -107,7 +107,15 @@ def _plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _show(table: pd.DataFrame) -> None:
     has_expected = "expected_s" in table
-    columns = [Column("Chip", drop=3), Column("M", "right"), Column("N", "right"), Column("K", "right"), Column("Format"), Column("Ideal", "right"), Column("Bound")]  # fmt: skip
+    columns = [
+        Column("Chip", drop=3),
+        Column("M", "right"),
+        Column("N", "right"),
+        Column("K", "right"),
+        Column("Format"),
+        Column("Ideal", "right"),
+        Column("Bound"),
+    ]
     columns += (
         [Column("Expected", "right"), Column("80 %", "right", drop=4), Column("Binding", drop=2)]
         if has_expected
@@ -116,7 +124,15 @@ def _show(table: pd.DataFrame) -> None:
     rows: list[list[Any]] = []
     for row in table.head(SHOWN_ROWS).itertuples():
         weight, activation = str(row.weight_format), str(row.activation_format)
-        cells = [row.hardware, f"{row.M}", f"{row.N}", f"{row.K}", weight if weight == activation else f"{weight}.{activation}", _time(row.ideal_s), row.bound or "–"]  # fmt: skip
+        cells = [
+            row.hardware,
+            f"{row.M}",
+            f"{row.N}",
+            f"{row.K}",
+            weight if weight == activation else f"{weight}.{activation}",
+            _time(row.ideal_s),
+            row.bound or "–",
+        ]
         if has_expected:
             low, high = _time(row.expected_low_s), _time(row.expected_high_s)
             interval = "–" if low == "–" else f"{low} to {high}"

@@ -120,10 +120,17 @@ def _expected_rate(row: CaseRow) -> float | None:
 def _series(letter: str, key: tuple[str, str, str], rows: Sequence[CaseRow]) -> Series:
     intensities = [row.intensity_flop_per_byte for row in rows if row.intensity_flop_per_byte is not None]
     return Series(
-        letter, *key, len(rows), sum(row.measured_s is not None for row in rows), min(intensities), max(intensities),
-        _typical([row.ideal_flops_per_s for row in rows]), _typical([_expected_rate(row) for row in rows]),
-        _typical([row.achieved_flops_per_s for row in rows]), _typical([row.roof_share_ratio for row in rows]),
-    )  # fmt: skip
+        letter,
+        *key,
+        len(rows),
+        sum(row.measured_s is not None for row in rows),
+        min(intensities),
+        max(intensities),
+        _typical([row.ideal_flops_per_s for row in rows]),
+        _typical([_expected_rate(row) for row in rows]),
+        _typical([row.achieved_flops_per_s for row in rows]),
+        _typical([row.roof_share_ratio for row in rows]),
+    )
 
 
 def _typical(values: Sequence[float | None]) -> float | None:

@@ -50,9 +50,12 @@ def stored_profiles(store: ResultStore, records: Sequence[Record]) -> dict[str, 
 
 
 def plotted_chips(
-    run: RunInfo, records: Sequence[Record], profiles: Mapping[str, HardwareProfile],
-    floors: Mapping[tuple[str, str], NoiseFloor], case_keys: Collection[str] | None = None,
-) -> list[tuple[str, RooflineView, list[CaseSummary]]]:  # fmt: skip
+    run: RunInfo,
+    records: Sequence[Record],
+    profiles: Mapping[str, HardwareProfile],
+    floors: Mapping[tuple[str, str], NoiseFloor],
+    case_keys: Collection[str] | None = None,
+) -> list[tuple[str, RooflineView, list[CaseSummary]]]:
     """Return the chips of a run with their cases, those of `case_keys` where given; a chip without any is left out."""
     from reports.views import report_view
 
@@ -102,10 +105,17 @@ def _show_legend(found: RunPlot, drawing: Drawing) -> None:
     show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
     _show_ridges(plot)
     columns = (
-        Column(""), Column("Operator", is_prose=True, least=12), Column("Format", is_prose=True, least=12), Column("Cache", drop=4), Column("Cases", "right", drop=3),
-        Column("AI", "right", drop=2), Column("Ideal", "right", drop=6), Column("Expected", "right", drop=5, hide_empty=True),
-        Column("Measured", "right", hide_empty=True), Column("Of roof", "right", drop=1, hide_empty=True),
-    )  # fmt: skip
+        Column(""),
+        Column("Operator", is_prose=True, least=12),
+        Column("Format", is_prose=True, least=12),
+        Column("Cache", drop=4),
+        Column("Cases", "right", drop=3),
+        Column("AI", "right", drop=2),
+        Column("Ideal", "right", drop=6),
+        Column("Expected", "right", drop=5, hide_empty=True),
+        Column("Measured", "right", hide_empty=True),
+        Column("Of roof", "right", drop=1, hide_empty=True),
+    )
     show_table(columns, [_cells(one) for one in found.series])
     if any(one.letter == OTHER_LETTER for one in found.series):
         show_line(
@@ -124,10 +134,17 @@ def _cells(one: Series) -> list[Cell]:
         str(one.case_count) if one.measured_count in (0, one.case_count) else f"{one.measured_count}/{one.case_count}"
     )
     return [
-        one.letter, one.op, one.precision, one.regime, counts, low if low == high else f"{low}–{high}",
-        prefixed(one.ideal_flops_per_s, "FLOP/s"), prefixed(one.expected_flops_per_s, "FLOP/s"),
-        prefixed(one.measured_flops_per_s, "FLOP/s"), format_percent(one.roof_share_ratio, 0),
-    ]  # fmt: skip
+        one.letter,
+        one.op,
+        one.precision,
+        one.regime,
+        counts,
+        low if low == high else f"{low}–{high}",
+        prefixed(one.ideal_flops_per_s, "FLOP/s"),
+        prefixed(one.expected_flops_per_s, "FLOP/s"),
+        prefixed(one.measured_flops_per_s, "FLOP/s"),
+        format_percent(one.roof_share_ratio, 0),
+    ]
 
 
 def _show_ridges(plot: RooflinePlot) -> None:

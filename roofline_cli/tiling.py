@@ -109,27 +109,54 @@ def _show(title: str, found: Tiling) -> None:
     split = f", k in {found.split_count} slices" if found.split_count > 1 else ""
     rows: list[list[Any]] = [
         ["tile", f"{found.tile_m} x {found.tile_n} x {used.tile_k}{split}", f"{found.kernel_family} kernels"],
-        ["blocks", f"{found.block_count}", f"{found.grid_m_count} x {found.grid_n_count}{f' x {found.split_count}' if found.split_count > 1 else ''} on {found.sm_count} SMs"],
+        [
+            "blocks",
+            f"{found.block_count}",
+            f"{found.grid_m_count} x {found.grid_n_count}{f' x {found.split_count}' if found.split_count > 1 else ''} on {found.sm_count} SMs",
+        ],
         ["waves", f"{found.wave_count}", _waves_meaning(found)],
-        ["tail", f"{found.tail_ratio:.0%}", f"SM time idle: {found.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {found.wave_count}"],
+        [
+            "tail",
+            f"{found.tail_ratio:.0%}",
+            f"SM time idle: {found.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {found.wave_count}",
+        ],
         ["padding", f"{found.padding_ratio:.0%}", "tile area outside the output"],
         ["occupancy", per_sm, f"limited by {used.limiter}; {used.warp_ratio:.0%} of the warps"],
-        ["block", f"{used.thread_count} threads", f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, {used.stage_count} stages"],
+        [
+            "block",
+            f"{used.thread_count} threads",
+            f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, {used.stage_count} stages",
+        ],
         ["L2 hits", f"{found.l2_hit_ratio:.0%}", f"of {decimal_bytes(found.requested_bytes)} that the blocks ask for"],
-        ["beyond compulsory", decimal_bytes(found.beyond_compulsory_bytes), f"of those, asked for again: A and B once are {decimal_bytes(found.operand_bytes)}"],
+        [
+            "beyond compulsory",
+            decimal_bytes(found.beyond_compulsory_bytes),
+            f"of those, asked for again: A and B once are {decimal_bytes(found.operand_bytes)}",
+        ],
         ["DRAM", decimal_bytes(found.dram_bytes), _dram_meaning(found)],
-        ["expected", format_time(found.expected_s), f"80 %: {format_time(found.low_s)} to {format_time(found.high_s)}, {found.provenance}"],
+        [
+            "expected",
+            format_time(found.expected_s),
+            f"80 %: {format_time(found.low_s)} to {format_time(found.high_s)}, {found.provenance}",
+        ],
         ["of peak", format_percent(found.efficiency_ratio), f"of {found.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
         ["bound", found.bound, _MEANINGS.get(found.bound, "")],
-    ]  # fmt: skip
+    ]
     show_table(
         (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)), rows, title=title
     )
     show_line()
     show_table(
-        (Column("Part"), Column("Alone", "right"), Column("Adds", "right"), Column("Share", "right"), Column("What it is", is_prose=True, least=20)),
-        _part_rows(found), title="Where the expected time goes",
-    )  # fmt: skip
+        (
+            Column("Part"),
+            Column("Alone", "right"),
+            Column("Adds", "right"),
+            Column("Share", "right"),
+            Column("What it is", is_prose=True, least=20),
+        ),
+        _part_rows(found),
+        title="Where the expected time goes",
+    )
     show_line(
         "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each adds "
         "is its share of their joint time, not a time of its own. The shares add up to the expected time.",
@@ -185,7 +212,16 @@ def _part_rows(found: Tiling) -> list[list[Any]]:
 def _document(found: Tiling) -> dict[str, Any]:
     from dataclasses import asdict
 
-    derived = ("block_count", "blocks_per_sm_ratio", "wave_count", "resident_wave_count", "tail_ratio", "padding_ratio", "beyond_compulsory_bytes", "efficiency_ratio")  # fmt: skip
+    derived = (
+        "block_count",
+        "blocks_per_sm_ratio",
+        "wave_count",
+        "resident_wave_count",
+        "tail_ratio",
+        "padding_ratio",
+        "beyond_compulsory_bytes",
+        "efficiency_ratio",
+    )
     return {**asdict(found), **{name: getattr(found, name) for name in derived}}
 
 
@@ -202,7 +238,9 @@ def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) 
         sizes["M"], sizes["K"], columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache
     )
     figure = draw_efficiency(
-        curve, title=f"Efficiency against N: M = {sizes['M']}, K = {sizes['K']}, {formats}, {chip.name}", asked_columns=sizes["N"]
-    )  # fmt: skip
+        curve,
+        title=f"Efficiency against N: M = {sizes['M']}, K = {sizes['K']}, {formats}, {chip.name}",
+        asked_columns=sizes["N"],
+    )
     with written_file(output) as place:
         figure.savefig(place, dpi=160)

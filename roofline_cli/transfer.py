@@ -24,7 +24,10 @@ FORMATS = ("json", "csv", "parquet")
 
 def export_run(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; none: search all runs.")
+        str | None,
+        typer.Argument(
+            metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; none: search all runs."
+        ),
     ] = None,
     case: Annotated[
         str | None,
@@ -39,7 +42,8 @@ def export_run(
     file_format: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="json|csv|parquet",
+            "--format",
+            metavar="json|csv|parquet",
             help="json is complete and can be imported again (default: by the ending of -o, else json).",
         ),
     ] = None,
@@ -47,7 +51,7 @@ def export_run(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
     ] = None,
     db: DatabaseOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write a run or cases of many: JSON, CSV or Parquet.
 
     JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.

@@ -42,14 +42,15 @@ def import_files(
         str | None, typer.Option("--output-len", metavar="TOKENS", help="Generated tokens of each sequence.")
     ] = None,
     tensor_parallel: Annotated[
-        str, typer.Option("--tensor-parallel", metavar="INT", help="Devices that shared every layer (needs --link-gb-s).")
+        str,
+        typer.Option("--tensor-parallel", metavar="INT", help="Devices that shared every layer (needs --link-gb-s)."),
     ] = "1",
     link_gb_s: Annotated[
         str | None, typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link, in GB/s.")
     ] = None,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Store exported runs, or what other programs measured.
 
     Records the database already has are recognised and left alone. Tokens/s of a model are set beside `predict model`.
@@ -74,9 +75,16 @@ def import_files(
 
 
 def _stated(
-    hw: str | None, model: str | None, formats: str | None, kv: str | None, batch: str | None, input_len: str | None,
-    output_len: str | None, tensor_parallel: str, link_gb_s: str | None,
-) -> Stated:  # fmt: skip
+    hw: str | None,
+    model: str | None,
+    formats: str | None,
+    kv: str | None,
+    batch: str | None,
+    input_len: str | None,
+    output_len: str | None,
+    tensor_parallel: str,
+    link_gb_s: str | None,
+) -> Stated:
     from results.exchange.foreign import Stated
     from roofline_cli.chips import find_chip
     from roofline_model.errors import InvalidValueError
@@ -91,20 +99,29 @@ def _stated(
         if not 0 < link < 1e15:
             raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {link_gb_s[:40]!r}")
     return Stated(
-        hardware=None if hw is None else find_chip(hw), model=model, formats=formats,
-        kv_format=None if kv is None else get_format(kv).key, batch_count=size("--batch", batch),
-        input_count=size("--input-len", input_len), output_count=size("--output-len", output_len),
-        device_count=parse_size("--tensor-parallel", tensor_parallel), link_bytes_per_s=link,
-    )  # fmt: skip
+        hardware=None if hw is None else find_chip(hw),
+        model=model,
+        formats=formats,
+        kv_format=None if kv is None else get_format(kv).key,
+        batch_count=size("--batch", batch),
+        input_count=size("--input-len", input_len),
+        output_count=size("--output-len", output_len),
+        device_count=parse_size("--tensor-parallel", tensor_parallel),
+        link_bytes_per_s=link,
+    )
 
 
 def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any]:
     from roofline_cli.transfer_view import comparison_json
 
     document: dict[str, Any] = {
-        "file": str(file), "run_ids": list(report.run_ids), "added_count": report.added, "duplicate_count": report.duplicates,
-        "differing_count": report.differing_count, "differing_run_ids": list(report.differing_runs),
-    }  # fmt: skip
+        "file": str(file),
+        "run_ids": list(report.run_ids),
+        "added_count": report.added,
+        "duplicate_count": report.duplicates,
+        "differing_count": report.differing_count,
+        "differing_run_ids": list(report.differing_runs),
+    }
     if read.foreign is not None:
         document |= {"kind": read.kind, **comparison_json(read.foreign)}
     return document

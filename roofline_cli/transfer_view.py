@@ -17,10 +17,17 @@ SHOWN_ROWS = 60
 SHOWN_REASONS = 8
 
 _COLUMNS = (
-    Column("Model", is_prose=True), Column("Test", is_prose=True), Column("Batch", "right", drop=2), Column("Context", "right", drop=1),
-    Column("Formats", drop=3), Column("Measured", "right"), Column("Ideal", "right", hide_empty=True),
-    Column("Expected", "right", hide_empty=True), Column("Error", "right", hide_empty=True), Column("Ideal error", "right", drop=4, hide_empty=True),
-)  # fmt: skip
+    Column("Model", is_prose=True),
+    Column("Test", is_prose=True),
+    Column("Batch", "right", drop=2),
+    Column("Context", "right", drop=1),
+    Column("Formats", drop=3),
+    Column("Measured", "right"),
+    Column("Ideal", "right", hide_empty=True),
+    Column("Expected", "right", hide_empty=True),
+    Column("Error", "right", hide_empty=True),
+    Column("Ideal error", "right", drop=4, hide_empty=True),
+)
 
 
 def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
@@ -67,11 +74,17 @@ def _row(record: Record) -> list[Cell]:
     error = "–" if expected is None else format_percent(expected.error_ratio, signed=True)
     outside = expected is not None and not _is_inside(record, expected)
     return [
-        name, test, str(sizes.get("B", "–")), str(sizes.get("Skv") or _total(sizes)), record.case.precision_label or "–",
-        _rate(record, _measured_s(record)), _rate(record, record.ideal.time_s if record.ideal else None),
-        _rate(record, expected.time_s if expected else None), Styled(error, "yellow") if outside else error,
+        name,
+        test,
+        str(sizes.get("B", "–")),
+        str(sizes.get("Skv") or _total(sizes)),
+        record.case.precision_label or "–",
+        _rate(record, _measured_s(record)),
+        _rate(record, record.ideal.time_s if record.ideal else None),
+        _rate(record, expected.time_s if expected else None),
+        Styled(error, "yellow") if outside else error,
         "–" if record.ideal is None else format_percent(record.ideal.error_ratio, signed=True),
-    ]  # fmt: skip
+    ]
 
 
 def _total(sizes: dict[str, int]) -> str:

@@ -36,14 +36,18 @@ def validate(
     ] = False,
     constants: Annotated[
         Path | None,
-        typer.Option("--constants", metavar="FILE.toml", help="Constants of `roofline fit` in place of the shipped ones."),
+        typer.Option(
+            "--constants", metavar="FILE.toml", help="Constants of `roofline fit` in place of the shipped ones."
+        ),
     ] = None,
     cross_validate: Annotated[
         bool,
-        typer.Option("--cross-validate", help="Fit to this table, and score each row by constants that never saw its site."),
+        typer.Option(
+            "--cross-validate", help="Fit to this table, and score each row by constants that never saw its site."
+        ),
     ] = False,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Compare predicted with measured times.
 
     Prints mean, median and 90 % |error|, the signed bias and the coverage of the 80 % interval per device, operator, phase
@@ -151,9 +155,13 @@ def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
     if len(groups) > 1 and means:
         show_line()
         columns = (
-            Column("Operator"), Column("Phase"), Column("Formats"), Column("Chips", "right"), Column("MAPE", "right"),
+            Column("Operator"),
+            Column("Phase"),
+            Column("Formats"),
+            Column("Chips", "right"),
+            Column("MAPE", "right"),
             Column("Ideal MAPE", "right"),
-        )  # fmt: skip
+        )
         rows: list[list[Cell]] = [
             [op, phase, formats, str(count), _percent(mape), _percent(ideal)]
             for op, phase, formats, count, mape, ideal in means
@@ -167,20 +175,34 @@ def _show(found: TablePrediction, method: str, is_crossed: bool) -> None:
 
 
 _COLUMNS = (
-    Column("Device"), Column("Formats"), Column("Rows", "right"), Column("MAPE", "right"),
-    Column("Median", "right", drop=1), Column("P90", "right"), Column("Bias", "right"), Column("In 80 %", "right"),
-    Column("Ideal MAPE", "right", drop=2), Column("Provenance", drop=3),
-)  # fmt: skip
+    Column("Device"),
+    Column("Formats"),
+    Column("Rows", "right"),
+    Column("MAPE", "right"),
+    Column("Median", "right", drop=1),
+    Column("P90", "right"),
+    Column("Bias", "right"),
+    Column("In 80 %", "right"),
+    Column("Ideal MAPE", "right", drop=2),
+    Column("Provenance", drop=3),
+)
 
 
 def _row(one: GroupAccuracy) -> list[Cell]:
     told = one.expected
     count = f"{told.row_count}" if told.row_count == one.row_count else f"{told.row_count} of {one.row_count}"
     return [
-        one.device, one.formats or "–", count, _percent(told.mape_ratio), _percent(told.median_ratio),
-        _percent(told.p90_ratio), _percent(told.bias_ratio, signed=True), _coverage(told),
-        _percent(one.ideal.mape_ratio), one.provenance or "–",
-    ]  # fmt: skip
+        one.device,
+        one.formats or "–",
+        count,
+        _percent(told.mape_ratio),
+        _percent(told.median_ratio),
+        _percent(told.p90_ratio),
+        _percent(told.bias_ratio, signed=True),
+        _coverage(told),
+        _percent(one.ideal.mape_ratio),
+        one.provenance or "–",
+    ]
 
 
 def _coverage(told: Accuracy) -> Cell:
@@ -246,23 +268,40 @@ def _document(found: TablePrediction, is_crossed: bool, predictions: Path | None
         "total": _group_json(total_accuracy(found)),
         "groups": [_group_json(one) for one in groups],
         "mean_over_devices": [
-            {"op": op, "phase": phase, "formats": formats, "device_count": count, "mape_ratio": mape, "ideal_mape_ratio": ideal}
+            {
+                "op": op,
+                "phase": phase,
+                "formats": formats,
+                "device_count": count,
+                "mape_ratio": mape,
+                "ideal_mape_ratio": ideal,
+            }
             for op, phase, formats, count, mape, ideal in mean_over_groups(groups)
         ],
         "reasons": [{"reason": text, "row_count": count} for text, count in _reasons(found)],
-    }  # fmt: skip
+    }
 
 
 def _group_json(one: GroupAccuracy) -> dict[str, Any]:
     return {
-        "device": one.device, "op": one.op, "phase": one.phase, "formats": one.formats, "row_count": one.row_count,
-        "provenance": one.provenance, "expected": accuracy_json(one.expected), "ideal": accuracy_json(one.ideal),
-    }  # fmt: skip
+        "device": one.device,
+        "op": one.op,
+        "phase": one.phase,
+        "formats": one.formats,
+        "row_count": one.row_count,
+        "provenance": one.provenance,
+        "expected": accuracy_json(one.expected),
+        "ideal": accuracy_json(one.ideal),
+    }
 
 
 def accuracy_json(told: Accuracy) -> dict[str, Any]:
     """Return the errors of one set of rows as JSON."""
     return {
-        "row_count": told.row_count, "mape_ratio": told.mape_ratio, "median_ratio": told.median_ratio,
-        "p90_ratio": told.p90_ratio, "bias_ratio": told.bias_ratio, "coverage_ratio": told.coverage_ratio,
-    }  # fmt: skip
+        "row_count": told.row_count,
+        "mape_ratio": told.mape_ratio,
+        "median_ratio": told.median_ratio,
+        "p90_ratio": told.p90_ratio,
+        "bias_ratio": told.bias_ratio,
+        "coverage_ratio": told.coverage_ratio,
+    }

@@ -26,8 +26,13 @@ from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS
 from roofline_model.wide_baseline import fastest_wide
 
 __all__ = [
-    "DEFAULT_FORMATS", "Candidate", "Recommendation", "TimeEstimate", "claimed_quality", "recommend_quantization",
-]  # fmt: skip
+    "DEFAULT_FORMATS",
+    "Candidate",
+    "Recommendation",
+    "TimeEstimate",
+    "claimed_quality",
+    "recommend_quantization",
+]
 
 PHASES = ("decode", "prefill")
 
@@ -56,9 +61,17 @@ class _Question:
 
 
 def recommend_quantization(
-    hardware: Device | str, M: int, N: int, K: int, phase: str | None = None, memory_limit_gb: float | None = None, *,
-    model_parameters: float | None = None, formats: Iterable[str] | None = None, times: Times | None = None,
-) -> Recommendation:  # fmt: skip
+    hardware: Device | str,
+    M: int,
+    N: int,
+    K: int,
+    phase: str | None = None,
+    memory_limit_gb: float | None = None,
+    *,
+    model_parameters: float | None = None,
+    formats: Iterable[str] | None = None,
+    times: Times | None = None,
+) -> Recommendation:
     """Rank the formats for C(M×N) = A(M×K)·B(K×N) on a chip by the rule of every prediction (`order_predictions`).
 
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
@@ -91,8 +104,17 @@ def recommend_quantization(
     ranked = _ranked(fitting, baseline)
     ranked[0] = replace(ranked[0], reason=_final_reason(ranked[0], baseline, everyone, too_big, problem))
     return Recommendation(
-        device.key, M, N, K, phase, tuple(ranked), (*field.excluded, *too_big), ranked[0] if ranked[0].precision == baseline.precision else baseline, tuple(notes), misfit
-    )  # fmt: skip
+        device.key,
+        M,
+        N,
+        K,
+        phase,
+        tuple(ranked),
+        (*field.excluded, *too_big),
+        ranked[0] if ranked[0].precision == baseline.precision else baseline,
+        tuple(notes),
+        misfit,
+    )
 
 
 def _phase(phase: str | None, M: int) -> str:
@@ -119,8 +141,14 @@ def _wanted(formats: Iterable[str]) -> list[NumberFormat]:
 
 
 def _candidates(
-    device: Device, M: int, N: int, K: int, model_parameters: float | None, choices: Sequence[FormatChoice], times: Times | None
-) -> list[Candidate]:  # fmt: skip
+    device: Device,
+    M: int,
+    N: int,
+    K: int,
+    model_parameters: float | None,
+    choices: Sequence[FormatChoice],
+    times: Times | None,
+) -> list[Candidate]:
     """Predict every format, the baseline first."""
     roofs = [choice.roof.at(M, N, K) for choice in choices]
     question = _Question(device, M, N, K, model_parameters, choices[0].fmt, roofs[0].total_bytes)
@@ -264,10 +292,13 @@ def _fitting(
         misfit = f"nothing fits in {limit}; smallest: {smallest.precision}, misses by {missing}"
         problem = f"nothing fits in {limit}: the smallest, {smallest.precision}, needs {_gigabytes(smallest.memory_bytes)} and misses by {missing}"
     excluded = [
-        (candidate.precision, f"needs {_gigabytes(candidate.memory_bytes)}, {_gigabytes(candidate.memory_bytes - limit_bytes)} more than the limit of {limit}")
+        (
+            candidate.precision,
+            f"needs {_gigabytes(candidate.memory_bytes)}, {_gigabytes(candidate.memory_bytes - limit_bytes)} more than the limit of {limit}",
+        )
         for candidate in everyone
         if candidate not in fitting
-    ]  # fmt: skip
+    ]
     return fitting, excluded, misfit, problem
 
 
@@ -320,8 +351,12 @@ def _why_stay(best: Candidate, others: Sequence[Candidate], kind: str) -> str:
 
 
 def _final_reason(
-    best: Candidate, baseline: Candidate, everyone: Sequence[Candidate], too_big: Sequence[tuple[str, str]], problem: str
-) -> str:  # fmt: skip
+    best: Candidate,
+    baseline: Candidate,
+    everyone: Sequence[Candidate],
+    too_big: Sequence[tuple[str, str]],
+    problem: str,
+) -> str:
     """Complete the winner's sentence with what only the whole ranking knows."""
     if problem:
         return f"{problem}; {best.reason}"
@@ -355,10 +390,17 @@ def _final_reason(
             f"where the ideals would give {best.ideal_speedup:.1f}x"
         )
     less_sure = [
-        one for one in everyone
-        if one.precision not in dropped and not one.kernel_gap and _is_comparable(one, best) and one.time_s < best.time_s
-        and not _are_level(one, best) and one.high_s is not None and best.high_s is not None and one.high_s > best.high_s
-    ]  # fmt: skip
+        one
+        for one in everyone
+        if one.precision not in dropped
+        and not one.kernel_gap
+        and _is_comparable(one, best)
+        and one.time_s < best.time_s
+        and not _are_level(one, best)
+        and one.high_s is not None
+        and best.high_s is not None
+        and one.high_s > best.high_s
+    ]
     if less_sure:
         one = min(less_sure, key=lambda other: other.time_s)
         said.append(

@@ -64,21 +64,60 @@ from roofline_model.machine_constants import Calibration
 __all__ = ["Finding", "check_device", "read_device_file", "read_device_text"]
 
 _UNITS: dict[str, tuple[float, str]] = {
-    "B/s": (1, "B/s"), "MB/s": (1e6, "B/s"), "GB/s": (1e9, "B/s"), "TB/s": (1e12, "B/s"),
-    "FLOP/s": (1, "FLOP/s"), "GFLOP/s": (1e9, "FLOP/s"), "TFLOP/s": (1e12, "FLOP/s"), "PFLOP/s": (1e15, "FLOP/s"),
-    "OP/s": (1, "FLOP/s"), "GOP/s": (1e9, "FLOP/s"), "TOP/s": (1e12, "FLOP/s"), "POP/s": (1e15, "FLOP/s"),
+    "B/s": (1, "B/s"),
+    "MB/s": (1e6, "B/s"),
+    "GB/s": (1e9, "B/s"),
+    "TB/s": (1e12, "B/s"),
+    "FLOP/s": (1, "FLOP/s"),
+    "GFLOP/s": (1e9, "FLOP/s"),
+    "TFLOP/s": (1e12, "FLOP/s"),
+    "PFLOP/s": (1e15, "FLOP/s"),
+    "OP/s": (1, "FLOP/s"),
+    "GOP/s": (1e9, "FLOP/s"),
+    "TOP/s": (1e12, "FLOP/s"),
+    "POP/s": (1e15, "FLOP/s"),
     # as vendors write them
-    "GFLOPS": (1e9, "FLOP/s"), "TFLOPS": (1e12, "FLOP/s"), "PFLOPS": (1e15, "FLOP/s"),
-    "GOPS": (1e9, "FLOP/s"), "TOPS": (1e12, "FLOP/s"), "POPS": (1e15, "FLOP/s"),
-    "B": (1, "B"), "kB": (1e3, "B"), "MB": (1e6, "B"), "GB": (1e9, "B"), "TB": (1e12, "B"),
-    "KiB": (1024, "B"), "MiB": (1024**2, "B"), "GiB": (1024**3, "B"),
-    "Hz": (1, "Hz"), "MHz": (1e6, "Hz"), "GHz": (1e9, "Hz"), "W": (1, "W"), "": (1, ""),
-}  # fmt: skip
+    "GFLOPS": (1e9, "FLOP/s"),
+    "TFLOPS": (1e12, "FLOP/s"),
+    "PFLOPS": (1e15, "FLOP/s"),
+    "GOPS": (1e9, "FLOP/s"),
+    "TOPS": (1e12, "FLOP/s"),
+    "POPS": (1e15, "FLOP/s"),
+    "B": (1, "B"),
+    "kB": (1e3, "B"),
+    "MB": (1e6, "B"),
+    "GB": (1e9, "B"),
+    "TB": (1e12, "B"),
+    "KiB": (1024, "B"),
+    "MiB": (1024**2, "B"),
+    "GiB": (1024**3, "B"),
+    "Hz": (1, "Hz"),
+    "MHz": (1e6, "Hz"),
+    "GHz": (1e9, "Hz"),
+    "W": (1, "W"),
+    "": (1, ""),
+}
 
 _LONGEST_NAME = 200
 """Longer ones are a slip, and every table would have to show them."""
-_TOP_FIELDS = {"schema", "key", "name", "kind", "vendor", "architecture", "aliases", "placeholder", "notes",
-               "match", "memory", "level", "chip", "peak", "path", "calibration"}  # fmt: skip
+_TOP_FIELDS = {
+    "schema",
+    "key",
+    "name",
+    "kind",
+    "vendor",
+    "architecture",
+    "aliases",
+    "placeholder",
+    "notes",
+    "match",
+    "memory",
+    "level",
+    "chip",
+    "peak",
+    "path",
+    "calibration",
+}
 _QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
 _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",

@@ -29,11 +29,37 @@ MAX_NAME_CHARS = 40
 
 # Written out, because asking numpy and ml_dtypes would import them: names of either that can hold an element or a scale.
 _DTYPE_NAMES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
-    "int1", "int2", "int4", "uint1", "uint2", "uint4",
-)  # fmt: skip
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+    "int1",
+    "int2",
+    "int4",
+    "uint1",
+    "uint2",
+    "uint4",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,37 +182,99 @@ def _mx(
     key: str, bits: int, dtype: str, exponent: int | None, mantissa: int | None, largest: float, **more: Any
 ) -> NumberFormat:
     return NumberFormat(
-        key, "int" if dtype == "int8" else "float", bits, dtype, exponent, mantissa, largest,
+        key,
+        "int" if dtype == "int8" else "float",
+        bits,
+        dtype,
+        exponent,
+        mantissa,
+        largest,
         scales=(ScaleLevel(8, 32, "float8_e8m0fnu"),),
-        description=more.pop("description", "OCP microscaling: blocks of 32 share one power-of-two E8M0 scale"), **more,
-    )  # fmt: skip
+        description=more.pop("description", "OCP microscaling: blocks of 32 share one power-of-two E8M0 scale"),
+        **more,
+    )
 
 
 _CATALOG = (
     NumberFormat("FP64", "float", 64, "float64", 11, 52, 1.7976931348623157e308, description="IEEE binary64"),
     NumberFormat("FP32", "float", 32, "float32", 8, 23, 3.4028234663852886e38, description="IEEE binary32"),
-    NumberFormat("TF32", "float", 19, "float32", 8, 10, 3.4011621342146535e38, container_bits=32,
-                 description="19 significant bits in a 32-bit container; a tensor-core input format, not a storage format"),
+    NumberFormat(
+        "TF32",
+        "float",
+        19,
+        "float32",
+        8,
+        10,
+        3.4011621342146535e38,
+        container_bits=32,
+        description="19 significant bits in a 32-bit container; a tensor-core input format, not a storage format",
+    ),
     NumberFormat("BF16", "float", 16, "bfloat16", 8, 7, 3.3895313892515355e38, description="upper half of FP32"),
     NumberFormat("FP16", "float", 16, "float16", 5, 10, 65504.0, description="IEEE binary16", aliases=("HALF",)),
-    NumberFormat("FP8_E4M3", "float", 8, "float8_e4m3fn", 4, 3, 448.0, aliases=("FP8",),
-                 description="finite-only E4M3; per-tensor or per-row scales are not counted"),
+    NumberFormat(
+        "FP8_E4M3",
+        "float",
+        8,
+        "float8_e4m3fn",
+        4,
+        3,
+        448.0,
+        aliases=("FP8",),
+        description="finite-only E4M3; per-tensor or per-row scales are not counted",
+    ),
     NumberFormat("FP8_E5M2", "float", 8, "float8_e5m2", 5, 2, 57344.0, description="E5M2 with infinities"),
     _mx("MXFP8_E4M3", 8, "float8_e4m3fn", 4, 3, 448.0, aliases=("MXFP8",)),
     _mx("MXFP8_E5M2", 8, "float8_e5m2", 5, 2, 57344.0),
     _mx("MXFP6_E3M2", 6, "float6_e3m2fn", 3, 2, 28.0, aliases=("MXFP6",)),
     _mx("MXFP6_E2M3", 6, "float6_e2m3fn", 2, 3, 7.5),
     _mx("MXFP4", 4, "float4_e2m1fn", 2, 1, 6.0),
-    _mx("MXINT8", 8, "int8", None, None, 1.984375, description="OCP MX INT8: int8 / 64 in blocks of 32 with an E8M0 scale"),
-    NumberFormat("NVFP4", "float", 4, "float4_e2m1fn", 2, 1, 6.0, aliases=("NVFP4_KV",),
-                 scales=(ScaleLevel(8, 16, "float8_e4m3fn"), ScaleLevel(32, None, "float32")),
-                 description="E2M1 in blocks of 16 with an E4M3 scale, and one FP32 scale per tensor"),
-    NumberFormat("NF4", "table", 4, "", None, None, 1.0, scales=(ScaleLevel(16, 64, "float16"),),
-                 description="16-entry normal-quantile table, blocks of 64 with a 16-bit absmax (QLoRA)"),
-    NumberFormat("INT8", "int", 8, "int8", None, None, 127.0, description="symmetric integers; per-channel scales are not counted"),
-    NumberFormat("INT4", "int", 4, "int4", None, None, 7.0, description="packed integers; group scales counted only when grouped"),
+    _mx(
+        "MXINT8",
+        8,
+        "int8",
+        None,
+        None,
+        1.984375,
+        description="OCP MX INT8: int8 / 64 in blocks of 32 with an E8M0 scale",
+    ),
+    NumberFormat(
+        "NVFP4",
+        "float",
+        4,
+        "float4_e2m1fn",
+        2,
+        1,
+        6.0,
+        aliases=("NVFP4_KV",),
+        scales=(ScaleLevel(8, 16, "float8_e4m3fn"), ScaleLevel(32, None, "float32")),
+        description="E2M1 in blocks of 16 with an E4M3 scale, and one FP32 scale per tensor",
+    ),
+    NumberFormat(
+        "NF4",
+        "table",
+        4,
+        "",
+        None,
+        None,
+        1.0,
+        scales=(ScaleLevel(16, 64, "float16"),),
+        description="16-entry normal-quantile table, blocks of 64 with a 16-bit absmax (QLoRA)",
+    ),
+    NumberFormat(
+        "INT8",
+        "int",
+        8,
+        "int8",
+        None,
+        None,
+        127.0,
+        description="symmetric integers; per-channel scales are not counted",
+    ),
+    NumberFormat(
+        "INT4", "int", 4, "int4", None, None, 7.0, description="packed integers; group scales counted only when grouped"
+    ),
     NumberFormat("INT2", "int", 2, "int2", None, None, 1.0, description="packed integers; research only"),
-)  # fmt: skip
+)
 
 FORMATS: dict[str, NumberFormat] = {fmt.key: fmt for fmt in _CATALOG}
 """The built-in catalog by key. Use `get_format` to look a name up: it knows aliases and any case."""
@@ -340,7 +428,9 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
 def _scale_level(where: str, level: Any) -> ScaleLevel:
     known = [field.name for field in fields(ScaleLevel)]
     if not isinstance(level, dict):
-        raise DefinitionError(f"{where}: a level of scales must be a table such as {{bits = 8, block_elems = 32}}, got {shown(level)}")  # fmt: skip
+        raise DefinitionError(
+            f"{where}: a level of scales must be a table such as {{bits = 8, block_elems = 32}}, got {shown(level)}"
+        )
     for name in level:
         if name not in known:
             raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(known)}.")

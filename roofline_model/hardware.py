@@ -25,7 +25,16 @@ from roofline_model.machine_constants import Calibration
 Status = Literal[
     "datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here"
 ]
-STATUSES: tuple[str, ...] = ("datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here")  # fmt: skip
+STATUSES: tuple[str, ...] = (
+    "datasheet",
+    "measured",
+    "derived",
+    "secondary",
+    "unconfirmed",
+    "placeholder",
+    "declared",
+    "measured-here",
+)
 """datasheet: vendor document or source; measured: by someone on the device; derived: arithmetic from such numbers;
 secondary: a page that repeats it; unconfirmed: do not rely on it; placeholder: invented for examples;
 declared: a user's own description; measured-here: this machine, by our own micro-kernels."""

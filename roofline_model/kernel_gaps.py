@@ -28,10 +28,15 @@ BOTH_OPERANDS_CAPABILITY: Final[Mapping[str, tuple[Capability, Capability | None
 
 CPU_PAIRS: Final = frozenset(
     {
-        ("FP32", "FP32"), ("BF16", "BF16"), ("FP16", "FP16"), ("INT8", "INT8"), ("INT8", "BF16"), ("INT4", "BF16"),
+        ("FP32", "FP32"),
+        ("BF16", "BF16"),
+        ("FP16", "FP16"),
+        ("INT8", "INT8"),
+        ("INT8", "BF16"),
+        ("INT4", "BF16"),
         ("FP8_E4M3", "FP8_E4M3"),
     }
-)  # fmt: skip
+)
 """(weight, activation) with a CPU kernel in torch 2.13; FP8 is decoded in software. 16-bit activations count as one format."""
 
 NO_LIBRARY: Final = frozenset({"INT4"})

@@ -66,9 +66,14 @@ class Constant:
         typical = older if keeps_typical else self
         best = better((self, older), key=lambda one: one.best_value)
         return Constant(
-            self.unit, best.best_value, typical.median_value, typical.slow_value, typical.sd_ratio,
-            typical.repetition_count, best.kernel,
-        )  # fmt: skip
+            self.unit,
+            best.best_value,
+            typical.median_value,
+            typical.slow_value,
+            typical.sd_ratio,
+            typical.repetition_count,
+            best.kernel,
+        )
 
 
 def constant_of_times(seconds: Sequence[float], work: float | None = None, *, kernel: str = "") -> Constant:
@@ -156,9 +161,14 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Return the [calibration] table as plain values; missing ones are left out (TOML has no null)."""
         plain: dict[str, Any] = {
-            "version": CALIBRATION_VERSION, "provenance": self.provenance, "measured_at": self.measured_at, "subject": self.subject, "kind": self.kind,
-            "fingerprint": self.fingerprint, "disturbed_by": list(self.disturbed_by),
-        }  # fmt: skip
+            "version": CALIBRATION_VERSION,
+            "provenance": self.provenance,
+            "measured_at": self.measured_at,
+            "subject": self.subject,
+            "kind": self.kind,
+            "fingerprint": self.fingerprint,
+            "disturbed_by": list(self.disturbed_by),
+        }
         if self.cache_capacity_bytes is not None:
             plain["cache_capacity_bytes"] = self.cache_capacity_bytes
         plain["conditions"] = dict(self.conditions)
@@ -210,9 +220,11 @@ class Calibration:
 
 def _constant_dict(constant: Constant) -> dict[str, Any]:
     plain: dict[str, Any] = {
-        "best": constant.best_value, "median": constant.median_value, "slow": constant.slow_value,
+        "best": constant.best_value,
+        "median": constant.median_value,
+        "slow": constant.slow_value,
         "repetitions": constant.repetition_count,
-    }  # fmt: skip
+    }
     if constant.sd_ratio is not None:
         plain["sd_ratio"] = constant.sd_ratio
     if constant.kernel:

@@ -49,12 +49,24 @@ IsRunnable = Callable[[str], str]
 
 
 def recommend_model(
-    hardware: Device | str, model: ModelShape | str, *, phase: str = "decode", batch: int = 1, context: int | None = None,
-    memory_limit_bytes: float | None = None, memory_headroom_ratio: float = 0.0, max_latency_s: float | None = None,
-    max_loss_pct: float | None = None, losses: MeasuredLosses | None = None, formats: Iterable[str] | None = None,
-    extra_formats: Iterable[str] = (), strategies: Sequence[MixedPrecisionConfig] | None = None,
-    traffic: Sequence[TrafficShare] | None = None, estimate: PassTimes | None = None, is_runnable: IsRunnable | None = None,
-) -> ModelRecommendation:  # fmt: skip
+    hardware: Device | str,
+    model: ModelShape | str,
+    *,
+    phase: str = "decode",
+    batch: int = 1,
+    context: int | None = None,
+    memory_limit_bytes: float | None = None,
+    memory_headroom_ratio: float = 0.0,
+    max_latency_s: float | None = None,
+    max_loss_pct: float | None = None,
+    losses: MeasuredLosses | None = None,
+    formats: Iterable[str] | None = None,
+    extra_formats: Iterable[str] = (),
+    strategies: Sequence[MixedPrecisionConfig] | None = None,
+    traffic: Sequence[TrafficShare] | None = None,
+    estimate: PassTimes | None = None,
+    is_runnable: IsRunnable | None = None,
+) -> ModelRecommendation:
     """Return the ranked plans of a model on a chip, what was refused and why, and the plan to take.
 
     `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
@@ -73,16 +85,23 @@ def recommend_model(
     device, shape = get_hardware(hardware), get_model(model)
     shares = _traffic(shape, phase, batch, context, traffic)
     limits = model_limits(
-        device, memory_limit_bytes=memory_limit_bytes, headroom_ratio=memory_headroom_ratio,
-        max_latency_s=max_latency_s, max_loss_pct=max_loss_pct,
+        device,
+        memory_limit_bytes=memory_limit_bytes,
+        headroom_ratio=memory_headroom_ratio,
+        max_latency_s=max_latency_s,
+        max_loss_pct=max_loss_pct,
         is_loss_measured=losses is not None and losses.is_in_nats,
-    )  # fmt: skip
+    )
     wide = wide_format(shape, device)
     field = plan_field(
-        shape, device, wide, formats=formats, extra_formats=extra_formats,
+        shape,
+        device,
+        wide,
+        formats=formats,
+        extra_formats=extra_formats,
         strategies=list_strategies(num_layers=shape.layer_count) if strategies is None else strategies,
         are_strategies_asked_for=strategies is not None,
-    )  # fmt: skip
+    )
     book = None if losses is None else LossBook(losses, shape, wide)
     weigher = Weigher(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
     baseline = weigher.weigh(field.candidates[0], book)
@@ -93,10 +112,16 @@ def recommend_model(
     found = NO_SEARCH
     if book is not None:
         found = search_plans(
-            device, shape, book, wide=wide, traffic=shares, limits=limits, is_ideal=weigher.is_ideal,
+            device,
+            shape,
+            book,
+            wide=wide,
+            traffic=shares,
+            limits=limits,
+            is_ideal=weigher.is_ideal,
             time_of=weigher.time_s,
             why_not=lambda label: _why_not_searched(label, shape, wide, weigher, is_runnable),
-        )  # fmt: skip
+        )
         refused += found.refused
         notes += found.notes
         for one in found.candidates:
@@ -146,7 +171,7 @@ def _traffic(
 
 def _why_not_searched(
     label: str, shape: ModelShape, wide: str, weigher: Weigher, is_runnable: IsRunnable | None
-) -> str:  # fmt: skip
+) -> str:
     """Return why a format is not searched: no kernel, not on the caller's device, or a time of another kind; else empty.
 
     `kv=FORMAT` is a format of the cache, for which the caller is not asked.
@@ -161,9 +186,13 @@ def _why_not_searched(
 
 
 def _weighed(
-    plans: Sequence[PlanCandidate], baseline: ModelCandidate, weigher: Weigher, book: LossBook | None,
-    is_runnable: IsRunnable | None, refused: list[RefusedPlan],
-) -> list[ModelCandidate]:  # fmt: skip
+    plans: Sequence[PlanCandidate],
+    baseline: ModelCandidate,
+    weigher: Weigher,
+    book: LossBook | None,
+    is_runnable: IsRunnable | None,
+    refused: list[RefusedPlan],
+) -> list[ModelCandidate]:
     """Return the plans that the chip and the caller's device can run; the others are added to `refused`."""
     found = []
     for one in plans:

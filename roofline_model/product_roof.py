@@ -55,10 +55,14 @@ class ProductRoof:
         smallest = predict(gemm(1, 1, 1, a=activation, b=weight, c=output), device)
         computes_in = compute_format(activation, weight)
         return cls(
-            activation.traffic_bytes_per_element, weight.traffic_bytes_per_element, output.traffic_bytes_per_element,
-            smallest.bandwidth_bytes_per_s, device.peak_flops_per_s(computes_in), smallest.path,
+            activation.traffic_bytes_per_element,
+            weight.traffic_bytes_per_element,
+            output.traffic_bytes_per_element,
+            smallest.bandwidth_bytes_per_s,
+            device.peak_flops_per_s(computes_in),
+            smallest.path,
             published_over_peak(device, computes_in),
-        )  # fmt: skip
+        )
 
     def at(self, M: int, N: int, K: int) -> RoofTimes:
         """Return the times of one shape of whole numbers, operands cold."""

@@ -123,11 +123,19 @@ class IntegratedQuantizationEngine:
         self.hardware = get_hardware(hardware)
 
     def recommend(
-        self, model_config: Mapping[str, int] | ModelShape | str, phase: str = "decode", seq_len: int = 4096,
-        enable_dynamic: bool = False, enable_adaptive: bool = False, *, batch_size: int = 1,
-        memory_limit_gb: float | None = None, max_quality_loss_pct: float = MAX_QUALITY_LOSS_PCT,
-        measured_loss_pct: Mapping[str, float] | None = None, strategies: Sequence[MixedPrecisionConfig] | None = None,
-    ) -> QuantizationRecommendation:  # fmt: skip
+        self,
+        model_config: Mapping[str, int] | ModelShape | str,
+        phase: str = "decode",
+        seq_len: int = 4096,
+        enable_dynamic: bool = False,
+        enable_adaptive: bool = False,
+        *,
+        batch_size: int = 1,
+        memory_limit_gb: float | None = None,
+        max_quality_loss_pct: float = MAX_QUALITY_LOSS_PCT,
+        measured_loss_pct: Mapping[str, float] | None = None,
+        strategies: Sequence[MixedPrecisionConfig] | None = None,
+    ) -> QuantizationRecommendation:
         """Return the fastest strategy within the quality limit and the memory for one workload.
 
         `model_config`: the seeds' letters (H, L, nh, nkv, dh, dff, and V for the vocabulary), a model's name or a shape.
@@ -166,11 +174,15 @@ class IntegratedQuantizationEngine:
         rest = sorted(weighed, key=lambda one: one.time_s)
         outcomes = [
             StrategyOutcome(
-                one.config.name, one.time_s, baseline.time_s / one.time_s, one.prediction.memory.total_bytes,
-                one.quality, refused.get(one.config.name, ""),
+                one.config.name,
+                one.time_s,
+                baseline.time_s / one.time_s,
+                one.prediction.memory.total_bytes,
+                one.quality,
+                refused.get(one.config.name, ""),
             )
             for one in rest
-        ] + outcomes  # fmt: skip
+        ] + outcomes
         return self._answer(chosen, baseline, tuple(outcomes), notes, enable_dynamic, enable_adaptive)
 
     def _limit_bytes(self, memory_limit_gb: float | None) -> float | None:
@@ -200,15 +212,24 @@ class IntegratedQuantizationEngine:
         return found
 
     def _answer(
-        self, chosen: _Weighed, baseline: _Weighed, outcomes: tuple[StrategyOutcome, ...], notes: list[str],
-        enable_dynamic: bool, enable_adaptive: bool,
-    ) -> QuantizationRecommendation:  # fmt: skip
+        self,
+        chosen: _Weighed,
+        baseline: _Weighed,
+        outcomes: tuple[StrategyOutcome, ...],
+        notes: list[str],
+        enable_dynamic: bool,
+        enable_adaptive: bool,
+    ) -> QuantizationRecommendation:
         ours, theirs = chosen.prediction.memory, baseline.prediction.memory
         fa_config = _fastest_attention(self.hardware, chosen, notes)
         config = IntegratedQuantConfig(
-            chosen.config.name, chosen.config, fa_config, chosen.prediction.plan.kv,
-            _dynamic(chosen, notes) if enable_dynamic else None, AdaptiveQuantConfig() if enable_adaptive else None,
-        )  # fmt: skip
+            chosen.config.name,
+            chosen.config,
+            fa_config,
+            chosen.prediction.plan.kv,
+            _dynamic(chosen, notes) if enable_dynamic else None,
+            AdaptiveQuantConfig() if enable_adaptive else None,
+        )
         if self.hardware.is_placeholder:
             notes.append(
                 f"{self.hardware.key} is a placeholder chip with invented numbers; use the real chip for a decision"
@@ -290,9 +311,10 @@ def _chosen(weighed: list[_Weighed], max_loss_pct: float, limit_bytes: float | N
     for one in left:
         if one is not chosen:
             refused[one.config.name] = (
-                f"as fast as the fastest within {LEVEL_RATIO:.0%}, but it loses more or takes more memory" if one in near
+                f"as fast as the fastest within {LEVEL_RATIO:.0%}, but it loses more or takes more memory"
+                if one in near
                 else f"{one.time_s / chosen.time_s:.2f} times as long as {chosen.config.name}"
-            )  # fmt: skip
+            )
     return chosen, refused
 
 

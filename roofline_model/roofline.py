@@ -155,17 +155,29 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
 
 
 def predict_gemm(
-    hardware: Device | str, M: int, N: int, K: int, precision: str | NumberFormat = "FP16", *,
-    weight_precision: str | NumberFormat | None = None, output_precision: str | NumberFormat | None = None,
-) -> Prediction:  # fmt: skip
+    hardware: Device | str,
+    M: int,
+    N: int,
+    K: int,
+    precision: str | NumberFormat = "FP16",
+    *,
+    weight_precision: str | NumberFormat | None = None,
+    output_precision: str | NumberFormat | None = None,
+) -> Prediction:
     """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N), both operands in `precision` unless told otherwise."""
     return predict(gemm(M, N, K, a=precision, b=weight_precision, c=output_precision), hardware)
 
 
 def predict_gemv(
-    hardware: Device | str, N: int, K: int, precision: str | NumberFormat = "FP16", *, M: int = 1,
-    weight_precision: str | NumberFormat | None = None, output_precision: str | NumberFormat | None = None,
-) -> Prediction:  # fmt: skip
+    hardware: Device | str,
+    N: int,
+    K: int,
+    precision: str | NumberFormat = "FP16",
+    *,
+    M: int = 1,
+    weight_precision: str | NumberFormat | None = None,
+    output_precision: str | NumberFormat | None = None,
+) -> Prediction:
     """Return the ideal prediction of y(M×N) = x(M×K)·W(K×N), the product of a decode step."""
     return predict(gemv(N, K, M=M, a=precision, b=weight_precision, c=output_precision), hardware)
 

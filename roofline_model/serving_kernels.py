@@ -50,38 +50,68 @@ ENGINE = "serving engine"
 _HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
 
 WEIGHT_ONLY: dict[str, ServingKernel] = {
-    "INT4": ServingKernel("Marlin W4A16 (AWQ, GPTQ)", f"{_VLLM_TABLE}: from Ampere on; AMD: awq, gptq in vllm/platforms/rocm.py", amd_name="AWQ and GPTQ kernels of vLLM for ROCm"),
+    "INT4": ServingKernel(
+        "Marlin W4A16 (AWQ, GPTQ)",
+        f"{_VLLM_TABLE}: from Ampere on; AMD: awq, gptq in vllm/platforms/rocm.py",
+        amd_name="AWQ and GPTQ kernels of vLLM for ROCm",
+    ),
     "INT8": ServingKernel("Marlin W8A16 (GPTQ 8 bit)", f"{_VLLM_TABLE}: from Ampere on"),
     "FP8_E4M3": ServingKernel("Marlin FP8 W8A16", "docs.vllm.ai, FP8 W8A8: weight-only on Ampere by Marlin"),
-    "NVFP4": ServingKernel("Marlin FP4 W4A16", "vllm-project/vllm 17687 and 18000 (merged); AMD: petit_nvfp4 in vllm/platforms/rocm.py", amd_name="Petit NVFP4 W4A16"),
+    "NVFP4": ServingKernel(
+        "Marlin FP4 W4A16",
+        "vllm-project/vllm 17687 and 18000 (merged); AMD: petit_nvfp4 in vllm/platforms/rocm.py",
+        amd_name="Petit NVFP4 W4A16",
+    ),
     "MXFP4": ServingKernel("Marlin FP4 W4A16", "vllm-project/vllm 56603: the weight-only path of NVFP4 and MXFP4"),
     "NF4": ServingKernel("bitsandbytes NF4", f"{_VLLM_TABLE}: bitsandbytes", (7, 5)),
-}  # fmt: skip
+}
 """Weight format under 16-bit activations → its kernel."""
 
 BOTH_OPERANDS: dict[str, ServingKernel] = {
-    "FP8_E4M3": ServingKernel("FP8 scaled matmul (CUTLASS, cuBLASLt)", "docs.vllm.ai, FP8 W8A8: compute capability 8.9 on; AMD: MI300X", (8, 9), amd_name="FP8 scaled matmul (hipBLASLt)"),
-    "INT8": ServingKernel(
-        "INT8 scaled matmul (CUTLASS)", "docs.vllm.ai, INT8 W8A8: Turing to Hopper, not 10.0 or newer", (7, 5), _HOPPER_LAST,
+    "FP8_E4M3": ServingKernel(
+        "FP8 scaled matmul (CUTLASS, cuBLASLt)",
+        "docs.vllm.ai, FP8 W8A8: compute capability 8.9 on; AMD: MI300X",
+        (8, 9),
+        amd_name="FP8 scaled matmul (hipBLASLt)",
     ),
-    "MXFP8_E4M3": ServingKernel("MXFP8 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm; vllm-project/vllm 35053 (merged)", (10, 0)),
-    "NVFP4": ServingKernel("NVFP4 block-scaled matmul (CUTLASS, FlashInfer)", "docs of TensorRT-LLM and vLLM: Blackwell", (10, 0)),
-    "MXFP4": ServingKernel("MXFP4 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", *_DATA_CENTRE_BLACKWELL),
-}  # fmt: skip
+    "INT8": ServingKernel(
+        "INT8 scaled matmul (CUTLASS)",
+        "docs.vllm.ai, INT8 W8A8: Turing to Hopper, not 10.0 or newer",
+        (7, 5),
+        _HOPPER_LAST,
+    ),
+    "MXFP8_E4M3": ServingKernel(
+        "MXFP8 block-scaled matmul (cuBLASLt, CUTLASS)",
+        "torch 2.13, scaled_mm; vllm-project/vllm 35053 (merged)",
+        (10, 0),
+    ),
+    "NVFP4": ServingKernel(
+        "NVFP4 block-scaled matmul (CUTLASS, FlashInfer)", "docs of TensorRT-LLM and vLLM: Blackwell", (10, 0)
+    ),
+    "MXFP4": ServingKernel(
+        "MXFP4 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", *_DATA_CENTRE_BLACKWELL
+    ),
+}
 """Format of weights and activations → its kernel."""
 
 CACHES: dict[str, ServingKernel] = {
     "FP8_E4M3": ServingKernel(
-        "FP8 KV attention (FlashInfer)", "docs.vllm.ai, Quantized KV Cache; Ampere: dphnAI/sonar 1440 (A100); FlashAttention-3: compute capability 9.0",
-        amd_name="FP8 KV attention (ROCm)", hopper_name="FP8 KV attention (FlashInfer, FlashAttention-3)",
+        "FP8 KV attention (FlashInfer)",
+        "docs.vllm.ai, Quantized KV Cache; Ampere: dphnAI/sonar 1440 (A100); FlashAttention-3: compute capability 9.0",
+        amd_name="FP8 KV attention (ROCm)",
+        hopper_name="FP8 KV attention (FlashInfer, FlashAttention-3)",
     ),
     "FP8_E5M2": ServingKernel("FP8 KV attention (FlashInfer)", "docs.vllm.ai, Quantized KV Cache"),
     "INT8": ServingKernel("INT8 KV attention (TensorRT-LLM)", "TensorRT-LLM, quantization: INT8 KV cache"),
-    "INT4": ServingKernel("INT4 KV attention (QServe, LMDeploy)", "mit-han-lab/deepcompressor: W4A8KV4 on A100 and L40S", (8, 0), (8, 9)),
-    "NVFP4": ServingKernel(
-        "NVFP4 KV attention (trtllm-gen)", "vllm-project/vllm 40177; 12.x and 8.x are open requests (49011, 46329, 46963)", *_DATA_CENTRE_BLACKWELL,
+    "INT4": ServingKernel(
+        "INT4 KV attention (QServe, LMDeploy)", "mit-han-lab/deepcompressor: W4A8KV4 on A100 and L40S", (8, 0), (8, 9)
     ),
-}  # fmt: skip
+    "NVFP4": ServingKernel(
+        "NVFP4 KV attention (trtllm-gen)",
+        "vllm-project/vllm 40177; 12.x and 8.x are open requests (49011, 46329, 46963)",
+        *_DATA_CENTRE_BLACKWELL,
+    ),
+}
 """Cache format → the attention kernel that reads it."""
 
 

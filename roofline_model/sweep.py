@@ -104,8 +104,15 @@ def sweep_gemm(
 
 
 def ideal_columns(
-    device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, *, cache: str = "cold"
-) -> dict[str, Floats]:  # fmt: skip
+    device: Device,
+    weight: NumberFormat,
+    activation: NumberFormat,
+    m: Floats,
+    n: Floats,
+    k: Floats,
+    *,
+    cache: str = "cold",
+) -> dict[str, Floats]:
     """Return flops, bytes, memory and compute seconds and the ideal time of each product: `roofline.predict` for arrays.
 
     Raises `UnsupportedError` when the chip cannot compute in the formats.
@@ -137,15 +144,26 @@ def ideal_columns(
 
 
 def _chunk(
-    device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str, with_expected: bool
-) -> pd.DataFrame:  # fmt: skip
+    device: Device,
+    weight: NumberFormat,
+    activation: NumberFormat,
+    m: Floats,
+    n: Floats,
+    k: Floats,
+    cache: str,
+    with_expected: bool,
+) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
     columns: dict[str, Any] = {
-        "hardware": device.key, "M": m.astype(np.int64), "N": n.astype(np.int64), "K": k.astype(np.int64),
-        "weight_format": weight.key, "activation_format": activation.key,
-    }  # fmt: skip
+        "hardware": device.key,
+        "M": m.astype(np.int64),
+        "N": n.astype(np.int64),
+        "K": k.astype(np.int64),
+        "weight_format": weight.key,
+        "activation_format": activation.key,
+    }
     reason, note = "", np.full(len(m), "", dtype=object)
     try:
         found = ideal_columns(device, weight, activation, m, n, k, cache=cache)
@@ -200,7 +218,7 @@ def _answers_itself(device: Device) -> bool:
 
 def _expected(
     device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
     if _answers_itself(device):
         return _calibrated(device, weight, activation, m, n, k, cache)
@@ -215,9 +233,12 @@ def _expected(
         model = ProductModel.of(device, weight=weight.key, activation=one, output=output)
         batch = model.expected(m, n, k, cache=cache)
         columns = {
-            "expected_s": batch.time_s, "expected_low_s": batch.low_s, "expected_high_s": batch.high_s,
-            "binding": batch.binding, "provenance": batch.provenance,
-        }  # fmt: skip
+            "expected_s": batch.time_s,
+            "expected_low_s": batch.low_s,
+            "expected_high_s": batch.high_s,
+            "binding": batch.binding,
+            "provenance": batch.provenance,
+        }
         found = _slower(found, columns) if found else columns
     return found
 
@@ -238,7 +259,7 @@ def _slower(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 def _calibrated(
     device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the expected columns of a calibrated CPU, product by product: its model is no array formula."""
     import numpy as np
 
@@ -257,10 +278,12 @@ def _calibrated(
             f"no expected time for {weight.key}.{activation.key} on {device.key}; the ideal roofline stands"
         )
     return {
-        "expected_s": np.array([one.time_s for one in known]), "expected_low_s": np.array([one.low_s for one in known]),
-        "expected_high_s": np.array([one.high_s for one in known]), "binding": [one.binding for one in known],
+        "expected_s": np.array([one.time_s for one in known]),
+        "expected_low_s": np.array([one.low_s for one in known]),
+        "expected_high_s": np.array([one.high_s for one in known]),
+        "binding": [one.binding for one in known],
         "provenance": [one.provenance for one in known],
-    }  # fmt: skip
+    }
 
 
 def _chunks(grid: GemmGrid) -> Iterable[tuple[Floats, Floats, Floats]]:

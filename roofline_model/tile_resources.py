@@ -49,9 +49,16 @@ class Occupancy:
 
 
 def occupancy(
-    device: Device, family: str, tile_m: int, tile_n: int, *, a_bytes: float, b_bytes: float, output_bytes: float,
+    device: Device,
+    family: str,
+    tile_m: int,
+    tile_n: int,
+    *,
+    a_bytes: float,
+    b_bytes: float,
+    output_bytes: float,
     widest_bits: int | None = None,
-) -> Occupancy:  # fmt: skip
+) -> Occupancy:
     """Return how many blocks of a `tile_m` × `tile_n` tile fit on one SM of `device`.
 
     `a_bytes`, `b_bytes`, `output_bytes`: per element, block scales included. `widest_bits`: bits of the wider operand's element
@@ -59,7 +66,16 @@ def occupancy(
     chip's file lacks a limit, or when not even one block fits.
     """
     element_bytes = max(a_bytes, b_bytes) if widest_bits is None else widest_bits / 8
-    limits = {name: _limit(device, name) for name in ("shared_memory_per_sm", "shared_memory_per_block", "registers_per_sm", "warps_per_sm", "blocks_per_sm")}  # fmt: skip
+    limits = {
+        name: _limit(device, name)
+        for name in (
+            "shared_memory_per_sm",
+            "shared_memory_per_block",
+            "registers_per_sm",
+            "warps_per_sm",
+            "blocks_per_sm",
+        )
+    }
     persistent = family in ("sm90", "sm100")
     kept = tile_m * min(tile_n, 64) * output_bytes if persistent else 0.0
     for line in STAGE_BYTES:
@@ -71,7 +87,11 @@ def occupancy(
             break
     shared = int(stages * stage + kept)
     threads, registers, block_registers = _threads(family, tile_m, tile_n)
-    reserved = device.chip["shared_memory_reserved_per_block"].value if "shared_memory_reserved_per_block" in device.chip else 0.0  # fmt: skip
+    reserved = (
+        device.chip["shared_memory_reserved_per_block"].value
+        if "shared_memory_reserved_per_block" in device.chip
+        else 0.0
+    )
     fits = {
         "shared memory": int(limits["shared_memory_per_sm"] // (shared + reserved)),
         "registers": int(limits["registers_per_sm"] // block_registers),
@@ -83,7 +103,9 @@ def occupancy(
     limiter = min(fits, key=lambda name: fits[name])
     count = fits[limiter]
     if count < 1:
-        raise UnsupportedError(f"a {tile_m}x{tile_n} tile does not fit on one SM of {device.key}: too much {limiter}; choose a smaller tile")  # fmt: skip
+        raise UnsupportedError(
+            f"a {tile_m}x{tile_n} tile does not fit on one SM of {device.key}: too much {limiter}; choose a smaller tile"
+        )
     return Occupancy(
         count, limiter, threads, registers, shared, stages, tile_k, count * (threads // 32) / limits["warps_per_sm"]
     )

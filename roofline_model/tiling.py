@@ -156,19 +156,45 @@ def gemm_tiling(
     if expected is None:
         raise UnsupportedError(why_no_expected(work, device, cache=cache))
     return Tiling(
-        hardware=device.key, M=M, N=N, K=K, formats=f"{named['b']}.{named['a']}", kernel_family=formats.family,
-        tile_m=tile_m, tile_n=tile_n, split_count=split, grid_m_count=grid_m, grid_n_count=grid_n,
+        hardware=device.key,
+        M=M,
+        N=N,
+        K=K,
+        formats=f"{named['b']}.{named['a']}",
+        kernel_family=formats.family,
+        tile_m=tile_m,
+        tile_n=tile_n,
+        split_count=split,
+        grid_m_count=grid_m,
+        grid_n_count=grid_n,
         sm_count=chip.sm_count,
         occupancy=occupancy(
-            device, chip.family, tile_m, tile_n, a_bytes=a_bytes, b_bytes=b_bytes,
-            output_bytes=formats.output_bytes_per_element, widest_bits=_widest_bits(named["a"], named["b"]),
+            device,
+            chip.family,
+            tile_m,
+            tile_n,
+            a_bytes=a_bytes,
+            b_bytes=b_bytes,
+            output_bytes=formats.output_bytes_per_element,
+            widest_bits=_widest_bits(named["a"], named["b"]),
         ),
-        is_cold=cache != "warm", operand_bytes=operands, output_bytes=output, dram_bytes=dram,
-        operand_dram_bytes=missed, requested_bytes=requested, l2_hit_ratio=max(0.0, 1 - missed / requested),
-        flops=2.0 * M * N * K, peak_flops_per_s=chip.peak_flops_per_s, expected_s=expected.time_s,
-        low_s=expected.low_s, high_s=expected.high_s, parts_s=dict(expected.parts), terms_s=dict(expected.terms),
-        bound=expected.binding, provenance=expected.provenance,
-    )  # fmt: skip
+        is_cold=cache != "warm",
+        operand_bytes=operands,
+        output_bytes=output,
+        dram_bytes=dram,
+        operand_dram_bytes=missed,
+        requested_bytes=requested,
+        l2_hit_ratio=max(0.0, 1 - missed / requested),
+        flops=2.0 * M * N * K,
+        peak_flops_per_s=chip.peak_flops_per_s,
+        expected_s=expected.time_s,
+        low_s=expected.low_s,
+        high_s=expected.high_s,
+        parts_s=dict(expected.parts),
+        terms_s=dict(expected.terms),
+        bound=expected.binding,
+        provenance=expected.provenance,
+    )
 
 
 def _widest_bits(*formats: str) -> int:
@@ -228,8 +254,16 @@ def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[floa
 
 
 def _ask(
-    device: Device, M: Sequence[int], N: Sequence[int], K: Sequence[int], a: str, b: str, c: str, cache: str, quantizes: bool
-) -> _Asked:  # fmt: skip
+    device: Device,
+    M: Sequence[int],
+    N: Sequence[int],
+    K: Sequence[int],
+    a: str,
+    b: str,
+    c: str,
+    cache: str,
+    quantizes: bool,
+) -> _Asked:
     """Ask the expected-time model for products of one pair of formats on one chip."""
     from roofline_model.expected.chip import fitted_numbers
     from roofline_model.expected.gemm.product import ProductModel

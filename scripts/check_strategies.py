@@ -32,9 +32,18 @@ from roofline_model.units import format_time  # noqa: E402
 WIDE = "FP16"
 """The strategies' 16-bit format; the decoder's BF16 stands for it, they have the same bytes and rates."""
 FORMATS = (
-    "INT8", "INT8.INT8", "FP8_E4M3", "FP8_E4M3.BF16", "MXFP6.BF16", "NVFP4", "NVFP4.BF16", "NF4", "MXFP4.BF16", "INT4",
+    "INT8",
+    "INT8.INT8",
+    "FP8_E4M3",
+    "FP8_E4M3.BF16",
+    "MXFP6.BF16",
+    "NVFP4",
+    "NVFP4.BF16",
+    "NF4",
+    "MXFP4.BF16",
+    "INT4",
     "INT4.INT8",
-)  # fmt: skip
+)
 KV_FORMATS = ("INT8", "FP8_E4M3", "NVFP4")
 CONTEXT = 512
 WORKLOADS = (("gb10", 8, True), ("gb10", 64, False), ("h100", 64, False))

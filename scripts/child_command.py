@@ -18,9 +18,13 @@ EXIT_INTERRUPTED = 130
 
 
 def run_command(
-    command: Sequence[str], environment: Mapping[str, str], *, folder: Path | None = None, limit_s: float | None = None,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    folder: Path | None = None,
+    limit_s: float | None = None,
     limit_name: str = "",
-) -> int:  # fmt: skip
+) -> int:
     """Show the command, run it and return its exit code: 130 when it was stopped after `limit_s`, 2 when it does not start.
 
     A Ctrl-C or a SIGTERM that reaches us (`interruptible`) is handed on before it is raised.

@@ -75,9 +75,12 @@ class GitHub:
     def _request(self, method: str, path: str, values: dict[str, Any] | None) -> Any:
         data = None if values is None else json.dumps(values).encode()
         headers = {
-            "Authorization": f"Bearer {self.token}", "Accept": "application/vnd.github+json",
-            "X-GitHub-Api-Version": "2022-11-28", "Content-Type": "application/json", "User-Agent": "roofline-bench",
-        }  # fmt: skip
+            "Authorization": f"Bearer {self.token}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": "2022-11-28",
+            "Content-Type": "application/json",
+            "User-Agent": "roofline-bench",
+        }
         request = urllib.request.Request(
             f"{self.url}/repos/{self.repository}{path}", data=data, headers=headers, method=method
         )

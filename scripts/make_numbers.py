@@ -71,8 +71,18 @@ def _table(head: Row, rows: Iterable[Row]) -> str:
 
 def _formats_table() -> str:
     rows, columns = EXAMPLE_SHAPE
-    head = ["Format", "Aliases", "Element bits", "Exponent", "Mantissa", "Largest", "Scales", "Nominal bits",
-            "Traffic bytes/element", f"Stored {rows}×{columns}, bytes"]  # fmt: skip
+    head = [
+        "Format",
+        "Aliases",
+        "Element bits",
+        "Exponent",
+        "Mantissa",
+        "Largest",
+        "Scales",
+        "Nominal bits",
+        "Traffic bytes/element",
+        f"Stored {rows}×{columns}, bytes",
+    ]
     return _table(head, (_format_row(fmt) for fmt in FORMATS.values()))
 
 
@@ -136,8 +146,11 @@ def _chip(chip: Device) -> list[str]:
 
 
 def _quantities(chip: Device) -> Iterator[Row]:
-    optional = (("DRAM bandwidth", chip.bandwidth), ("DRAM bandwidth, achieved", chip.bandwidth_achieved),
-                ("DRAM capacity", chip.capacity))  # fmt: skip
+    optional = (
+        ("DRAM bandwidth", chip.bandwidth),
+        ("DRAM bandwidth, achieved", chip.bandwidth_achieved),
+        ("DRAM capacity", chip.capacity),
+    )
     for name, quantity in optional:
         if quantity is not None:
             yield _quantity_row(name, quantity)

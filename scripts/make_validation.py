@@ -190,9 +190,11 @@ def drift_table(table: KernelTable, fitted: TableFit) -> str:
     for op, shipped in ((PRODUCTS, DRIFT), (ATTENTION, ATTENTION_DRIFT)):
         for step, width in shipped.items():
             one = told.get((op, step))
-            rest = "– | – | –" if one is None else (
-                f"{one.half_width_log_ratio * 100:.1f} | {one.transfer_count} | {one.device_count}"
-            )  # fmt: skip
+            rest = (
+                "– | – | –"
+                if one is None
+                else (f"{one.half_width_log_ratio * 100:.1f} | {one.transfer_count} | {one.device_count}")
+            )
             lines.append(f"| {op} | {step} | {width * 100:.1f} | {rest} |")
     return "\n".join(lines)
 

@@ -100,7 +100,10 @@ def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
     for document in documents:
         cases = document["cases"]
         if document["metric"]["key"] == "error":
-            cases = [{**case, "changes": [one for one in case["changes"] if (case["case_key"], one["run_id"]) not in timed]} for case in cases]  # fmt: skip
+            cases = [
+                {**case, "changes": [one for one in case["changes"] if (case["case_key"], one["run_id"]) not in timed]}
+                for case in cases
+            ]
         found += alerts_of({**document, "cases": cases})
     return found
 

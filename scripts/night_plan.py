@@ -134,22 +134,34 @@ class NightPlan:
             str(ROOT / OWN_WORKLOADS) if one == OWN_WORKLOADS and not Path(one).exists() else one for one in self.tests
         ]
         options = {
-            "--roofline-hw": self.hw, "--roofline-shapes": self.shapes, "--roofline-formats": self.formats,
-            "--roofline-db": self.db, "--roofline-run": self.label, "--roofline-processes": str(self.processes),
-        }  # fmt: skip
+            "--roofline-hw": self.hw,
+            "--roofline-shapes": self.shapes,
+            "--roofline-formats": self.formats,
+            "--roofline-db": self.db,
+            "--roofline-run": self.label,
+            "--roofline-processes": str(self.processes),
+        }
         keyword = ["-k", self.keyword] if self.keyword else []
         return [
-            self.python, "-m", "pytest", *tests, *keyword, *(f"{name}={value}" for name, value in options.items() if value),
-            *shlex.split(self.pytest_options), f"--roofline-json={json_file}",
+            self.python,
+            "-m",
+            "pytest",
+            *tests,
+            *keyword,
+            *(f"{name}={value}" for name, value in options.items() if value),
+            *shlex.split(self.pytest_options),
+            f"--roofline-json={json_file}",
             f"--roofline-require-measured={self.require_measured}",
-        ]  # fmt: skip
+        ]
 
     def diff(self, run_id: str, form: str, output: Path, against: str = "") -> list[str]:
         """Compare the night's run with its baseline, or with `against`; exit codes of `roofline diff`."""
         options = {
-            "--fail-on": self.fail_on, "--max-ambiguous": self.max_ambiguous, "--quarantine": self.quarantine,
+            "--fail-on": self.fail_on,
+            "--max-ambiguous": self.max_ambiguous,
+            "--quarantine": self.quarantine,
             "--annotations": self.annotations,
-        }  # fmt: skip
+        }
         given = [word for name, value in options.items() if value for word in (name, value)]
         return self._roofline(
             "diff", run_id, "--against", against or self.against, *given, "--format", form, "-o", str(output)
@@ -202,7 +214,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tests", metavar="PATH …", default=OWN_WORKLOADS, help="What pytest runs (default: bench_cases)."
     )
-    parser.add_argument("--against", metavar="RUN", default=DEFAULT_AGAINST, help=f"Baseline, as of `roofline diff` (default {DEFAULT_AGAINST}: the rolling one).")  # fmt: skip
+    parser.add_argument(
+        "--against",
+        metavar="RUN",
+        default=DEFAULT_AGAINST,
+        help=f"Baseline, as of `roofline diff` (default {DEFAULT_AGAINST}: the rolling one).",
+    )
     parser.add_argument(
         "--fail-on",
         metavar="RULES",
@@ -210,8 +227,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"As of `roofline diff` (default {DEFAULT_FAIL_ON}).",
     )
     parser.add_argument("--processes", metavar="N", type=int, default=3, help="Fresh processes per case (default 3).")
-    parser.add_argument("--require-measured", metavar="N", type=int, default=1, help="Fail when fewer cases were measured (default 1).")  # fmt: skip
-    parser.add_argument("--bench-minutes", metavar="MINUTES", type=float, default=240.0, help="Stop measuring after this (default 240).")  # fmt: skip
+    parser.add_argument(
+        "--require-measured", metavar="N", type=int, default=1, help="Fail when fewer cases were measured (default 1)."
+    )
+    parser.add_argument(
+        "--bench-minutes", metavar="MINUTES", type=float, default=240.0, help="Stop measuring after this (default 240)."
+    )
 
 
 def plan_from(given: argparse.Namespace) -> NightPlan:
@@ -231,9 +252,14 @@ def plan_from(given: argparse.Namespace) -> NightPlan:
     values["python"] = given.python or (str(Path(values["venv"]) / "bin" / "python") if given.venv else sys.executable)
     plan = NightPlan(**values)
     wrong = complaints(
-        fail_on=plan.fail_on, against=plan.against, max_ambiguous=plan.max_ambiguous, quarantine=plan.quarantine,
-        annotations=plan.annotations, pytest_words=pytest_words, tests=plan.tests,
-    )  # fmt: skip
+        fail_on=plan.fail_on,
+        against=plan.against,
+        max_ambiguous=plan.max_ambiguous,
+        quarantine=plan.quarantine,
+        annotations=plan.annotations,
+        pytest_words=pytest_words,
+        tests=plan.tests,
+    )
     if (first := next(wrong, None)) is not None:
         raise PlanError(first)
     return plan

@@ -72,7 +72,12 @@ class NightRun:
     @property
     def counts_text(self) -> str:
         """The counts in words: `12 measured, 1 skipped, 1 failed`."""
-        return ", ".join(f"{self.counts[one]} {one}" for one in (MEASURED, SKIPPED, PREDICTED, FAILED) if self.counts.get(one)) or "no case"  # fmt: skip
+        return (
+            ", ".join(
+                f"{self.counts[one]} {one}" for one in (MEASURED, SKIPPED, PREDICTED, FAILED) if self.counts.get(one)
+            )
+            or "no case"
+        )
 
 
 def _status(record: Mapping[str, Any]) -> str:

@@ -330,9 +330,16 @@ def _environment() -> dict[str, str]:
 
 
 STEPS: dict[str, Callable[[Night], int]] = {
-    "plan": lambda night: 0, "install": install, "doctor": doctor, "canary": canary, "bench": bench, "diff": diff,
-    "history": history, "report": report, "summary": summarise,
-}  # fmt: skip
+    "plan": lambda night: 0,
+    "install": install,
+    "doctor": doctor,
+    "canary": canary,
+    "bench": bench,
+    "diff": diff,
+    "history": history,
+    "report": report,
+    "summary": summarise,
+}
 
 
 if __name__ == "__main__":

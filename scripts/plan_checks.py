@@ -16,10 +16,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 GIVEN_BY_A_NIGHT = {
-    "--roofline-run": "--label names the run", "--roofline-db": "--db names the database",
-    "--roofline-processes": "--processes says how many", "--roofline-require-measured": "--require-measured says how many",
+    "--roofline-run": "--label names the run",
+    "--roofline-db": "--db names the database",
+    "--roofline-processes": "--processes says how many",
+    "--roofline-require-measured": "--require-measured says how many",
     "--roofline-json": "the run is run.json in the folder of the night",
-}  # fmt: skip
+}
 """Options of pytest that a night gives itself → what to use instead: given twice, it would look for its run elsewhere."""
 _AGAINST = re.compile(r"(latest|baseline)(.*)|branch:(.*)", re.IGNORECASE)
 _PASSWORD = re.compile(r"(?i)\b(ssl)?password\s*=\s*\S")
@@ -50,9 +52,16 @@ def split_words(option: str, text: str) -> list[str]:
 
 
 def complaints(
-    *, fail_on: str, against: str, max_ambiguous: str, quarantine: str, annotations: str, pytest_words: Sequence[str],
-    tests: Sequence[str], given: Mapping[str, str] = GIVEN_BY_A_NIGHT,
-) -> Iterator[str]:  # fmt: skip
+    *,
+    fail_on: str,
+    against: str,
+    max_ambiguous: str,
+    quarantine: str,
+    annotations: str,
+    pytest_words: Sequence[str],
+    tests: Sequence[str],
+    given: Mapping[str, str] = GIVEN_BY_A_NIGHT,
+) -> Iterator[str]:
     """Yield what cannot be meant, a line each. `given`: options of pytest that are not the user's to give, and why."""
     _import_ours()
     from results.diff.gate import parse_fail_on

@@ -43,9 +43,11 @@ PRIVATE = (
 """Never handed to the code under test."""
 ROUNDS_FILE = "rounds.db"
 GIVEN = {
-    "--roofline-run": "rounds are called base-0, head-0, …", "--roofline-db": "rounds are kept in --out",
-    "--roofline-json": "rounds are kept in --out", "--roofline-require-measured": "every round has to measure a case",
-}  # fmt: skip
+    "--roofline-run": "rounds are called base-0, head-0, …",
+    "--roofline-db": "rounds are kept in --out",
+    "--roofline-json": "rounds are kept in --out",
+    "--roofline-require-measured": "every round has to measure a case",
+}
 """Options of pytest that each round is given → why they are not the user's to give."""
 LOCK_WAIT_S = 3 * 3600.0
 """A night may be running; the job's own limit is the end of waiting."""
@@ -95,11 +97,19 @@ class Contest:
     def bench(self, side: str, ordinal: int) -> list[str]:
         """Return one round's command, run in the folder of its side."""
         return [
-            self.python, "-m", "pytest", *self.tests, *self.options, "-p", "no:cacheprovider",
+            self.python,
+            "-m",
+            "pytest",
+            *self.tests,
+            *self.options,
+            "-p",
+            "no:cacheprovider",
             # Behind `=`: pytest takes a word of its own that is an existing path for a test's.
-            f"--roofline-db={self.database(side)}", f"--roofline-run={self.label(side, ordinal)}",
-            f"--roofline-json={self.run_file(side, ordinal)}", "--roofline-require-measured=1",
-        ]  # fmt: skip
+            f"--roofline-db={self.database(side)}",
+            f"--roofline-run={self.label(side, ordinal)}",
+            f"--roofline-json={self.run_file(side, ordinal)}",
+            "--roofline-require-measured=1",
+        ]
 
     def roofline(self, *arguments: str) -> list[str]:
         """Return a command of the tool."""
@@ -147,9 +157,13 @@ class Round:
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON values."""
         return {
-            "side": self.side, "round": self.number, "exit_code": self.exit_code, "run_id": self.run.run_id,
-            "counts": self.run.counts, "failures": list(self.failures),
-        }  # fmt: skip
+            "side": self.side,
+            "round": self.number,
+            "exit_code": self.exit_code,
+            "run_id": self.run.run_id,
+            "counts": self.run.counts,
+            "failures": list(self.failures),
+        }
 
 
 @dataclass(slots=True)
@@ -177,9 +191,10 @@ class Rounds:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, compare, and return the exit code."""
     parser = argparse.ArgumentParser(
-        description="Measure two checkouts against each other.", epilog=__doc__,
+        description="Measure two checkouts against each other.",
+        epilog=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("--base", metavar="FOLDER", type=Path, required=True)
     parser.add_argument("--head", metavar="FOLDER", type=Path, required=True)
     parser.add_argument("--out", metavar="FOLDER", type=Path, default=Path(".roofline/pull-request"))
@@ -276,9 +291,15 @@ def _contest(given: argparse.Namespace) -> Contest:
     except ValueError as error:
         raise PlanError(str(error)) from None
     wrong = complaints(
-        fail_on=given.fail_on, against="latest", max_ambiguous=given.max_ambiguous, quarantine="", annotations="",
-        pytest_words=further, tests=(), given=GIVEN,
-    )  # fmt: skip
+        fail_on=given.fail_on,
+        against="latest",
+        max_ambiguous=given.max_ambiguous,
+        quarantine="",
+        annotations="",
+        pytest_words=further,
+        tests=(),
+        given=GIVEN,
+    )
     if (first := next(wrong, None)) is not None:
         raise PlanError(first)
     out.mkdir(parents=True, exist_ok=True)
@@ -290,9 +311,16 @@ def _contest(given: argparse.Namespace) -> Contest:
     }
     options = [word for name, value in named.items() if value for word in _as_option(name, value)]
     return Contest(
-        base, head, out, os.path.abspath(given.python), tuple(tests), given.rounds, (*options, *further), given.prepare,
+        base,
+        head,
+        out,
+        os.path.abspath(given.python),
+        tuple(tests),
+        given.rounds,
+        (*options, *further),
+        given.prepare,
         given.round_minutes,
-    )  # fmt: skip
+    )
 
 
 def _as_option(name: str, value: str) -> tuple[str, ...]:

@@ -62,9 +62,21 @@ def renew() -> None:
         version = _about(modules / "plotly.js")["version"]
         _write_record(
             SHIPPED,
-            [(BUNDLE, f"plotly.js {version}: core, scatter, bar, box and scattergl (strict)", "MIT, with parts under ISC, BSD and MIT: LICENSES.txt", "npm: plotly.js, built by scripts/front_end/build.mjs"),
-             ("LICENSES.txt", "licences of every package inside the bundle", "as stated", "npm: the packages' own files")],
-        )  # fmt: skip
+            [
+                (
+                    BUNDLE,
+                    f"plotly.js {version}: core, scatter, bar, box and scattergl (strict)",
+                    "MIT, with parts under ISC, BSD and MIT: LICENSES.txt",
+                    "npm: plotly.js, built by scripts/front_end/build.mjs",
+                ),
+                (
+                    "LICENSES.txt",
+                    "licences of every package inside the bundle",
+                    "as stated",
+                    "npm: the packages' own files",
+                ),
+            ],
+        )
         axe = TESTED / "axe-core"
         axe.mkdir(parents=True, exist_ok=True)
         for file in ("axe.min.js", "LICENSE", "LICENSE-3RD-PARTY.txt"):
@@ -146,8 +158,16 @@ def _write_record(folder: Path, files: list[tuple[str, str, str, str]]) -> None:
     lines = ["# Written by scripts/vendor_front_end.py: what others made and we keep a copy of."]
     for path, about, licence, source in files:
         place = folder / path
-        lines += ["", "[[file]]", f'path = "{path}"', f'about = "{about}"', f'licence = "{licence}"', f'source = "{source}"',
-                  f"size_bytes = {place.stat().st_size}", f'sha256 = "{digest(place)}"']  # fmt: skip
+        lines += [
+            "",
+            "[[file]]",
+            f'path = "{path}"',
+            f'about = "{about}"',
+            f'licence = "{licence}"',
+            f'source = "{source}"',
+            f"size_bytes = {place.stat().st_size}",
+            f'sha256 = "{digest(place)}"',
+        ]
     (folder / RECORD).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -55,10 +55,18 @@ def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
     is_cuda = device == "cuda"
     blocks = (head_multiple_of(16),) if kv == "NVFP4" else ()
     return AttentionKernel(
-        "sdpa_flash_widened_emulated", device, "BF16", kv, "BF16", _WIDENED, _CHOICE,
-        min_capability=(8, 0) if is_cuda else None, rules=(*(_FLASH_RULES if is_cuda else (equal_values,)), *blocks), decoded="BF16",
+        "sdpa_flash_widened_emulated",
+        device,
+        "BF16",
+        kv,
+        "BF16",
+        _WIDENED,
+        _CHOICE,
+        min_capability=(8, 0) if is_cuda else None,
+        rules=(*(_FLASH_RULES if is_cuda else (equal_values,)), *blocks),
+        decoded="BF16",
         note=_WIDENED_NOTE,
-    )  # fmt: skip
+    )
 
 
 def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: str = "BF16") -> AttentionKernel:
@@ -67,54 +75,176 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
     held = {"math": MATH_SCORE_BYTES, "unfused": UNFUSED_SCORE_BYTES}.get(name, 0)
     notes = {"math": _MATH_NOTE, "unfused": _UNFUSED_NOTE, "flash": f"{_ROWS_NOTE} whole, and the result is cut"}
     return AttentionKernel(
-        f"latent_{name}{'_widened_emulated' if is_widened else ''}", device, wide, kv, wide,
-        f"{_LATENT}{'widened_' if is_widened else ''}{name}", _CHOICE if is_fused else (),
-        min_capability=(8, 0) if device == "cuda" else None, rules=(one_query,), values=("latent",), is_fused=is_fused,
-        score_bytes_per_pair=held, decoded=wide if is_widened else None,
+        f"latent_{name}{'_widened_emulated' if is_widened else ''}",
+        device,
+        wide,
+        kv,
+        wide,
+        f"{_LATENT}{'widened_' if is_widened else ''}{name}",
+        _CHOICE if is_fused else (),
+        min_capability=(8, 0) if device == "cuda" else None,
+        rules=(one_query,),
+        values=("latent",),
+        is_fused=is_fused,
+        score_bytes_per_pair=held,
+        decoded=wide if is_widened else None,
         note=_WIDENED_NOTE if is_widened else notes.get(name, _ROWS_NOTE),
-    )  # fmt: skip
+    )
 
 
 _CPU = (
-    *(AttentionKernel("sdpa_flash", "cpu", key, key, key, _FLASH, _CHOICE, rules=(equal_values,)) for key in ("FP32", "BF16", "FP16")),
-    AttentionKernel("sdpa_flash_padded", "cpu", "BF16", "BF16", "BF16", _PADDED, _CHOICE, values=("narrow",), note=_PADDED_NOTE),
-    AttentionKernel("sdpa_math", "cpu", "BF16", "BF16", "BF16", _MATH, _CHOICE, score_bytes_per_pair=MATH_SCORE_BYTES, note=_MATH_NOTE),
-    AttentionKernel("unfused", "cpu", "BF16", "BF16", "BF16", _UNFUSED, is_fused=False, score_bytes_per_pair=UNFUSED_SCORE_BYTES,
-                    note=_UNFUSED_NOTE),
+    *(
+        AttentionKernel("sdpa_flash", "cpu", key, key, key, _FLASH, _CHOICE, rules=(equal_values,))
+        for key in ("FP32", "BF16", "FP16")
+    ),
+    AttentionKernel(
+        "sdpa_flash_padded", "cpu", "BF16", "BF16", "BF16", _PADDED, _CHOICE, values=("narrow",), note=_PADDED_NOTE
+    ),
+    AttentionKernel(
+        "sdpa_math",
+        "cpu",
+        "BF16",
+        "BF16",
+        "BF16",
+        _MATH,
+        _CHOICE,
+        score_bytes_per_pair=MATH_SCORE_BYTES,
+        note=_MATH_NOTE,
+    ),
+    AttentionKernel(
+        "unfused",
+        "cpu",
+        "BF16",
+        "BF16",
+        "BF16",
+        _UNFUSED,
+        is_fused=False,
+        score_bytes_per_pair=UNFUSED_SCORE_BYTES,
+        note=_UNFUSED_NOTE,
+    ),
     _widened("cpu", "FP8_E4M3"),
     _widened("cpu", "INT8"),
     *(_latent("cpu", name) for name in ("flash", "math", "unfused")),
     _latent("cpu", "flash", "FP8_E4M3"),
-)  # fmt: skip
+)
 
 _CUDA = (
-    AttentionKernel("sdpa_flash", "cuda", "BF16", "BF16", "BF16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES),
-    AttentionKernel("sdpa_flash", "cuda", "FP16", "FP16", "FP16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES),
-    AttentionKernel("sdpa_cudnn", "cuda", "BF16", "BF16", "BF16", _CUDNN, (*_CHOICE, "torch.nn.attention.SDPBackend.CUDNN_ATTENTION"),
-                    min_capability=(8, 0), rules=_FLASH_RULES),
-    *(AttentionKernel("sdpa_efficient", "cuda", key, key, key, _EFFICIENT, _CHOICE, min_capability=(8, 0) if key == "BF16" else (5, 0),
-                      rules=(equal_heads,)) for key in ("FP32", "BF16", "FP16")),
-    AttentionKernel("sdpa_math", "cuda", "BF16", "BF16", "BF16", _MATH, _CHOICE, min_capability=(8, 0),
-                    score_bytes_per_pair=MATH_SCORE_BYTES, note=_MATH_NOTE),
-    AttentionKernel("sdpa_flash_padded", "cuda", "BF16", "BF16", "BF16", _PADDED, _CHOICE, min_capability=(8, 0), rules=_PADDED_RULES,
-                    values=("narrow",), note=_PADDED_NOTE),
-    AttentionKernel("flex", "cuda", "BF16", "BF16", "BF16", _FLEX, _COMPILED_FLEX, min_capability=(8, 0), note=_FLEX_NOTE),
-    AttentionKernel("flex", "cuda", "BF16", "FP8_E4M3", "BF16", _FLEX, _COMPILED_FLEX, min_capability=(8, 9),
-                    note=f"{_FLEX_NOTE}; the kernel widens an FP8 cache of scale 1 itself"),
-    AttentionKernel("flex", "cuda", "FP8_E4M3", "FP8_E4M3", "FP8_E4M3", _FLEX, _COMPILED_FLEX, min_capability=(8, 9),
-                    note=f"{_FLEX_NOTE}; FP8 products, one scale per tensor, and an FP8 result in the values' scale"),
-    AttentionKernel("fa3_fp8", "cuda", "FP8_E4M3", "FP8_E4M3", "BF16", "bench_cases.kernels.attention_fp8:fa3_fp8",
-                    ("torch.ops.aten._scaled_dot_product_flash_attention.quantized", "torch.nn.attention.activate_flash_attention_impl",
-                     "flash_attn_interface"), min_capability=(9, 0), max_capability=(9, 9), rules=_FLASH_RULES,
-                    note="FlashAttention-3 through torch, one scale per key/value head"),
-    AttentionKernel("unfused", "cuda", "BF16", "BF16", "BF16", _UNFUSED, min_capability=(8, 0), is_fused=False,
-                    score_bytes_per_pair=UNFUSED_SCORE_BYTES, note=_UNFUSED_NOTE),
+    AttentionKernel(
+        "sdpa_flash", "cuda", "BF16", "BF16", "BF16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES
+    ),
+    AttentionKernel(
+        "sdpa_flash", "cuda", "FP16", "FP16", "FP16", _FLASH, _CHOICE, min_capability=(8, 0), rules=_FLASH_RULES
+    ),
+    AttentionKernel(
+        "sdpa_cudnn",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        _CUDNN,
+        (*_CHOICE, "torch.nn.attention.SDPBackend.CUDNN_ATTENTION"),
+        min_capability=(8, 0),
+        rules=_FLASH_RULES,
+    ),
+    *(
+        AttentionKernel(
+            "sdpa_efficient",
+            "cuda",
+            key,
+            key,
+            key,
+            _EFFICIENT,
+            _CHOICE,
+            min_capability=(8, 0) if key == "BF16" else (5, 0),
+            rules=(equal_heads,),
+        )
+        for key in ("FP32", "BF16", "FP16")
+    ),
+    AttentionKernel(
+        "sdpa_math",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        _MATH,
+        _CHOICE,
+        min_capability=(8, 0),
+        score_bytes_per_pair=MATH_SCORE_BYTES,
+        note=_MATH_NOTE,
+    ),
+    AttentionKernel(
+        "sdpa_flash_padded",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        _PADDED,
+        _CHOICE,
+        min_capability=(8, 0),
+        rules=_PADDED_RULES,
+        values=("narrow",),
+        note=_PADDED_NOTE,
+    ),
+    AttentionKernel(
+        "flex", "cuda", "BF16", "BF16", "BF16", _FLEX, _COMPILED_FLEX, min_capability=(8, 0), note=_FLEX_NOTE
+    ),
+    AttentionKernel(
+        "flex",
+        "cuda",
+        "BF16",
+        "FP8_E4M3",
+        "BF16",
+        _FLEX,
+        _COMPILED_FLEX,
+        min_capability=(8, 9),
+        note=f"{_FLEX_NOTE}; the kernel widens an FP8 cache of scale 1 itself",
+    ),
+    AttentionKernel(
+        "flex",
+        "cuda",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        _FLEX,
+        _COMPILED_FLEX,
+        min_capability=(8, 9),
+        note=f"{_FLEX_NOTE}; FP8 products, one scale per tensor, and an FP8 result in the values' scale",
+    ),
+    AttentionKernel(
+        "fa3_fp8",
+        "cuda",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "BF16",
+        "bench_cases.kernels.attention_fp8:fa3_fp8",
+        (
+            "torch.ops.aten._scaled_dot_product_flash_attention.quantized",
+            "torch.nn.attention.activate_flash_attention_impl",
+            "flash_attn_interface",
+        ),
+        min_capability=(9, 0),
+        max_capability=(9, 9),
+        rules=_FLASH_RULES,
+        note="FlashAttention-3 through torch, one scale per key/value head",
+    ),
+    AttentionKernel(
+        "unfused",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        _UNFUSED,
+        min_capability=(8, 0),
+        is_fused=False,
+        score_bytes_per_pair=UNFUSED_SCORE_BYTES,
+        note=_UNFUSED_NOTE,
+    ),
     _widened("cuda", "FP8_E4M3"),
     _widened("cuda", "INT8"),
     _widened("cuda", "NVFP4"),
     *(_latent("cuda", name) for name in ("efficient", "math", "unfused")),
     _latent("cuda", "efficient", "FP8_E4M3"),
-)  # fmt: skip
+)
 
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = (*_CPU, *_CUDA)
 

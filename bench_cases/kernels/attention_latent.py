@@ -62,9 +62,14 @@ def _plain(kernel: AttentionKernel, sources: AttentionSources, *, backend: SDPBa
     attend = LatentSdpa(width, backend)
     args = (sources.query(q), sources.cached(rows))
     return BuiltAttention(
-        attend, args, HeldMatrix(q), HeldMatrix(rows), _values(HeldMatrix(rows), width),
-        settings=partial(sdpa_kernel, backend), refusal=partial(attend.refusal, *args),
-    )  # fmt: skip
+        attend,
+        args,
+        HeldMatrix(q),
+        HeldMatrix(rows),
+        _values(HeldMatrix(rows), width),
+        settings=partial(sdpa_kernel, backend),
+        refusal=partial(attend.refusal, *args),
+    )
 
 
 def _widened(kernel: AttentionKernel, sources: AttentionSources, *, backend: SDPBackend) -> BuiltAttention:
@@ -78,9 +83,14 @@ def _widened(kernel: AttentionKernel, sources: AttentionSources, *, backend: SDP
     args = (sources.query(q), *cache.tensors)
     wide = sources.cached(sources.k.to(DTYPES[kernel.q]))
     return BuiltAttention(
-        call, args, HeldMatrix(q), cache.held, _values(cache.held, width),
-        settings=partial(sdpa_kernel, backend), refusal=partial(attend.refusal, args[0], wide),
-    )  # fmt: skip
+        call,
+        args,
+        HeldMatrix(q),
+        cache.held,
+        _values(cache.held, width),
+        settings=partial(sdpa_kernel, backend),
+        refusal=partial(attend.refusal, args[0], wide),
+    )
 
 
 def _operands(kernel: AttentionKernel, sources: AttentionSources) -> tuple[Tensor, Tensor]:

@@ -58,9 +58,14 @@ def _sdpa(kernel: AttentionKernel, sources: AttentionSources, backend: SDPBacken
     attend = _attend(kernel, sources)
     args = (sources.query(q), sources.cached(k), sources.cached(v))
     return BuiltAttention(
-        attend, args, HeldMatrix(q), HeldMatrix(k), HeldMatrix(v),
-        settings=partial(sdpa_kernel, backend), refusal=partial(attend.refusal, *args),
-    )  # fmt: skip
+        attend,
+        args,
+        HeldMatrix(q),
+        HeldMatrix(k),
+        HeldMatrix(v),
+        settings=partial(sdpa_kernel, backend),
+        refusal=partial(attend.refusal, *args),
+    )
 
 
 def _attend(kernel: AttentionKernel, sources: AttentionSources) -> Sdpa:

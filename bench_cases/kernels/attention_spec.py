@@ -85,10 +85,21 @@ class AttentionKernel:
         fused kernel, and by each of the two products without fusion.
         """
         counted = attention(
-            shape.batch_size, shape.query_heads, shape.kv_heads, shape.query_count, shape.kv_count, shape.head_dim, q=self.q, kv=self.kv, o=self.o,
-            causal=shape.causal, window=shape.window_size, fused=self.is_fused,
-            Dv=shape.value_dim, shared_kv=shape.is_latent and self.is_fused,
-        )  # fmt: skip
+            shape.batch_size,
+            shape.query_heads,
+            shape.kv_heads,
+            shape.query_count,
+            shape.kv_count,
+            shape.head_dim,
+            q=self.q,
+            kv=self.kv,
+            o=self.o,
+            causal=shape.causal,
+            window=shape.window_size,
+            fused=self.is_fused,
+            Dv=shape.value_dim,
+            shared_kv=shape.is_latent and self.is_fused,
+        )
         if self.decoded is None:
             return counted
         rows = (

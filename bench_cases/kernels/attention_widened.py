@@ -31,9 +31,13 @@ def widened_flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAt
         return attend(q, sources.cached(keys), sources.cached(values))
 
     return BuiltAttention(
-        call, (sources.query(q), *k.tensors, *v.tensors), HeldMatrix(q), k.held, v.held,
+        call,
+        (sources.query(q), *k.tensors, *v.tensors),
+        HeldMatrix(q),
+        k.held,
+        v.held,
         settings=partial(sdpa_kernel, SDPBackend.FLASH_ATTENTION),
-    )  # fmt: skip
+    )
 
 
 def packed_cache(format_key: str, rows: Tensor) -> Packed:

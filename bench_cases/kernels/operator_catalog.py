@@ -33,18 +33,31 @@ _PLAIN = {
 def _plain(op: str, device: Literal["cpu", "cuda"], fmt: str) -> OperatorKernel:
     name, function = _PLAIN[op]
     return OperatorKernel(
-        name, op, device, fmt, fmt, _OPERATORS + function,
+        name,
+        op,
+        device,
+        fmt,
+        fmt,
+        _OPERATORS + function,
         needs=("torch.nn.functional.rms_norm",) if op == "rmsnorm" else (),
         min_capability=(8, 0) if device == "cuda" and fmt == "BF16" else None,
         rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
-    )  # fmt: skip
+    )
 
 
 def _compiled(op: str) -> OperatorKernel:
     return OperatorKernel(
-        "compiled", op, "cuda", "BF16", "BF16", _OPERATORS + _PLAIN[op][1], is_compiled=True, needs=_COMPILER,
-        min_capability=(8, 0), rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
-    )  # fmt: skip
+        "compiled",
+        op,
+        "cuda",
+        "BF16",
+        "BF16",
+        _OPERATORS + _PLAIN[op][1],
+        is_compiled=True,
+        needs=_COMPILER,
+        min_capability=(8, 0),
+        rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
+    )
 
 
 def _cast(
@@ -52,11 +65,20 @@ def _cast(
 ) -> OperatorKernel:
     narrow = target if op == "quantize" else source
     return OperatorKernel(
-        f"{'compiled' if is_compiled else 'eager'}_{scale}", op, device, source, target, f"{_CASTS}{op}_{scale}",
-        scale=scale, is_compiled=is_compiled, needs=_COMPILER if is_compiled else (),
+        f"{'compiled' if is_compiled else 'eager'}_{scale}",
+        op,
+        device,
+        source,
+        target,
+        f"{_CASTS}{op}_{scale}",
+        scale=scale,
+        is_compiled=is_compiled,
+        needs=_COMPILER if is_compiled else (),
         min_capability=(8, 0) if device == "cuda" else None,
-        note=f"one FP32 scale per {scale}, found in the same call" if op == "quantize" else f"{narrow} with a scale per {scale}",
-    )  # fmt: skip
+        note=f"one FP32 scale per {scale}, found in the same call"
+        if op == "quantize"
+        else f"{narrow} with a scale per {scale}",
+    )
 
 
 _CPU = (

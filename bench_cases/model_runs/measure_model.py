@@ -43,9 +43,12 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
     reason = _shape_reason(case)
     work = None if target is None or reason else case.work(target)
     described = {
-        "name": case.model.name, "precision": case.precision, "phase": case.phase, "method": _method(case),
+        "name": case.model.name,
+        "precision": case.precision,
+        "phase": case.phase,
+        "method": _method(case),
         "is_emulated": _is_emulated(case, target),
-    }  # fmt: skip
+    }
     roofline.declare(
         case.case,
         work,
@@ -113,13 +116,13 @@ def memory_facts(held: HeldModel, step: ModelStep, memory: Any, *, is_saved: boo
     return {
         "original_bytes": None if is_saved else held.held_bytes if result is None else result.before_bytes,
         "held_bytes": held.held_bytes,
-        "stated_bytes": None if result is None else result.after_bytes - sum(
-            layer.held_bytes - layer.format_bytes for layer in result.quantized
-        ),
+        "stated_bytes": None
+        if result is None
+        else result.after_bytes - sum(layer.held_bytes - layer.format_bytes for layer in result.quantized),
         "cache_bytes": step.cached_bytes,
         "peak_bytes": memory.peak_bytes,
         "process_bytes": memory.process_bytes,
-    }  # fmt: skip
+    }
 
 
 def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:

@@ -141,11 +141,19 @@ class ModelCase:
 
 
 def model_cases(
-    model: ModelReference, device: Device, shapes: str, *, formats: Sequence[str] | None = None,
-    batches: Sequence[int] | None = None, contexts: Sequence[int] | None = None, kv_formats: Sequence[str] = (),
-    plan_paths: Sequence[Path] = (), method: str | None = None, is_compiled: bool = False,
+    model: ModelReference,
+    device: Device,
+    shapes: str,
+    *,
+    formats: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+    contexts: Sequence[int] | None = None,
+    kv_formats: Sequence[str] = (),
+    plan_paths: Sequence[Path] = (),
+    method: str | None = None,
+    is_compiled: bool = False,
     modes: Sequence[str] = ("eager",),
-) -> list[ModelCase]:  # fmt: skip
+) -> list[ModelCase]:
     """Return the cases of one model, its own format first.
 
     `shapes`: quick, standard or full decide what is not given; any other text (sizes of products) selects no model case

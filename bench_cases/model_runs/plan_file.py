@@ -17,8 +17,14 @@ from roofline_model.mixed_precision.module_names import ROLES, layer_group, laye
 REGEX_PREFIX = "re:"
 _PLAN = '{"ffn": "INT4", "lm_head": "INT8"}'
 _LLAMA_MODULES = (
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
-)  # fmt: skip
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+)
 
 
 def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:

@@ -60,9 +60,12 @@ def fisher_sensitivity(
                 )
             rows.append(sensitivity_row(site, one, score))
     return SensitivityTable(
-        tuple(rows), "fisher", "nats/token", windows.scored_count,
+        tuple(rows),
+        "fisher",
+        "nats/token",
+        windows.scored_count,
         "second order, diagonal: a poor size, though a good order, where a format changes the layer much (2 bit)",
-    )  # fmt: skip
+    )
 
 
 def _fisher_diagonal(

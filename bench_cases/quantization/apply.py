@@ -66,9 +66,17 @@ def apply_quantization(
     size, plan keys), `UnsupportedError` (no Linear, strict, no compiler), `UnknownNameError` (precision).
     """
     return apply_plan(
-        model, {ALL_OTHERS: precision}, group_size, strict=strict, exclude=exclude, untie=untie, method=method,
-        calibration=calibration, compile=compile, targets=targets,
-    )  # fmt: skip
+        model,
+        {ALL_OTHERS: precision},
+        group_size,
+        strict=strict,
+        exclude=exclude,
+        untie=untie,
+        method=method,
+        calibration=calibration,
+        compile=compile,
+        targets=targets,
+    )
 
 
 def apply_plan(
@@ -179,12 +187,24 @@ def _outcome(decision: LayerDecision, before: _Before, method: str) -> LayerOutc
     if recipe is None or not method:
         return _kept(site, before, decision.asked.asked, decision.reason)
     return LayerOutcome(
-        name=site.name, aliases=site.aliases, N=N, K=K, asked=decision.asked.asked, became=recipe.precision, method=method,
-        kernel=recipe.kernel, tensor=type(site.weight).__name__, is_emulated=recipe.is_emulated, group_size=decision.group_size,
-        original_bytes=before.size_bytes, held_bytes=held_bytes([site.weight]),
+        name=site.name,
+        aliases=site.aliases,
+        N=N,
+        K=K,
+        asked=decision.asked.asked,
+        became=recipe.precision,
+        method=method,
+        kernel=recipe.kernel,
+        tensor=type(site.weight).__name__,
+        is_emulated=recipe.is_emulated,
+        group_size=decision.group_size,
+        original_bytes=before.size_bytes,
+        held_bytes=held_bytes([site.weight]),
         format_bytes=recipe.stored_format(K, decision.group_size, before.dtype).storage_bytes((N, K)),
-        reason=decision.reason, padding="; ".join(text for text in (recipe.padding, _input_scales(site)) if text), note="; ".join(text for text in (decision.note, _reduced_range(site)) if text),
-    )  # fmt: skip
+        reason=decision.reason,
+        padding="; ".join(text for text in (recipe.padding, _input_scales(site)) if text),
+        note="; ".join(text for text in (decision.note, _reduced_range(site)) if text),
+    )
 
 
 def _input_scales(site: LinearSite) -> str:
@@ -208,11 +228,22 @@ def _kept(site: LinearSite, before: _Before, asked: str, reason: str) -> LayerOu
     is_packed = hasattr(site.weight, "__tensor_flatten__")
     known = None if is_packed else _FORMAT_OF_DTYPE.get(before.dtype)
     return LayerOutcome(
-        name=site.name, aliases=site.aliases, N=N, K=K, asked=asked,
-        became=known or (tensor if is_packed else before.dtype), method="", kernel="", tensor=tensor, is_emulated=False,
-        group_size=None, original_bytes=before.size_bytes, held_bytes=before.size_bytes,
-        format_bytes=get_format(known).storage_bytes((N, K)) if known and N and K else before.size_bytes, reason=reason,
-    )  # fmt: skip
+        name=site.name,
+        aliases=site.aliases,
+        N=N,
+        K=K,
+        asked=asked,
+        became=known or (tensor if is_packed else before.dtype),
+        method="",
+        kernel="",
+        tensor=tensor,
+        is_emulated=False,
+        group_size=None,
+        original_bytes=before.size_bytes,
+        held_bytes=before.size_bytes,
+        format_bytes=get_format(known).storage_bytes((N, K)) if known and N and K else before.size_bytes,
+        reason=reason,
+    )
 
 
 def _dtype_name(site: LinearSite) -> str:

@@ -108,9 +108,14 @@ class DynamicQuantizer:
 
     @torch.no_grad()
     def quantize_dynamic(
-        self, activation: Tensor, weight: Tensor, operator_name: str, target_precision: str | None = None, *,
+        self,
+        activation: Tensor,
+        weight: Tensor,
+        operator_name: str,
+        target_precision: str | None = None,
+        *,
         context: Mapping[str, Any] | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:  # fmt: skip
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Return activation · weightᵀ computed with quantised operands, and how it was done.
 
         activation (…, K); weight (N, K) as in `nn.Linear`; result (…, N) in the activation's dtype. `target_precision`
@@ -162,9 +167,13 @@ class DynamicQuantizer:
         }
 
     def attach(
-        self, model: nn.Module, precisions: MixedPrecisionConfig | Mapping[str, str] | None = None, *,
-        skip: tuple[str, ...] = (), strict: bool = False,
-    ) -> AttachReport:  # fmt: skip
+        self,
+        model: nn.Module,
+        precisions: MixedPrecisionConfig | Mapping[str, str] | None = None,
+        *,
+        skip: tuple[str, ...] = (),
+        strict: bool = False,
+    ) -> AttachReport:
         """Make every `nn.Linear` of a model multiply through this quantiser, until `detach`; weights stay as they are.
 
         `precisions`: a strategy, or layer name → format; layers it does not name, or keeps wide, stay float. None: every
@@ -255,8 +264,14 @@ class DynamicQuantizer:
         return (a, w), _scale(a, columns), kept
 
     def _remember(
-        self, name: str, formats: PartFormats, path: str, stats: ActivationStats, is_fallback: bool, thresholds: Tensor | None
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        formats: PartFormats,
+        path: str,
+        stats: ActivationStats,
+        is_fallback: bool,
+        thresholds: Tensor | None,
+    ) -> None:
         before = self._states.get(name)
         smoothed = None if before is None else before.thresholds
         if self.config.smoothing_factor and thresholds is not None:

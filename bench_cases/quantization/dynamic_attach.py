@@ -53,9 +53,13 @@ class Attachment:
 
 
 def attach_linears(
-    quantizer: DynamicQuantizer, model: nn.Module, precisions: MixedPrecisionConfig | Mapping[str, str] | None, *,
-    skip: tuple[str, ...], is_strict: bool,
-) -> Attachment:  # fmt: skip
+    quantizer: DynamicQuantizer,
+    model: nn.Module,
+    precisions: MixedPrecisionConfig | Mapping[str, str] | None,
+    *,
+    skip: tuple[str, ...],
+    is_strict: bool,
+) -> Attachment:
     """Decide every layer, then shadow their forwards; see `DynamicQuantizer.attach`."""
     if not isinstance(model, nn.Module):
         raise InvalidValueError(f"model must be an nn.Module, got a {type(model).__name__}")

@@ -60,25 +60,34 @@ def _vllm(tensors: set[str]) -> EngineSupport:
     if _PACKED in tensors:
         return EngineSupport("vLLM", "no", "its loader cuts weights, and packed CPU INT4 cannot be cut", _AO_3499)
     return EngineSupport(
-        "vLLM", "unverified",
+        "vLLM",
+        "unverified",
         "loads torchao checkpoints that transformers wrote, which export_transformers does; not run here; query, key and value must share one precision, because it fuses them",
         _VLLM_DOCS,
-    )  # fmt: skip
+    )
 
 
 def _sglang() -> EngineSupport:
     return EngineSupport(
-        "SGLang", "unverified",
+        "SGLang",
+        "unverified",
         "documents quantising the 16-bit checkpoint itself at start (--torchao-config int8wo, int4wo-128, fp8wo, …): give it the original",
         "docs.sglang.io, advanced_features/quantization",
-    )  # fmt: skip
+    )
 
 
 def _other_containers() -> tuple[EngineSupport, ...]:
     return (
         EngineSupport(
-            "TensorRT-LLM", "no", "loads checkpoints of its own and of Model Optimizer; torchao is not among the sources it lists",
+            "TensorRT-LLM",
+            "no",
+            "loads checkpoints of its own and of Model Optimizer; torchao is not among the sources it lists",
             "nvidia.github.io/TensorRT-LLM, architecture/checkpoint",
         ),
-        EngineSupport("llama.cpp", "no", "loads GGUF, whose block formats differ in codes and scales", "github.com/ggml-org/llama.cpp README"),
-    )  # fmt: skip
+        EngineSupport(
+            "llama.cpp",
+            "no",
+            "loads GGUF, whose block formats differ in codes and scales",
+            "github.com/ggml-org/llama.cpp README",
+        ),
+    )

@@ -22,8 +22,14 @@ from bench_cases.quantization.whole_folder import refuse_filled_folder
 from roofline_model.errors import MissingDependencyError, UnsupportedError
 
 SAFETENSORS_CLASSES = (
-    "Float8Tensor", "Int4Tensor", "Int4TilePackedTo4dTensor", "Int8Tensor", "IntxUnpackedToInt8Tensor", "MXTensor", "NVFP4Tensor",
-)  # fmt: skip
+    "Float8Tensor",
+    "Int4Tensor",
+    "Int4TilePackedTo4dTensor",
+    "Int8Tensor",
+    "IntxUnpackedToInt8Tensor",
+    "MXTensor",
+    "NVFP4Tensor",
+)
 """Tensor classes that torchao 0.18 can write as safetensors (torchao.prototype.safetensors)."""
 
 

@@ -45,9 +45,20 @@ _TABLES = ("dram", "cache", "peaks", "floors", "casts", "scaling")
 
 # What a CPU does with formats it has no kernels for; torch widens them first.
 _WIDENED = {
-    "dequantize": ("INT4", "INT2", "NF4", "NVFP4", "MXFP4", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP8_E4M3", "MXFP8_E5M2", "MXINT8"),
+    "dequantize": (
+        "INT4",
+        "INT2",
+        "NF4",
+        "NVFP4",
+        "MXFP4",
+        "MXFP6_E3M2",
+        "MXFP6_E2M3",
+        "MXFP8_E4M3",
+        "MXFP8_E5M2",
+        "MXINT8",
+    ),
     "emulated": ("FP8_E4M3", "FP8_E5M2"),
-}  # fmt: skip
+}
 
 
 def cpu_device(
@@ -89,9 +100,14 @@ def cpu_device(
 
 
 def keep_kernel_times(
-    machine: Machine, ceilings: Calibration, calls: Iterable[TimedCall], report: Report, *,
-    disturbed_by: tuple[str, ...] = (), forget: bool = False,
-) -> Device:  # fmt: skip
+    machine: Machine,
+    ceilings: Calibration,
+    calls: Iterable[TimedCall],
+    report: Report,
+    *,
+    disturbed_by: tuple[str, ...] = (),
+    forget: bool = False,
+) -> Device:
     """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier looks.
 
     `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed never joins quiet

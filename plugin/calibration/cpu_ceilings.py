@@ -43,9 +43,13 @@ _MIXES = {
 _FLOOR_WORDS = {"call": "smallest call", "fork-join": "waking all threads"}
 _CASTS = (("BF16", "FP32"), ("FP16", "FP32"), ("INT8", "BF16"), ("FP8_E4M3", "BF16"), ("FP8_E5M2", "BF16"))
 _DTYPES = {
-    "FP32": "float32", "BF16": "bfloat16", "FP16": "float16", "INT8": "int8",
-    "FP8_E4M3": "float8_e4m3fn", "FP8_E5M2": "float8_e5m2",
-}  # fmt: skip
+    "FP32": "float32",
+    "BF16": "bfloat16",
+    "FP16": "float16",
+    "INT8": "int8",
+    "FP8_E4M3": "float8_e4m3fn",
+    "FP8_E5M2": "float8_e5m2",
+}
 
 Report = Callable[[str], None]
 
@@ -68,9 +72,13 @@ class CpuReadings:
 
 
 def measure_cpu_ceilings(
-    cache_bytes: int | None, report: Report, budget_s: float = 12.0, *, free_bytes: int | None = None,
+    cache_bytes: int | None,
+    report: Report,
+    budget_s: float = 12.0,
+    *,
+    free_bytes: int | None = None,
     with_scaling: bool = False,
-) -> CpuReadings:  # fmt: skip
+) -> CpuReadings:
     """Measure this CPU within about `budget_s` seconds; `report` gets one short line per stage.
 
     `free_bytes` limits the arrays to a machine with little memory; `with_scaling` adds bandwidth against active cores.

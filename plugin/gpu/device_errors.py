@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 _LOST = (
-    "device-side assert", "illegal memory access", "unspecified launch failure", "an illegal instruction", "misaligned address",
-    "launch timed out", "device lost", "uncorrectable ECC", "hardware stack error", "invalid program counter", "context is destroyed",
-    "cudaErrorIllegalAddress", "CUBLAS_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_EXECUTION_FAILED", "unknown error",
-)  # fmt: skip
+    "device-side assert",
+    "illegal memory access",
+    "unspecified launch failure",
+    "an illegal instruction",
+    "misaligned address",
+    "launch timed out",
+    "device lost",
+    "uncorrectable ECC",
+    "hardware stack error",
+    "invalid program counter",
+    "context is destroyed",
+    "cudaErrorIllegalAddress",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+    "unknown error",
+)
 _HARMLESS = (
-    "out of memory", "no kernel image", "invalid argument", "invalid configuration argument", "invalid device function",
-    "not supported", "too many resources requested", "invalid device ordinal", "no CUDA-capable device",
-)  # fmt: skip
+    "out of memory",
+    "no kernel image",
+    "invalid argument",
+    "invalid configuration argument",
+    "invalid device function",
+    "not supported",
+    "too many resources requested",
+    "invalid device ordinal",
+    "no CUDA-capable device",
+)
 _MAX_CHAIN = 10
 
 

@@ -26,8 +26,10 @@ _NUMBERINGS = (
     dict(zip(_MOVED_REASONS, (269, 270, 271), strict=True)),
 )
 THROTTLE_CANDIDATES = (
-    *_STABLE_IDS.values(), _THERMAL_POLICY, *(number for ids in _NUMBERINGS for number in ids.values()),
-)  # fmt: skip
+    *_STABLE_IDS.values(),
+    _THERMAL_POLICY,
+    *(number for ids in _NUMBERINGS for number in ids.values()),
+)
 """Every field that may be a throttle counter (nanoseconds since the driver was loaded)."""
 
 VIOLATION_POLICIES = {"power cap": 0, "software thermal": 1, "sync boost": 2}

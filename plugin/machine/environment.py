@@ -55,11 +55,37 @@ from results.target import mask_passwords
 
 _COMMAND_CHARACTERS = 4000
 _CLASS_FACTS = (
-    "device", "cpu", "cpu_count", "threads", "cpu_quota_ratio", "numa_node_count", "hypervisor", "microcode", "governor",
-    "boost", "smt", "energy_preference", "cpu_max_clock_hz", "transparent_huge_pages", "malloc_preload", "torch", "torch_build",
-    "torchao", "triton", "kernel_libraries", "cuda_runtime", "cublas", "cudnn", "cusparselt", "driver", "vbios",
-    "power_limit_w", "application_clock_hz", "ecc", "mig",
-)  # fmt: skip
+    "device",
+    "cpu",
+    "cpu_count",
+    "threads",
+    "cpu_quota_ratio",
+    "numa_node_count",
+    "hypervisor",
+    "microcode",
+    "governor",
+    "boost",
+    "smt",
+    "energy_preference",
+    "cpu_max_clock_hz",
+    "transparent_huge_pages",
+    "malloc_preload",
+    "torch",
+    "torch_build",
+    "torchao",
+    "triton",
+    "kernel_libraries",
+    "cuda_runtime",
+    "cublas",
+    "cudnn",
+    "cusparselt",
+    "driver",
+    "vbios",
+    "power_limit_w",
+    "application_clock_hz",
+    "ecc",
+    "mig",
+)
 
 
 def capture_environment(machine: Machine, device: str) -> EnvironmentInfo:

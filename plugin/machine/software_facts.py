@@ -11,13 +11,34 @@ from typing import Any
 from plugin.machine.facts import installed_version
 
 PACKAGES = (
-    "torch", "torchao", "triton", "transformers", "numpy", "pytest", "pytest-benchmark", "nvidia-ml-py", "cupti-python",
-)  # fmt: skip
+    "torch",
+    "torchao",
+    "triton",
+    "transformers",
+    "numpy",
+    "pytest",
+    "pytest-benchmark",
+    "nvidia-ml-py",
+    "cupti-python",
+)
 
 KERNEL_LIBRARIES = (
-    "flash-attn", "flash-attn-3", "flashinfer-python", "nvidia-cutlass", "nvidia-cutlass-dsl", "xformers", "vllm", "deep-gemm",
-    "sgl-kernel", "transformer-engine", "bitsandbytes", "fbgemm-gpu", "intel-extension-for-pytorch", "mkl", "intel-openmp",
-)  # fmt: skip
+    "flash-attn",
+    "flash-attn-3",
+    "flashinfer-python",
+    "nvidia-cutlass",
+    "nvidia-cutlass-dsl",
+    "xformers",
+    "vllm",
+    "deep-gemm",
+    "sgl-kernel",
+    "transformer-engine",
+    "bitsandbytes",
+    "fbgemm-gpu",
+    "intel-extension-for-pytorch",
+    "mkl",
+    "intel-openmp",
+)
 """Distributions whose kernels a case may run."""
 
 _CUDA_COMPONENTS = {

@@ -11,7 +11,18 @@ from roofline_model.errors import InvalidValueError
 
 KINDS = ("lognormal", "student", "spikes")
 FAULTS = ("none", "backwards", "still", "zero", "infinite", "jump")
-REFUSALS = ("power", "energy", "clock", "rated", "memory_clock", "temperature", "utilization", "memory", "throttle", "processes")  # fmt: skip
+REFUSALS = (
+    "power",
+    "energy",
+    "clock",
+    "rated",
+    "memory_clock",
+    "temperature",
+    "utilization",
+    "memory",
+    "throttle",
+    "processes",
+)
 
 _CHOICES = {"kind": KINDS, "fault": FAULTS}
 _RANGES = {
@@ -29,8 +40,18 @@ _RANGES = {
 }  # fmt: skip
 _SLOW = (1e-3, 1e3)
 _DEVICE_SETTINGS = frozenset(
-    ("clock", "clock_step_at", "throttle_after", "power", "state_at", "freeze_at", "sensor_period", "energy_step", "refuse")
-)  # fmt: skip
+    (
+        "clock",
+        "clock_step_at",
+        "throttle_after",
+        "power",
+        "state_at",
+        "freeze_at",
+        "sensor_period",
+        "energy_step",
+        "refuse",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

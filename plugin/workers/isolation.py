@@ -81,7 +81,13 @@ def _nothing_to_measure(options: BenchOptions, target: Target) -> str:
 def _needs_this_process(config: pytest.Config) -> str:
     """Return what needs the tests in pytest's own process, else nothing."""
     given = vars(config.option)
-    for name, flag in (("usepdb", "--pdb"), ("trace", "--trace"), ("setuponly", "--setup-only"), ("setupshow", "--setup-show"), ("setupplan", "--setup-plan")):  # fmt: skip
+    for name, flag in (
+        ("usepdb", "--pdb"),
+        ("trace", "--trace"),
+        ("setuponly", "--setup-only"),
+        ("setupshow", "--setup-show"),
+        ("setupplan", "--setup-plan"),
+    ):
         if given.get(name):
             return flag
     if hasattr(config, "workerinput"):

@@ -56,16 +56,26 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
         chip, work, found, expected, cache=cache, baseline=baseline, wide_s=wide_s, wide_expected_s=wide_expected_s
     )
     return Analysis(
-        **fields, M=shape[0], N=shape[1], K=shape[2], weight_format=weight_key,
-        operands=operands_label(weight_key, fields["activation_format"]), cache=cache,
+        **fields,
+        M=shape[0],
+        N=shape[1],
+        K=shape[2],
+        weight_format=weight_key,
+        operands=operands_label(weight_key, fields["activation_format"]),
+        cache=cache,
         kernel_gap=kernel_gap(chip, weight_key, fields["activation_format"]) or None,
         engine_gap=engine_gap(chip, weight_key, fields["activation_format"]) or None,
-    ).model_dump_json()  # fmt: skip
+    ).model_dump_json()
 
 
 def recommendation_json(
-    chip_key: str, shape: Shape, phase: str | None, limit_gb: float | None, parameters: float | None, formats: tuple[str, ...] | None
-) -> str:  # fmt: skip
+    chip_key: str,
+    shape: Shape,
+    phase: str | None,
+    limit_gb: float | None,
+    parameters: float | None,
+    formats: tuple[str, ...] | None,
+) -> str:
     """Return the `Recommendation` for a product as JSON. Raises as `recommend_quantization`."""
     chip = find_chip(chip_key)
     found = recommend_quantization(
@@ -75,14 +85,23 @@ def recommendation_json(
     candidates = {one.precision: _candidate(one) for one in (found.baseline, *found.candidates)}
     # Plain values in the order of `Recommendation` (tested): building its models would take as long as the ranking.
     answer = {
-        "hardware": found.hardware, "phase": found.phase, "M": found.M, "N": found.N, "K": found.K,
-        "precision": found.precision, "method": found.method, "summary": str(found), "reason": found.reason,
+        "hardware": found.hardware,
+        "phase": found.phase,
+        "M": found.M,
+        "N": found.N,
+        "K": found.K,
+        "precision": found.precision,
+        "method": found.method,
+        "summary": str(found),
+        "reason": found.reason,
         "fits_memory_limit": None if limit_gb is None else found.fits,
-        "ranked_by": "expected" if is_expected else "ideal", "best": candidates[found.best.precision],
+        "ranked_by": "expected" if is_expected else "ideal",
+        "best": candidates[found.best.precision],
         "baseline": candidates[found.baseline.precision],
         "candidates": [candidates[one.precision] for one in found.candidates],
-        "excluded": [{"format": name, "reason": reason} for name, reason in found.excluded], "notes": found.notes,
-    }  # fmt: skip
+        "excluded": [{"format": name, "reason": reason} for name, reason in found.excluded],
+        "notes": found.notes,
+    }
     return to_json(answer, inf_nan_mode="null").decode()
 
 
@@ -96,14 +115,23 @@ def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache
     if found is not None:
         names = [name for name in TilingBody.model_fields if name not in ("occupancy", "parts_s", "terms_s")]
         body = TilingBody(
-            occupancy=OccupancyBody(**asdict(found.occupancy)), parts_s=dict(found.parts_s),
-            terms_s=dict(found.terms_s), **{name: getattr(found, name) for name in names},
-        )  # fmt: skip
+            occupancy=OccupancyBody(**asdict(found.occupancy)),
+            parts_s=dict(found.parts_s),
+            terms_s=dict(found.terms_s),
+            **{name: getattr(found, name) for name in names},
+        )
     formats = dict(work.formats)
     return TilingAnswer(
-        hardware=chip.key, M=shape[0], N=shape[1], K=shape[2], weight_format=formats["b"],
-        activation_format=formats["a"], cache=cache, tiling=body, note=GEMV_NOTE if body is None else None,
-    ).model_dump_json()  # fmt: skip
+        hardware=chip.key,
+        M=shape[0],
+        N=shape[1],
+        K=shape[2],
+        weight_format=formats["b"],
+        activation_format=formats["a"],
+        cache=cache,
+        tiling=body,
+        note=GEMV_NOTE if body is None else None,
+    ).model_dump_json()
 
 
 def operands_label(weight: str, activation: str) -> str:
@@ -124,14 +152,28 @@ def _expected_s(chip: Device, shape: Shape, precision: str, cache: str) -> float
 def _candidate(one: recommendation.Candidate) -> dict[str, str | float | None]:
     """Return a `Candidate` as plain values in its order."""
     return {
-        "format": one.precision, "weight_format": one.weight_format, "activation_format": one.activation_format,
-        "operands": _operands_label(one.weight_format, one.activation_format), "method": one.method, "path": one.path,
-        "time_s": one.time_s, "time_source": one.time_source, "low_s": one.low_s, "high_s": one.high_s,
-        "time_provenance": one.time_provenance or None, "ideal_s": one.ideal_s, "speedup_ratio": one.speedup,
-        "ideal_speedup_ratio": one.ideal_speedup, "memory_bytes": one.memory_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio, "bound": one.bound, "quality": one.quality, "reason": one.reason,
-        "kernel_gap": one.kernel_gap or None, "engine_gap": one.engine_gap or None,
-    }  # fmt: skip
+        "format": one.precision,
+        "weight_format": one.weight_format,
+        "activation_format": one.activation_format,
+        "operands": _operands_label(one.weight_format, one.activation_format),
+        "method": one.method,
+        "path": one.path,
+        "time_s": one.time_s,
+        "time_source": one.time_source,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "time_provenance": one.time_provenance or None,
+        "ideal_s": one.ideal_s,
+        "speedup_ratio": one.speedup,
+        "ideal_speedup_ratio": one.ideal_speedup,
+        "memory_bytes": one.memory_bytes,
+        "memory_saved_ratio": one.memory_saved_ratio,
+        "bound": one.bound,
+        "quality": one.quality,
+        "reason": one.reason,
+        "kernel_gap": one.kernel_gap or None,
+        "engine_gap": one.engine_gap or None,
+    }
 
 
 _operands_label = lru_cache(1_024)(operands_label)

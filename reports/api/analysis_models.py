@@ -71,8 +71,11 @@ class RecommendRequest(ProductRequest):
         default=None, gt=0, le=1e9, description="what does not fit is excluded; decimal gigabytes (1e9 bytes)"
     )
     model_parameters: float | None = Field(
-        default=None, gt=0, le=1e15, description="parameters of the whole model for the limit, count; without it the limit is on this product's operands"
-    )  # fmt: skip
+        default=None,
+        gt=0,
+        le=1e15,
+        description="parameters of the whole model for the limit, count; without it the limit is on this product's operands",
+    )
     formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
         default=None, description="formats to weigh in place of the usual ones"
     )
@@ -213,9 +216,11 @@ class TilingAnswer(Answer):
 
 
 Axis = Annotated[
-    Dimension | Annotated[list[Dimension], Field(min_length=1, max_length=100_000)] | Annotated[str, Field(strict=True, min_length=1, max_length=200)],
+    Dimension
+    | Annotated[list[Dimension], Field(min_length=1, max_length=100_000)]
+    | Annotated[str, Field(strict=True, min_length=1, max_length=200)],
     Field(description="one size, a list of sizes, or text: `1,16,64`, `128:1024:128` or `1:4096:*2` (stop included)"),
-]  # fmt: skip
+]
 
 
 class SweepRequest(Request):
@@ -226,12 +231,18 @@ class SweepRequest(Request):
     M: Axis
     N: Axis
     K: Axis
-    formats: Annotated[list[Annotated[str, Field(strict=True, min_length=1, max_length=81)]], Field(min_length=1, max_length=64)] = Field(
-        default=["FP16", "FP8_E4M3", "NVFP4", "INT4.FP16"], description="`FP16` for both operands, or weight.activation: `INT4.BF16`"
-    )  # fmt: skip
-    hardware: Annotated[list[Annotated[str, Field(strict=True, min_length=1, max_length=60)]], Field(min_length=1, max_length=24)] | None = Field(
-        default=None, description="keys of chips to compare; default: the chip of `hardware_key`"
-    )  # fmt: skip
+    formats: Annotated[
+        list[Annotated[str, Field(strict=True, min_length=1, max_length=81)]], Field(min_length=1, max_length=64)
+    ] = Field(
+        default=["FP16", "FP8_E4M3", "NVFP4", "INT4.FP16"],
+        description="`FP16` for both operands, or weight.activation: `INT4.BF16`",
+    )
+    hardware: (
+        Annotated[
+            list[Annotated[str, Field(strict=True, min_length=1, max_length=60)]], Field(min_length=1, max_length=24)
+        ]
+        | None
+    ) = Field(default=None, description="keys of chips to compare; default: the chip of `hardware_key`")
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
     with_expected: bool = Field(default=True, strict=True, description="ideal times only where false: ten times faster")
 

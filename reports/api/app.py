@@ -66,10 +66,16 @@ health_router = APIRouter(tags=["server"], route_class=StrictRoute)
 
 
 def create_app(
-    store_target: str | Path | None = None, *, telemetry: GpuSensors | None = None, telemetry_reason: str = "",
-    token: str | None = None, limits: Limits | None = None, allowed_hosts: Sequence[str] | None = None,
-    workers_count: int = 0, this_chip: Callable[[], Device] | None = None,
-) -> FastAPI:  # fmt: skip
+    store_target: str | Path | None = None,
+    *,
+    telemetry: GpuSensors | None = None,
+    telemetry_reason: str = "",
+    token: str | None = None,
+    limits: Limits | None = None,
+    allowed_hosts: Sequence[str] | None = None,
+    workers_count: int = 0,
+    this_chip: Callable[[], Device] | None = None,
+) -> FastAPI:
     """Return the app.
 
     `store_target`: as of `results.open_store`, read-only; it need not exist. `telemetry`: sensors of this machine's GPU,
@@ -84,18 +90,33 @@ def create_app(
         )
     limits, version = limits or Limits(), _version()
     app = FastAPI(
-        title="roofline-bench", version=version, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
-        lifespan=_lifespan, redirect_slashes=False,
-    )  # fmt: skip
+        title="roofline-bench",
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
     app.state.service = Service(
         store=StoreAccess(store_target),
-        sensors=SharedSensors(telemetry, telemetry_reason, limits.min_stream_interval_s), limits=limits, version=version,
-        workers=WorkerPool(workers_count), this_machine=ThisMachine(this_chip),
-    )  # fmt: skip
+        sensors=SharedSensors(telemetry, telemetry_reason, limits.min_stream_interval_s),
+        limits=limits,
+        version=version,
+        workers=WorkerPool(workers_count),
+        this_machine=ThisMachine(this_chip),
+    )
     for module in (
-        analysis_endpoints, attention, sweep_endpoint, catalog_endpoints, model_advice, run_endpoints, stored_advice, comparison_endpoints,
+        analysis_endpoints,
+        attention,
+        sweep_endpoint,
+        catalog_endpoints,
+        model_advice,
+        run_endpoints,
+        stored_advice,
+        comparison_endpoints,
         telemetry_endpoints,
-    ):  # fmt: skip
+    ):
         app.include_router(module.router)
     app.include_router(health_router)
     app.include_router(explorer_files.router)
@@ -104,9 +125,12 @@ def create_app(
     app.add_exception_handler(RequestValidationError, problem.on_invalid_request)
     app.add_exception_handler(HTTPException, problem.on_http_error)
     app.add_middleware(
-        Guard, token=token, max_body_bytes=limits.max_body_bytes, allowed_hosts=allowed_hosts,
+        Guard,
+        token=token,
+        max_body_bytes=limits.max_body_bytes,
+        allowed_hosts=allowed_hosts,
         closing=app.state.service.closing,
-    )  # fmt: skip
+    )
     describe(app, version)
     return app
 
@@ -117,10 +141,13 @@ async def health(request: Request) -> Health:
     service: Service = request.app.state.service
     limits = service.limits
     return Health(
-        status="ok", version=service.version, uptime_s=time.monotonic() - service.started_s,
-        has_database=await _has_database(service), has_gpu=service.sensors.is_there,
+        status="ok",
+        version=service.version,
+        uptime_s=time.monotonic() - service.started_s,
+        has_database=await _has_database(service),
+        has_gpu=service.sensors.is_there,
         limits={name: getattr(limits, name) for name in limits.__dataclass_fields__},
-    )  # fmt: skip
+    )
 
 
 async def _has_database(service: Service) -> bool | None:

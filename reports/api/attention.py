@@ -76,14 +76,22 @@ def attention_json(chip_key: str, asked: _Question, query: str, cache: str) -> s
     wide_expected = None if wide is None or expected is None else predict_expected(wide, chip)
     reads = dict(work.cost.read_bytes)
     fields = kernel_fields(
-        chip, work, found, expected, baseline=baseline,
+        chip,
+        work,
+        found,
+        expected,
+        baseline=baseline,
         wide_s=None if wide is None else predict_operator(wide, chip).time_s,
         wide_expected_s=None if wide_expected is None else wide_expected.time_s,
-    )  # fmt: skip
+    )
     return AttentionAnalysis(
-        **fields, **asked._asdict(), kv_format=dict(work.formats)["kv"], kernel_gap=cache_gap(chip, dict(work.formats)["kv"]) or None,
-        kv_read_bytes=reads["K"] + reads.get("V", 0.0), unfused_time_s=predict_sequence(parts, chip).time_s,
-    ).model_dump_json()  # fmt: skip
+        **fields,
+        **asked._asdict(),
+        kv_format=dict(work.formats)["kv"],
+        kernel_gap=cache_gap(chip, dict(work.formats)["kv"]) or None,
+        kv_read_bytes=reads["K"] + reads.get("V", 0.0),
+        unfused_time_s=predict_sequence(parts, chip).time_s,
+    ).model_dump_json()
 
 
 @router.post(
@@ -111,18 +119,32 @@ def cache_recommendation_json(chip_key: str, asked: _Question, query: str, names
     chip = find_chip(chip_key)
     found = rank_caches(chip, lambda cache: asked.work(query, cache), query, names)
     return AttentionRecommendation(
-        hardware=chip.key, phase="decode" if asked.Sq == 1 else "prefill", **asked._asdict(), activation_format=query,
-        summary=found.summary, ranked_by=found.candidates[0].time_source, best=found.candidates[0],
-        baseline=found.baseline, candidates=found.candidates, excluded=found.excluded, notes=found.notes,
-    ).model_dump_json()  # fmt: skip
+        hardware=chip.key,
+        phase="decode" if asked.Sq == 1 else "prefill",
+        **asked._asdict(),
+        activation_format=query,
+        summary=found.summary,
+        ranked_by=found.candidates[0].time_source,
+        best=found.candidates[0],
+        baseline=found.baseline,
+        candidates=found.candidates,
+        excluded=found.excluded,
+        notes=found.notes,
+    ).model_dump_json()
 
 
 def _question(body: AttentionShape) -> _Question:
     """Return the shape with its defaults; ends the request with a problem where it contradicts itself."""
     asked = _Question(
-        body.B, body.Hq, body.Hq if body.Hkv is None else body.Hkv, body.Sq,
-        body.Sq if body.Skv is None else body.Skv, body.D, body.causal, body.window,
-    )  # fmt: skip
+        body.B,
+        body.Hq,
+        body.Hq if body.Hkv is None else body.Hkv,
+        body.Sq,
+        body.Sq if body.Skv is None else body.Skv,
+        body.D,
+        body.causal,
+        body.window,
+    )
     with naming(_field_at_fault(asked)):
         check_attention_shape(*asked[:6], causal=asked.causal, window=asked.window)
     return asked

@@ -67,12 +67,14 @@ class AttentionRecommendRequest(AttentionShape):
     """Which format should the cache of this attention have?"""
 
     model_config = ConfigDict(
-        **Request.model_config, json_schema_extra={"examples": [_DECODE, {**_DECODE, "precision": "BF16", "formats": ["FP8", "NVFP4"]}]}
-    )  # fmt: skip
+        **Request.model_config,
+        json_schema_extra={"examples": [_DECODE, {**_DECODE, "precision": "BF16", "formats": ["FP8", "NVFP4"]}]},
+    )
 
     precision: Literal["FP16", "BF16"] | None = Field(
-        default=None, description="format of the query, and of the cache to compare with; default: the chip's baseline_format"
-    )  # fmt: skip
+        default=None,
+        description="format of the query, and of the cache to compare with; default: the chip's baseline_format",
+    )
     formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
         default=None, description="formats of the cache to weigh in place of the usual ones"
     )

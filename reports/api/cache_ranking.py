@@ -103,19 +103,34 @@ def _time(work: Operator, chip: Device) -> _Time:
 
 
 def _candidate(
-    chip: Device, work: Operator, time: _Time, ideal: Prediction, wide_time: _Time, wide_work: Operator, fmt: NumberFormat
-) -> CacheCandidate:  # fmt: skip
+    chip: Device,
+    work: Operator,
+    time: _Time,
+    ideal: Prediction,
+    wide_time: _Time,
+    wide_work: Operator,
+    fmt: NumberFormat,
+) -> CacheCandidate:
     kv_bytes, wide_bytes = _cache_bytes(work), _cache_bytes(wide_work)
     is_baseline = work is wide_work
     speedup = wide_time.time_s / time.time_s
     return CacheCandidate(
-        kv_format=fmt.key, path=ideal.path, time_s=time.time_s, time_source=time.source, low_s=time.low_s,
-        high_s=time.high_s, time_provenance=time.provenance, ideal_s=ideal.time_s, speedup_ratio=speedup,
-        kv_bytes=kv_bytes, memory_saved_ratio=1 - kv_bytes / wide_bytes, bound=ideal.bound,
+        kv_format=fmt.key,
+        path=ideal.path,
+        time_s=time.time_s,
+        time_source=time.source,
+        low_s=time.low_s,
+        high_s=time.high_s,
+        time_provenance=time.provenance,
+        ideal_s=ideal.time_s,
+        speedup_ratio=speedup,
+        kv_bytes=kv_bytes,
+        memory_saved_ratio=1 - kv_bytes / wide_bytes,
+        bound=ideal.bound,
         quality="reference" if is_baseline else UNKNOWN_LOSS,
         reason="the 16-bit baseline" if is_baseline else _reason(ideal, kv_bytes / wide_bytes, speedup),
         kernel_gap=cache_gap(chip, fmt.key) or None,
-    )  # fmt: skip
+    )
 
 
 def _reason(ideal: Prediction, bytes_ratio: float, speedup: float) -> str:

@@ -38,7 +38,9 @@ from roofline_model.wide_baseline import baseline_of
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
 Key = Annotated[str, Path(min_length=1, max_length=100, description="key or alias", examples=["gb10"])]
-ModelKey = Annotated[str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])]  # fmt: skip
+ModelKey = Annotated[
+    str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])
+]
 
 
 @router.get("/api/hardware", response_model=HardwareList, summary="List the chips")
@@ -57,7 +59,13 @@ def hardware_detail(request: Request, key: Key) -> Response:
 @router.get("/api/formats", response_model=FormatList, summary="List the number formats")
 def formats(request: Request) -> Response:
     """Bits, bytes, scales and blocks of every format of the catalog."""
-    found = [FormatBody(aliases=list(one.aliases), **{name: getattr(one, name) for name in FormatBody.model_fields if name != "aliases"}) for one in FORMATS.values()]  # fmt: skip
+    found = [
+        FormatBody(
+            aliases=list(one.aliases),
+            **{name: getattr(one, name) for name in FormatBody.model_fields if name != "aliases"},
+        )
+        for one in FORMATS.values()
+    ]
     return tagged(request, FormatList(formats=found).model_dump_json())
 
 
@@ -91,29 +99,44 @@ def _hardware_detail(key: str) -> str:
     chip = find_chip(key)
     levels = [
         CacheLevel(
-            name=one.name, capacity_bytes=one.capacity_bytes,
+            name=one.name,
+            capacity_bytes=one.capacity_bytes,
             bandwidth_bytes_per_s=None if one.bandwidth is None else one.bandwidth.value,
         )
         for one in chip.levels
-    ]  # fmt: skip
+    ]
     return HardwareDetail(
-        **_summary(chip), bandwidth=_known(chip.bandwidth), bandwidth_achieved=_quantity(chip.bandwidth_achieved),
-        capacity=_quantity(chip.capacity), levels=levels, paths={name: _path(chip, name) for name in sorted(chip.paths)},
-        chip={name: _known(one) for name, one in sorted(chip.chip.items())}, notes=list(chip.notes),
+        **_summary(chip),
+        bandwidth=_known(chip.bandwidth),
+        bandwidth_achieved=_quantity(chip.bandwidth_achieved),
+        capacity=_quantity(chip.capacity),
+        levels=levels,
+        paths={name: _path(chip, name) for name in sorted(chip.paths)},
+        chip={name: _known(one) for name, one in sorted(chip.chip.items())},
+        notes=list(chip.notes),
         content_hash=chip.content_hash,
-    ).model_dump_json()  # fmt: skip
+    ).model_dump_json()
 
 
 def _summary(chip: Device) -> dict[str, Any]:
     return {
-        "key": chip.key, "name": chip.name, "kind": chip.kind, "vendor": chip.vendor,
-        "architecture": chip.architecture, "aliases": list(chip.aliases), "is_placeholder": chip.is_placeholder,
+        "key": chip.key,
+        "name": chip.name,
+        "kind": chip.kind,
+        "vendor": chip.vendor,
+        "architecture": chip.architecture,
+        "aliases": list(chip.aliases),
+        "is_placeholder": chip.is_placeholder,
         "bandwidth_bytes_per_s": chip.bandwidth.value,
         "capacity_bytes": None if chip.capacity is None else chip.capacity.value,
-        "dense_flops_per_s": {name: one.dense.value for name, one in sorted(chip.paths.items()) if one.kind == "native"},
+        "dense_flops_per_s": {
+            name: one.dense.value for name, one in sorted(chip.paths.items()) if one.kind == "native"
+        },
         "baseline_format": (baseline := baseline_of(chip)),
-        "model_baseline_formats": {} if baseline is None else {shape.wide_format: wide_format(shape, chip) for shape in list_models()},
-    }  # fmt: skip
+        "model_baseline_formats": {}
+        if baseline is None
+        else {shape.wide_format: wide_format(shape, chip) for shape in list_models()},
+    }
 
 
 def _known(one: Quantity) -> QuantityBody:
@@ -129,11 +152,16 @@ def _quantity(one: Quantity | None) -> QuantityBody | None:
 def _path(chip: Device, name: str) -> PathBody:
     one = chip.paths[name]
     return PathBody(
-        format=one.format, kind=one.kind, compute_format=one.compute_format, dense_flops_per_s=one.dense.value,
+        format=one.format,
+        kind=one.kind,
+        compute_format=one.compute_format,
+        dense_flops_per_s=one.dense.value,
         sparse_flops_per_s=None if one.sparse is None else one.sparse.value,
-        critical_intensity_flop_per_byte=chip.critical_intensity(name), status=one.dense.status,
-        source=one.dense.source, reason=one.reason,
-    )  # fmt: skip
+        critical_intensity_flop_per_byte=chip.critical_intensity(name),
+        status=one.dense.status,
+        source=one.dense.source,
+        reason=one.reason,
+    )
 
 
 @lru_cache(1)
@@ -144,8 +172,13 @@ def _model_list() -> str:
 def _model(shape: ModelShape) -> ModelSummary:
     counts = parameter_counts(shape)
     return ModelSummary(
-        key=shape.name, layer_count=shape.layer_count, hidden_size=shape.hidden_size,
-        parameter_count=counts.total_count, active_parameter_count=counts.active_count,
-        max_context_tokens=shape.max_context_size, published_format=shape.weight_format, wide_format=shape.wide_format,
+        key=shape.name,
+        layer_count=shape.layer_count,
+        hidden_size=shape.hidden_size,
+        parameter_count=counts.total_count,
+        active_parameter_count=counts.active_count,
+        max_context_tokens=shape.max_context_size,
+        published_format=shape.weight_format,
+        wide_format=shape.wide_format,
         source=shape.source,
-    )  # fmt: skip
+    )

@@ -15,7 +15,9 @@ class QuantityBody(Answer):
 
     value: float = Field(description="in `unit`")
     unit: str = Field(description="SI: B/s, FLOP/s, B, Hz, W, or empty for a count")
-    status: str = Field(description="datasheet, measured, derived, secondary, unconfirmed, placeholder, declared, measured-here")  # fmt: skip
+    status: str = Field(
+        description="datasheet, measured, derived, secondary, unconfirmed, placeholder, declared, measured-here"
+    )
     source: str = Field(description="document or measurement")
     clock_hz: float | None = Field(description="clock that a rate belongs to, Hz")
     note: str = Field(description="remark, may be empty")
@@ -145,7 +147,9 @@ class ModelPredictRequest(Request):
 
     phase: PhaseName = Field(default="decode", description="decode: one new token per sequence; prefill: the prompt")
     batch_count: Dimension = Field(default=1, description="sequences, count")
-    context_tokens: Dimension | None = Field(default=None, description="tokens per sequence; default 4096, or the model's longest")  # fmt: skip
+    context_tokens: Dimension | None = Field(
+        default=None, description="tokens per sequence; default 4096, or the model's longest"
+    )
     formats: Annotated[str, Field(strict=True, min_length=1, max_length=81)] | None = Field(
         default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
     )

@@ -24,9 +24,25 @@ router = APIRouter(tags=["over time"], route_class=StrictRoute)
 
 CaseKey = Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="case_key of a case: sixteen hex digits")]
 MetricName = Annotated[Literal["time", "energy", "memory", "quality", "error"], Query(description="what to watch")]
-Branch = Annotated[str | None, Query(min_length=1, max_length=200, pattern=NAME_PATTERN, description="whose nights count, or all; default: the branch with most nights")]  # fmt: skip
-Since = Annotated[str | None, Query(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$", description="only nights from this day on, UTC, e.g. 2026-11-01")]  # fmt: skip
-SideName = Annotated[str, Query(max_length=200, pattern=NAME_PATTERN, description="run: id, its first digits, label, latest, latest~1")]  # fmt: skip
+Branch = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=NAME_PATTERN,
+        description="whose nights count, or all; default: the branch with most nights",
+    ),
+]
+Since = Annotated[
+    str | None,
+    Query(
+        pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
+        description="only nights from this day on, UTC, e.g. 2026-11-01",
+    ),
+]
+SideName = Annotated[
+    str, Query(max_length=200, pattern=NAME_PATTERN, description="run: id, its first digits, label, latest, latest~1")
+]
 
 
 @router.get("/api/cases/{case_key}/history", response_model=HistoryAnswer, summary="A case over its nights")
@@ -54,9 +70,7 @@ def diff(request: Request, before: SideName = "latest~1", after: SideName = "lat
     from results.diff.suites import compare_suites
 
     with request.app.state.service.store.reading() as store:
-        sides = [
-            resolved(store, name, field, "query") for name, field in ((before, "before"), (after, "after"))
-        ]  # fmt: skip
+        sides = [resolved(store, name, field, "query") for name, field in ((before, "before"), (after, "after"))]
         noise = store.noise_floors(sides[1].environment.class_hash)
         suites = [_side(store, run) for run in sides]
     with naming("after", "query"):

@@ -76,5 +76,7 @@ async def vendored_file(request: Request, name: str) -> Response:
 def _sent(request: Request, path: str) -> Response:
     found = page_files().get(path)
     if found is None:
-        raise ProblemError(404, "not-found", "there is nothing at this path; / is the explorer, /api/openapi.json lists the endpoints")  # fmt: skip
+        raise ProblemError(
+            404, "not-found", "there is nothing at this path; / is the explorer, /api/openapi.json lists the endpoints"
+        )
     return tagged_as(request, found.content, found.tag, found.content_type, {"Content-Security-Policy": PAGE_POLICY})

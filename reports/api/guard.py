@@ -39,8 +39,14 @@ class Guard:
     """The outermost layer of the app."""
 
     def __init__(
-        self, app: ASGIApp, *, token: str | None, max_body_bytes: int, allowed_hosts: Sequence[str] | None, closing: Closing
-    ) -> None:  # fmt: skip
+        self,
+        app: ASGIApp,
+        *,
+        token: str | None,
+        max_body_bytes: int,
+        allowed_hosts: Sequence[str] | None,
+        closing: Closing,
+    ) -> None:
         self._app = app
         self._closing = closing
         self._token = None if token is None else token.encode()
@@ -78,7 +84,9 @@ class Guard:
         headers = dict(scope["headers"])
         if self._hosts is not None and _host(headers) not in self._hosts:
             # A page of another site whose name was pointed at this machine would be same-origin to a browser.
-            raise ProblemError(421, "wrong-host", f"this server answers to {', '.join(sorted(self._hosts))} only; ask it by that name")  # fmt: skip
+            raise ProblemError(
+                421, "wrong-host", f"this server answers to {', '.join(sorted(self._hosts))} only; ask it by that name"
+            )
         path = scope["path"]
         if (
             self._token is not None
@@ -87,9 +95,11 @@ class Guard:
             and not self._is_known(headers)
         ):
             raise ProblemError(
-                401, "unauthorized", "this server asks for its token: send the header Authorization: Bearer TOKEN",
+                401,
+                "unauthorized",
+                "this server asks for its token: send the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
-            )  # fmt: skip
+            )
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > self._max_body_bytes:
             raise too_large(self._max_body_bytes)
@@ -176,10 +186,12 @@ class _Answer:
         """Send a problem in place of what the app would answer."""
         body = json.dumps(document(self._path, problem)).encode()
         headers: list[tuple[bytes, bytes]] = [
-            (b"content-type", CONTENT_TYPE.encode()), (b"content-length", str(len(body)).encode()),
+            (b"content-type", CONTENT_TYPE.encode()),
+            (b"content-length", str(len(body)).encode()),
             # The rest of a refused body is not read: the connection cannot be used again.
-            (b"connection", b"close"), *((name.lower().encode(), value.encode()) for name, value in (problem.headers or {}).items()),
-        ]  # fmt: skip
+            (b"connection", b"close"),
+            *((name.lower().encode(), value.encode()) for name, value in (problem.headers or {}).items()),
+        ]
         start: dict[str, Any] = {"type": "http.response.start", "status": problem.status, "headers": headers}
         await self._pass_on(start)
         await self._pass_on({"type": "http.response.body", "body": body})

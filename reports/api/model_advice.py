@@ -51,19 +51,30 @@ def model_recommendation_text(model: str, chip: str | Device, body: ModelRecomme
     device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
     with naming("formats" if body.formats is not None else "context_tokens"):
         found = recommend_model(
-            device, shape, phase=body.phase, batch=body.batch_count, context=body.context_tokens,
+            device,
+            shape,
+            phase=body.phase,
+            batch=body.batch_count,
+            context=body.context_tokens,
             memory_limit_bytes=None if body.memory_limit_gb is None else body.memory_limit_gb * 1e9,
-            memory_headroom_ratio=body.memory_headroom_ratio, max_latency_s=body.max_latency_s,
-            max_loss_pct=body.max_loss_pct, formats=body.formats,
-        )  # fmt: skip
+            memory_headroom_ratio=body.memory_headroom_ratio,
+            max_latency_s=body.max_latency_s,
+            max_loss_pct=body.max_loss_pct,
+            formats=body.formats,
+        )
     answer = {
         name: value for name, value in model_recommendation_json(found, device).items() if name not in _OF_SEARCHES
     }
     answer["prediction"] = None
     if found.chosen is not None:
         step = predict_model(
-            device, shape, body.phase, batch=body.batch_count, context=body.context_tokens or default_context(shape),
-            formats=found.chosen.plan, memory_headroom_ratio=body.memory_headroom_ratio,
-        )  # fmt: skip
+            device,
+            shape,
+            body.phase,
+            batch=body.batch_count,
+            context=body.context_tokens or default_context(shape),
+            formats=found.chosen.plan,
+            memory_headroom_ratio=body.memory_headroom_ratio,
+        )
         answer["prediction"] = prediction_body(step, device).model_dump()
     return to_json(answer, inf_nan_mode="null").decode()

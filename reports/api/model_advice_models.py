@@ -31,8 +31,11 @@ class ModelRecommendRequest(Request):
         default=None, description="tokens a sequence has after the pass; default 4096, or the model's longest"
     )
     memory_limit_gb: float | None = Field(
-        default=None, gt=0, le=1e9, description="weights, cache and activations have to fit; decimal gigabytes (1e9 bytes); default: the chip's memory"
-    )  # fmt: skip
+        default=None,
+        gt=0,
+        le=1e9,
+        description="weights, cache and activations have to fit; decimal gigabytes (1e9 bytes); default: the chip's memory",
+    )
     memory_headroom_ratio: float = Field(default=0.0, ge=0, lt=1, description="share of that memory to keep free")
     max_latency_s: float | None = Field(default=None, gt=0, le=1e9, description="longest time of a pass, seconds")
     max_loss_pct: float | None = Field(

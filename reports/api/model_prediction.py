@@ -31,9 +31,15 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> str
     plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
     kept = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
     found = llm.predict_model(
-        chip, shape, body.phase, batch=body.batch_count, context=body.context_tokens or default_context(shape),
-        formats=body.formats or AS_PUBLISHED, kv=body.kv_format, exceptions=kept,
-    )  # fmt: skip
+        chip,
+        shape,
+        body.phase,
+        batch=body.batch_count,
+        context=body.context_tokens or default_context(shape),
+        formats=body.formats or AS_PUBLISHED,
+        kv=body.kv_format,
+        exceptions=kept,
+    )
     return prediction_body(found, chip).model_dump_json()
 
 
@@ -48,37 +54,64 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
     wide = _WIDE.of((chip, found.model), lambda: lru_cache(KEPT_MODEL_ANSWERS)(partial(_wide_pass, chip, found.model)))(
         found.workload
     )
-    per_kernel = [None] * len(found.kernels) if expected is None else [
-        one.kernel.calls_count * one.time_s for one in expected.kernels
-    ]  # fmt: skip
+    per_kernel = (
+        [None] * len(found.kernels)
+        if expected is None
+        else [one.kernel.calls_count * one.time_s for one in expected.kernels]
+    )
     kernels = [
         ModelKernel(
-            name=one.kernel.name, op=one.kernel.work.op, calls_count=one.kernel.calls_count, time_s=one.time_s,
-            expected_s=expected_s, bound=one.prediction.bound, path=one.prediction.path, flops=one.flops,
+            name=one.kernel.name,
+            op=one.kernel.work.op,
+            calls_count=one.kernel.calls_count,
+            time_s=one.time_s,
+            expected_s=expected_s,
+            bound=one.prediction.bound,
+            path=one.prediction.path,
+            flops=one.flops,
             moved_bytes=one.moved_bytes,
         )
         for one, expected_s in zip(found.kernels, per_kernel, strict=True)
-    ]  # fmt: skip
+    ]
     return ModelPrediction(
-        hardware=chip.key, model=found.model.name, phase=found.workload.phase, batch_count=found.workload.batch_count,
-        context_tokens=found.workload.context_count, formats=found.plan.label, baseline_format=wide.format,
+        hardware=chip.key,
+        model=found.model.name,
+        phase=found.workload.phase,
+        batch_count=found.workload.batch_count,
+        context_tokens=found.workload.context_count,
+        formats=found.plan.label,
+        baseline_format=wide.format,
         speedup_ratio=None if wide.time_s is None else wide.time_s / found.time_s,
-        expected_speedup_ratio=None if wide.expected_s is None or expected is None else wide.expected_s / expected.time_s,
-        coverage=plan_coverage(found.plan) or None, activation_format=used.activations,
+        expected_speedup_ratio=None
+        if wide.expected_s is None or expected is None
+        else wide.expected_s / expected.time_s,
+        coverage=plan_coverage(found.plan) or None,
+        activation_format=used.activations,
         kv_format=found.plan.kv,
-        time_s=found.time_s, expected_s=None if expected is None else expected.time_s,
+        time_s=found.time_s,
+        expected_s=None if expected is None else expected.time_s,
         expected_low_s=None if expected is None else expected.low_s,
         expected_high_s=None if expected is None else expected.high_s,
-        expected_reason=why_no_step(found, chip) if expected is None else None, tokens_per_s=found.tokens_per_s,
+        expected_reason=why_no_step(found, chip) if expected is None else None,
+        tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
         kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
-        launch_count=found.launch_count, flops=found.flops, moved_bytes=found.moved_bytes, bound=found.bound,
-        provenance=found.provenance, kernels=kernels, notes=[*found.notes, *doubts_of(chip)],
+        launch_count=found.launch_count,
+        flops=found.flops,
+        moved_bytes=found.moved_bytes,
+        bound=found.bound,
+        provenance=found.provenance,
+        kernels=kernels,
+        notes=[*found.notes, *doubts_of(chip)],
         memory=ModelMemory(
-            weights_bytes=memory.weights_bytes, kv_bytes=memory.kv_bytes, activation_bytes=memory.activation_bytes,
-            total_bytes=memory.total_bytes, capacity_bytes=memory.capacity_bytes, fits=memory.fits,
+            weights_bytes=memory.weights_bytes,
+            kv_bytes=memory.kv_bytes,
+            activation_bytes=memory.activation_bytes,
+            total_bytes=memory.total_bytes,
+            capacity_bytes=memory.capacity_bytes,
+            fits=memory.fits,
         ),
-    )  # fmt: skip
+    )
 
 
 class _WidePass(NamedTuple):
@@ -99,8 +132,13 @@ def _wide_pass(chip: Device, shape: ModelShape, workload: Workload) -> _WidePass
     except UnsupportedError:
         return _WidePass()
     found = llm.predict_model(
-        chip, shape, workload.phase, batch=workload.batch_count, context=workload.context_count,
-        new_tokens=workload.new_count, formats=wide,
-    )  # fmt: skip
+        chip,
+        shape,
+        workload.phase,
+        batch=workload.batch_count,
+        context=workload.context_count,
+        new_tokens=workload.new_count,
+        formats=wide,
+    )
     expected = expected_step(found, chip)
     return _WidePass(wide, found.time_s, None if expected is None else expected.time_s)

@@ -74,8 +74,14 @@ class ProblemError(Exception):
     """Ends a request with a problem."""
 
     def __init__(
-        self, status: int, slug: str, detail: str, *, fields: tuple[FieldProblem, ...] = (), headers: dict[str, str] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        status: int,
+        slug: str,
+        detail: str,
+        *,
+        fields: tuple[FieldProblem, ...] = (),
+        headers: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.slug = slug
@@ -212,11 +218,15 @@ def _fields(found: Sequence[Any], schemas: Mapping[tuple[str, str], Schema]) -> 
             same.setdefault(f"{name}{places}", []).append(one)
         problems += [
             FieldProblem(
-                field=field, location=location,
-                message=shown(problem_text(field or f"the {location}", of_field, element_schema(schema) if elements else schema), 300),
+                field=field,
+                location=location,
+                message=shown(
+                    problem_text(field or f"the {location}", of_field, element_schema(schema) if elements else schema),
+                    300,
+                ),
             )
             for field, of_field in same.items()
-        ]  # fmt: skip
+        ]
     return tuple(problems)
 
 
@@ -239,8 +249,11 @@ async def _long_number(request: Request) -> ProblemError:
             break
     message = f"a number is too long: it has more than {most:,} digits; write a smaller one"
     return ProblemError(
-        422, "invalid-value", f"body {field or 'as a whole'}: {message}", fields=(FieldProblem(field=field, location="body", message=message),)
-    )  # fmt: skip
+        422,
+        "invalid-value",
+        f"body {field or 'as a whole'}: {message}",
+        fields=(FieldProblem(field=field, location="body", message=message),),
+    )
 
 
 def _text(error: RooflineError) -> str:

@@ -37,13 +37,22 @@ MOST_OFFSET = 10_000_000
 
 RunName = Annotated[
     str,
-    Path(max_length=200, pattern=NAME_PATTERN, description="id or its first four digits or more, label, latest, latest~1", examples=["latest"]),
-]  # fmt: skip
+    Path(
+        max_length=200,
+        pattern=NAME_PATTERN,
+        description="id or its first four digits or more, label, latest, latest~1",
+        examples=["latest"],
+    ),
+]
 Limit = Annotated[int, Query(ge=1, description="most items of the page, count; the server's most is in /api/health")]
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="items to skip, count")]
-CaseKeyOf = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="the case of this key only: sixteen hex digits")]  # fmt: skip
+CaseKeyOf = Annotated[
+    str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="the case of this key only: sixteen hex digits")
+]
 Words = Annotated[str | None, Query(max_length=200, description="each word has to be in the case's id or operator")]
-StatusName = Annotated[Literal["measured", "predicted", "skipped", "failed"] | None, Query(description="cases of this status only")]  # fmt: skip
+StatusName = Annotated[
+    Literal["measured", "predicted", "skipped", "failed"] | None, Query(description="cases of this status only")
+]
 
 KEPT_PAGES = 4
 _DRAWN: dict[str, str] = {}
@@ -72,18 +81,26 @@ def run_detail(request: Request, run: RunName) -> Response:
     found = _read_run(_service(request), run)
     counted = Counter(case.status for case in found.cases)
     answer = RunDetail(
-        run=run_body(found.run), command=shown(found.run.command, 1_000), counts={name: counted[name] for name in STATUSES},
-        case_count=len(found.cases), environment=clean_facts(found.run.environment.facts),
+        run=run_body(found.run),
+        command=shown(found.run.command, 1_000),
+        counts={name: counted[name] for name in STATUSES},
+        case_count=len(found.cases),
+        environment=clean_facts(found.run.environment.facts),
         canary_sentence=found.state_sentence,
-    )  # fmt: skip
+    )
     return tagged(request, answer.model_dump_json())
 
 
 @router.get("/api/runs/{run}/cases", response_model=CaseList, summary="List the cases of a run")
 def cases(
-    request: Request, run: RunName, limit: Limit = DEFAULT_PAGE, offset: Offset = 0, words: Words = None, status: StatusName = None,
+    request: Request,
+    run: RunName,
+    limit: Limit = DEFAULT_PAGE,
+    offset: Offset = 0,
+    words: Words = None,
+    status: StatusName = None,
     case_key: CaseKeyOf = None,
-) -> Response:  # fmt: skip
+) -> Response:
     """Measured, ideal and expected time of every case side by side, with what follows from them."""
     from reports.api.stored_answers import case_body, page_of, run_body
 
@@ -99,9 +116,10 @@ def cases(
         and all(word in f"{case.lead.op} {case.lead.case_id} {case.lead.title}".lower() for word in wanted)
     ]
     answer = CaseList(
-        run=run_body(read.run), page=page_of(len(found), offset, limit),
+        run=run_body(read.run),
+        page=page_of(len(found), offset, limit),
         cases=[case_body(case) for case in found[offset : offset + limit]],
-    )  # fmt: skip
+    )
     return tagged(request, answer.model_dump_json())
 
 

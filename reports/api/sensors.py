@@ -74,10 +74,14 @@ class SharedSensors:
 def _status(sensors: GpuSensors, name: str | None) -> NvmlStatus:
     reasons = sensors.throttle_reasons()
     reading = NvmlReading(
-        power_w=sensors.power_w(), sm_clock_hz=sensors.sm_clock_hz(), memory_clock_hz=sensors.memory_clock_hz(),
-        temperature_c=sensors.temperature_c(), utilization_ratio=sensors.utilization_ratio(),
-        memory_used_bytes=sensors.memory_used_bytes(), throttle_reasons=None if reasons is None else list(reasons),
-    )  # fmt: skip
+        power_w=sensors.power_w(),
+        sm_clock_hz=sensors.sm_clock_hz(),
+        memory_clock_hz=sensors.memory_clock_hz(),
+        temperature_c=sensors.temperature_c(),
+        utilization_ratio=sensors.utilization_ratio(),
+        memory_used_bytes=sensors.memory_used_bytes(),
+        throttle_reasons=None if reasons is None else list(reasons),
+    )
     return NvmlStatus(
         available=True,
         reason=None,

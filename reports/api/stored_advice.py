@@ -36,25 +36,54 @@ MOST_CHARACTERS = 1_000
 """Of any one text of the answer."""
 _CASE_KEY = re.compile(r"[0-9a-f]{16}")
 
-StoredChip = Annotated[str | None, Query(min_length=1, max_length=60, pattern=NAME_PATTERN, description="chip that runs are stored of: key, alias or auto; default: each of them")]  # fmt: skip
-StoredModel = Annotated[str | None, Query(min_length=1, max_length=100, pattern=NAME_PATTERN, description="passes of this model only")]  # fmt: skip
-StoredOperator = Annotated[str | None, Query(min_length=1, max_length=60, pattern=NAME_PATTERN, description="this operator only: gemv, gemm, attention, …")]  # fmt: skip
+StoredChip = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=60,
+        pattern=NAME_PATTERN,
+        description="chip that runs are stored of: key, alias or auto; default: each of them",
+    ),
+]
+StoredModel = Annotated[
+    str | None, Query(min_length=1, max_length=100, pattern=NAME_PATTERN, description="passes of this model only")
+]
+StoredOperator = Annotated[
+    str | None,
+    Query(
+        min_length=1, max_length=60, pattern=NAME_PATTERN, description="this operator only: gemv, gemm, attention, …"
+    ),
+]
 Phase = Annotated[PhaseName | None, Query(description="decode or prefill only")]
 Size = Annotated[
     int | None, Query(ge=1, le=MAX_DIMENSION, description="with the other two sizes: this product only, count")
 ]
-MemoryLimit = Annotated[float | None, Query(gt=0, le=1e9, allow_inf_nan=False, description="refuse what needs more; decimal gigabytes (1e9 bytes)")]  # fmt: skip
-LossLimit = Annotated[float | None, Query(ge=0, lt=1e6, allow_inf_nan=False, description="refuse what raises perplexity by more, percent")]  # fmt: skip
+MemoryLimit = Annotated[
+    float | None,
+    Query(gt=0, le=1e9, allow_inf_nan=False, description="refuse what needs more; decimal gigabytes (1e9 bytes)"),
+]
+LossLimit = Annotated[
+    float | None, Query(ge=0, lt=1e6, allow_inf_nan=False, description="refuse what raises perplexity by more, percent")
+]
 
 
 @router.get(
     "/api/recommendations", response_model=StoredRecommendationList, summary="Rank what the stored runs measured"
 )
 async def recommendations(
-    request: Request, hardware_key: StoredChip = None, model: StoredModel = None, phase: Phase = None, op: StoredOperator = None,
-    M: Size = None, N: Size = None, K: Size = None, memory_limit_gb: MemoryLimit = None, max_loss_pct: LossLimit = None,
-    limit: Limit = DEFAULT_PAGE, offset: Offset = 0,
-) -> Response:  # fmt: skip
+    request: Request,
+    hardware_key: StoredChip = None,
+    model: StoredModel = None,
+    phase: Phase = None,
+    op: StoredOperator = None,
+    M: Size = None,
+    N: Size = None,
+    K: Size = None,
+    memory_limit_gb: MemoryLimit = None,
+    max_loss_pct: LossLimit = None,
+    limit: Limit = DEFAULT_PAGE,
+    offset: Offset = 0,
+) -> Response:
     """Measured times where they exist, else expected, else ideal; reason, confidence, evidence, and what changed since the run before."""
     service: Service = request.app.state.service
     check_limit(service, limit)
@@ -67,9 +96,14 @@ async def recommendations(
             with naming("hardware_key", "query"):
                 chip = "" if hardware_key is None else _stored_chip(hardware_key, store, partial(asked_chip, request))
             question = StoredQuestion(
-                hardware_key=chip, model=model or "", phase=phase or "", op=op or "", shape=sizes,
-                memory_limit_bytes=None if memory_limit_gb is None else memory_limit_gb * 1e9, max_loss_pct=max_loss_pct,
-            )  # fmt: skip
+                hardware_key=chip,
+                model=model or "",
+                phase=phase or "",
+                op=op or "",
+                shape=sizes,
+                memory_limit_bytes=None if memory_limit_gb is None else memory_limit_gb * 1e9,
+                max_loss_pct=max_loss_pct,
+            )
             found = _answer(service, store, question)
         return tagged(request, to_json(_page(found, limit, offset), inf_nan_mode="null"))
 

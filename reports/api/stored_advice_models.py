@@ -49,7 +49,9 @@ class StoredRowBody(Answer):
     is_baseline: bool = Field(description="whether speed-ups are counted against this row")
     time_source: Literal["measured", "expected", "ideal"] = Field(description="kind of time_s")
     time_s: float = Field(description="seconds")
-    low_s: float | None = Field(description="lower end of the interval (95 % of a measured, 80 % of an expected time), seconds")  # fmt: skip
+    low_s: float | None = Field(
+        description="lower end of the interval (95 % of a measured, 80 % of an expected time), seconds"
+    )
     high_s: float | None = Field(description="upper end, seconds")
     expected_s: float | None = Field(description="seconds")
     ideal_s: float | None = Field(description="seconds")

@@ -75,7 +75,11 @@ def plan(body: SweepRequest, asked: Sequence[Chip], most: int) -> Plan:
     series = [(chip, pair) for chip in asked for pair in pairs]
     point_count = shape_count * len(series)
     if point_count > most:
-        raise _too_many("M", f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(asked), 'chip')} × {counted(len(pairs), 'format')}", most)  # fmt: skip
+        raise _too_many(
+            "M",
+            f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(asked), 'chip')} × {counted(len(pairs), 'format')}",
+            most,
+        )
     cut = tuple(_pieces(axes))
     together = min(MOST_GRIDS, max(1, PIECE_ROWS // shape_count))
     grids = [Grid(place, chip, pair, sizes) for place, (chip, pair) in enumerate(series) for sizes in cut]
@@ -96,10 +100,14 @@ def _columns(grid: Grid, cache: str, with_expected: bool) -> Columns:
     table = sweep_gemm(GemmGrid(*grid.sizes, (chip,), (grid.pair,)), cache=cache, with_expected=with_expected)
     provenance = str(table["provenance"].iat[0]) if with_expected else ""
     head = {
-        "hardware": chip.key, "weight_format": weight.key, "activation_format": activation.key,
-        "reason": str(table["reason"].iat[0]) or None, "provenance": provenance or None,
-        "peak_flops_per_s": _peak(chip, grid.pair), "bandwidth_bytes_per_s": chip.bandwidth.value,
-    }  # fmt: skip
+        "hardware": chip.key,
+        "weight_format": weight.key,
+        "activation_format": activation.key,
+        "reason": str(table["reason"].iat[0]) or None,
+        "provenance": provenance or None,
+        "peak_flops_per_s": _peak(chip, grid.pair),
+        "bandwidth_bytes_per_s": chip.bandwidth.value,
+    }
     if not with_expected:
         head |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"))
     lists = {name: _list_items(values) for name, values in _values(table, with_expected).items()}

@@ -20,8 +20,18 @@ router = APIRouter(tags=["sensors"], route_class=StrictRoute)
 MOST_INTERVAL_S = 60.0
 MOST_READINGS = 86_400
 
-Interval = Annotated[float, Query(gt=0, le=MOST_INTERVAL_S, allow_inf_nan=False, description="time between two readings, seconds; the server's least is in /api/health")]  # fmt: skip
-Count = Annotated[int | None, Query(ge=1, le=MOST_READINGS, description="end after so many readings, count; default: never")]  # fmt: skip
+Interval = Annotated[
+    float,
+    Query(
+        gt=0,
+        le=MOST_INTERVAL_S,
+        allow_inf_nan=False,
+        description="time between two readings, seconds; the server's least is in /api/health",
+    ),
+]
+Count = Annotated[
+    int | None, Query(ge=1, le=MOST_READINGS, description="end after so many readings, count; default: never")
+]
 
 _EVENT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -73,9 +83,11 @@ class _Stream(StreamingResponse):
         service = self._service
         if service.stream_count >= service.limits.max_streams_count:
             raise ProblemError(
-                503, "too-many-streams", f"{service.stream_count} streams are open, the most of this server; close one or ask /api/nvml/status",
+                503,
+                "too-many-streams",
+                f"{service.stream_count} streams are open, the most of this server; close one or ask /api/nvml/status",
                 headers={"Retry-After": "10"},
-            )  # fmt: skip
+            )
         service.stream_count += 1
         try:
             await super().__call__(scope, receive, send)

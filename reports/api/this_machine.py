@@ -33,9 +33,11 @@ class ThisMachine:
         if handle:
             return handle
         raise ProblemError(
-            404 if location == "path" else 422, "unsupported", self.why_not,
+            404 if location == "path" else 422,
+            "unsupported",
+            self.why_not,
             fields=(FieldProblem(field=field, location=location, message=self.why_not),),
-        )  # fmt: skip
+        )
 
     def known_handle(self) -> str:
         """Return the same; empty where there is none (`why_not` says why)."""

@@ -28,9 +28,11 @@ class Turns:
         waiting_count = self._limiter.statistics().tasks_waiting
         if waiting_count >= self._most_waiting_count:
             raise ProblemError(
-                503, "busy", f"{waiting_count} requests wait for {self._work}, the most of this server; ask again later",
+                503,
+                "busy",
+                f"{waiting_count} requests wait for {self._work}, the most of this server; ask again later",
                 headers={"Retry-After": str(RETRY_AFTER_S)},
-            )  # fmt: skip
+            )
         async with self._limiter:
             await check_is_wanted(request)
             yield

@@ -12,14 +12,45 @@ from results.case_names import pass_name
 from roofline_model.case import Case
 
 TEXT_COLUMNS = (
-    "name", "op", "shape", "format", "kernel", "phase", "regime", "status", "bound", "path", "compute_format", "memory_level", "provenance",
-    "expected_provenance", "total_basis", "flags", "remarks", "standing",
-)  # fmt: skip
+    "name",
+    "op",
+    "shape",
+    "format",
+    "kernel",
+    "phase",
+    "regime",
+    "status",
+    "bound",
+    "path",
+    "compute_format",
+    "memory_level",
+    "provenance",
+    "expected_provenance",
+    "total_basis",
+    "flags",
+    "remarks",
+    "standing",
+)
 NUMBER_COLUMNS = (
-    "measured_s", "within_ratio", "total_ratio", "ideal_s", "expected_s", "expected_low_s", "expected_high_s", "error_ideal_ratio",
-    "error_expected_ratio", "roof_share_ratio", "achieved_bytes_per_s", "achieved_flops_per_s", "ideal_flops_per_s", "expected_flops_per_s",
-    "intensity_flop_per_byte", "power_w", "energy_j", "process_count",
-)  # fmt: skip
+    "measured_s",
+    "within_ratio",
+    "total_ratio",
+    "ideal_s",
+    "expected_s",
+    "expected_low_s",
+    "expected_high_s",
+    "error_ideal_ratio",
+    "error_expected_ratio",
+    "roof_share_ratio",
+    "achieved_bytes_per_s",
+    "achieved_flops_per_s",
+    "ideal_flops_per_s",
+    "expected_flops_per_s",
+    "intensity_flop_per_byte",
+    "power_w",
+    "energy_j",
+    "process_count",
+)
 COLUMNS = ("number", *TEXT_COLUMNS, *NUMBER_COLUMNS, "is_best", "is_doubtful", "is_plotted")
 """The columns of `case_row`, in the order of a download."""
 
@@ -77,9 +108,10 @@ def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> 
         "process_count": case.process_count,
         "is_best": fastest_of is not None and fastest_of.is_clear,
         "is_doubtful": bool(case.doubts),
-        "is_plotted": row.status in ("measured", "predicted") and bool(row.intensity_flop_per_byte)
+        "is_plotted": row.status in ("measured", "predicted")
+        and bool(row.intensity_flop_per_byte)
         and (row.ideal_flops_per_s is not None or row.achieved_flops_per_s is not None),
-    }  # fmt: skip
+    }
 
 
 def case_phase(case: Case) -> str:

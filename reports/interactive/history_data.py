@@ -57,7 +57,14 @@ def _history(history: CaseHistory) -> dict[str, Any]:
         ],
         "levels": levels,
         "changes": [
-            {"kind": one.kind, "started_at": one.started_at, "text": change_text(one), "status": one.status, "is_open": one.is_open}
-            for one in history.changes if one.status != "withdrawn" and one.started_at >= first
+            {
+                "kind": one.kind,
+                "started_at": one.started_at,
+                "text": change_text(one),
+                "status": one.status,
+                "is_open": one.is_open,
+            }
+            for one in history.changes
+            if one.status != "withdrawn" and one.started_at >= first
         ],
-    }  # fmt: skip
+    }

@@ -56,12 +56,16 @@ def page_data(
         "run": view.run.run_id[:8] if view.run.run_id[:8].isalnum() else "run",
         "svg_limit_count": SVG_LIMIT_COUNT,
         "inks": page_inks(),
-        "flags": {flag.key: {"meaning": flag.meaning, "is_doubtful": flag.key in DOUBTFUL_FLAGS} for flag in view.flags if flag.key in FLAGS},
+        "flags": {
+            flag.key: {"meaning": flag.meaning, "is_doubtful": flag.key in DOUBTFUL_FLAGS}
+            for flag in view.flags
+            if flag.key in FLAGS
+        },
         "chips": chips,
         "histories": history_data(histories),
         "timeline": timeline_data(view, run_timeline(view)),
         "texts": texts.all(),
-    }  # fmt: skip
+    }
 
 
 def script_json(data: Any) -> str:

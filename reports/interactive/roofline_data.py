@@ -64,8 +64,14 @@ def expected_roofs(cases: Iterable[CaseSummary]) -> list[dict[str, Any]]:
         if row.is_model or ideal is None or expected is None or expected.time_s <= 0 or not row.intensity_flop_per_byte:
             continue
         one = found.setdefault(
-            row.precision, {"format": row.precision, "bandwidth_bytes_per_s": None, "peak_flops_per_s": None, "last_flop_per_byte": None}
-        )  # fmt: skip
+            row.precision,
+            {
+                "format": row.precision,
+                "bandwidth_bytes_per_s": None,
+                "peak_flops_per_s": None,
+                "last_flop_per_byte": None,
+            },
+        )
         if ideal.bound == "compute":
             one["peak_flops_per_s"] = max(one["peak_flops_per_s"] or 0.0, ideal.flops / expected.time_s)
         elif ideal.memory_level == "DRAM":

@@ -15,9 +15,11 @@ MAX_SAMPLES_COUNT = 4_000
 def sample_data(cases: Sequence[CaseSummary], first_number: int) -> list[dict[str, Any]]:
     """Return the series that fit, a process each, by the case's number in the table: flagged cases first, then in table order."""
     numbered = [
-        (number, row) for number, case in enumerate(cases, first_number) for row in case.measured_rows
+        (number, row)
+        for number, case in enumerate(cases, first_number)
+        for row in case.measured_rows
         if row.record.measurement is not None and len(row.record.measurement.samples_s) >= 3
-    ]  # fmt: skip
+    ]
     numbered.sort(key=lambda pair: not any(flag in SHAPE_FLAGS for flag in pair[1].flags))
     found, room = [], MAX_SAMPLES_COUNT
     for number, row in numbered:

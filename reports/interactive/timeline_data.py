@@ -15,9 +15,21 @@ MAX_READINGS_COUNT = 2_400
 """Readings in a page, about 70 kB; of longer series the highest and lowest of each stretch. The store keeps them all."""
 
 SPAN_COLUMNS = (
-    "ordinal", "process", "begin_s", "end_s", "power_w", "idle_power_w", "energy_j", "clock_hz", "clock_low_hz", "clock_high_hz",
-    "rated_clock_hz", "temperature_c", "throttled_text", "is_throttled",
-)  # fmt: skip
+    "ordinal",
+    "process",
+    "begin_s",
+    "end_s",
+    "power_w",
+    "idle_power_w",
+    "energy_j",
+    "clock_hz",
+    "clock_low_hz",
+    "clock_high_hz",
+    "rated_clock_hz",
+    "temperature_c",
+    "throttled_text",
+    "is_throttled",
+)
 
 
 def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:

@@ -19,6 +19,15 @@ from reports.stored.of_run import recommend_for_run
 from reports.stored.question import StoredQuestion
 
 __all__ = [
-    "Night", "RankChange", "Refused", "RowQuality", "StoredQuestion", "StoredRanking", "StoredRecommendations", "StoredRow",
-    "recommend_for_run", "recommend_from_runs", "recommend_from_store",
-]  # fmt: skip
+    "Night",
+    "RankChange",
+    "Refused",
+    "RowQuality",
+    "StoredQuestion",
+    "StoredRanking",
+    "StoredRecommendations",
+    "StoredRow",
+    "recommend_for_run",
+    "recommend_from_runs",
+    "recommend_from_store",
+]

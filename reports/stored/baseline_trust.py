@@ -46,9 +46,12 @@ def told_gain(row: StoredRow, baseline_doubts: Sequence[str]) -> Gain | None:
     if row.speedup_ratio is None or not row.is_measured or row.is_baseline:
         return None
     return Gain(
-        row.speedup_ratio, row.speedup_low_ratio, row.speedup_high_ratio, doubts_to_mend(row.doubts),
+        row.speedup_ratio,
+        row.speedup_low_ratio,
+        row.speedup_high_ratio,
+        doubts_to_mend(row.doubts),
         doubts_to_mend(baseline_doubts),
-    )  # fmt: skip
+    )
 
 
 def _side(row: StoredRow) -> GainSide:

@@ -190,9 +190,13 @@ def _replaced_by(before: StoredRow, moves: Sequence[Move]) -> str:
     """Name the measured kernel that took the place of the model's proposal of its formats."""
     formats = (before.weight_format, before.activation_format)
     kernel = next(
-        (one.after for one in moves if one.after and one.after.is_measured
-         and (one.after.weight_format, one.after.activation_format) == formats), None,
-    )  # fmt: skip
+        (
+            one.after
+            for one in moves
+            if one.after and one.after.is_measured and (one.after.weight_format, one.after.activation_format) == formats
+        ),
+        None,
+    )
     return "" if kernel is None else f"{kernel.label} was measured in its place"
 
 

@@ -39,9 +39,10 @@ def changes_since(
     """Return the changes of every ranking of `now` against the one without its newest run, in their order."""
     newest = {key: _newest_run(records, evidence.runs) for key, records in groups.items()}
     older = {
-        key: left for key, records in groups.items()
+        key: left
+        for key, records in groups.items()
         if (left := [one for one in records if one.run_id != newest[key].run_id])
-    }  # fmt: skip
+    }
     newest_ids = {key: run.run_id for key, run in newest.items()}
     # What was measured in the newest run of its own ranking was not known before it.
     known = MeasuredQualities((one for records in older.values() for one in records), evidence.runs)
@@ -81,12 +82,17 @@ class _Pair:
         moves += [self._move(None, row) for row in then.rows if id(row) in gone]
         return tuple(
             RankChange(
-                move.label, move.before_rank, move.after_rank, None if move.diff is None else move.diff.change_ratio,
-                "" if move.diff is None else move.diff.verdict, move.environment, change_sentence(move, moves, now),
+                move.label,
+                move.before_rank,
+                move.after_rank,
+                None if move.diff is None else move.diff.change_ratio,
+                "" if move.diff is None else move.diff.verdict,
+                move.environment,
+                change_sentence(move, moves, now),
             )
             for move in moves
             if _is_told(move, moves)
-        )  # fmt: skip
+        )
 
     def _move(self, after: StoredRow | None, before: StoredRow | None) -> Move:
         row = after or before
@@ -148,9 +154,11 @@ def _diffs(
     for run_id, (runs, records, keys) in sides.items():
         after = evidence.runs[run_id]
         measured = [
-            one for key in sorted(keys) for one in groups[key]
+            one
+            for key in sorted(keys)
+            for one in groups[key]
             if one.run_id == run_id and one.status == "measured" and is_of_this_chip(one, after)
-        ]  # fmt: skip
+        ]
         names = {
             one.name for one in differences(list(runs.values()), [after]) if one.is_blocking and one.name != "chip"
         }
@@ -158,9 +166,12 @@ def _diffs(
         noise = evidence.floors.get(after.environment.class_hash, {})
         try:
             diff = compare_suites(
-                SuiteSide(tuple(runs.values()), tuple(records.values())), SuiteSide((after,), tuple(measured)), noise,
-                DiffRules(), allowed=allowed,
-            )  # fmt: skip
+                SuiteSide(tuple(runs.values()), tuple(records.values())),
+                SuiteSide((after,), tuple(measured)),
+                noise,
+                DiffRules(),
+                allowed=allowed,
+            )
         except InvalidValueError:  # one side measured nothing
             continue
         found[run_id] = {one.case_key: one for one in diff.cases}

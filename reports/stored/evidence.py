@@ -42,10 +42,7 @@ class StoredEvidence:
 
     def narrowed(self, question: StoredQuestion) -> StoredEvidence:
         """Return the evidence on the cases that a question is about, on every chip."""
-        kept = tuple(
-            one for one in self.records
-            if one.run_id in self.runs and question.is_about(one.case)
-        )  # fmt: skip
+        kept = tuple(one for one in self.records if one.run_id in self.runs and question.is_about(one.case))
         return replace(self, records=kept)
 
     def groups(self) -> dict[GroupKey, list[Record]]:

@@ -34,9 +34,11 @@ def recommend_from_store(store: ResultStore, question: StoredQuestion | None = N
 
 
 def recommend_from_runs(
-    runs: Iterable[RunInfo], records: Iterable[Record], profiles: Mapping[str, HardwareProfile] | None = None,
+    runs: Iterable[RunInfo],
+    records: Iterable[Record],
+    profiles: Mapping[str, HardwareProfile] | None = None,
     question: StoredQuestion | None = None,
-) -> StoredRecommendations:  # fmt: skip
+) -> StoredRecommendations:
     """Return the same of runs and records in hand, in any order; `profiles`: chips by hash, which add what was not run."""
     question = question or StoredQuestion()
     by_id, records = {run.run_id: run for run in runs}, tuple(records)
@@ -48,9 +50,11 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
     """Return the rankings that are asked for, each with its changes since the run before."""
     known = MeasuredQualities(evidence.records, evidence.runs)
     groups = {
-        key: records for key, records in sorted(evidence.groups().items())
-        if (not question.hardware_key or key[0] == question.hardware_key) and any(question.asks_for(one.case) for one in records)
-    }  # fmt: skip
+        key: records
+        for key, records in sorted(evidence.groups().items())
+        if (not question.hardware_key or key[0] == question.hardware_key)
+        and any(question.asks_for(one.case) for one in records)
+    }
     # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
     groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
     now = ranked_groups(groups, evidence, question, known)
@@ -83,9 +87,7 @@ def _place(one: StoredRanking) -> tuple[object, ...]:
     return (one.hardware_key, one.subject == "shape", one.model, one.op, sizes, one.mode, one.cache)
 
 
-def _missing(
-    evidence: StoredEvidence, question: StoredQuestion, rankings: list[StoredRanking]
-) -> tuple[str, ...]:  # fmt: skip
+def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[StoredRanking]) -> tuple[str, ...]:
     if not evidence.runs:
         return (f"nothing is stored{question.words}: measure first, `pytest bench_cases` (docs/measuring.md)",)
     if not evidence.records or not rankings:

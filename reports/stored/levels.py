@@ -127,10 +127,13 @@ def _set_aside(
 def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, RunInfo]) -> Record | None:
     """Return the newest attempt after a night that failed or was skipped, in a complete run of the same branch."""
     found = [
-        one for one in records
-        if one.status in ("failed", "skipped") and (run := runs[one.run_id]).status == "complete"
-        and run.started_at > newest.started_at and run.git_branch == newest.git_branch
-    ]  # fmt: skip
+        one
+        for one in records
+        if one.status in ("failed", "skipped")
+        and (run := runs[one.run_id]).status == "complete"
+        and run.started_at > newest.started_at
+        and run.git_branch == newest.git_branch
+    ]
     return max(found, key=lambda one: (runs[one.run_id].started_at, one.record_id), default=None)
 
 
@@ -142,9 +145,10 @@ def stale_reason(level: CaseLevel, reference: RunInfo) -> str:
     own = level.newest
     # A fact that an older version did not know says nothing of the machine.
     between = [
-        one.text for one in differences([own], [reference])
+        one.text
+        for one in differences([own], [reference])
         if one.is_blocking and "unknown" not in (one.before, one.after)
-    ]  # fmt: skip
+    ]
     if between:
         more = f" and {len(between) - _SHOWN_FACTS} more" if len(between) > _SHOWN_FACTS else ""
         found.append(f"measured before {', '.join(between[:_SHOWN_FACTS])}{more}")

@@ -21,9 +21,16 @@ from roofline_model.pareto.losses_file import MeasuredLosses
 
 
 def model_rows(
-    phase: PhaseResult, levels: Mapping[str, CaseLevel], reference: RunInfo | None, known: MeasuredQualities,
-    losses: Sequence[MeasuredLosses], totals: Totals, speedups: NightSpeedups, *, is_calibration_doubtful: bool = False,
-) -> tuple[list[StoredRow], list[Refused]]:  # fmt: skip
+    phase: PhaseResult,
+    levels: Mapping[str, CaseLevel],
+    reference: RunInfo | None,
+    known: MeasuredQualities,
+    losses: Sequence[MeasuredLosses],
+    totals: Totals,
+    speedups: NightSpeedups,
+    *,
+    is_calibration_doubtful: bool = False,
+) -> tuple[list[StoredRow], list[Refused]]:
     """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the intervals
     over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
     rows, refused = [], []
@@ -43,8 +50,13 @@ def model_rows(
 
 
 def _row(
-    one: PassResult, baseline: PassResult | None, trust: Trust, time: RowTime, quality: RowQuality, speedup: NightSpeedup | None,
-) -> StoredRow:  # fmt: skip
+    one: PassResult,
+    baseline: PassResult | None,
+    trust: Trust,
+    time: RowTime,
+    quality: RowQuality,
+    speedup: NightSpeedup | None,
+) -> StoredRow:
     assert one.contender is not None  # model_rows keeps no others
     case, figures = one.records[0].case, one.figures
     formats = dict(case.formats)

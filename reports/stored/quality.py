@@ -57,9 +57,14 @@ def pass_quality(one: PassResult, known: MeasuredQualities, losses: Sequence[Mea
     if measured is not None and (found := _measured(measured[1])) is not None:
         (pct, text), figures = found, measured[1]
         return RowQuality(
-            "measured", shown(text), pct, _value(figures.kl_nats_per_token), _value(figures.perplexity_ratio),
-            _value(figures.top1_agreement_ratio), measured[0].run_id,
-        )  # fmt: skip
+            "measured",
+            shown(text),
+            pct,
+            _value(figures.kl_nats_per_token),
+            _value(figures.perplexity_ratio),
+            _value(figures.top1_agreement_ratio),
+            measured[0].run_id,
+        )
     formats = dict(one.records[0].case.formats)
     weight, activation = formats.get("b", ""), formats.get("a", "")
     is_plan = one.figures.precision == "plan"

@@ -57,9 +57,11 @@ def ranked_groups(
     """Return the rankings of some groups of records, in the order of the groups; a model's group has one for each phase."""
     levels = {key: _levels(records, evidence.runs) for key, records in groups.items()}
     chips = {
-        hardware_key: _chip(hardware_key, [one for key in levels if key[0] == hardware_key for one in levels[key]], evidence)
+        hardware_key: _chip(
+            hardware_key, [one for key in levels if key[0] == hardware_key for one in levels[key]], evidence
+        )
         for hardware_key in dict.fromkeys(key[0] for key in groups)
-    }  # fmt: skip
+    }
     found = []
     for key, members in levels.items():
         chip = chips[key[0]]
@@ -115,11 +117,21 @@ def _of_shape(
     lost = [*refused, *(Refused(name, reason) for name, reason in found.excluded)]
     regime = regime_title(found.cache, found.mode)
     bare = StoredRanking(
-        subject="shape", hardware_key=found.hardware_key, hardware_name=chip.hardware_name,
-        title=shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else ""), op=found.op, model="",
-        shape_label=found.shape_label, phase=found.phase, cache=found.cache, mode=found.mode,
-        baseline_label=found.baseline_label, rows=(), refused=(), summary="",
-    )  # fmt: skip
+        subject="shape",
+        hardware_key=found.hardware_key,
+        hardware_name=chip.hardware_name,
+        title=shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else ""),
+        op=found.op,
+        model="",
+        shape_label=found.shape_label,
+        phase=found.phase,
+        cache=found.cache,
+        mode=found.mode,
+        baseline_label=found.baseline_label,
+        rows=(),
+        refused=(),
+        summary="",
+    )
     by_case = levels_by_case(levels)
     speedups = NightSpeedups(records, by_case, chip.evidence.runs)
     doubt = expected_doubt(device)
@@ -128,8 +140,12 @@ def _of_shape(
 
 
 def _of_model(
-    levels: Sequence[CaseLevel], records: Sequence[Record], chip: _Chip, question: StoredQuestion, known: MeasuredQualities
-) -> list[StoredRanking]:  # fmt: skip
+    levels: Sequence[CaseLevel],
+    records: Sequence[Record],
+    chip: _Chip,
+    question: StoredQuestion,
+    known: MeasuredQualities,
+) -> list[StoredRanking]:
     kept, refused = _without_failed(levels)
     pooled = [record for level in (kept or levels) for record in level.records]
     speedups = NightSpeedups(records, levels_by_case(levels), chip.evidence.runs)
@@ -142,34 +158,59 @@ def _of_model(
 
 
 def _of_phase(
-    model: ModelResult, phase: PhaseResult, levels: Sequence[CaseLevel], failed: Sequence[Refused], chip: _Chip,
-    question: StoredQuestion, known: MeasuredQualities, speedups: NightSpeedups,
-) -> StoredRanking:  # fmt: skip
+    model: ModelResult,
+    phase: PhaseResult,
+    levels: Sequence[CaseLevel],
+    failed: Sequence[Refused],
+    chip: _Chip,
+    question: StoredQuestion,
+    known: MeasuredQualities,
+    speedups: NightSpeedups,
+) -> StoredRanking:
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
     doubt = expected_doubt(chip.evidence.device(chip.hardware_key, (record for one in mine for record in one.records)))
     rows, refused = model_rows(
-        phase, levels_by_case(mine), chip.reference, known, question.losses, chip.totals, speedups,
+        phase,
+        levels_by_case(mine),
+        chip.reference,
+        known,
+        question.losses,
+        chip.totals,
+        speedups,
         is_calibration_doubtful=bool(doubt),
-    )  # fmt: skip
+    )
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
     baseline = phase.of(phase.judged.baseline)
     bare = StoredRanking(
-        subject="model", hardware_key=shown(chip.hardware_key, 60), hardware_name=chip.hardware_name,
-        title=shown(case_title(case.op, case.shape), 140) + regime, op=shown(case.op, 140), model=shown(model.name.model_name, 100),
-        shape_label=shown(case.shape_label, 60), phase=phase.phase, cache=model.cache, mode=shown(model.mode, 30),
-        baseline_label="" if baseline is None else shown(baseline.label, 100), rows=(), refused=(), summary="",
+        subject="model",
+        hardware_key=shown(chip.hardware_key, 60),
+        hardware_name=chip.hardware_name,
+        title=shown(case_title(case.op, case.shape), 140) + regime,
+        op=shown(case.op, 140),
+        model=shown(model.name.model_name, 100),
+        shape_label=shown(case.shape_label, 60),
+        phase=phase.phase,
+        cache=model.cache,
+        mode=shown(model.mode, 30),
+        baseline_label="" if baseline is None else shown(baseline.label, 100),
+        rows=(),
+        refused=(),
+        summary="",
         calibration_doubt=doubt,
-    )  # fmt: skip
+    )
     lost = [*(one for one in failed if one.label in names), *refused]
     return _finished(bare, rows, lost, mine, question)
 
 
 def _finished(
-    bare: StoredRanking, rows: Sequence[StoredRow], lost: Sequence[Refused], levels: Sequence[CaseLevel],
+    bare: StoredRanking,
+    rows: Sequence[StoredRow],
+    lost: Sequence[Refused],
+    levels: Sequence[CaseLevel],
     question: StoredQuestion,
-) -> StoredRanking:  # fmt: skip
+) -> StoredRanking:
     # Where everything failed, the ranking stands for its reasons alone.
     failed = {level.records[0].case.case_key for level in levels if has_failed(level)}
     rows = with_baseline_trust([row for row in rows if row.identity not in failed])

@@ -35,9 +35,12 @@ def measured_interval(records: Iterable[Record], total: TotalInterval | None) ->
     if total is not None and total.low_s is not None and total.high_s is not None:
         return total.low_s, total.high_s
     known = [
-        (one.measurement.ci_low_s, one.measurement.ci_high_s) for one in records
-        if one.measurement is not None and one.measurement.ci_low_s is not None and one.measurement.ci_high_s is not None
-    ]  # fmt: skip
+        (one.measurement.ci_low_s, one.measurement.ci_high_s)
+        for one in records
+        if one.measurement is not None
+        and one.measurement.ci_low_s is not None
+        and one.measurement.ci_high_s is not None
+    ]
     return min((low for low, _ in known), default=None), max((high for _, high in known), default=None)
 
 
@@ -89,10 +92,16 @@ def nights_of(level: CaseLevel) -> tuple[Night, ...]:
         if one.status == "measured":
             processes.setdefault(one.run_id, set()).add(one.process.ordinal)
     return tuple(
-        Night(run.run_id, run.started_at, shown(run.label, 60), tuple(by_run[run.run_id]), len(processes.get(run.run_id, ())))
+        Night(
+            run.run_id,
+            run.started_at,
+            shown(run.label, 60),
+            tuple(by_run[run.run_id]),
+            len(processes.get(run.run_id, ())),
+        )
         for run in level.runs
         if run.run_id in by_run
-    )  # fmt: skip
+    )
 
 
 def levels_by_case(levels: Iterable[CaseLevel]) -> Mapping[str, CaseLevel]:

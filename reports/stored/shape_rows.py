@@ -19,9 +19,14 @@ _SOURCES: Mapping[str, TimeSource] = {"measured": "measured", "expected": "expec
 
 
 def shape_rows(
-    found: ShapeRecommendation, levels: Mapping[str, CaseLevel], reference: RunInfo | None, totals: Totals, speedups: NightSpeedups,
-    *, is_calibration_doubtful: bool = False,
-) -> list[StoredRow]:  # fmt: skip
+    found: ShapeRecommendation,
+    levels: Mapping[str, CaseLevel],
+    reference: RunInfo | None,
+    totals: Totals,
+    speedups: NightSpeedups,
+    *,
+    is_calibration_doubtful: bool = False,
+) -> list[StoredRow]:
     """Return the rows of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring run;
     `totals`: the intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine."""
     baseline = next((row for row in found.rows if _is_baseline(row, found.baseline_label)), None)
@@ -31,8 +36,16 @@ def shape_rows(
         if row.source == "measured" and baseline is not None and row is not baseline and baseline.source == "measured":
             speedup = speedups.of(row.case_key, baseline.case_key, row.speedup)
         made.append(
-            _row(row, found.baseline_label, levels.get(row.case_key), reference, totals.get(row.case_key), speedup, is_calibration_doubtful)
-        )  # fmt: skip
+            _row(
+                row,
+                found.baseline_label,
+                levels.get(row.case_key),
+                reference,
+                totals.get(row.case_key),
+                speedup,
+                is_calibration_doubtful,
+            )
+        )
     return made
 
 
@@ -41,9 +54,14 @@ def _is_baseline(row: RankedRow, baseline_label: str) -> bool:
 
 
 def _row(
-    row: RankedRow, baseline_label: str, level: CaseLevel | None, reference: RunInfo | None, total: TotalInterval | None,
-    speedup: NightSpeedup | None, is_calibration_doubtful: bool,
-) -> StoredRow:  # fmt: skip
+    row: RankedRow,
+    baseline_label: str,
+    level: CaseLevel | None,
+    reference: RunInfo | None,
+    total: TotalInterval | None,
+    speedup: NightSpeedup | None,
+    is_calibration_doubtful: bool,
+) -> StoredRow:
     source = _SOURCES[row.source]
     low_s, high_s = row.low_s, row.high_s
     if source == "measured" and level is not None:

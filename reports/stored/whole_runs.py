@@ -83,6 +83,7 @@ def newest_by_chip(runs: Iterable[RunInfo]) -> dict[str, RunInfo]:
 
 def _of_chip(records: Iterable[Record], run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
     return tuple(
-        one for one in records
+        one
+        for one in records
         if one.status == "measured" and chip_of(one, run) == hardware_key and is_of_this_chip(one, run)
-    )  # fmt: skip
+    )

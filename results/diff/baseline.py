@@ -40,8 +40,11 @@ class Wanted:
 
 
 def find_baseline(
-    against: str, after: Sequence[RunInfo], newest: Callable[[int | None], Sequence[RunInfo]], resolve: Callable[[str], RunInfo]
-) -> Wanted:  # fmt: skip
+    against: str,
+    after: Sequence[RunInfo],
+    newest: Callable[[int | None], Sequence[RunInfo]],
+    resolve: Callable[[str], RunInfo],
+) -> Wanted:
     """Return the runs that `against` means for one or more newer runs; none where there is none yet.
 
     `newest(limit)` gives the stored runs, newest first, and `resolve(name)` the run of an id or label (`ResultStore.runs`,

@@ -47,10 +47,15 @@ def diff_document(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRul
 
 def _run(run: RunInfo) -> dict[str, Any]:
     return {
-        "run_id": run.run_id, "label": run.label, "started_at": run.started_at, "status": run.status,
-        "hardware": run.hardware_key, "git_commit": run.git_commit, "git_branch": run.git_branch,
+        "run_id": run.run_id,
+        "label": run.label,
+        "started_at": run.started_at,
+        "status": run.status,
+        "hardware": run.hardware_key,
+        "git_commit": run.git_commit,
+        "git_branch": run.git_branch,
         "git_is_dirty": run.git_is_dirty,
-    }  # fmt: skip
+    }
 
 
 def _case(case: CaseDiff) -> dict[str, Any]:

@@ -26,9 +26,11 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
     sides = list(logs.values())
     samples = Samples.of(sides)
     found = evidence(
-        samples, pooled_spread(samples, spans_runs=False),
-        min_effect_ratio=rules.min_effect_ratio, false_discovery_ratio=rules.false_discovery_ratio,
-    )  # fmt: skip
+        samples,
+        pooled_spread(samples, spans_runs=False),
+        min_effect_ratio=rules.min_effect_ratio,
+        false_discovery_ratio=rules.false_discovery_ratio,
+    )
 
     def ranks(index: int, is_higher: bool) -> float | None:
         before, after = sides[index]
@@ -41,9 +43,18 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
     for index, (key, (before, after)) in enumerate(logs.items()):
         verdict, reason = verdicts[index]
         changes[key] = MetricChange(
-            "energy", "energy_j", "J", False, _mean(before), _mean(after), math.expm1(float(samples.change_log[index])),
-            ratio_of(float(found.low_log[index])), ratio_of(float(found.high_log[index])), _WORDS.get(verdict, "AMBIGUOUS"), reason,
-        )  # fmt: skip
+            "energy",
+            "energy_j",
+            "J",
+            False,
+            _mean(before),
+            _mean(after),
+            math.expm1(float(samples.change_log[index])),
+            ratio_of(float(found.low_log[index])),
+            ratio_of(float(found.high_log[index])),
+            _WORDS.get(verdict, "AMBIGUOUS"),
+            reason,
+        )
     return changes
 
 

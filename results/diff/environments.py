@@ -9,7 +9,9 @@ from typing import Any
 
 from results.records import Method, RunInfo
 
-_MOVING_FACTS = frozenset({"load_1min", "warnings", "git", "cpu_clock_hz", "uptime_s", "memory_available_bytes", "temperature_c"})  # fmt: skip
+_MOVING_FACTS = frozenset(
+    {"load_1min", "warnings", "git", "cpu_clock_hz", "uptime_s", "memory_available_bytes", "temperature_c"}
+)
 """Facts of the moment; the measurements carry what they did to them."""
 _SHOWN_CHARACTERS = 80
 
@@ -40,9 +42,19 @@ def differences(
     """
     permitted = set(allowed)
     found = [
-        _difference("chip", _values(before, lambda run: run.hardware_key), _values(after, lambda run: run.hardware_key), "chip" not in permitted),
-        _difference("forced", _values(before, lambda run: run.is_forced), _values(after, lambda run: run.is_forced), "forced" not in permitted),
-    ]  # fmt: skip
+        _difference(
+            "chip",
+            _values(before, lambda run: run.hardware_key),
+            _values(after, lambda run: run.hardware_key),
+            "chip" not in permitted,
+        ),
+        _difference(
+            "forced",
+            _values(before, lambda run: run.is_forced),
+            _values(after, lambda run: run.is_forced),
+            "forced" not in permitted,
+        ),
+    ]
     classes = dict.fromkeys(name for run in (*before, *after) for name in run.environment.class_facts)
     for name in classes:
         sides = [
@@ -54,13 +66,20 @@ def differences(
         if name not in classes and name not in _MOVING_FACTS:
             # Some facts are known only to a process that had loaded torch: stored as None they are no difference.
             sides = [
-                _values([run for run in side if run.environment.facts.get(name, "") is not None], lambda run, name=name: run.environment.facts.get(name))
+                _values(
+                    [run for run in side if run.environment.facts.get(name, "") is not None],
+                    lambda run, name=name: run.environment.facts.get(name),
+                )
                 for side in (before, after)
-            ]  # fmt: skip
+            ]
             if all(sides):
                 found += _parts(name, sides[0], sides[1], False)
     found.append(_difference("commit", _values(before, _commit), _values(after, _commit), False))
-    found.append(_difference("branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False))  # fmt: skip
+    found.append(
+        _difference(
+            "branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False
+        )
+    )
     known = [one for one in found if one is not None]
     return tuple(sorted(known, key=lambda one: not one.is_blocking))
 

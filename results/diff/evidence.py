@@ -109,9 +109,14 @@ class Evidence:
 
 
 def pooled_spread(
-    samples: Samples, floor_variance: Floats | float = 0.0, floor_df: Floats | float = 0.0, *,
-    spans_runs: Flags | bool, sampling_variance: Floats | float = 0.0, effective_count: float | None = None,
-) -> Spread:  # fmt: skip
+    samples: Samples,
+    floor_variance: Floats | float = 0.0,
+    floor_df: Floats | float = 0.0,
+    *,
+    spans_runs: Flags | bool,
+    sampling_variance: Floats | float = 0.0,
+    effective_count: float | None = None,
+) -> Spread:
     """Return the variance between processes per case: own and stored knowledge joined, drawn to the suite's.
 
     `floor_*`: stored A/A data (df 0: none), raised to today's noise and never lowered. `sampling_variance`: what the samples
@@ -165,10 +170,18 @@ def evidence(
     threshold = stdtrit(df, 1 - false_discovery_ratio / case_count) * floor
     step = np.fmax(threshold, min_effect) + float(ndtri(POWER)) * floor
     return Evidence(
-        change_log=change_log, floor_log=floor, df=df, low_log=change_log - half, high_log=change_log + half,
-        slower_p=slower_p, faster_p=faster_p, slower_q=adjusted(slower_p), faster_q=adjusted(faster_p),
-        min_effect_log=min_effect, smallest_step_log=step,
-    )  # fmt: skip
+        change_log=change_log,
+        floor_log=floor,
+        df=df,
+        low_log=change_log - half,
+        high_log=change_log + half,
+        slower_p=slower_p,
+        faster_p=faster_p,
+        slower_q=adjusted(slower_p),
+        faster_q=adjusted(faster_p),
+        min_effect_log=min_effect,
+        smallest_step_log=step,
+    )
 
 
 def adjusted(p_values: Floats) -> Floats:

@@ -31,9 +31,12 @@ def reason_of_change(
 
 
 def marked_expected(
-    case: CaseDiff, annotations: Sequence[Annotation], used: Collection[str], before: Sequence[RunInfo],
+    case: CaseDiff,
+    annotations: Sequence[Annotation],
+    used: Collection[str],
+    before: Sequence[RunInfo],
     after: Sequence[RunInfo],
-) -> CaseDiff:  # fmt: skip
+) -> CaseDiff:
     """Return a changed or lost case with the reason of the annotation that covers it. `used`: ids of the older runs used."""
     if case.verdict not in ("SLOWER", "FASTER", "GONE"):
         return case

@@ -61,11 +61,15 @@ def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         if first and second is not None:
             ratio = second / first - 1
             found.append(
-                MetricChange("memory", name, "B", False, first, second, ratio, None, None, _called(ratio, LEAST_MEMORY_RATIO))
-            )  # fmt: skip
+                MetricChange(
+                    "memory", name, "B", False, first, second, ratio, None, None, _called(ratio, LEAST_MEMORY_RATIO)
+                )
+            )
     for name, unit, is_higher_better in (
-        ("kl_nats_per_token", "nats/token", False), ("perplexity_ratio", "ratio", False), ("top1_agreement_ratio", "ratio", True),
-    ):  # fmt: skip
+        ("kl_nats_per_token", "nats/token", False),
+        ("perplexity_ratio", "ratio", False),
+        ("top1_agreement_ratio", "ratio", True),
+    ):
         change = _quality_change(name, unit, is_higher_better, getattr(one, name), getattr(other, name))
         found += [change] if change is not None else []
     return found
@@ -90,8 +94,18 @@ def _quality_change(
         overlap = first.low_value <= second.high_value and second.low_value <= first.high_value  # type: ignore[operator]
         verdict, reason = ("AMBIGUOUS", "intervals-overlap") if overlap else (called, "intervals-apart")
     return MetricChange(
-        "quality", name, unit, is_higher_better, first.value, second.value, ratio, None, None, verdict, reason  # type: ignore[arg-type]
-    )  # fmt: skip
+        "quality",
+        name,
+        unit,
+        is_higher_better,
+        first.value,
+        second.value,
+        ratio,
+        None,
+        None,
+        verdict,
+        reason,  # type: ignore[arg-type]
+    )
 
 
 def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
@@ -109,9 +123,20 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
         reason = model if has_moved else TIME_MOVED
         verdict = _called(growth, LEAST_ERROR_RATIO)
         found.append(
-            MetricChange("error", f"error_{kind}", "ratio", False, first, second, second - first, None, None, verdict,
-                         reason if verdict != "SAME" or has_moved else "")
-        )  # fmt: skip
+            MetricChange(
+                "error",
+                f"error_{kind}",
+                "ratio",
+                False,
+                first,
+                second,
+                second - first,
+                None,
+                None,
+                verdict,
+                reason if verdict != "SAME" or has_moved else "",
+            )
+        )
     return found
 
 

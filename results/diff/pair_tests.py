@@ -50,14 +50,19 @@ def judge_times(
     least = np.array([rules.min_effect_ratio if one is None else one for one in thresholds])
     limit = np.array([rules.limit_ratio if one is None else one for one in thresholds])
     found = _evidence(pairs, noise, least, rules.false_discovery_ratio)
-    replicated = np.array([
-        is_replicated(len(one.logs), len(other.logs)) or _floor(noise, key, other) is not None
-        for key, (one, other) in pairs.items()
-    ])  # fmt: skip
+    replicated = np.array(
+        [
+            is_replicated(len(one.logs), len(other.logs)) or _floor(noise, key, other) is not None
+            for key, (one, other) in pairs.items()
+        ]
+    )
     verdicts = judge(
-        found, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=limit, ranks=partial(_rank_p_value, sides),
+        found,
+        false_discovery_ratio=rules.false_discovery_ratio,
+        limit_ratio=limit,
+        ranks=partial(_rank_p_value, sides),
         is_replicated=replicated,
-    )  # fmt: skip
+    )
     # What can never be called is no step that this diff sees.
     return replace(found, smallest_step_log=np.where(replicated, found.smallest_step_log, np.nan)), verdicts
 
@@ -81,11 +86,19 @@ def judge_pairs(
                 reason = clock_reason(verdict == "SLOWER", cycles_log, after_hz / before_hz, least_log)
         energy = (energies[key],) if key in energies else ()
         cases[key] = CaseDiff(
-            other.case, key, verdict, reason, "", clock_before_hz=before_hz, clock_after_hz=after_hz,
-            cycles_change_ratio=ratio_of(cycles_log), threshold_ratio=_threshold_ratio((one, other)),
+            other.case,
+            key,
+            verdict,
+            reason,
+            "",
+            clock_before_hz=before_hz,
+            clock_after_hz=after_hz,
+            cycles_change_ratio=ratio_of(cycles_log),
+            threshold_ratio=_threshold_ratio((one, other)),
             metrics=(*energy, *other_changes(one, other)),
-            **_numbers(found, index), **sizes(one, other),  # type: ignore[arg-type]
-        )  # fmt: skip
+            **_numbers(found, index),
+            **sizes(one, other),  # type: ignore[arg-type]
+        )
     return cases
 
 
@@ -133,19 +146,24 @@ def _evidence(
         samples,
         np.array([0.0 if floor is None else floor.between_sd_ratio**2 for floor in floors]),
         np.array([0.0 if floor is None else floor.process_count - 1.0 for floor in floors]),
-        spans_runs=np.array([
-            one.run_count > 1 or other.run_count > 1 or (floor is not None and len(floor.run_ids) > 1)
-            for (one, other), floor in zip(sides, floors, strict=True)
-        ]),
+        spans_runs=np.array(
+            [
+                one.run_count > 1 or other.run_count > 1 or (floor is not None and len(floor.run_ids) > 1)
+                for (one, other), floor in zip(sides, floors, strict=True)
+            ]
+        ),
         sampling_variance=np.array([(one.sampling_variance + other.sampling_variance) / 2 for one, other in sides]),
         effective_count=effective_cases(len(sides), _shared(sides)),
-    )  # fmt: skip
+    )
     olds, news = [one for one, _ in sides], [other for _, other in sides]
     moved = max(run_movement_variance(olds), run_movement_variance(news))
     return evidence(
-        samples, spread, min_effect_ratio=least, false_discovery_ratio=false_discovery_ratio,
+        samples,
+        spread,
+        min_effect_ratio=least,
+        false_discovery_ratio=false_discovery_ratio,
         shared_variance=np.array(change_variance(moved, olds, news)),
-    )  # fmt: skip
+    )
 
 
 def _shared(sides: Sequence[SidePair]) -> float:

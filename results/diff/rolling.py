@@ -53,9 +53,12 @@ class _Night:
 
 
 def settled(
-    before: SuiteSide, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules,
+    before: SuiteSide,
+    after: SuiteSide,
+    noise: Mapping[FloorKey, NoiseFloor],
+    rules: DiffRules,
     annotations: Sequence[Annotation] = (),
-) -> SuiteSide:  # fmt: skip
+) -> SuiteSide:
     """Return a pool of runs with, for every case, only the nights of its present level; what is left out is told per case.
 
     `before`: runs of one machine class in any order; with fewer than two it comes back as it is. A case never loses all its
@@ -107,9 +110,13 @@ def _add_unusable(
 
 
 def _add(
-    levels: dict[str, _Level], usable: Mapping[str, CaseSide], run: RunInfo, noise: Mapping[FloorKey, NoiseFloor],
-    rules: DiffRules, annotations: Sequence[Annotation],
-) -> None:  # fmt: skip
+    levels: dict[str, _Level],
+    usable: Mapping[str, CaseSide],
+    run: RunInfo,
+    noise: Mapping[FloorKey, NoiseFloor],
+    rules: DiffRules,
+    annotations: Sequence[Annotation],
+) -> None:
     """Judge a night against the levels before it and let it join them, replace them or be set aside."""
     known = [key for key in usable if key in levels and levels[key].nights]
     pairs: dict[str, SidePair] = {

@@ -59,7 +59,9 @@ class DiffRules:
 
     def __post_init__(self) -> None:
         for name, value in (
-            ("min_effect", self.min_effect_ratio), ("fdr", self.false_discovery_ratio), ("limit", self.limit_ratio),
-        ):  # fmt: skip
+            ("min_effect", self.min_effect_ratio),
+            ("fdr", self.false_discovery_ratio),
+            ("limit", self.limit_ratio),
+        ):
             if not 0 < value < 1:
                 raise InvalidValueError(f"{name} must be above 0 and below 1 (100 %), got {value:g}")

@@ -8,7 +8,20 @@ from functools import lru_cache
 
 from results.records import FOREIGN_COMMAND, RunInfo
 
-_VALUED = frozenset({"-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--roofline-shapes", "--roofline-formats", "--roofline-model", "--roofline-batch", "--roofline-context"})  # fmt: skip
+_VALUED = frozenset(
+    {
+        "-k",
+        "-m",
+        "--deselect",
+        "--ignore",
+        "--ignore-glob",
+        "--roofline-shapes",
+        "--roofline-formats",
+        "--roofline-model",
+        "--roofline-batch",
+        "--roofline-context",
+    }
+)
 """Options of pytest, and of ours, whose value selects."""
 _FLAGS = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"})
 _TAKES_A_VALUE = frozenset({"-p", "-c", "-o", "-W", "-n", "-r"})

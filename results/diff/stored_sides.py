@@ -45,9 +45,13 @@ def named_side(store: ResultStore, runs: Sequence[RunInfo]) -> SuiteSide:
 
 
 def baseline_side(
-    store: ResultStore, against: str, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules,
+    store: ResultStore,
+    against: str,
+    after: SuiteSide,
+    noise: Mapping[FloorKey, NoiseFloor],
+    rules: DiffRules,
     annotations: Sequence[Annotation] = (),
-) -> SuiteSide | None:  # fmt: skip
+) -> SuiteSide | None:
     """Return what `against` means for a newer side (`baseline.find_baseline`); None where there is none yet.
 
     Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline every

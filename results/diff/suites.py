@@ -32,9 +32,15 @@ class SuiteSide:
 
 
 def compare_suites(
-    before: SuiteSide, after: SuiteSide, noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules, *,
-    quarantine: Quarantine | None = None, allowed: Iterable[str] = (), annotations: Sequence[Annotation] = (),
-) -> SuiteDiff:  # fmt: skip
+    before: SuiteSide,
+    after: SuiteSide,
+    noise: Mapping[FloorKey, NoiseFloor],
+    rules: DiffRules,
+    *,
+    quarantine: Quarantine | None = None,
+    allowed: Iterable[str] = (),
+    annotations: Sequence[Annotation] = (),
+) -> SuiteDiff:
     """Return the verdict of every case of two suites.
 
     `noise`: stored A/A floors of the machine by (case key, method hash). `allowed`: environment facts that may differ.
@@ -84,13 +90,16 @@ def compare_suites(
     listed: list[tuple[str, str]] = [(one.name, one.case_key) for one in marked]
     listed += [(f"{sides[0][key].case.op} {sides[0][key].case.id}", key) for key in keys if key in unselected]
     return replace(
-        empty, cases=tuple(marked), unmeasured_count=unmeasured_count, unselected_count=len(unselected),
+        empty,
+        cases=tuple(marked),
+        unmeasured_count=unmeasured_count,
+        unselected_count=len(unselected),
         selection=selection_text(after.runs) if unselected else "",
         common_change_ratio=median(changes) if changes else None,
         smallest_step_ratio=median(steps) if steps else None,
         largest_smallest_step_ratio=max(steps, default=None),
         unused_quarantine=quarantine.unused(listed) if quarantine else (),
-    )  # fmt: skip
+    )
 
 
 def _is_unselected(case: CaseSide, before: SuiteSide, after: SuiteSide) -> bool:

@@ -40,10 +40,14 @@ class Stated:
     def identity(self) -> dict[str, Any]:
         """Return what changes a case: another answer to these makes another record of the same numbers."""
         said = {
-            "model": self.model, "formats": self.formats, "kv_format": self.kv_format, "batch": self.batch_count,
-            "input": self.input_count, "output": self.output_count,
+            "model": self.model,
+            "formats": self.formats,
+            "kv_format": self.kv_format,
+            "batch": self.batch_count,
+            "input": self.input_count,
+            "output": self.output_count,
             "devices": self.device_count if self.device_count > 1 else None,
-        }  # fmt: skip
+        }
         return {name: value for name, value in said.items() if value is not None}
 
 

@@ -99,11 +99,17 @@ def _row(found: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
     content = {name: cell for name, cell in zip(table.header, table.cells[i], strict=True) if cell}
     source = table.text("source")[i]
     return ForeignRow(
-        where=where, content=content, case=case, measurement=from_one_figure(measured_s, 1),
-        settings={"source": source[:200]} if source else {}, test_id=f"{table.name[:80]} {where}",
+        where=where,
+        content=content,
+        case=case,
+        measurement=from_one_figure(measured_s, 1),
+        settings={"source": source[:200]} if source else {},
+        test_id=f"{table.name[:80]} {where}",
         facts={"statistic": "the table's time", "device": table.texts["device"][i], "row": dict(content)},
-        tokens_per_call=tokens, predictions=predictions, reason=reason,
-    )  # fmt: skip
+        tokens_per_call=tokens,
+        predictions=predictions,
+        reason=reason,
+    )
 
 
 def _work(table: KernelTable, i: int, *, has_scales: bool = False) -> Operator:
@@ -125,10 +131,18 @@ def _work(table: KernelTable, i: int, *, has_scales: bool = False) -> Operator:
     is_causal = phase_of(table, i) == "prefill" if math.isnan(given) else given == 1
     maths = activation or "BF16"
     return attention(
-        size("batch"), size("heads"), size("kv_heads"), size("q_len"), size("kv_len"), size("head_dim"), q=maths,
-        kv=table.text("kv_format")[i] or maths, o=output or None, causal=bool(is_causal),
+        size("batch"),
+        size("heads"),
+        size("kv_heads"),
+        size("q_len"),
+        size("kv_len"),
+        size("head_dim"),
+        q=maths,
+        kv=table.text("kv_format")[i] or maths,
+        o=output or None,
+        causal=bool(is_causal),
         window=None if math.isnan(window) else int(window),
-    )  # fmt: skip
+    )
 
 
 def _kernel(table: KernelTable, i: int) -> str:
@@ -145,13 +159,28 @@ def _predictions(
     if math.isnan(expected_s):
         return (first,)
     expected = PredictionRecord(
-        kind="expected", model_version=EXPECTED_VERSION, hardware_key=ideal.hardware,
-        profile_hash=chip.profile_hash, time_s=expected_s, memory_time_s=None, compute_time_s=None, bound=ideal.bound, flops=ideal.flops,
-        read_bytes=ideal.read_bytes, write_bytes=ideal.write_bytes, bandwidth_bytes_per_s=None,
-        peak_flops_per_s=None, compute_format=ideal.compute_format, path=ideal.path, memory_level=ideal.memory_level,
-        provenance=found.provenance[i], low_s=float(found.low_s[i]), high_s=float(found.high_s[i]),
-        notes=(f"mostly {found.binding[i]}",) if found.binding[i] else (), error_ratio=error_ratio(expected_s, measured_s),
-    )  # fmt: skip
+        kind="expected",
+        model_version=EXPECTED_VERSION,
+        hardware_key=ideal.hardware,
+        profile_hash=chip.profile_hash,
+        time_s=expected_s,
+        memory_time_s=None,
+        compute_time_s=None,
+        bound=ideal.bound,
+        flops=ideal.flops,
+        read_bytes=ideal.read_bytes,
+        write_bytes=ideal.write_bytes,
+        bandwidth_bytes_per_s=None,
+        peak_flops_per_s=None,
+        compute_format=ideal.compute_format,
+        path=ideal.path,
+        memory_level=ideal.memory_level,
+        provenance=found.provenance[i],
+        low_s=float(found.low_s[i]),
+        high_s=float(found.high_s[i]),
+        notes=(f"mostly {found.binding[i]}",) if found.binding[i] else (),
+        error_ratio=error_ratio(expected_s, measured_s),
+    )
     return first, expected
 
 

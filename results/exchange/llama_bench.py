@@ -20,11 +20,29 @@ from results.plain_form import FormError, UnclearFormError
 KIND = "llama-bench"
 MAX_ROWS = 200_000
 
-_INTEGERS = frozenset({
-    "build_number", "model_size", "model_n_params", "n_batch", "n_ubatch", "n_threads", "poll", "n_gpu_layers",
-    "n_cpu_moe", "main_gpu", "n_prompt", "n_gen", "n_depth", "avg_ns", "stddev_ns", "flash_attn", "no_op_offload",
-    "fit_target", "fit_min_ctx",
-})  # fmt: skip
+_INTEGERS = frozenset(
+    {
+        "build_number",
+        "model_size",
+        "model_n_params",
+        "n_batch",
+        "n_ubatch",
+        "n_threads",
+        "poll",
+        "n_gpu_layers",
+        "n_cpu_moe",
+        "main_gpu",
+        "n_prompt",
+        "n_gen",
+        "n_depth",
+        "avg_ns",
+        "stddev_ns",
+        "flash_attn",
+        "no_op_offload",
+        "fit_target",
+        "fit_min_ctx",
+    }
+)
 _FLOATS = frozenset({"avg_ts", "stddev_ts"})
 _FLAGS = frozenset(
     {"no_kv_offload", "cpu_strict", "embeddings", "f16_kv", "mul_mat_q", "use_mmap", "no_host", "repack"}

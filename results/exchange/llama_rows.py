@@ -14,8 +14,14 @@ from results.exchange.model_names import KnownModel, model_of_gguf, quantization
 from results.plain_form import FormError
 
 _CACHE_FORMATS = {
-    "f32": "FP32", "f16": "FP16", "bf16": "BF16", "q8_0": "INT8", "q4_0": "INT4", "q4_1": "INT4", "iq4_nl": "INT4",
-}  # fmt: skip
+    "f32": "FP32",
+    "f16": "FP16",
+    "bf16": "BF16",
+    "q8_0": "INT8",
+    "q4_0": "INT4",
+    "q4_1": "INT4",
+    "iq4_nl": "INT4",
+}
 """`type_k` and `type_v`; narrow ones carry a 16-bit scale per 32 elements that our formats count per 128."""
 
 # What makes two tests different cases, beyond model, sizes and formats: (field, word, what needs no word).
@@ -25,13 +31,33 @@ _WORDS = (
     ("embeddings", "embd", False),
 )  # fmt: skip
 _SETTINGS = (
-    "n_gpu_layers", "n_threads", "n_batch", "n_ubatch", "flash_attn", "type_k", "type_v", "split_mode", "tensor_split",
-    "no_kv_offload", "n_cpu_moe", "backends",
-)  # fmt: skip
+    "n_gpu_layers",
+    "n_threads",
+    "n_batch",
+    "n_ubatch",
+    "flash_attn",
+    "type_k",
+    "type_v",
+    "split_mode",
+    "tensor_split",
+    "no_kv_offload",
+    "n_cpu_moe",
+    "backends",
+)
 _IDENTITY = (
-    "model_type", "model_size", "model_n_params", "n_prompt", "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns",
-    "avg_ts", "stddev_ts", *_SETTINGS,
-)  # fmt: skip
+    "model_type",
+    "model_size",
+    "model_n_params",
+    "n_prompt",
+    "n_gen",
+    "n_depth",
+    "test_time",
+    "avg_ns",
+    "stddev_ns",
+    "avg_ts",
+    "stddev_ts",
+    *_SETTINGS,
+)
 """The same test has these in JSON, JSON lines and CSV; `samples_ns`, with which they have to agree, only in two of them."""
 
 
@@ -93,12 +119,18 @@ def _foreign_row(row: BenchRow, stated: Stated) -> ForeignRow:
         key: fields.data[key] for key in ("model_filename", "model_type") if isinstance(fields.data.get(key), str)
     }
     return ForeignRow(
-        where=fields.where, content=_picked(fields, _IDENTITY), case=case,
+        where=fields.where,
+        content=_picked(fields, _IDENTITY),
+        case=case,
         measurement=from_samples(samples_s, steps),
-        settings=_picked(fields, _SETTINGS), created_at=fields.date("test_time"),
-        test_id=f"{description} {test}", facts={**facts, **named.facts}, tokens_per_call=tokens if steps == 1 else 1,
-        ask=None if reason else ask, reason=reason,
-    )  # fmt: skip
+        settings=_picked(fields, _SETTINGS),
+        created_at=fields.date("test_time"),
+        test_id=f"{description} {test}",
+        facts={**facts, **named.facts},
+        tokens_per_call=tokens if steps == 1 else 1,
+        ask=None if reason else ask,
+        reason=reason,
+    )
 
 
 def _picked(fields: Fields, names: Sequence[str]) -> dict[str, Any]:
@@ -127,10 +159,14 @@ def _named(fields: Fields, description: str, known: KnownModel | None, stated: S
     caches = {fields.text(name, "f16").lower() for name in ("type_k", "type_v")}
     cache = _CACHE_FORMATS.get(caches.pop()) if len(caches) == 1 else None
     return NamedModel(
-        name=known.shape.name if known is not None else description, shape=known.shape if known is not None else None,
-        recognised=known.why if known is not None else "", quantization=quantization.name if quantization else "",
-        formats=formats, kv_format=stated.kv_format or cache, weight_bytes=None if stated.formats else size,
-    )  # fmt: skip
+        name=known.shape.name if known is not None else description,
+        shape=known.shape if known is not None else None,
+        recognised=known.why if known is not None else "",
+        quantization=quantization.name if quantization else "",
+        formats=formats,
+        kv_format=stated.kv_format or cache,
+        weight_bytes=None if stated.formats else size,
+    )
 
 
 def _old_backend(fields: Fields) -> str:

@@ -18,11 +18,21 @@ def from_samples(samples_s: Sequence[float], calls_per_sample: int, *, std_s: fl
     ordered = sorted(samples_s)
     spread = statistics.stdev(ordered) if std_s is None and len(ordered) > 1 else std_s
     return Measurement(
-        samples_s=tuple(samples_s), calls_per_sample=calls_per_sample, median_s=statistics.median(ordered),
-        min_s=ordered[0], max_s=ordered[-1], mean_s=min(max(math.fsum(ordered) / len(ordered), ordered[0]), ordered[-1]),
-        std_s=spread, q1_s=_quantile(ordered, 0.25), q3_s=_quantile(ordered, 0.75), sample_count=len(ordered),
-        ci_low_s=None, ci_high_s=None, stop_reason=STOP_REASON, flags=FLAGS,
-    )  # fmt: skip
+        samples_s=tuple(samples_s),
+        calls_per_sample=calls_per_sample,
+        median_s=statistics.median(ordered),
+        min_s=ordered[0],
+        max_s=ordered[-1],
+        mean_s=min(max(math.fsum(ordered) / len(ordered), ordered[0]), ordered[-1]),
+        std_s=spread,
+        q1_s=_quantile(ordered, 0.25),
+        q3_s=_quantile(ordered, 0.75),
+        sample_count=len(ordered),
+        ci_low_s=None,
+        ci_high_s=None,
+        stop_reason=STOP_REASON,
+        flags=FLAGS,
+    )
 
 
 def from_one_figure(time_s: float, calls_per_sample: int) -> Measurement:

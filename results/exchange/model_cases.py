@@ -73,7 +73,12 @@ def model_case(
     if reason or named.shape is None or named.formats is None:
         return case, None, reason
     ask = ModelAsk(
-        named.shape, named.formats, named.kv_format, passes, named.weight_bytes, stated.device_count,
+        named.shape,
+        named.formats,
+        named.kv_format,
+        passes,
+        named.weight_bytes,
+        stated.device_count,
         stated.link_bytes_per_s,
-    )  # fmt: skip
+    )
     return case, ask, ""

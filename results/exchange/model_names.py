@@ -22,7 +22,10 @@ COUNT_TOLERANCE_RATIO = 0.006
 # ftype of llama.cpp → plan. Q4_K and its like are mixtures: the file's size says what is read, the name what computes.
 _GGUF_BITS = {"1": "INT2", "2": "INT2", "3": "INT4", "4": "INT4", "5": "INT4", "6": "INT8", "8": "INT8"}
 _GGUF_WIDE = {"F32": "FP32", "F16": "FP16", "BF16": "BF16"}
-_GGUF_NAME = re.compile(r"\b(?:mostly |all )?((?:IQ|TQ|Q)(\d)(?:_[A-Z0-9]+)*(?: - (?:Small|Medium|Large))?|BF16|F16|F32|MXFP4(?: MoE)?|NVFP4)\b", re.I)  # fmt: skip
+_GGUF_NAME = re.compile(
+    r"\b(?:mostly |all )?((?:IQ|TQ|Q)(\d)(?:_[A-Z0-9]+)*(?: - (?:Small|Medium|Large))?|BF16|F16|F32|MXFP4(?: MoE)?|NVFP4)\b",
+    re.I,
+)
 _FILE_QUANT = re.compile(r"[-._]((?:I|T)?Q\d(?:_[A-Z0-9]+)*|BF16|F16|F32|MXFP4(?:_MOE)?|NVFP4)$", re.I)
 
 # Suffix of a hub id → plan; the first that fits counts.
@@ -152,9 +155,16 @@ def _family(text: str) -> str:
 
 def _sizes(shape: ModelShape) -> tuple[object, ...]:
     return (
-        shape.layer_count, shape.hidden_size, shape.query_heads, shape.kv_heads, shape.head_dim, shape.ffn_size,
-        shape.vocab_size, shape.experts, shape.latent,
-    )  # fmt: skip
+        shape.layer_count,
+        shape.hidden_size,
+        shape.query_heads,
+        shape.kv_heads,
+        shape.head_dim,
+        shape.ffn_size,
+        shape.vocab_size,
+        shape.experts,
+        shape.latent,
+    )
 
 
 def plan_formats(formats: str, kv_format: str | None, shape: ModelShape) -> tuple[tuple[tuple[str, str], ...], str]:

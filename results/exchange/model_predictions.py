@@ -40,14 +40,28 @@ def model_predictions(
     least_s = math.fsum(run.times_count * one.least_s for run, _, one in priced)
     low, high = INTERVAL
     expected = PredictionRecord(
-        kind="expected", model_version=PASSES_VERSION, hardware_key=device.key, profile_hash=device.content_hash,
-        time_s=expected_s, memory_time_s=None, compute_time_s=None, bound=ideal.bound, flops=ideal.flops,
-        read_bytes=ideal.read_bytes, write_bytes=ideal.write_bytes, bandwidth_bytes_per_s=None,
-        peak_flops_per_s=None, compute_format=ideal.compute_format, path=ideal.path, memory_level=ideal.memory_level,
-        provenance=f"{priced[0][2].provenance} (sum of kernels)", low_s=max(low * expected_s, least_s),
-        high_s=high * expected_s, notes=("the interval is a judgement: no whole model was fitted",),
+        kind="expected",
+        model_version=PASSES_VERSION,
+        hardware_key=device.key,
+        profile_hash=device.content_hash,
+        time_s=expected_s,
+        memory_time_s=None,
+        compute_time_s=None,
+        bound=ideal.bound,
+        flops=ideal.flops,
+        read_bytes=ideal.read_bytes,
+        write_bytes=ideal.write_bytes,
+        bandwidth_bytes_per_s=None,
+        peak_flops_per_s=None,
+        compute_format=ideal.compute_format,
+        path=ideal.path,
+        memory_level=ideal.memory_level,
+        provenance=f"{priced[0][2].provenance} (sum of kernels)",
+        low_s=max(low * expected_s, least_s),
+        high_s=high * expected_s,
+        notes=("the interval is a judgement: no whole model was fitted",),
         error_ratio=error_ratio(expected_s, measured_s),
-    )  # fmt: skip
+    )
     return (ideal, expected), ()
 
 
@@ -56,10 +70,17 @@ def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:
     from roofline_model.decoder.tensor_parallel import Parallel
 
     return predict_model(
-        device, ask.shape, run.phase, batch=run.batch_count, context=run.context_count, new_tokens=run.new_count,
-        formats=ask.formats, kv=ask.kv_format, max_context=max(run.context_count, ask.shape.max_context_size),
+        device,
+        ask.shape,
+        run.phase,
+        batch=run.batch_count,
+        context=run.context_count,
+        new_tokens=run.new_count,
+        formats=ask.formats,
+        kv=ask.kv_format,
+        max_context=max(run.context_count, ask.shape.max_context_size),
         parallel=Parallel(ask.device_count, ask.link_bytes_per_s),
-    )  # fmt: skip
+    )
 
 
 def _ideal(
@@ -79,13 +100,23 @@ def _ideal(
     paths = {one.prediction.path for _, one in kernels if one.flops > 0.01 * longest.flops}
     notes = tuple(dict.fromkeys(note for _, found, _ in priced for note in found.notes))
     return PredictionRecord(
-        kind="ideal", model_version=PASSES_VERSION, hardware_key=device.key, profile_hash=device.content_hash,
-        time_s=time_s, memory_time_s=memory_s + more_bytes / device.bandwidth.value, compute_time_s=compute_s,
-        bound=longest.bound, flops=flops, read_bytes=read + more_bytes,
+        kind="ideal",
+        model_version=PASSES_VERSION,
+        hardware_key=device.key,
+        profile_hash=device.content_hash,
+        time_s=time_s,
+        memory_time_s=memory_s + more_bytes / device.bandwidth.value,
+        compute_time_s=compute_s,
+        bound=longest.bound,
+        flops=flops,
+        read_bytes=read + more_bytes,
         write_bytes=math.fsum(calls * one.prediction.write_bytes for calls, one in kernels),
-        bandwidth_bytes_per_s=device.bandwidth.value, peak_flops_per_s=flops / compute_s if compute_s else None,
+        bandwidth_bytes_per_s=device.bandwidth.value,
+        peak_flops_per_s=flops / compute_s if compute_s else None,
         compute_format=busiest.prediction.compute_format,
-        path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"), memory_level="DRAM",
-        provenance=weakest_provenance(found.provenance for _, found, _ in priced), notes=notes,
+        path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
+        memory_level="DRAM",
+        provenance=weakest_provenance(found.provenance for _, found, _ in priced),
+        notes=notes,
         error_ratio=error_ratio(time_s, measured_s),
-    )  # fmt: skip
+    )

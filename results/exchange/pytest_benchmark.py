@@ -63,11 +63,16 @@ def read_pytest_benchmark(value: Any, name: str, stated: Stated) -> ForeignFile:
     has_commit = commit_id is not None and _COMMIT.fullmatch(commit_id) is not None
     branch = _text(commit.get("branch"))
     return ForeignFile(
-        KIND, name, rows, started_at=started, facts=facts,
+        KIND,
+        name,
+        rows,
+        started_at=started,
+        facts=facts,
         class_facts={key: facts[key] for key in ("node", "cpu", "python_version") if key in facts} | {"engine": KIND},
-        git_commit=commit_id if has_commit else None, git_branch=None if branch == "(unknown)" else branch,
+        git_commit=commit_id if has_commit else None,
+        git_branch=None if branch == "(unknown)" else branch,
         git_is_dirty=dirty if has_commit and isinstance(dirty, bool) else None,
-    )  # fmt: skip
+    )
 
 
 def _row(fields: Fields, started: str, facts: Mapping[str, Any]) -> ForeignRow:
@@ -79,17 +84,26 @@ def _row(fields: Fields, started: str, facts: Mapping[str, Any]) -> ForeignRow:
     measurement = _measurement(stats, unit_s)
     extra = {key: fields.data[key] for key in ("group", "params", "param", "extra_info") if fields.data.get(key)}
     content = {
-        "fullname": name, "datetime": started, "node": facts.get("node", ""),
-        "stats": {key: stats.data.get(key) for key in ("min", "max", "mean", "median", "rounds", "iterations", "total")},
-    }  # fmt: skip
+        "fullname": name,
+        "datetime": started,
+        "node": facts.get("node", ""),
+        "stats": {
+            key: stats.data.get(key) for key in ("min", "max", "mean", "median", "rounds", "iterations", "total")
+        },
+    }
     if unit_s != 1:
         content["unit_s"] = unit_s
     return ForeignRow(
-        where=fields.where, content=content, case=Case(KIND, (), (), name, "none", "eager"), measurement=measurement,
-        settings={"timer": timer} if isinstance(timer, str) else {}, created_at=started, test_id=name,
+        where=fields.where,
+        content=content,
+        case=Case(KIND, (), (), name, "none", "eager"),
+        measurement=measurement,
+        settings={"timer": timer} if isinstance(timer, str) else {},
+        created_at=started,
+        test_id=name,
         facts={"statistic": "samples" if measurement.samples_s else "statistics", **extra},
         reason="a test of your own: its work is not declared, so there is nothing to predict",
-    )  # fmt: skip
+    )
 
 
 def _unit_s(timer: Any, where: str) -> float:
@@ -129,11 +143,21 @@ def _measurement(stats: Fields, unit_s: float) -> Measurement:
         raise FormError(f"{stats.where}: min, q1, median, q3 and max are not in this order")
     _check_statistics(stats, low, high, unit_s)
     return Measurement(
-        samples_s=(), calls_per_sample=iterations, median_s=median, min_s=low, max_s=high,
+        samples_s=(),
+        calls_per_sample=iterations,
+        median_s=median,
+        min_s=low,
+        max_s=high,
         mean_s=stats.time_s("mean", unit_s),
-        std_s=stats.number("stddev", least=0) * unit_s if stats.has("stddev") else None, q1_s=first, q3_s=third,
-        sample_count=rounds or 1, ci_low_s=None, ci_high_s=None, stop_reason=STOP_REASON, flags=FLAGS,
-    )  # fmt: skip
+        std_s=stats.number("stddev", least=0) * unit_s if stats.has("stddev") else None,
+        q1_s=first,
+        q3_s=third,
+        sample_count=rounds or 1,
+        ci_low_s=None,
+        ci_high_s=None,
+        stop_reason=STOP_REASON,
+        flags=FLAGS,
+    )
 
 
 def _check_statistics(stats: Fields, low_s: float, high_s: float, unit_s: float) -> None:

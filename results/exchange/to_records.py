@@ -65,20 +65,31 @@ def to_records(
     keys = {device.key for device in devices}
     dated = {} if foreign.started_at else {"date_source": "the file's own time stamp, it holds no date"}
     info = RunInfo(
-        run_id=run, started_at=created, label=f"{foreign.kind}: {foreign.name}".replace(",", ";")[:LONGEST_LABEL].strip(), finished_at=created,
-        status="complete", exit_code=None, hardware_key=keys.pop() if len(keys) == 1 else "",
-        command=f"{FOREIGN_COMMAND}{foreign.name}"[:400], git_commit=foreign.git_commit, git_branch=foreign.git_branch,
+        run_id=run,
+        started_at=created,
+        label=f"{foreign.kind}: {foreign.name}".replace(",", ";")[:LONGEST_LABEL].strip(),
+        finished_at=created,
+        status="complete",
+        exit_code=None,
+        hardware_key=keys.pop() if len(keys) == 1 else "",
+        command=f"{FOREIGN_COMMAND}{foreign.name}"[:400],
+        git_commit=foreign.git_commit,
+        git_branch=foreign.git_branch,
         git_is_dirty=foreign.git_is_dirty,
         environment=EnvironmentInfo(
             {"imported_from": foreign.kind, "file": foreign.name, **foreign.facts, **dated},
             {"imported_from": foreign.kind, **foreign.class_facts},
         ),
-    )  # fmt: skip
+    )
     profiles = {device.content_hash: device for device in devices}
     return ForeignRun(
-        info, tuple(HardwareProfile(one.key, one.name, hashed, one.to_dict()) for hashed, one in profiles.items()),
-        tuple(records.values()), len(ids) - len(records), chip, why,
-    )  # fmt: skip
+        info,
+        tuple(HardwareProfile(one.key, one.name, hashed, one.to_dict()) for hashed, one in profiles.items()),
+        tuple(records.values()),
+        len(ids) - len(records),
+        chip,
+        why,
+    )
 
 
 def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | None, str]:
@@ -102,9 +113,15 @@ def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | Non
 
 
 def _record(
-    row: ForeignRow, identity: str, run: str, foreign: ForeignFile, chip: Device | None, why_chip: str,
-    process: ProcessInfo, created: str,
-) -> Record:  # fmt: skip
+    row: ForeignRow,
+    identity: str,
+    run: str,
+    foreign: ForeignFile,
+    chip: Device | None,
+    why_chip: str,
+    process: ProcessInfo,
+    created: str,
+) -> Record:
     predictions, reason = row.predictions, row.reason
     if row.ask is not None and not predictions:
         predictions, reason = _asked(row, chip, why_chip)
@@ -117,14 +134,24 @@ def _record(
     if row.tokens_per_call is not None:
         extra["tokens_per_call"] = row.tokens_per_call
         extra["model"] = {
-            "name": name, "phase": phase, "precision": str(row.facts.get("quantization") or row.case.precision_label), "method": "",
-        }  # fmt: skip
+            "name": name,
+            "phase": phase,
+            "precision": str(row.facts.get("quantization") or row.case.precision_label),
+            "method": "",
+        }
     return Record(
-        record_id=identity, run_id=run, case=row.case, status="measured", test_id=row.test_id[:400],
-        created_at=row.created_at or created, process=process,
+        record_id=identity,
+        run_id=run,
+        case=row.case,
+        status="measured",
+        test_id=row.test_id[:400],
+        created_at=row.created_at or created,
+        process=process,
         method=Method(f"{TIMER_PREFIX}{foreign.kind}", METHOD_VERSION, dict(row.settings)),
-        measurement=row.measurement, predictions=predictions, extra=extra,
-    )  # fmt: skip
+        measurement=row.measurement,
+        predictions=predictions,
+        extra=extra,
+    )
 
 
 def _asked(row: ForeignRow, chip: Device | None, why_chip: str) -> tuple[tuple[PredictionRecord, ...], str]:

@@ -26,9 +26,19 @@ SERVE, LATENCY, THROUGHPUT = "vllm-serve", "vllm-latency", "vllm-throughput"
 
 _PERCENTILE = re.compile(r"(?:mean|median|std|p[0-9.]+)_(?:ttft|tpot|itl|e2el)_ms")
 _RATES = (
-    "request_throughput", "output_throughput", "input_throughput", "total_token_throughput", "duration", "completed",
-    "total_input_tokens", "total_output_tokens", "request_rate", "max_concurrency", "num_prompts", "burstiness",
-)  # fmt: skip
+    "request_throughput",
+    "output_throughput",
+    "input_throughput",
+    "total_token_throughput",
+    "duration",
+    "completed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "request_rate",
+    "max_concurrency",
+    "num_prompts",
+    "burstiness",
+)
 
 
 def vllm_kind(value: Any) -> str | None:
@@ -94,9 +104,21 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
     created = fields.date("date")
     rows = []
     for phase, metric, passes, tokens, reason in (
-        ("decode", "tpot", PassRun("decode", in_flight or 1, max(prompt + output // 2, 1), 1, 1.0), in_flight or 1, how_many if in_flight is None else ""),
-        ("prefill", "ttft", PassRun("prefill", 1, max(prompt, 1), max(prompt, 1), 1.0), max(prompt, 1), _waiting(in_flight)),
-    ):  # fmt: skip
+        (
+            "decode",
+            "tpot",
+            PassRun("decode", in_flight or 1, max(prompt + output // 2, 1), 1, 1.0),
+            in_flight or 1,
+            how_many if in_flight is None else "",
+        ),
+        (
+            "prefill",
+            "ttft",
+            PassRun("prefill", 1, max(prompt, 1), max(prompt, 1), 1.0),
+            max(prompt, 1),
+            _waiting(in_flight),
+        ),
+    ):
         statistic = next((one for one in ("median", "mean") if fields.has(f"{one}_{metric}_ms")), None)
         if statistic is None or fields.data[f"{statistic}_{metric}_ms"] == 0:
             continue  # 0: no request had two tokens, or the backend does not stream
@@ -110,12 +132,21 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
                 None,
                 reason,
             )
-        rows.append(ForeignRow(
-            where=fields.where or "the object", content={**content, "metric": metric}, case=case,
-            measurement=from_one_figure(time_s, 1), settings=settings,
-            created_at=created, test_id=f"{named.name} {metric}", facts={**facts, "statistic": f"{statistic} {metric}", **named.facts},
-            tokens_per_call=None if reason else tokens, ask=ask, reason=why,
-        ))  # fmt: skip
+        rows.append(
+            ForeignRow(
+                where=fields.where or "the object",
+                content={**content, "metric": metric},
+                case=case,
+                measurement=from_one_figure(time_s, 1),
+                settings=settings,
+                created_at=created,
+                test_id=f"{named.name} {metric}",
+                facts={**facts, "statistic": f"{statistic} {metric}", **named.facts},
+                tokens_per_call=None if reason else tokens,
+                ask=ask,
+                reason=why,
+            )
+        )
     if not rows:
         raise FormError(f"{fields.where or 'the object'} has neither tpot nor ttft: nothing was timed per token")
     return rows
@@ -194,9 +225,14 @@ def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:
     return ForeignRow(
         where=fields.where or "the object",
         content={key: fields.data[key] for key in ("latencies", "percentiles", "arguments") if key in fields.data},
-        case=case, measurement=from_samples(samples_s, 1), test_id=f"{named.name} latency",
-        facts={"statistic": "samples", **named.facts}, tokens_per_call=tokens, ask=None if reason else ask, reason=reason,
-    )  # fmt: skip
+        case=case,
+        measurement=from_samples(samples_s, 1),
+        test_id=f"{named.name} latency",
+        facts={"statistic": "samples", **named.facts},
+        tokens_per_call=tokens,
+        ask=None if reason else ask,
+        reason=reason,
+    )
 
 
 def _with_arguments(fields: Fields, stated: Stated) -> tuple[Fields, Stated]:
@@ -223,9 +259,10 @@ def _with_arguments(fields: Fields, stated: Stated) -> tuple[Fields, Stated]:
             f"{arguments.where}.tensor_parallel_size is {devices}: give --tensor-parallel {devices} --link-gb-s"
         )
     plain = {
-        "latencies": metric.data.get("benchmark_values"), "model_id": model_id,
+        "latencies": metric.data.get("benchmark_values"),
+        "model_id": model_id,
         "arguments": {**{name: value for name, value in sizes.items() if value is not None}, "model": model_id},
-    }  # fmt: skip
+    }
     return Fields(plain, fields.where), said
 
 
@@ -250,10 +287,13 @@ def _throughput_row(fields: Fields, stated: Stated) -> ForeignRow:
     return ForeignRow(
         where=fields.where or "the object",
         content={key: fields.data[key] for key in ("elapsed_time", "num_requests", "total_num_tokens")},
-        case=case, measurement=from_one_figure(elapsed_s, 1),
-        test_id=f"{named.name} throughput", facts={"statistic": "one run", **named.facts}, tokens_per_call=tokens,
+        case=case,
+        measurement=from_one_figure(elapsed_s, 1),
+        test_id=f"{named.name} throughput",
+        facts={"statistic": "one run", **named.facts},
+        tokens_per_call=tokens,
         reason="the engine decided which requests ran together: a throughput is no pass that could be predicted",
-    )  # fmt: skip
+    )
 
 
 def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
@@ -278,6 +318,10 @@ def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
     plan = stated.formats or formats or (AS_PUBLISHED if known is not None else None)
     name = known.shape.name if known is not None else model_id or "unnamed"
     return NamedModel(
-        name=name, shape=known.shape if known is not None else None, recognised=known.why if known is not None else "",
-        quantization="" if plan in (None, AS_PUBLISHED) else str(plan), formats=plan, kv_format=stated.kv_format,
-    ), why  # fmt: skip
+        name=name,
+        shape=known.shape if known is not None else None,
+        recognised=known.why if known is not None else "",
+        quantization="" if plan in (None, AS_PUBLISHED) else str(plan),
+        formats=plan,
+        kv_format=stated.kv_format,
+    ), why

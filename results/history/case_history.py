@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 
 _WITH = {
-    "time": "a time", "energy": "energy (--roofline-power measures it)", "memory": "the memory of a whole model",
-    "quality": "the quality of a whole model", "error": "a prediction",
-}  # fmt: skip
+    "time": "a time",
+    "energy": "energy (--roofline-power measures it)",
+    "memory": "the memory of a whole model",
+    "quality": "the quality of a whole model",
+    "error": "a prediction",
+}
 """Metric → what a night needs for it."""
 
 

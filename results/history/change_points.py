@@ -108,9 +108,7 @@ def _first_step(
     """Return (night of finding, first night of the new level) of the first step in one level, or None."""
     import numpy as np
 
-    found = scan(
-        kept, first_index=first_index, earlier_squares=earlier_squares, earlier_df=earlier_df, least=least
-    )  # fmt: skip
+    found = scan(kept, first_index=first_index, earlier_squares=earlier_squares, earlier_df=earlier_df, least=least)
     for night in np.flatnonzero(found.is_hit.any(axis=1)).tolist():
         for column in np.flatnonzero(found.is_hit[night]).tolist():
             if _is_step(level, kept, found, night, column):

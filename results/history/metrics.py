@@ -49,12 +49,26 @@ class Metric:
 
 
 _ALL = (
-    Metric("time", "s", "log", math.log1p(0.01), "the time of a call: geometric mean of the process medians of a night"),
+    Metric(
+        "time", "s", "log", math.log1p(0.01), "the time of a call: geometric mean of the process medians of a night"
+    ),
     Metric("energy", "J", "log", math.log1p(0.01), "energy of a call, gross"),
     Metric("memory", "B", "log", math.log1p(0.01), "weights and cache that a whole model holds"),
-    Metric("quality", "nats/token", "plain", 0.01, "divergence of a quantised model from its original (KL); 0.01 is about 1 % of perplexity"),
-    Metric("error", "", "error", math.log1p(0.05), "(predicted − measured) / measured of the expected time, else of the ideal one"),
-)  # fmt: skip
+    Metric(
+        "quality",
+        "nats/token",
+        "plain",
+        0.01,
+        "divergence of a quantised model from its original (KL); 0.01 is about 1 % of perplexity",
+    ),
+    Metric(
+        "error",
+        "",
+        "error",
+        math.log1p(0.05),
+        "(predicted − measured) / measured of the expected time, else of the ideal one",
+    ),
+)
 
 METRICS: Mapping[str, Metric] = {metric.key: metric for metric in _ALL}
 """Every metric by key."""

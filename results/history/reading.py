@@ -65,9 +65,11 @@ def _named(typed: str, known: list[Case]) -> Case:
     if found:
         return _only(typed, found)
     raise UnknownNameError(
-        "case", typed, {case_name(one) for one in known},
+        "case",
+        typed,
+        {case_name(one) for one in known},
         fix="A case is named by its pytest id, the first digits of its key, or words of its id; `roofline history --all` looks at all.",
-    )  # fmt: skip
+    )
 
 
 def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
@@ -88,7 +90,10 @@ def _read_series(connection: Connection, metric: Metric, case_key: str | None) -
     cases = _cases_by_id(connection, case_key)
     if not cases:
         return Series([], {})
-    methods = {row.id: (row.method_hash, row.version) for row in connection.execute(select(METHOD.c.id, METHOD.c.method_hash, METHOD.c.version))}  # fmt: skip
+    methods = {
+        row.id: (row.method_hash, row.version)
+        for row in connection.execute(select(METHOD.c.id, METHOD.c.method_hash, METHOD.c.version))
+    }
     chosen = _narrowed(select(*_columns(metric)).select_from(_joined(metric)), cases, case_key)
     found: Iterable[Any] = connection.execute(chosen)
     if metric.key == "error":
@@ -106,9 +111,19 @@ def _read_series(connection: Connection, metric: Metric, case_key: str | None) -
         chip = chips.get(history_key, "")
         observations.append(
             Observation(
-                cases[case_id], run_id, ordinal, history_key, chip, method_hash, version, value, flagged, clock_hz, predictor
+                cases[case_id],
+                run_id,
+                ordinal,
+                history_key,
+                chip,
+                method_hash,
+                version,
+                value,
+                flagged,
+                clock_hz,
+                predictor,
             )
-        )  # fmt: skip
+        )
     runs = _runs(connection, {one.run_id for one in observations})
     return Series(observations, runs)
 
@@ -133,9 +148,15 @@ def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case
 def _columns(metric: Metric) -> list[Any]:
     """Return what is read of a record: `Observation`'s fields in order, then what the metric needs."""
     columns = [
-        RECORD.c.id, RECORD.c.run_id, RECORD.c.case_id, RECORD.c.method_id, RECORD.c.history_key, PROCESS.c.ordinal,
-        cast(MEASUREMENT.c.flags, Text), MEASUREMENT.c.sm_clock_hz,
-    ]  # fmt: skip
+        RECORD.c.id,
+        RECORD.c.run_id,
+        RECORD.c.case_id,
+        RECORD.c.method_id,
+        RECORD.c.history_key,
+        PROCESS.c.ordinal,
+        cast(MEASUREMENT.c.flags, Text),
+        MEASUREMENT.c.sm_clock_hz,
+    ]
     if metric.key == "time":
         return [*columns, MEASUREMENT.c.median_s]
     if metric.key == "energy":

@@ -108,9 +108,13 @@ def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int,
 
 
 def _split(
-    night: Night, first: Observation, levels: Sequence[Level], earlier: Sequence[tuple[Segment, Observation]],
-    runs: Mapping[str, RunInfo], metric: Metric,
-) -> tuple[tuple[str, ...], float | None]:  # fmt: skip
+    night: Night,
+    first: Observation,
+    levels: Sequence[Level],
+    earlier: Sequence[tuple[Segment, Observation]],
+    runs: Mapping[str, RunInfo],
+    metric: Metric,
+) -> tuple[tuple[str, ...], float | None]:
     """Return what differs from the earlier segment that is most alike, and the change of level across the split.
 
     Most alike, because a database may hold several machines: a new driver on one of them is compared with the same machine.

@@ -15,7 +15,11 @@ def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) ->
     `histories`: of every case. An annotation that merely covers no change is not told: it outlives its step on purpose.
     """
     names = [(one.name, one.case.case_key) for one in histories]
-    found = [f"annotation {one.match} (matches no case)" for one in options.annotations if not any(one.covers_case(*name) for name in names)]  # fmt: skip
+    found = [
+        f"annotation {one.match} (matches no case)"
+        for one in options.annotations
+        if not any(one.covers_case(*name) for name in names)
+    ]
     commits = {
         night.git_commit
         for one in histories

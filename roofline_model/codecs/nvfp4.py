@@ -30,7 +30,9 @@ LARGEST_FACTOR = 2.0**127
 """1 / tensor scale / block scale stays finite in float32: a tensor below 1e-33 keeps a larger tensor scale for it."""
 
 
-def encode_two_level(blocks: Array, largest: Array, layout: Layout, rule: ScaleRule, absmax: float | None) -> tuple[Array, Array, float]:  # fmt: skip
+def encode_two_level(
+    blocks: Array, largest: Array, layout: Layout, rule: ScaleRule, absmax: float | None
+) -> tuple[Array, Array, float]:
     """Return codes (blocks, n), block scales (blocks,) in their own type, and the tensor scale.
 
     `absmax`: a calibrated largest magnitude of the tensor instead of its own; blocks beyond it saturate.

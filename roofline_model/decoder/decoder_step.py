@@ -50,8 +50,10 @@ class Workload:
         if self.phase not in PHASES:
             raise InvalidValueError(f"phase must be prefill or decode, got {self.phase!r}")
         for name, size in (
-            ("batch", self.batch_count), ("context", self.context_count), ("new_tokens", self.new_count)
-        ):  # fmt: skip
+            ("batch", self.batch_count),
+            ("context", self.context_count),
+            ("new_tokens", self.new_count),
+        ):
             check_dimension(name, size)
         if self.new_count > self.context_count:
             raise InvalidValueError(

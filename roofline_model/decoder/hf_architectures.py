@@ -153,9 +153,12 @@ def mixtral_experts(config: Config) -> Experts:
 def gpt_oss_experts(config: Config) -> Experts:
     """The same, with biases on router and experts."""
     return _experts(
-        config, config.size("num_local_experts"), config.size("intermediate_size"), has_router_bias=True,
+        config,
+        config.size("num_local_experts"),
+        config.size("intermediate_size"),
+        has_router_bias=True,
         has_expert_bias=True,
-    )  # fmt: skip
+    )
 
 
 def qwen_experts(config: Config) -> Experts:
@@ -168,9 +171,13 @@ def qwen_experts(config: Config) -> Experts:
         )
     shared = config.optional_size("shared_expert_intermediate_size") or 0
     return _experts(
-        config, config.size("num_experts", "num_local_experts"), config.size("moe_intermediate_size"),
-        shared_ffn_size=shared, has_shared_gate=bool(shared), dense_layer_count=len(dense),
-    )  # fmt: skip
+        config,
+        config.size("num_experts", "num_local_experts"),
+        config.size("moe_intermediate_size"),
+        shared_ffn_size=shared,
+        has_shared_gate=bool(shared),
+        dense_layer_count=len(dense),
+    )
 
 
 def deepseek_v2_experts(config: Config) -> Experts | None:
@@ -189,10 +196,13 @@ def _deepseek_experts(config: Config, *, has_router_bias: bool) -> Experts | Non
     _only_every_layer(config, "moe_layer_freq")
     size = config.size("moe_intermediate_size")
     return _experts(
-        config, config.size("n_routed_experts"), size,
+        config,
+        config.size("n_routed_experts"),
+        size,
         shared_ffn_size=size * (config.optional_size("n_shared_experts", least=0) or 0),
-        dense_layer_count=config.size("first_k_dense_replace", least=0), has_router_bias=has_router_bias,
-    )  # fmt: skip
+        dense_layer_count=config.size("first_k_dense_replace", least=0),
+        has_router_bias=has_router_bias,
+    )
 
 
 def _only_every_layer(config: Config, name: str) -> None:
@@ -249,9 +259,16 @@ _GEMMA = {"norm_count": 4}
 _TIED = {"tie_word_embeddings": True}
 # google/gemma-3-4b-it and its larger sisters publish a text_config without these fields.
 _GEMMA_3 = {
-    **_TIED, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
-    "max_position_embeddings": 131072, "sliding_window": 4096, "sliding_window_pattern": 6, "hidden_activation": "gelu_pytorch_tanh",
-}  # fmt: skip
+    **_TIED,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "vocab_size": 262208,
+    "max_position_embeddings": 131072,
+    "sliding_window": 4096,
+    "sliding_window_pattern": 6,
+    "hidden_activation": "gelu_pytorch_tanh",
+}
 _GEMMA_3_ENTRY = Architecture(
     fixed={**_GEMMA, "has_qk_norm": True}, defaults=_GEMMA_3, windows=window_five_to_one, biases=attention_bias
 )
@@ -269,14 +286,13 @@ ARCHITECTURES: dict[str, Architecture] = {
     "Qwen3ForCausalLM": _DENSE_QWEN_3,
     "Qwen3MoeForCausalLM": Architecture(fixed={"has_qk_norm": True}, windows=window_switched, experts=qwen_experts),
     "GemmaForCausalLM": Architecture(defaults={**_TIED, "head_dim": 256}),
-    "Gemma2ForCausalLM": Architecture(
-        fixed=_GEMMA, defaults={**_TIED, "head_dim": 256}, windows=window_alternating
-    ),
+    "Gemma2ForCausalLM": Architecture(fixed=_GEMMA, defaults={**_TIED, "head_dim": 256}, windows=window_alternating),
     "Gemma3ForCausalLM": _GEMMA_3_ENTRY,
     "Gemma3ForConditionalGeneration": _GEMMA_3_ENTRY,
     "PhiForCausalLM": Architecture(
         fixed={"ffn": "plain", "norm": "layernorm", "norm_count": 1, "is_parallel": True},
-        defaults={"hidden_act": "gelu_new", "partial_rotary_factor": 0.5}, biases=phi_bias,
+        defaults={"hidden_act": "gelu_new", "partial_rotary_factor": 0.5},
+        biases=phi_bias,
     ),
     "Phi3ForCausalLM": Architecture(windows=window_everywhere),
     "PhimoeForCausalLM": Architecture(
@@ -286,11 +302,14 @@ ARCHITECTURES: dict[str, Architecture] = {
         fixed={"norm": "layernorm"}, windows=window_everywhere, experts=mixtral_experts, biases=phi_moe_bias
     ),
     "GptOssForCausalLM": Architecture(
-        fixed={"has_sinks": True}, defaults={"attention_bias": True}, windows=window_alternating, experts=gpt_oss_experts
+        fixed={"has_sinks": True},
+        defaults={"attention_bias": True},
+        windows=window_alternating,
+        experts=gpt_oss_experts,
     ),
     "DeepseekV2ForCausalLM": Architecture(experts=deepseek_v2_experts, is_latent=True),
     "DeepseekV3ForCausalLM": Architecture(experts=deepseek_v3_experts, is_latent=True),
-}  # fmt: skip
+}
 """Name in `architectures` → what its class fixes."""
 
 

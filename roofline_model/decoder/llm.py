@@ -150,11 +150,22 @@ class ModelPrediction:
 
 
 def predict_model(
-    hardware: Device | str, model: ModelShape | str, phase: str = "decode", *, batch: int = 1, context: int = 4096,
-    new_tokens: int | None = None, formats: str | FormatPlan = AS_PUBLISHED, kv: str | None = None,
-    exceptions: Sequence[str] = (), parallel: Parallel = ONE_DEVICE, launches: LaunchCosts | None = None,
-    max_context: int | None = None, has_group_scales: bool | None = None, memory_headroom_ratio: float = 0.0,
-) -> ModelPrediction:  # fmt: skip
+    hardware: Device | str,
+    model: ModelShape | str,
+    phase: str = "decode",
+    *,
+    batch: int = 1,
+    context: int = 4096,
+    new_tokens: int | None = None,
+    formats: str | FormatPlan = AS_PUBLISHED,
+    kv: str | None = None,
+    exceptions: Sequence[str] = (),
+    parallel: Parallel = ONE_DEVICE,
+    launches: LaunchCosts | None = None,
+    max_context: int | None = None,
+    has_group_scales: bool | None = None,
+    memory_headroom_ratio: float = 0.0,
+) -> ModelPrediction:
     """Return the ideal prediction of one pass.
 
     `phase` decode: one new token for each of `batch` sequences that are `context` tokens long with it; prefill: all of
@@ -197,9 +208,16 @@ def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> Mod
     if workload.phase == "prefill" or prompt < 1:
         return prediction
     return predict_model(
-        hardware, prediction.model, "prefill", batch=workload.batch_count, context=prompt, formats=prediction.plan,
-        parallel=prediction.parallel, launches=prediction.launches, memory_headroom_ratio=prediction.memory.headroom_ratio,
-    )  # fmt: skip
+        hardware,
+        prediction.model,
+        "prefill",
+        batch=workload.batch_count,
+        context=prompt,
+        formats=prediction.plan,
+        parallel=prediction.parallel,
+        launches=prediction.launches,
+        memory_headroom_ratio=prediction.memory.headroom_ratio,
+    )
 
 
 def time_to_first_token_s(prediction: ModelPrediction, hardware: Device | str) -> float:

@@ -45,9 +45,15 @@ class ParameterCounts:
     def total_count(self) -> int:
         """All parameters of the checkpoint, a tied embedding once."""
         return (
-            self.embedding_count + self.attention_count + self.ffn_count + self.expert_count
-            + self.shared_expert_count + self.router_count + self.small_count + self.head_count
-        )  # fmt: skip
+            self.embedding_count
+            + self.attention_count
+            + self.ffn_count
+            + self.expert_count
+            + self.shared_expert_count
+            + self.router_count
+            + self.small_count
+            + self.head_count
+        )
 
     @property
     def active_count(self) -> int:

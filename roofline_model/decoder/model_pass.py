@@ -140,9 +140,14 @@ class ModelPass:
         """Return the ideal prediction kernel by kernel, with the memory that the pass needs."""
         work = self.workload
         return predict_model(
-            hardware, self.shape, work.phase, batch=work.batch_count, context=work.context_count,
-            new_tokens=work.new_count, formats=self.plan,
-        )  # fmt: skip
+            hardware,
+            self.shape,
+            work.phase,
+            batch=work.batch_count,
+            context=work.context_count,
+            new_tokens=work.new_count,
+            formats=self.plan,
+        )
 
     def executed_kernels(self) -> tuple[StepKernel, ...]:
         """Return the kernels of one pass as the library runs them: decode passes apart, products in the decoded format."""
@@ -197,11 +202,18 @@ class ModelPass:
             notes.append(f"{host.source}; the device waits for it only where its kernels take less")
         known = tuple((name, seconds) for name, seconds in parts.items() if seconds > 0)
         return ExpectedPrediction(
-            hardware=device.key, time_s=time_s, low_s=low_s, high_s=high_s, parts=known,
-            binding=max(known, key=lambda part: part[1])[0], kernel="", provenance=whole.provenance,
+            hardware=device.key,
+            time_s=time_s,
+            low_s=low_s,
+            high_s=high_s,
+            parts=known,
+            binding=max(known, key=lambda part: part[1])[0],
+            kernel="",
+            provenance=whole.provenance,
             notes=(*notes, *dict.fromkeys(path.source for path in self.paths if path.source and self._uses(path))),
-            terms=_terms(whole, parts), model_version=f"{whole.model_version}+{PASS_VERSION}",
-        )  # fmt: skip
+            terms=_terms(whole, parts),
+            model_version=f"{whole.model_version}+{PASS_VERSION}",
+        )
 
     def _executed(self, kernel: StepKernel) -> Iterator[StepKernel]:
         path = self._path_of(kernel.work)
@@ -221,8 +233,10 @@ class ModelPass:
             read = get_format(formats["b"]).traffic_bytes_per_element * N * K
             cost = OpCost(read_bytes={"B": read, "B widened": copied}, write_bytes={"B widened": copied})
             yield replace(
-                kernel, name="widen_weights", work=Operator("widen", (("rows", N), ("width", K)), (("x", formats["b"]),), cost)
-            )  # fmt: skip
+                kernel,
+                name="widen_weights",
+                work=Operator("widen", (("rows", N), ("width", K)), (("x", formats["b"]),), cost),
+            )
         yield replace(kernel, work=product)
 
     def _path_of(self, work: Operator) -> LinearPath | None:

@@ -148,8 +148,14 @@ class ModelShape:
 
     def __post_init__(self) -> None:
         for name in (
-            "layer_count", "hidden_size", "query_heads", "kv_heads", "head_dim", "vocab_size", "max_context_size"
-        ):  # fmt: skip
+            "layer_count",
+            "hidden_size",
+            "query_heads",
+            "kv_heads",
+            "head_dim",
+            "vocab_size",
+            "max_context_size",
+        ):
             _check_size(f"{self.name}: {name}", getattr(self, name))
         _check_size(f"{self.name}: ffn_size", self.ffn_size, least=0 if self.experts else 1)
         _check_size(f"{self.name}: norm_count", self.norm_count)

@@ -71,10 +71,20 @@ def _grouped(shape: ModelShape, workload: Workload, plan: FormatPlan, layer: int
     yield (
         name,
         attention(
-            batch, shape.query_heads, shape.kv_heads, new, context, shape.head_dim, q=qk, kv=kv, p=sv, o=wide,
-            causal=new > 1, window=window,
+            batch,
+            shape.query_heads,
+            shape.kv_heads,
+            new,
+            context,
+            shape.head_dim,
+            q=qk,
+            kv=kv,
+            p=sv,
+            o=wide,
+            causal=new > 1,
+            window=window,
         ),
-    )  # fmt: skip
+    )
 
 
 def _latent(
@@ -111,10 +121,20 @@ def _latent(
         yield (
             "attention",
             attention(
-                batch, heads, 1, new, context, latent.cached_dim, q=product, kv=kv, o=wide, causal=new > 1,
-                Dv=latent.kv_rank, shared_kv=True,
+                batch,
+                heads,
+                1,
+                new,
+                context,
+                latent.cached_dim,
+                q=product,
+                kv=kv,
+                o=wide,
+                causal=new > 1,
+                Dv=latent.kv_rank,
+                shared_kv=True,
             ),
-        )  # fmt: skip
+        )
         yield "absorb_v", batched_gemm(heads, rows, latent.value_dim, latent.kv_rank, a=wide, b=b, c=wide)
         return
     yield from _cast(batch * context, latent.kv_rank, wide, a)
@@ -126,10 +146,19 @@ def _latent(
     yield (
         "attention",
         attention(
-            batch, heads, heads, new, context, latent.query_dim, q=product, kv=product, o=wide, causal=new > 1,
+            batch,
+            heads,
+            heads,
+            new,
+            context,
+            latent.query_dim,
+            q=product,
+            kv=product,
+            o=wide,
+            causal=new > 1,
             Dv=latent.value_dim,
         ),
-    )  # fmt: skip
+    )
 
 
 def _cast(rows: int, width: int, wide: str, target: str, *, name: str = "quantize") -> Iterator[tuple[str, Operator]]:

@@ -303,10 +303,19 @@ def _stand_ins(work: Operator) -> StandIns:
         return ((gemm(sizes["M"], sizes["N"], sizes["K"], **named), 1.0),)
     if work.op == "attention" and sizes.get("Dv", sizes["D"]) != sizes["D"] and sizes["Hkv"] > 1:
         same = attention(
-            sizes["B"], sizes["Hq"], sizes["Hkv"], sizes["Sq"], sizes["Skv"], sizes["D"], q=formats["q"],
-            kv=formats["kv"], o=formats["o"], p=formats.get("p"), causal=bool(sizes["causal"]),
+            sizes["B"],
+            sizes["Hq"],
+            sizes["Hkv"],
+            sizes["Sq"],
+            sizes["Skv"],
+            sizes["D"],
+            q=formats["q"],
+            kv=formats["kv"],
+            o=formats["o"],
+            p=formats.get("p"),
+            causal=bool(sizes["causal"]),
             window=sizes["window"] or None,
-        )  # fmt: skip
+        )
         return ((same, work.cost.total_flops / same.cost.total_flops),)
     return ((work, 1.0),)
 
@@ -342,9 +351,14 @@ class _Reference:
         launch_s, moved_s = self._launch_s(known), self._moved_s(kernel, known)
         time_s = launch_s + moved_s
         return KernelExpectation(
-            kernel, time_s, time_s * known.low_s / known.time_s, time_s * known.high_s / known.time_s,
-            "launch" if launch_s > moved_s else "dram", known.provenance, _ELEMENTWISE,
-        )  # fmt: skip
+            kernel,
+            time_s,
+            time_s * known.low_s / known.time_s,
+            time_s * known.high_s / known.time_s,
+            "launch" if launch_s > moved_s else "dram",
+            known.provenance,
+            _ELEMENTWISE,
+        )
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
         """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is not MLA."""
@@ -363,9 +377,14 @@ class _Reference:
         time_s = self._launch_s(known) + max(moved_s, computed_s)
         low, high = LATENT_INTERVAL
         return KernelExpectation(
-            kernel, time_s, low * time_s, high * time_s, "tensor" if computed_s > moved_s else "dram", known.provenance,
+            kernel,
+            time_s,
+            low * time_s,
+            high * time_s,
+            "tensor" if computed_s > moved_s else "dram",
+            known.provenance,
             _LATENT,
-        )  # fmt: skip
+        )
 
     def not_faster(self, one: KernelExpectation) -> KernelExpectation:
         """Return a kernel that takes at least its bytes at the DRAM rate a large GEMV reaches."""

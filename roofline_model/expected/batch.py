@@ -79,10 +79,16 @@ class ExpectedCall:
     def of_batch(cls, batch: ExpectedBatch) -> ExpectedCall:
         """Return the only row of a batch."""
         return cls(
-            float(batch.time_s[0]), float(batch.low_s[0]), float(batch.high_s[0]),
-            {name: float(value[0]) for name, value in batch.parts.items()}, batch.binding[0], batch.provenance,
-            batch.confidence, batch.kernel[0] if batch.kernel else "", batch.norm_order,
-        )  # fmt: skip
+            float(batch.time_s[0]),
+            float(batch.low_s[0]),
+            float(batch.high_s[0]),
+            {name: float(value[0]) for name, value in batch.parts.items()},
+            batch.binding[0],
+            batch.provenance,
+            batch.confidence,
+            batch.kernel[0] if batch.kernel else "",
+            batch.norm_order,
+        )
 
     def additive_parts(self) -> dict[str, float]:
         """Return what `ExpectedBatch.additive_parts` does, to the bit."""

@@ -81,9 +81,7 @@ class Grid:
         # numpy's sum, for the order of a sum is part of its value.
         return float(np.add.reduce(np.array([part * log_ratio[at] for part, at in zip(weight, index, strict=True)])))
 
-    def fit(
-        self, sizes: Sequence[Floats], log_ratio: Floats, row_weights: Floats | None = None
-    ) -> tuple[float, ...]:  # fmt: skip
+    def fit(self, sizes: Sequence[Floats], log_ratio: Floats, row_weights: Floats | None = None) -> tuple[float, ...]:
         """Return the surface through ln(measured / predicted) of some rows, three digits; robust and deterministic."""
         import numpy as np
 

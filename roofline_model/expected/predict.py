@@ -105,9 +105,14 @@ def has_gpu_model(device: Device) -> bool:
 
 
 def _predicted(
-    work: Operator | OpCost, device: Device, cache: str, quantizes: bool, kernel: str | None = None, allow: bool = False,
+    work: Operator | OpCost,
+    device: Device,
+    cache: str,
+    quantizes: bool,
+    kernel: str | None = None,
+    allow: bool = False,
     ideal: Prediction | None = None,
-) -> ExpectedPrediction:  # fmt: skip
+) -> ExpectedPrediction:
     op = work.op if isinstance(work, Operator) else ""
     reason: UnsupportedError | None = None
     if has_gpu_model(device):
@@ -209,12 +214,17 @@ def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction
 
 def _from_call(device: Device, call: ExpectedCall) -> ExpectedPrediction:
     return ExpectedPrediction(
-        hardware=device.key, time_s=call.time_s, low_s=call.low_s, high_s=call.high_s,
+        hardware=device.key,
+        time_s=call.time_s,
+        low_s=call.low_s,
+        high_s=call.high_s,
         parts=tuple((name, value) for name, value in call.additive_parts().items() if value > 0),
-        binding=call.binding, kernel=call.kernel, provenance=call.provenance,
+        binding=call.binding,
+        kernel=call.kernel,
+        provenance=call.provenance,
         notes=tuple(filter(None, call.confidence.split("; "))),
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
-    )  # fmt: skip
+    )
 
 
 def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
@@ -233,11 +243,18 @@ def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
     named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
     terms = {"dram": found.memory_time_s, "tensor": found.compute_time_s, "launch": found.floor_s, "cast": found.cast_s}
     return ExpectedPrediction(
-        hardware=found.hardware, time_s=found.time_s, low_s=found.low_s, high_s=found.high_s, parts=named,
-        binding=max(named, key=lambda part: part[1])[0], kernel=found.access_mix, provenance=found.provenance,
-        notes=found.notes, terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
+        hardware=found.hardware,
+        time_s=found.time_s,
+        low_s=found.low_s,
+        high_s=found.high_s,
+        parts=named,
+        binding=max(named, key=lambda part: part[1])[0],
+        kernel=found.access_mix,
+        provenance=found.provenance,
+        notes=found.notes,
+        terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
         model_version=found.model_version,
-    )  # fmt: skip
+    )
 
 
 def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedPrediction:
@@ -256,8 +273,15 @@ def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
     terms = {"dram": ceilings.memory_time_s, "tensor": ceilings.compute_time_s, "launch": fixed_s, "cast": cast_s}
     known = tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)
     return ExpectedPrediction(
-        hardware=ceilings.hardware, time_s=found.time_s, low_s=found.low_s, high_s=found.high_s, parts=named,
-        binding=max(named, key=lambda part: part[1])[0], kernel=found.curve.kernel, provenance=ceilings.provenance,
+        hardware=ceilings.hardware,
+        time_s=found.time_s,
+        low_s=found.low_s,
+        high_s=found.high_s,
+        parts=named,
+        binding=max(named, key=lambda part: part[1])[0],
+        kernel=found.curve.kernel,
+        provenance=ceilings.provenance,
         notes=found.notes,
-        terms=(*known, ("kernel", kernel_s)), model_version=KERNEL_VERSION,
-    )  # fmt: skip
+        terms=(*known, ("kernel", kernel_s)),
+        model_version=KERNEL_VERSION,
+    )

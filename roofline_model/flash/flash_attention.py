@@ -38,9 +38,14 @@ from roofline_model.hardware import Device, get_hardware
 from roofline_model.ops.attention_shape import visible_pairs
 
 __all__ = [
-    "AttentionShape", "FlashAttentionConfig", "FlashAttentionPrediction", "FlashAttentionRoofline", "FlashAttentionVersion",
-    "compare_fa_rows", "compare_fa_versions",
-]  # fmt: skip
+    "AttentionShape",
+    "FlashAttentionConfig",
+    "FlashAttentionPrediction",
+    "FlashAttentionRoofline",
+    "FlashAttentionVersion",
+    "compare_fa_rows",
+    "compare_fa_versions",
+]
 
 MODEL_VERSION = "flash-1"
 BANDWIDTH_FILLING_SHARE = 0.5
@@ -139,9 +144,16 @@ class FlashAttentionRoofline:
         self.hardware = get_hardware(hardware)
 
     def predict(
-        self, batch: int, num_heads: int, seq_len_q: int, seq_len_kv: int, head_dim: int,
-        config: FlashAttentionConfig | None = None, *, num_kv_heads: int | None = None,
-    ) -> FlashAttentionPrediction:  # fmt: skip
+        self,
+        batch: int,
+        num_heads: int,
+        seq_len_q: int,
+        seq_len_kv: int,
+        head_dim: int,
+        config: FlashAttentionConfig | None = None,
+        *,
+        num_kv_heads: int | None = None,
+    ) -> FlashAttentionPrediction:
         """Return time, bound, parts and bytes of one call.
 
         `num_kv_heads` defaults to `num_heads`; `config` to FA2 in FP16. A version this chip cannot run comes back with
@@ -201,9 +213,17 @@ def predict_flash_attention(
 
 
 def compare_fa_versions(
-    batch: int, num_heads: int, seq_len: int, head_dim: int, hardware_key: Device | str = "b10", *,
-    seq_len_q: int | None = None, num_kv_heads: int | None = None, precision: str | None = None, **options: Any,
-) -> dict[str, FlashAttentionPrediction]:  # fmt: skip
+    batch: int,
+    num_heads: int,
+    seq_len: int,
+    head_dim: int,
+    hardware_key: Device | str = "b10",
+    *,
+    seq_len_q: int | None = None,
+    num_kv_heads: int | None = None,
+    precision: str | None = None,
+    **options: Any,
+) -> dict[str, FlashAttentionPrediction]:
     """Return every version's prediction by its short name (`fa1` … `fa4`), in order.
 
     `seq_len_q` defaults to `seq_len` (self-attention of a prompt; 1 is a decode step). `precision` None compares each version

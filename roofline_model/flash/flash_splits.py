@@ -101,9 +101,15 @@ def plan_work(shape: AttentionShape, config: FlashAttentionConfig, device: Devic
 
 
 def _work(
-    shape: AttentionShape, config: FlashAttentionConfig, tile: Tile, blocks: BlockCount, split_count: int, *,
-    packed: bool, splits_keys: bool,
-) -> Work:  # fmt: skip
+    shape: AttentionShape,
+    config: FlashAttentionConfig,
+    tile: Tile,
+    blocks: BlockCount,
+    split_count: int,
+    *,
+    packed: bool,
+    splits_keys: bool,
+) -> Work:
     heads = shape.batch_size * (shape.kv_heads if packed else shape.query_heads)
     key_blocks = -(-shape.kv_count // tile.keys_count)
     return Work(tile, packed, heads, blocks, key_blocks, config.visited_ratio, split_count, splits_keys=splits_keys)
@@ -111,9 +117,14 @@ def _work(
 
 def _blocks(shape: AttentionShape, config: FlashAttentionConfig, tile: Tile, *, packed: bool) -> BlockCount:
     return count_blocks(
-        shape.query_count, shape.kv_count, shape.group_size if packed else 1, tile.rows_count, tile.keys_count,
-        causal=config.causal, window=config.window_size,
-    )  # fmt: skip
+        shape.query_count,
+        shape.kv_count,
+        shape.group_size if packed else 1,
+        tile.rows_count,
+        tile.keys_count,
+        causal=config.causal,
+        window=config.window_size,
+    )
 
 
 def _packs_gqa(shape: AttentionShape, config: FlashAttentionConfig, device: Device) -> bool:

@@ -25,9 +25,14 @@ Traffic = tuple[tuple[str, float], ...]
 
 
 def traffic(
-    shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits, work: Work, sm_count: int | None,
-    l2_bytes: float | None, resident_ctas: int = 1,
-) -> Traffic:  # fmt: skip
+    shape: AttentionShape,
+    config: FlashAttentionConfig,
+    traits: VersionTraits,
+    work: Work,
+    sm_count: int | None,
+    l2_bytes: float | None,
+    resident_ctas: int = 1,
+) -> Traffic:
     """Return bytes by name: q, kv, o, then what applies of kv_reread, output_round_trips, partial, page_table, block_lists.
 
     `sm_count` or `l2_bytes` None: no re-reads are counted.

@@ -43,35 +43,69 @@ class VersionTraits:
     summary: str
 
 
-TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType({
-    traits.version: traits
-    for traits in (
-        VersionTraits(
-            FlashAttentionVersion.FA1, "mma.sync", (16, 32, 64, 128), has_gqa=False, has_split_kv=False,
-            keeps_output=False, longest_first=False, overlap_factor=1.0, memory_overlap_factor=2.0,
-            fp8_fill_clocks_per_element=None, vector_ops_per_score=4.8,
-            summary="keys outside, queries inside: no score matrix in memory, but the output passes through it per key block",
-        ),
-        VersionTraits(
-            FlashAttentionVersion.FA2, "mma.sync", (32, 64, 96, 128, 192, 256), has_gqa=True, has_split_kv=True,
-            keeps_output=True, longest_first=False, overlap_factor=1.5, memory_overlap_factor=4.0,
-            fp8_fill_clocks_per_element=None, vector_ops_per_score=4.8,
-            summary="queries outside: one block owns its rows; softmax and products overlap only between warps and blocks",
-        ),
-        VersionTraits(
-            FlashAttentionVersion.FA3, "wgmma", (64, 96, 128, 192, 256), has_gqa=True, has_split_kv=True,
-            keeps_output=True, longest_first=True, overlap_factor=2.5, memory_overlap_factor=4.0,
-            fp8_fill_clocks_per_element=0.4, vector_ops_per_score=4.8,
-            summary="Hopper: asynchronous wgmma and copies, two warp groups in ping-pong, FP8",
-        ),
-        VersionTraits(
-            FlashAttentionVersion.FA4, "tcgen05", (64, 96, 128, 192, 256), has_gqa=True, has_split_kv=True,
-            keeps_output=True, longest_first=True, overlap_factor=4.0, memory_overlap_factor=4.0,
-            fp8_fill_clocks_per_element=0.0, vector_ops_per_score=2.4,
-            summary="Blackwell: tensor memory, two query tiles per block, part of exp on the FMA units, rescaling when needed",
-        ),
-    )
-})  # fmt: skip
+TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
+    {
+        traits.version: traits
+        for traits in (
+            VersionTraits(
+                FlashAttentionVersion.FA1,
+                "mma.sync",
+                (16, 32, 64, 128),
+                has_gqa=False,
+                has_split_kv=False,
+                keeps_output=False,
+                longest_first=False,
+                overlap_factor=1.0,
+                memory_overlap_factor=2.0,
+                fp8_fill_clocks_per_element=None,
+                vector_ops_per_score=4.8,
+                summary="keys outside, queries inside: no score matrix in memory, but the output passes through it per key block",
+            ),
+            VersionTraits(
+                FlashAttentionVersion.FA2,
+                "mma.sync",
+                (32, 64, 96, 128, 192, 256),
+                has_gqa=True,
+                has_split_kv=True,
+                keeps_output=True,
+                longest_first=False,
+                overlap_factor=1.5,
+                memory_overlap_factor=4.0,
+                fp8_fill_clocks_per_element=None,
+                vector_ops_per_score=4.8,
+                summary="queries outside: one block owns its rows; softmax and products overlap only between warps and blocks",
+            ),
+            VersionTraits(
+                FlashAttentionVersion.FA3,
+                "wgmma",
+                (64, 96, 128, 192, 256),
+                has_gqa=True,
+                has_split_kv=True,
+                keeps_output=True,
+                longest_first=True,
+                overlap_factor=2.5,
+                memory_overlap_factor=4.0,
+                fp8_fill_clocks_per_element=0.4,
+                vector_ops_per_score=4.8,
+                summary="Hopper: asynchronous wgmma and copies, two warp groups in ping-pong, FP8",
+            ),
+            VersionTraits(
+                FlashAttentionVersion.FA4,
+                "tcgen05",
+                (64, 96, 128, 192, 256),
+                has_gqa=True,
+                has_split_kv=True,
+                keeps_output=True,
+                longest_first=True,
+                overlap_factor=4.0,
+                memory_overlap_factor=4.0,
+                fp8_fill_clocks_per_element=0.0,
+                vector_ops_per_score=2.4,
+                summary="Blackwell: tensor memory, two query tiles per block, part of exp on the FMA units, rescaling when needed",
+            ),
+        )
+    }
+)
 """The fitted constants (rounded to two digits, November 2026) and the published points that fixed them:
 
 FA3: overlap 2.5 and 4.8 FP32 instructions: FP16 on H100 at 16k tokens, head dim 64, 128, 256 (497, 648, 756 TFLOP/s; FA3 paper,

@@ -61,9 +61,14 @@ class UnfusedAttention:
 
 
 def unfused_attention(
-    hardware: Device | str, shape: AttentionShape, precision: str | NumberFormat = "FP16", *,
-    kv_precision: str | NumberFormat | None = None, causal: bool = False, window: int | None = None,
-) -> UnfusedAttention:  # fmt: skip
+    hardware: Device | str,
+    shape: AttentionShape,
+    precision: str | NumberFormat = "FP16",
+    *,
+    kv_precision: str | NumberFormat | None = None,
+    causal: bool = False,
+    window: int | None = None,
+) -> UnfusedAttention:
     """Return the three kernels of unfused attention, each at the rates a good matrix product or copy reaches on the chip.
 
     A mask saves nothing: masked scores are computed, but keys that no query sees are left out. Raises `InvalidValueError`
@@ -71,9 +76,17 @@ def unfused_attention(
     """
     device = get_hardware(hardware)
     parts = unfused_attention_parts(
-        shape.batch_size, shape.query_heads, shape.kv_heads, shape.query_count, shape.kv_count, shape.head_dim,
-        q=precision, kv=kv_precision, causal=causal, window=window,
-    )  # fmt: skip
+        shape.batch_size,
+        shape.query_heads,
+        shape.kv_heads,
+        shape.query_count,
+        shape.kv_count,
+        shape.head_dim,
+        q=precision,
+        kv=kv_precision,
+        causal=causal,
+        window=window,
+    )
     # Library products use the chip's best matrix instruction: the sustained rate that FA4 counts with.
     units = chip_units(device, TRAITS[FlashAttentionVersion.FA4], get_format(precision).key)
     stages = []

@@ -96,8 +96,13 @@ def validate_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> S
 
 
 def _path(
-    config: MixedPrecisionConfig, device: Device, operator: OperatorType, formats: PartFormats, first: int | None, last: int | None,
-) -> OperatorPath:  # fmt: skip
+    config: MixedPrecisionConfig,
+    device: Device,
+    operator: OperatorType,
+    formats: PartFormats,
+    first: int | None,
+    last: int | None,
+) -> OperatorPath:
     if operator in VECTOR_OPERATORS:
         return OperatorPath(operator, formats, "vector", "FP32", "elementwise: FP32 on the ordinary cores", first, last)
     if operator is OperatorType.EMBEDDINGS:

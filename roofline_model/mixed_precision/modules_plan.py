@@ -12,9 +12,14 @@ from roofline_model.mixed_precision.module_names import operators_of_module
 from roofline_model.mixed_precision.operator_type import OperatorType
 
 _PARTS = {
-    OperatorType.Q_PROJ: "q_proj", OperatorType.K_PROJ: "k_proj", OperatorType.V_PROJ: "v_proj", OperatorType.O_PROJ: "o_proj",
-    OperatorType.FFN_GATE: "gate_proj", OperatorType.FFN_UP: "up_proj", OperatorType.FFN_DOWN: "down_proj",
-}  # fmt: skip
+    OperatorType.Q_PROJ: "q_proj",
+    OperatorType.K_PROJ: "k_proj",
+    OperatorType.V_PROJ: "v_proj",
+    OperatorType.O_PROJ: "o_proj",
+    OperatorType.FFN_GATE: "gate_proj",
+    OperatorType.FFN_UP: "up_proj",
+    OperatorType.FFN_DOWN: "down_proj",
+}
 _HEAD = "lm_head"
 
 

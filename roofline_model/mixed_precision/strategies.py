@@ -29,9 +29,12 @@ GRADIENT = ("FP16", "FP8_E4M3", "NVFP4")
 def create_fp16_baseline() -> MixedPrecisionConfig:
     """Return the reference: everything in FP16."""
     return _strategy(
-        "fp16_baseline", "Everything in FP16: the reference for speed, memory and quality.", "FP16", "FP16",
+        "fp16_baseline",
+        "Everything in FP16: the reference for speed, memory and quality.",
+        "FP16",
+        "FP16",
         StrategyClaims(1.0, "none", 0.0, "accuracy reference", DOCUMENT_SOURCE),
-    )  # fmt: skip
+    )
 
 
 def create_fp8_balanced() -> MixedPrecisionConfig:
@@ -40,18 +43,23 @@ def create_fp8_balanced() -> MixedPrecisionConfig:
     The document names no activation format; twice the compute rate, which it counts on, takes FP8 activations.
     """
     return _strategy(
-        "fp8_balanced", "FP8 weights, activations and KV cache; runs on FP8 units (Ada, Hopper, Blackwell).",
-        "FP8_E4M3.FP8_E4M3", "FP8_E4M3",
+        "fp8_balanced",
+        "FP8 weights, activations and KV cache; runs on FP8 units (Ada, Hopper, Blackwell).",
+        "FP8_E4M3.FP8_E4M3",
+        "FP8_E4M3",
         StrategyClaims(2.0, "<1%", 0.50, "Hopper/Blackwell, balanced", DOCUMENT_SOURCE),
-    )  # fmt: skip
+    )
 
 
 def create_w4a16_aggressive() -> MixedPrecisionConfig:
     """Return INT4 weights under FP16 activations: weights are widened to 16 bit before every product."""
     return _strategy(
-        "w4a16_aggressive", "INT4 weights, FP16 activations: least weight traffic, 16-bit arithmetic.", "INT4", "FP16",
+        "w4a16_aggressive",
+        "INT4 weights, FP16 activations: least weight traffic, 16-bit arithmetic.",
+        "INT4",
+        "FP16",
         StrategyClaims(4.0, "2-5%", 0.75, "max speed, decode", DOCUMENT_SOURCE),
-    )  # fmt: skip
+    )
 
 
 def create_nvfp4_blackwell() -> MixedPrecisionConfig:
@@ -61,9 +69,12 @@ def create_nvfp4_blackwell() -> MixedPrecisionConfig:
     "1000 TFLOPS" do not apply.
     """
     return _strategy(
-        "nvfp4_blackwell", "NVFP4 weights and KV cache, FP16 activations for quality; products run in 16 bit.", "NVFP4", "NVFP4",
+        "nvfp4_blackwell",
+        "NVFP4 weights and KV cache, FP16 activations for quality; products run in 16 bit.",
+        "NVFP4",
+        "NVFP4",
         StrategyClaims(4.0, "<1%", 0.72, "GB10/B200, best accuracy/speed", DOCUMENT_SOURCE),
-    )  # fmt: skip
+    )
 
 
 def create_hybrid_long_context() -> MixedPrecisionConfig:

@@ -43,9 +43,15 @@ from roofline_model.user_path import user_path
 
 SCHEMA = 1
 _FIELDS = {
-    "schema", "name", "description", "default_activation_precision", "kv_cache_precision", "layer_count",
-    "operator_precisions", "layers",
-}  # fmt: skip
+    "schema",
+    "name",
+    "description",
+    "default_activation_precision",
+    "kv_cache_precision",
+    "layer_count",
+    "operator_precisions",
+    "layers",
+}
 _LAYER_FIELDS = {"first", "last", "operator_precisions"}
 _SUFFIXES = (".toml", ".json")
 
@@ -128,9 +134,13 @@ def strategy_fields(config: MixedPrecisionConfig) -> dict[str, Any]:
     fields["operator_precisions"] = dict(config.operator_precisions)
     if config.layers:
         fields["layers"] = [
-            {"first": one.first_layer_index, "last": one.last_layer_index, "operator_precisions": dict(one.operator_precisions)}
+            {
+                "first": one.first_layer_index,
+                "last": one.last_layer_index,
+                "operator_precisions": dict(one.operator_precisions),
+            }
             for one in config.layers
-        ]  # fmt: skip
+        ]
     return fields
 
 

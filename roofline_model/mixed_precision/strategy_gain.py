@@ -38,9 +38,16 @@ def strategy_gain(found: ModelPrediction, hardware: Device | str) -> StrategyGai
     device, work = get_hardware(hardware), found.workload
     plan = strategy_plan(create_fp16_baseline(), found.model)
     base = predict_model(
-        device, found.model, work.phase, batch=work.batch_count, context=work.context_count, new_tokens=work.new_count,
-        formats=plan, parallel=found.parallel, launches=found.launches,
-    )  # fmt: skip
+        device,
+        found.model,
+        work.phase,
+        batch=work.batch_count,
+        context=work.context_count,
+        new_tokens=work.new_count,
+        formats=plan,
+        parallel=found.parallel,
+        launches=found.launches,
+    )
     expected, base_expected = expected_step(found, device), expected_step(base, device)
     ours, theirs = found.memory, base.memory
     return StrategyGain(

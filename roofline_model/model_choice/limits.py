@@ -59,9 +59,14 @@ class LimitMiss:
 
 
 def model_limits(
-    device: Device, *, memory_limit_bytes: float | None, headroom_ratio: float, max_latency_s: float | None,
-    max_loss_pct: float | None, is_loss_measured: bool = False,
-) -> ModelLimits:  # fmt: skip
+    device: Device,
+    *,
+    memory_limit_bytes: float | None,
+    headroom_ratio: float,
+    max_latency_s: float | None,
+    max_loss_pct: float | None,
+    is_loss_measured: bool = False,
+) -> ModelLimits:
     """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the limit.
 
     `is_loss_measured`: losses of the model are at hand; then a mere claim gets no wider default than they do.

@@ -84,9 +84,15 @@ def wide_format(shape: ModelShape, device: Device) -> str:
 
 
 def plan_field(
-    shape: ModelShape, device: Device, wide: str, *, formats: Iterable[str] | None = None,
-    extra_formats: Iterable[str] = (), strategies: Sequence[MixedPrecisionConfig] = (), are_strategies_asked_for: bool = False,
-) -> PlanField:  # fmt: skip
+    shape: ModelShape,
+    device: Device,
+    wide: str,
+    *,
+    formats: Iterable[str] | None = None,
+    extra_formats: Iterable[str] = (),
+    strategies: Sequence[MixedPrecisionConfig] = (),
+    are_strategies_asked_for: bool = False,
+) -> PlanField:
     """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
     `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
 

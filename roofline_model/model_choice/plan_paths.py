@@ -45,8 +45,11 @@ def execution_path(passes: Sequence[ModelPrediction]) -> str:
 
 
 def plan_reason(
-    passes: Sequence[ModelPrediction], baseline: Sequence[ModelPrediction], shares: Sequence[float], methods: Sequence[str]
-) -> str:  # fmt: skip
+    passes: Sequence[ModelPrediction],
+    baseline: Sequence[ModelPrediction],
+    shares: Sequence[float],
+    methods: Sequence[str],
+) -> str:
     """Say in one sentence what limits a plan on this chip and what it asks for; `shares` weigh the passes."""
     wide, bound = passes[0].plan.wide, plan_bound(passes, shares)
     if passes[0].plan == baseline[0].plan:

@@ -49,9 +49,17 @@ NO_SEARCH = SearchedPlans((), (), (), (), ())
 
 
 def search_plans(
-    device: Device, shape: ModelShape, book: LossBook, *, wide: str, traffic: Sequence[TrafficShare], limits: ModelLimits,
-    is_ideal: bool, time_of: Callable[[FormatPlan], float], why_not: Callable[[str], str],
-) -> SearchedPlans:  # fmt: skip
+    device: Device,
+    shape: ModelShape,
+    book: LossBook,
+    *,
+    wide: str,
+    traffic: Sequence[TrafficShare],
+    limits: ModelLimits,
+    is_ideal: bool,
+    time_of: Callable[[FormatPlan], float],
+    why_not: Callable[[str], str],
+) -> SearchedPlans:
     """Return the plans of least time and of least loss, and the whole front. `time_of`: time of a plan as a whole.
 
     `why_not`: a format, or `kv=FORMAT` of the cache → why it is not searched, empty when it is.

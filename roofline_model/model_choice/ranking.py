@@ -112,8 +112,11 @@ def choice_of(
 def notes_on_choice(chosen: ModelCandidate, ranked: Sequence[ModelCandidate], baseline: ModelCandidate) -> list[str]:
     """Return what must be known of the choice beside its figures: its loss, its kernels, and why not a faster plan."""
     notes = [
-        *_notes_on_memory(chosen), *_notes_on_loss(chosen), *_notes_on_faster(chosen, ranked), *_notes_on_standing(chosen, ranked)
-    ]  # fmt: skip
+        *_notes_on_memory(chosen),
+        *_notes_on_loss(chosen),
+        *_notes_on_faster(chosen, ranked),
+        *_notes_on_standing(chosen, ranked),
+    ]
     untimed = [one.label for one in ranked if one.time_source == CEILINGS != baseline.time_source]
     if untimed:
         notes.append(
@@ -186,10 +189,13 @@ def _notes_on_loss(chosen: ModelCandidate) -> list[str]:
 def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
     """Say why a plan of a shorter expected time is not taken: its interval ends later, it loses more, or nobody knows its loss."""
     faster = [
-        one for one in ranked
-        if one is not chosen and not one.kernel_gap and is_comparable(one.time_source, chosen.time_source)
+        one
+        for one in ranked
+        if one is not chosen
+        and not one.kernel_gap
+        and is_comparable(one.time_source, chosen.time_source)
         and one.time_s < chosen.time_s
-    ]  # fmt: skip
+    ]
     notes = []
     unknown = [one for one in faster if one.quality.loss_pct is None and one.time_s < chosen.time_s / (1 + LEVEL_RATIO)]
     if unknown and chosen.quality.loss_pct is not None:
@@ -205,10 +211,13 @@ def _notes_on_faster(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -
 def _notes_on_standing(chosen: ModelCandidate, ranked: Sequence[ModelCandidate]) -> list[str]:
     """Say of which kernel the expected times of weight-only plans are, where the choice is one or one is within its reach."""
     near = [
-        one for one in ranked
-        if one.stands_for and not one.kernel_gap and is_comparable(one.time_source, chosen.time_source)
+        one
+        for one in ranked
+        if one.stands_for
+        and not one.kernel_gap
+        and is_comparable(one.time_source, chosen.time_source)
         and (one is chosen or _begins_s(one) <= chosen.prudent_s)
-    ]  # fmt: skip
+    ]
     if not near:
         return []
     names = ", ".join(one.label for one in near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")

@@ -68,9 +68,11 @@ class ExpectedPasses:
         # Experts are timed by products that stand in for them: one of these that was not timed counts for all experts.
         is_stranger_untimed = any(work not in works for work in untimed)
         resting = [
-            one for one in products
-            if one.kernel.work in untimed or (is_stranger_untimed and one.kernel.work.op in ("grouped_gemm", "batched_gemm"))
-        ]  # fmt: skip
+            one
+            for one in products
+            if one.kernel.work in untimed
+            or (is_stranger_untimed and one.kernel.work.op in ("grouped_gemm", "batched_gemm"))
+        ]
         names = frozenset(one.kernel.name for one in resting)
         if prediction.workload not in self._reference:
             is_mostly = sum(one.time_s for one in resting) > UNTIMED_RATIO * sum(one.time_s for one in products)

@@ -72,9 +72,14 @@ class Weigher:
     """Predicts plans of one model on one chip for one traffic; ranks nothing."""
 
     def __init__(
-        self, device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], *, estimate: PassTimes | None,
+        self,
+        device: Device,
+        shape: ModelShape,
+        traffic: Sequence[TrafficShare],
+        *,
+        estimate: PassTimes | None,
         headroom_ratio: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.device, self.shape, self.traffic = device, shape, tuple(traffic)
         self._estimate = estimate or ExpectedPasses(device)
         self.is_listed = estimate is None
@@ -106,11 +111,17 @@ class Weigher:
         """Return the prediction of every kind of pass; raises `UnsupportedError` for what the chip cannot run."""
         return tuple(
             predict_model(
-                self.device, self.shape, work.phase, batch=work.batch_count, context=work.context_count,
-                new_tokens=work.new_count, formats=plan, memory_headroom_ratio=self._headroom_ratio,
+                self.device,
+                self.shape,
+                work.phase,
+                batch=work.batch_count,
+                context=work.context_count,
+                new_tokens=work.new_count,
+                formats=plan,
+                memory_headroom_ratio=self._headroom_ratio,
             )
             for work in (one.workload for one in self.traffic)
-        )  # fmt: skip
+        )
 
     def weigh(self, one: PlanCandidate, book: LossBook | None) -> ModelCandidate:
         """Return a plan with its figures; the first one weighed is the baseline that speed-ups refer to."""

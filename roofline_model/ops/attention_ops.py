@@ -20,11 +20,24 @@ PAGE_NUMBER_BYTES = 4
 
 
 def attention(
-    B: int, Hq: int, Hkv: int, Sq: int, Skv: int, D: int, *,
-    q: FormatLike = "BF16", kv: FormatLike | None = None, o: FormatLike | None = None,
-    causal: bool = False, window: int | None = None, fused: bool = True,
-    Dv: int | None = None, shared_kv: bool = False, page_tokens: int | None = None, p: FormatLike | None = None,
-) -> Operator:  # fmt: skip
+    B: int,
+    Hq: int,
+    Hkv: int,
+    Sq: int,
+    Skv: int,
+    D: int,
+    *,
+    q: FormatLike = "BF16",
+    kv: FormatLike | None = None,
+    o: FormatLike | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    fused: bool = True,
+    Dv: int | None = None,
+    shared_kv: bool = False,
+    page_tokens: int | None = None,
+    p: FormatLike | None = None,
+) -> Operator:
     """Return softmax(Q·Kᵀ)·V of Q (B, Hq, Sq, D), K (B, Hkv, Skv, D), V (B, Hkv, Skv, Dv) into O (B, Hq, Sq, Dv).
 
     Counts, fused: 2·B·Hq·pairs·(D + Dv) FLOPs in the wider of `q` and `kv`; Q read and O written once; of K and V the
@@ -83,10 +96,20 @@ def attention(
 
 
 def unfused_attention_parts(
-    B: int, Hq: int, Hkv: int, Sq: int, Skv: int, D: int, *,
-    q: FormatLike = "BF16", kv: FormatLike | None = None, o: FormatLike | None = None,
-    causal: bool = False, window: int | None = None, Dv: int | None = None,
-) -> dict[str, Operator]:  # fmt: skip
+    B: int,
+    Hq: int,
+    Hkv: int,
+    Sq: int,
+    Skv: int,
+    D: int,
+    *,
+    q: FormatLike = "BF16",
+    kv: FormatLike | None = None,
+    o: FormatLike | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    Dv: int | None = None,
+) -> dict[str, Operator]:
     """Return the three kernels of attention without fusion by name: `qk_scores`, `softmax`, `scores_value`.
 
     A mask makes them no cheaper, but for the keys that no query sees: a plain product computes every score.
@@ -105,9 +128,17 @@ def unfused_attention_parts(
 
 
 def qk_scores(
-    B: int, Hq: int, Hkv: int, Sq: int, Skv: int, D: int, *,
-    q: FormatLike = "BF16", kv: FormatLike | None = None, scores: FormatLike | None = None,
-) -> Operator:  # fmt: skip
+    B: int,
+    Hq: int,
+    Hkv: int,
+    Sq: int,
+    Skv: int,
+    D: int,
+    *,
+    q: FormatLike = "BF16",
+    kv: FormatLike | None = None,
+    scores: FormatLike | None = None,
+) -> Operator:
     """Return Q·Kᵀ as a kernel of its own: scores (B, Hq, Sq, Skv) from Q (B, Hq, Sq, D) and K (B, Hkv, Skv, D).
 
     Counts: 2·B·Hq·Sq·Skv·D FLOPs; Q and K read once, all scores written (document 002, "Attention Score Computation").
@@ -130,9 +161,17 @@ def qk_scores(
 
 
 def scores_value(
-    B: int, Hq: int, Hkv: int, Sq: int, Skv: int, D: int, *,
-    scores: FormatLike = "BF16", kv: FormatLike | None = None, o: FormatLike | None = None,
-) -> Operator:  # fmt: skip
+    B: int,
+    Hq: int,
+    Hkv: int,
+    Sq: int,
+    Skv: int,
+    D: int,
+    *,
+    scores: FormatLike = "BF16",
+    kv: FormatLike | None = None,
+    o: FormatLike | None = None,
+) -> Operator:
     """Return softmax(scores)·V as a kernel of its own: O (B, Hq, Sq, D) from scores (B, Hq, Sq, Skv), V (B, Hkv, Skv, D).
 
     Counts: 2·B·Hq·Sq·Skv·D FLOPs; all scores and V read once, O written (document 002, "Score × V"). D is V's head size.
@@ -168,9 +207,17 @@ def _value_size(D: int, Dv: int | None, shared_kv: bool) -> int:
 
 
 def _cache_bytes(
-    B: int, Hkv: int, Sq: int, Skv: int, D: int, Dv: int, kv: NumberFormat, window: int | None, shared_kv: bool,
+    B: int,
+    Hkv: int,
+    Sq: int,
+    Skv: int,
+    D: int,
+    Dv: int,
+    kv: NumberFormat,
+    window: int | None,
+    shared_kv: bool,
     page_tokens: int | None,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     rows = B * Hkv * keys_read(Sq, Skv, window=window)
     found = {"K": rows * D * kv.traffic_bytes_per_element}
     if not shared_kv:

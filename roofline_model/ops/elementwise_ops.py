@@ -88,9 +88,15 @@ def gelu(rows: int, width: int, *, a: FormatLike = "BF16", o: FormatLike | None 
 
 
 def _elementwise(
-    op: str, rows: int, width: int, flops_per_element: int, reads: tuple[str, ...], writes: tuple[str, ...],
-    a: FormatLike, o: FormatLike | None,
-) -> Operator:  # fmt: skip
+    op: str,
+    rows: int,
+    width: int,
+    flops_per_element: int,
+    reads: tuple[str, ...],
+    writes: tuple[str, ...],
+    a: FormatLike,
+    o: FormatLike | None,
+) -> Operator:
     check_dimension("rows", rows)
     check_dimension("width", width)
     fa = activation_format("a", a)

@@ -20,9 +20,17 @@ SLOT_NUMBER_BYTES = 8
 
 
 def kv_cache_bytes(
-    B: int, Hkv: int, S: int, D: int, *, kv: FormatLike = "BF16", layers: int = 1, Dv: int | None = None,
-    shared_kv: bool = False, page_tokens: int | None = None,
-) -> float:  # fmt: skip
+    B: int,
+    Hkv: int,
+    S: int,
+    D: int,
+    *,
+    kv: FormatLike = "BF16",
+    layers: int = 1,
+    Dv: int | None = None,
+    shared_kv: bool = False,
+    page_tokens: int | None = None,
+) -> float:
     """Return the bytes that K and V of `S` tokens take in `layers` layers, scales included in nominal width.
 
     A paged cache holds whole pages; its block table is shared by the layers. `shared_kv`: one latent row per token
@@ -39,9 +47,17 @@ def kv_cache_bytes(
 
 
 def kv_write(
-    B: int, Hkv: int, Sq: int, D: int, *, source: FormatLike = "BF16", kv: FormatLike | None = None,
-    Dv: int | None = None, shared_kv: bool = False, page_tokens: int | None = None,
-) -> Operator:  # fmt: skip
+    B: int,
+    Hkv: int,
+    Sq: int,
+    D: int,
+    *,
+    source: FormatLike = "BF16",
+    kv: FormatLike | None = None,
+    Dv: int | None = None,
+    shared_kv: bool = False,
+    page_tokens: int | None = None,
+) -> Operator:
     """Return the kernel that appends K and V of `Sq` new tokens to the cache, casting them to its format.
 
     Counts: the new rows read in `source`, written in `kv` with their scales; one slot number per token when paged.
@@ -67,9 +83,17 @@ def kv_write(
 
 
 def kv_read(
-    B: int, Hkv: int, Skv: int, D: int, *, kv: FormatLike = "BF16", target: FormatLike | None = None,
-    Dv: int | None = None, shared_kv: bool = False, page_tokens: int | None = None,
-) -> Operator:  # fmt: skip
+    B: int,
+    Hkv: int,
+    Skv: int,
+    D: int,
+    *,
+    kv: FormatLike = "BF16",
+    target: FormatLike | None = None,
+    Dv: int | None = None,
+    shared_kv: bool = False,
+    page_tokens: int | None = None,
+) -> Operator:
     """Return the kernel that gathers the cache of `Skv` tokens into plain tensors, widening it to `target`.
 
     Only attention that cannot read the cache itself needs it; a fused kernel reads it once as it is (`attention`).

@@ -18,9 +18,17 @@ from roofline_model.ops.quantize_ops import quantize
 
 
 def projections(
-    rows: int, hidden: int, Hq: int, Hkv: int, D: int, *,
-    a: FormatLike = "BF16", b: FormatLike | None = None, c: FormatLike | None = None, fused: bool = False,
-) -> dict[str, Operator]:  # fmt: skip
+    rows: int,
+    hidden: int,
+    Hq: int,
+    Hkv: int,
+    D: int,
+    *,
+    a: FormatLike = "BF16",
+    b: FormatLike | None = None,
+    c: FormatLike | None = None,
+    fused: bool = False,
+) -> dict[str, Operator]:
     """Return the projections of attention by name: q_proj, k_proj, v_proj, o_proj; fused: qkv_proj, o_proj.
 
     Q is hidden → Hq·D, K and V are hidden → Hkv·D, O is Hq·D → hidden: Hq·D need not equal `hidden`. Fused, one product
@@ -37,23 +45,44 @@ def projections(
 
 
 def ffn(
-    rows: int, hidden: int, intermediate: int, *,
-    a: FormatLike = "BF16", b: FormatLike | None = None, c: FormatLike | None = None,
-    gated: bool = True, fused: bool = False, dynamic_activation_quantization: bool = False,
-) -> list[Operator]:  # fmt: skip
+    rows: int,
+    hidden: int,
+    intermediate: int,
+    *,
+    a: FormatLike = "BF16",
+    b: FormatLike | None = None,
+    c: FormatLike | None = None,
+    gated: bool = True,
+    fused: bool = False,
+    dynamic_activation_quantization: bool = False,
+) -> list[Operator]:
     """Return the kernels of a feed-forward block in the order they run; `ffn_parts` gives them by name."""
     parts = ffn_parts(
-        rows, hidden, intermediate, a=a, b=b, c=c, gated=gated, fused=fused,
+        rows,
+        hidden,
+        intermediate,
+        a=a,
+        b=b,
+        c=c,
+        gated=gated,
+        fused=fused,
         dynamic_activation_quantization=dynamic_activation_quantization,
-    )  # fmt: skip
+    )
     return list(parts.values())
 
 
 def ffn_parts(
-    rows: int, hidden: int, intermediate: int, *,
-    a: FormatLike = "BF16", b: FormatLike | None = None, c: FormatLike | None = None,
-    gated: bool = True, fused: bool = False, dynamic_activation_quantization: bool = False,
-) -> dict[str, Operator]:  # fmt: skip
+    rows: int,
+    hidden: int,
+    intermediate: int,
+    *,
+    a: FormatLike = "BF16",
+    b: FormatLike | None = None,
+    c: FormatLike | None = None,
+    gated: bool = True,
+    fused: bool = False,
+    dynamic_activation_quantization: bool = False,
+) -> dict[str, Operator]:
     """Return the kernels of a feed-forward block by name, in the order they run.
 
     Gated (SwiGLU, Llama): gate_proj, up_proj, silu_mul, down_proj; without a gate (Phi-2): up_proj, gelu, down_proj.
@@ -107,9 +136,14 @@ def embedding(
 
 
 def lm_head(
-    rows: int, vocabulary: int, hidden: int, *,
-    a: FormatLike = "BF16", b: FormatLike | None = None, c: FormatLike | None = None,
-) -> Operator:  # fmt: skip
+    rows: int,
+    vocabulary: int,
+    hidden: int,
+    *,
+    a: FormatLike = "BF16",
+    b: FormatLike | None = None,
+    c: FormatLike | None = None,
+) -> Operator:
     """Return the product of `rows` tokens with the output table: logits (rows, vocabulary). Prefill needs one row each."""
     return _product(rows, vocabulary, hidden, *_formats(a, b, c))
 
@@ -128,9 +162,13 @@ def _product(rows: int, columns: int, inner: int, a: NumberFormat, b: NumberForm
 
 
 def _fused_up(
-    name: str, rows: int, columns: int, inner: int, formats: tuple[NumberFormat, NumberFormat, NumberFormat],
+    name: str,
+    rows: int,
+    columns: int,
+    inner: int,
+    formats: tuple[NumberFormat, NumberFormat, NumberFormat],
     matrices: int,
-) -> Operator:  # fmt: skip
+) -> Operator:
     """Return `matrices` products of the same tokens whose results leave the kernel as one tensor of `columns`."""
     a, b, written = formats
     both = gemm(rows, matrices * columns, inner, a=a, b=b)

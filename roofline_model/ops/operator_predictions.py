@@ -18,65 +18,138 @@ from roofline_model.roofline import Prediction
 
 
 def predict_attention(
-    hardware: Device | str, batch: int, num_heads: int, seq_len: int, head_dim: int, precision: FormatLike = "FP16", *,
-    kv_len: int | None = None, num_kv_heads: int | None = None, kv_precision: FormatLike | None = None,
-    output_precision: FormatLike | None = None, causal: bool = False, window: int | None = None,
-    page_tokens: int | None = None, cache: str = "cold",
-) -> Prediction:  # fmt: skip
+    hardware: Device | str,
+    batch: int,
+    num_heads: int,
+    seq_len: int,
+    head_dim: int,
+    precision: FormatLike = "FP16",
+    *,
+    kv_len: int | None = None,
+    num_kv_heads: int | None = None,
+    kv_precision: FormatLike | None = None,
+    output_precision: FormatLike | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    page_tokens: int | None = None,
+    cache: str = "cold",
+) -> Prediction:
     """Return the ideal prediction of fused attention: `seq_len` new tokens against `kv_len` keys (default: as many).
 
     Decode is seq_len=1 with kv_len=context. `num_kv_heads` defaults to `num_heads` (no grouping).
     """
     work = attention(
-        batch, num_heads, num_heads if num_kv_heads is None else num_kv_heads, seq_len,
-        seq_len if kv_len is None else kv_len, head_dim, q=precision, kv=kv_precision, o=output_precision,
-        causal=causal, window=window, page_tokens=page_tokens,
-    )  # fmt: skip
+        batch,
+        num_heads,
+        num_heads if num_kv_heads is None else num_kv_heads,
+        seq_len,
+        seq_len if kv_len is None else kv_len,
+        head_dim,
+        q=precision,
+        kv=kv_precision,
+        o=output_precision,
+        causal=causal,
+        window=window,
+        page_tokens=page_tokens,
+    )
     return predict_operator(work, hardware, cache=cache)
 
 
 def predict_unfused_attention(
-    hardware: Device | str, batch: int, num_heads: int, seq_len: int, head_dim: int, precision: FormatLike = "FP16", *,
-    kv_len: int | None = None, num_kv_heads: int | None = None, kv_precision: FormatLike | None = None,
-    output_precision: FormatLike | None = None, causal: bool = False, window: int | None = None, cache: str = "cold",
-) -> SequencePrediction:  # fmt: skip
+    hardware: Device | str,
+    batch: int,
+    num_heads: int,
+    seq_len: int,
+    head_dim: int,
+    precision: FormatLike = "FP16",
+    *,
+    kv_len: int | None = None,
+    num_kv_heads: int | None = None,
+    kv_precision: FormatLike | None = None,
+    output_precision: FormatLike | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    cache: str = "cold",
+) -> SequencePrediction:
     """Return the ideal prediction of QKᵀ, softmax and score×V as three kernels: what fused attention saves."""
     parts = unfused_attention_parts(
-        batch, num_heads, num_heads if num_kv_heads is None else num_kv_heads, seq_len,
-        seq_len if kv_len is None else kv_len, head_dim, q=precision, kv=kv_precision, o=output_precision,
-        causal=causal, window=window,
-    )  # fmt: skip
+        batch,
+        num_heads,
+        num_heads if num_kv_heads is None else num_kv_heads,
+        seq_len,
+        seq_len if kv_len is None else kv_len,
+        head_dim,
+        q=precision,
+        kv=kv_precision,
+        o=output_precision,
+        causal=causal,
+        window=window,
+    )
     return predict_sequence(parts, hardware, cache=cache)
 
 
 def predict_ffn(
-    hardware: Device | str, batch: int, seq_len: int, hidden: int, ffn_dim: int, precision: FormatLike = "FP16",
-    gate: bool = True, *, weight_precision: FormatLike | None = None, output_precision: FormatLike | None = None,
-    fused: bool = False, dynamic_activation_quantization: bool = False, cache: str = "cold",
-) -> SequencePrediction:  # fmt: skip
+    hardware: Device | str,
+    batch: int,
+    seq_len: int,
+    hidden: int,
+    ffn_dim: int,
+    precision: FormatLike = "FP16",
+    gate: bool = True,
+    *,
+    weight_precision: FormatLike | None = None,
+    output_precision: FormatLike | None = None,
+    fused: bool = False,
+    dynamic_activation_quantization: bool = False,
+    cache: str = "cold",
+) -> SequencePrediction:
     """Return the ideal prediction of a feed-forward block over batch·seq_len tokens, kernel by kernel.
 
     `gate`: SwiGLU with gate, up and down projection; without: up and down with GELU. `fused` and
     `dynamic_activation_quantization` as in `layer_ops.ffn_parts`.
     """
     parts = ffn_parts(
-        _tokens(batch, seq_len), hidden, ffn_dim, a=precision, b=weight_precision, c=output_precision, gated=gate, fused=fused,
+        _tokens(batch, seq_len),
+        hidden,
+        ffn_dim,
+        a=precision,
+        b=weight_precision,
+        c=output_precision,
+        gated=gate,
+        fused=fused,
         dynamic_activation_quantization=dynamic_activation_quantization,
-    )  # fmt: skip
+    )
     return predict_sequence(parts, hardware, cache=cache)
 
 
 def predict_projections(
-    hardware: Device | str, batch: int, seq_len: int, hidden: int, num_heads: int, head_dim: int,
-    precision: FormatLike = "FP16", *, num_kv_heads: int | None = None, weight_precision: FormatLike | None = None,
-    output_precision: FormatLike | None = None, fused: bool = False, cache: str = "cold",
-) -> SequencePrediction:  # fmt: skip
+    hardware: Device | str,
+    batch: int,
+    seq_len: int,
+    hidden: int,
+    num_heads: int,
+    head_dim: int,
+    precision: FormatLike = "FP16",
+    *,
+    num_kv_heads: int | None = None,
+    weight_precision: FormatLike | None = None,
+    output_precision: FormatLike | None = None,
+    fused: bool = False,
+    cache: str = "cold",
+) -> SequencePrediction:
     """Return the ideal prediction of the Q, K, V and O projections over batch·seq_len tokens."""
     kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     parts = projections(
-        _tokens(batch, seq_len), hidden, num_heads, kv_heads, head_dim, a=precision, b=weight_precision, c=output_precision,
+        _tokens(batch, seq_len),
+        hidden,
+        num_heads,
+        kv_heads,
+        head_dim,
+        a=precision,
+        b=weight_precision,
+        c=output_precision,
         fused=fused,
-    )  # fmt: skip
+    )
     return predict_sequence(parts, hardware, cache=cache)
 
 
@@ -113,36 +186,61 @@ def predict_embedding(
 
 
 def predict_lm_head(
-    hardware: Device | str, rows: int, vocabulary: int, hidden: int, precision: FormatLike = "FP16", *,
-    weight_precision: FormatLike | None = None, output_precision: FormatLike | None = None,
-) -> Prediction:  # fmt: skip
+    hardware: Device | str,
+    rows: int,
+    vocabulary: int,
+    hidden: int,
+    precision: FormatLike = "FP16",
+    *,
+    weight_precision: FormatLike | None = None,
+    output_precision: FormatLike | None = None,
+) -> Prediction:
     """Return the ideal prediction of the logits of `rows` tokens."""
     work = lm_head(rows, vocabulary, hidden, a=precision, b=weight_precision, c=output_precision)
     return predict_operator(work, hardware)
 
 
 def predict_kv_write(
-    hardware: Device | str, batch: int, num_kv_heads: int, seq_len: int, head_dim: int, precision: FormatLike = "FP16",
-    *, kv_precision: FormatLike | None = None, page_tokens: int | None = None,
-) -> Prediction:  # fmt: skip
+    hardware: Device | str,
+    batch: int,
+    num_kv_heads: int,
+    seq_len: int,
+    head_dim: int,
+    precision: FormatLike = "FP16",
+    *,
+    kv_precision: FormatLike | None = None,
+    page_tokens: int | None = None,
+) -> Prediction:
     """Return the ideal prediction of appending K and V of `seq_len` tokens to the cache of one layer."""
     work = kv_write(batch, num_kv_heads, seq_len, head_dim, source=precision, kv=kv_precision, page_tokens=page_tokens)
     return predict_operator(work, hardware)
 
 
 def predict_kv_read(
-    hardware: Device | str, batch: int, num_kv_heads: int, kv_len: int, head_dim: int, kv_precision: FormatLike = "FP16",
-    *, precision: FormatLike | None = None, page_tokens: int | None = None,
-) -> Prediction:  # fmt: skip
+    hardware: Device | str,
+    batch: int,
+    num_kv_heads: int,
+    kv_len: int,
+    head_dim: int,
+    kv_precision: FormatLike = "FP16",
+    *,
+    precision: FormatLike | None = None,
+    page_tokens: int | None = None,
+) -> Prediction:
     """Return the ideal prediction of gathering the cache of one layer into plain tensors in `precision`."""
     work = kv_read(batch, num_kv_heads, kv_len, head_dim, kv=kv_precision, target=precision, page_tokens=page_tokens)
     return predict_operator(work, hardware)
 
 
 def predict_quantize(
-    hardware: Device | str, rows: int, width: int, source: FormatLike = "FP16", target: FormatLike = "FP8_E4M3", *,
+    hardware: Device | str,
+    rows: int,
+    width: int,
+    source: FormatLike = "FP16",
+    target: FormatLike = "FP8_E4M3",
+    *,
     scale: str | None = None,
-) -> Prediction:  # fmt: skip
+) -> Prediction:
     """Return the ideal prediction of a quantise kernel (`quantize_ops.quantize`)."""
     return predict_operator(quantize(rows, width, source, target, scale=scale), hardware)
 

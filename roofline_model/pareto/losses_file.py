@@ -114,8 +114,16 @@ class MeasuredLosses:
 
     @classmethod
     def of(
-        cls, table: LossTable, *, model: str, method: str, unit: str = NATS, text: str = "", tokens_count: int = 0, note: str = ""
-    ) -> MeasuredLosses:  # fmt: skip
+        cls,
+        table: LossTable,
+        *,
+        model: str,
+        method: str,
+        unit: str = NATS,
+        text: str = "",
+        tokens_count: int = 0,
+        note: str = "",
+    ) -> MeasuredLosses:
         """Return the losses of a table that was made in this process; its confidence is kept, its source said anew."""
         return cls(table.values, model, method, unit, text, tokens_count, table.confidence, note)
 

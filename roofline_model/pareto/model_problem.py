@@ -128,9 +128,16 @@ def members_of(problem: ParetoProblem, choices: Mapping[str, str]) -> dict[str, 
 
 
 def model_problem(
-    hardware: Device | str, model: ModelShape | str, losses: LossTable, *, traffic: Sequence[TrafficShare] = (),
-    kv_formats: Iterable[str] = (), times: Times | None = None, is_ideal: bool = False, wide: str | None = None,
-) -> ModelProblem:  # fmt: skip
+    hardware: Device | str,
+    model: ModelShape | str,
+    losses: LossTable,
+    *,
+    traffic: Sequence[TrafficShare] = (),
+    kv_formats: Iterable[str] = (),
+    times: Times | None = None,
+    is_ideal: bool = False,
+    wide: str | None = None,
+) -> ModelProblem:
     """Return the problem of a model on one chip.
 
     `traffic` defaults to one decode step at batch 1 and 4,096 tokens; its time is the mean pass by share, its memory that of

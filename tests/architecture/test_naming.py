@@ -11,26 +11,80 @@ PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "ro
 
 # Suffix → the unit. SI inside; `us`, `gb` and `pct` are the original documents' names, kept as given.
 UNITS = {
-    "s", "ns", "us", "bytes", "bits", "elems", "flops", "count", "ratio", "pct", "gb", "mib", "w", "j", "hz", "mhz", "c", "db", "version",
-}  # fmt: skip
+    "s",
+    "ns",
+    "us",
+    "bytes",
+    "bits",
+    "elems",
+    "flops",
+    "count",
+    "ratio",
+    "pct",
+    "gb",
+    "mib",
+    "w",
+    "j",
+    "hz",
+    "mhz",
+    "c",
+    "db",
+    "version",
+}
 # A user types these into `simulated:…`; short names, SI, each unit in its docstring.
 TYPED_BY_USERS = {"SimulatedSettings"}
 # Last words that need no unit: dimensionless by meaning, an identity, or a number whose unit stands beside it.
 PLAIN_WORDS = {
     # identities and positions
-    "ordinal", "pid", "process", "rank", "index", "code", "seed", "line", "drop",
+    "ordinal",
+    "pid",
+    "process",
+    "rank",
+    "index",
+    "code",
+    "seed",
+    "line",
+    "drop",
     # ratios and relative errors by definition
-    "speedup", "error", "tolerance", "efficiency", "noise", "drift", "factor", "bimodal",
+    "speedup",
+    "error",
+    "tolerance",
+    "efficiency",
+    "noise",
+    "drift",
+    "factor",
+    "bimodal",
     # plain counts
-    "calls", "rounds", "samples", "added", "duplicates", "attempts", "done", "look", "df", "measured", "parameters", "features", "heads", "size", "dim",
+    "calls",
+    "rounds",
+    "samples",
+    "added",
+    "duplicates",
+    "attempts",
+    "done",
+    "look",
+    "df",
+    "measured",
+    "parameters",
+    "features",
+    "heads",
+    "size",
+    "dim",
     # unit beside it (`Quantity.unit`), unit spelled out, or a number of a format itself
-    "value", "seconds", "minutes", "scale", "zero", "schema",
+    "value",
+    "seconds",
+    "minutes",
+    "scale",
+    "zero",
+    "schema",
     # characters of a table on the screen
     "least",
     "order",  # of a norm
     # the dimensions of C(M×N) = A(M×K)·B(K×N)
-    "m", "n", "k",
-}  # fmt: skip
+    "m",
+    "n",
+    "k",
+}
 
 
 def says_its_unit(name: str) -> bool:

@@ -171,11 +171,20 @@ def test_guards_of_attention_on_simulated_devices(name, kv, capability, reason):
 
 @pytest.mark.parametrize(
     ("shape", "reason"),
-    [(AttentionShape(1, 8, 8, 512, 512, 64, True, 128, ""), "sdpa_flash: takes no mask, and window 128 needs one in prefill"),
-     (AttentionShape(1, 8, 8, 16, 512, 64, True, None, ""), "sdpa_flash: takes no mask, and causal with Sq=16 below Skv=512 needs one in prefill"),
-     (AttentionShape(1, 8, 8, 1, 512, 320, False, None, ""), "sdpa_flash: needs D ≤ 256, here D = 320"),
-     (AttentionShape(1, 8, 8, 1, 512, 64, True, 128, ""), None), (AttentionShape(1, 8, 8, 512, 512, 64, True, 512, ""), None)],
-)  # fmt: skip
+    [
+        (
+            AttentionShape(1, 8, 8, 512, 512, 64, True, 128, ""),
+            "sdpa_flash: takes no mask, and window 128 needs one in prefill",
+        ),
+        (
+            AttentionShape(1, 8, 8, 16, 512, 64, True, None, ""),
+            "sdpa_flash: takes no mask, and causal with Sq=16 below Skv=512 needs one in prefill",
+        ),
+        (AttentionShape(1, 8, 8, 1, 512, 320, False, None, ""), "sdpa_flash: needs D ≤ 256, here D = 320"),
+        (AttentionShape(1, 8, 8, 1, 512, 64, True, 128, ""), None),
+        (AttentionShape(1, 8, 8, 512, 512, 64, True, 512, ""), None),
+    ],
+)
 def test_flash_on_a_gpu_says_which_mask_it_cannot_take(shape, reason):
     assert skip_reason(attention_spec("sdpa_flash", "cuda", shape=shape), NEW_GPU) == reason
 

@@ -107,9 +107,13 @@ def test_sizes_of_products_select_products_alone_and_pytest_says_so(tmp_path):
 
 @pytest.mark.parametrize(
     ("args", "message"),
-    [(["--roofline-shapes", "quik"], "unknown shape set 'quik'. Did you mean quick?"), (["--roofline-shapes", "1x0x1"], "N must be a whole number"),
-     (["--roofline-formats", "NF4"], "no cpu kernel has NF4 weights"), (["--roofline-formats", "FP9"], "unknown format 'FP9'")],
-)  # fmt: skip
+    [
+        (["--roofline-shapes", "quik"], "unknown shape set 'quik'. Did you mean quick?"),
+        (["--roofline-shapes", "1x0x1"], "N must be a whole number"),
+        (["--roofline-formats", "NF4"], "no cpu kernel has NF4 weights"),
+        (["--roofline-formats", "FP9"], "unknown format 'FP9'"),
+    ],
+)
 def test_bad_options_are_one_line_with_exit_code_2(tmp_path, args, message):
     done = run_pytest(tmp_path, "--roofline-device", "cpu", *args)
     assert done.returncode == 2

@@ -32,15 +32,33 @@ def test_every_implementation_can_be_loaded():
 def test_the_kernels_of_the_issue_are_there():
     cpu = {(kernel.weight, kernel.activation, kernel.name) for kernel in KERNELS if kernel.device == "cpu"}
     assert cpu == {
-        ("FP32", "FP32", "matmul"), ("BF16", "BF16", "matmul"), ("FP16", "FP16", "matmul"), ("INT8", "INT8", "int_mm"),
-        ("INT8", "BF16", "int8pack"), ("INT4", "BF16", "int4pack"), ("FP8_E4M3", "FP8_E4M3", "scaled_mm_emulated"),
-    }  # fmt: skip
+        ("FP32", "FP32", "matmul"),
+        ("BF16", "BF16", "matmul"),
+        ("FP16", "FP16", "matmul"),
+        ("INT8", "INT8", "int_mm"),
+        ("INT8", "BF16", "int8pack"),
+        ("INT4", "BF16", "int4pack"),
+        ("FP8_E4M3", "FP8_E4M3", "scaled_mm_emulated"),
+    }
     cuda = {(kernel.weight, kernel.activation) for kernel in KERNELS if kernel.device == "cuda"}
     assert cuda >= {
-        ("FP32", "FP32"), ("TF32", "TF32"), ("FP16", "FP16"), ("BF16", "BF16"), ("FP8_E4M3", "FP8_E4M3"), ("INT8", "INT8"), ("INT8", "BF16"),
-        ("INT4", "BF16"), ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4"), ("NVFP4", "BF16"), ("MXFP4", "BF16"),
-        ("NF4", "BF16"), ("MXFP6_E3M2", "BF16"), ("INT2", "BF16"),
-    }  # fmt: skip
+        ("FP32", "FP32"),
+        ("TF32", "TF32"),
+        ("FP16", "FP16"),
+        ("BF16", "BF16"),
+        ("FP8_E4M3", "FP8_E4M3"),
+        ("INT8", "INT8"),
+        ("INT8", "BF16"),
+        ("INT4", "BF16"),
+        ("MXFP8_E4M3", "MXFP8_E4M3"),
+        ("MXFP4", "MXFP4"),
+        ("NVFP4", "NVFP4"),
+        ("NVFP4", "BF16"),
+        ("MXFP4", "BF16"),
+        ("NF4", "BF16"),
+        ("MXFP6_E3M2", "BF16"),
+        ("INT2", "BF16"),
+    }
 
 
 def test_emulation_is_said_in_the_name_that_is_stored():

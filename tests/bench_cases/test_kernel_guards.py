@@ -25,20 +25,35 @@ def runs_on(capability: tuple[int, int], M: int = 512) -> set[tuple[str, str]]:
 
 
 EVERYWHERE = {
-    ("FP32", "FP32"), ("FP16", "FP16"), ("TF32", "TF32"), ("BF16", "BF16"), ("INT8", "INT8"), ("INT8", "BF16"), ("INT4", "BF16"),
-    ("NF4", "BF16"), ("INT2", "BF16"), ("MXFP6_E3M2", "BF16"), ("NVFP4", "BF16"), ("MXFP4", "BF16"),
-}  # fmt: skip
+    ("FP32", "FP32"),
+    ("FP16", "FP16"),
+    ("TF32", "TF32"),
+    ("BF16", "BF16"),
+    ("INT8", "INT8"),
+    ("INT8", "BF16"),
+    ("INT4", "BF16"),
+    ("NF4", "BF16"),
+    ("INT2", "BF16"),
+    ("MXFP6_E3M2", "BF16"),
+    ("NVFP4", "BF16"),
+    ("MXFP4", "BF16"),
+}
 FP8 = {("FP8_E4M3", "FP8_E4M3")}
 
 
 @pytest.mark.parametrize("M", [1, 512])
 @pytest.mark.parametrize(
     ("capability", "more"),
-    [((8, 0), set()), ((8, 7), set()), ((8, 9), FP8), ((9, 0), FP8),
-     ((10, 0), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4")}),
-     ((10, 3), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4")}),
-     ((12, 1), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("NVFP4", "NVFP4")})],
-)  # fmt: skip
+    [
+        ((8, 0), set()),
+        ((8, 7), set()),
+        ((8, 9), FP8),
+        ((9, 0), FP8),
+        ((10, 0), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4")}),
+        ((10, 3), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("MXFP4", "MXFP4"), ("NVFP4", "NVFP4")}),
+        ((12, 1), {*FP8, ("MXFP8_E4M3", "MXFP8_E4M3"), ("NVFP4", "NVFP4")}),
+    ],
+)
 def test_what_simulated_devices_run(capability, more, M):
     assert runs_on(capability, M) == EVERYWHERE | more
 

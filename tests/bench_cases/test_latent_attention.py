@@ -203,13 +203,17 @@ def test_absorbed_decode_is_expanded_attention():
     sizes = {"B": 1, "Hq": 2, "Sq": 1, "Skv": keys, "causal": 0, "window": 0}
     expanded = AttentionReference.of(
         {**sizes, "Hkv": 2, "D": nope + rope, "Dv": width},
-        HeldMatrix(torch.cat((q_nope, q_rope), dim=1)), HeldMatrix(expanded_k), HeldMatrix(expanded_v),
-    )  # fmt: skip
+        HeldMatrix(torch.cat((q_nope, q_rope), dim=1)),
+        HeldMatrix(expanded_k),
+        HeldMatrix(expanded_v),
+    )
     query = torch.stack([torch.cat((up[h] @ q_nope[h], q_rope[h])) for h in range(heads)])
     rows = torch.cat((c, r), dim=1)
     absorbed = AttentionReference.of(
         {**sizes, "Hkv": 1, "D": latent + rope, "Dv": latent},
-        HeldMatrix(query * math.sqrt(8 / 5)), HeldMatrix(rows), HeldMatrix(rows[:, :latent]),
-    )  # fmt: skip
+        HeldMatrix(query * math.sqrt(8 / 5)),
+        HeldMatrix(rows),
+        HeldMatrix(rows[:, :latent]),
+    )
     projected = torch.stack([absorbed.expected[h] @ down[h] for h in range(heads)])
     assert torch.allclose(projected, expanded.expected, rtol=1e-12)

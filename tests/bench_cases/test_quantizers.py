@@ -25,9 +25,12 @@ from roofline_model.errors import InvalidValueError  # noqa: E402
 from roofline_model.formats import FORMATS  # noqa: E402
 
 ELEMENTS = {
-    "MXFP4": "float4_e2m1fn", "MXFP6_E3M2": "float6_e3m2fn", "MXFP6_E2M3": "float6_e2m3fn",
-    "MXFP8_E4M3": "float8_e4m3fn", "MXFP8_E5M2": "float8_e5m2",
-}  # fmt: skip
+    "MXFP4": "float4_e2m1fn",
+    "MXFP6_E3M2": "float6_e3m2fn",
+    "MXFP6_E2M3": "float6_e2m3fn",
+    "MXFP8_E4M3": "float8_e4m3fn",
+    "MXFP8_E5M2": "float8_e5m2",
+}
 MX = [key for key in FORMATS if key.startswith("MX")]
 ROW_FORMATS = ("INT8", "INT4", "INT2", "FP8_E4M3", "FP8_E5M2")
 

@@ -122,11 +122,18 @@ def test_csv_columns_in_any_case_and_order_with_a_byte_order_mark(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("m,n\n1,2\n", "line 1: column k is missing; found m, n"), ("", "line 1: column m, n, k is missing; found nothing"),
-     ("m,n,k\n", "no shape"), ("m,n,k\n1,2,3\n1,2\n", "line 3: K must be a whole number, got ''"),
-     ("m,n,k\n1,two,3\n", "line 2: N must be a whole number, got 'two'"), ("m,n,k\n0,2,3\n", "line 2: M must be"),
-     ("m,n,k\n1,2,-3\n", "line 2: K must be"), ("m,n,k\n1,2," + "9" * 5000 + "\n", "line 2: K must be"), ("m,n,k\n1,2.5,3\n", "line 2: N must be")],
-)  # fmt: skip
+    [
+        ("m,n\n1,2\n", "line 1: column k is missing; found m, n"),
+        ("", "line 1: column m, n, k is missing; found nothing"),
+        ("m,n,k\n", "no shape"),
+        ("m,n,k\n1,2,3\n1,2\n", "line 3: K must be a whole number, got ''"),
+        ("m,n,k\n1,two,3\n", "line 2: N must be a whole number, got 'two'"),
+        ("m,n,k\n0,2,3\n", "line 2: M must be"),
+        ("m,n,k\n1,2,-3\n", "line 2: K must be"),
+        ("m,n,k\n1,2," + "9" * 5000 + "\n", "line 2: K must be"),
+        ("m,n,k\n1,2.5,3\n", "line 2: N must be"),
+    ],
+)
 def test_csv_errors_name_file_line_and_field(tmp_path, text, message):
     with pytest.raises(InvalidValueError, match=message) as caught:
         resolve_shapes(write(tmp_path, text))

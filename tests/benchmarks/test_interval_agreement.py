@@ -22,13 +22,32 @@ def run_of(logs: np.ndarray, half: float = 0.005, disturbed: tuple[int, ...] = (
     for process, number in np.ndindex(*logs.shape):
         time_s = 1e-3 * math.exp(logs[process, number])
         measured = Measurement(
-            samples_s=(), calls_per_sample=1, median_s=time_s, min_s=time_s, max_s=time_s, mean_s=time_s, std_s=None, q1_s=time_s,
-            q3_s=time_s, sample_count=30, ci_low_s=time_s * math.exp(-half), ci_high_s=time_s * math.exp(half), stop_reason="converged",
+            samples_s=(),
+            calls_per_sample=1,
+            median_s=time_s,
+            min_s=time_s,
+            max_s=time_s,
+            mean_s=time_s,
+            std_s=None,
+            q1_s=time_s,
+            q3_s=time_s,
+            sample_count=30,
+            ci_low_s=time_s * math.exp(-half),
+            ci_high_s=time_s * math.exp(half),
+            stop_reason="converged",
             flags=("contended",) if number in disturbed else (),
-        )  # fmt: skip
+        )
         records.append(
-            Record(f"{process}-{number}", "run", CASES[number], "measured", process=ProcessInfo(process), method=METHOD, measurement=measured)
-        )  # fmt: skip
+            Record(
+                f"{process}-{number}",
+                "run",
+                CASES[number],
+                "measured",
+                process=ProcessInfo(process),
+                method=METHOD,
+                measurement=measured,
+            )
+        )
     return CaseRuns.of(records)
 
 
@@ -108,9 +127,11 @@ def test_a_run_is_taken_through_pytest_in_fresh_processes(tmp_path):
 
 def test_figures_and_times_share_a_table_and_the_json(monkeypatch, tmp_path, capsys):
     found = [
-        Figure("share", 0.95, 10, "share", 0.92, 0.98, "rival", 0.2, "why"), Figure("width", 2.71, 20, "ratio", aim_high=2.5),
-        Figure("least", 0.5, 3, "share", aim_low=0.4), Row("time", 1e-3, 5, 2e-3),
-    ]  # fmt: skip
+        Figure("share", 0.95, 10, "share", 0.92, 0.98, "rival", 0.2, "why"),
+        Figure("width", 2.71, 20, "ratio", aim_high=2.5),
+        Figure("least", 0.5, 3, "share", aim_low=0.4),
+        Row("time", 1e-3, 5, 2e-3),
+    ]
     lines = list(table_lines(found))
     assert lines[1].split() == ["share", "92.0%", "to", "98.0%", "95.0%", "rival", "20.0%", "–", "pass"]
     assert lines[2].split() == ["width", "≤", "2.50×", "2.71×", "–", "–", "–", "MISS"]

@@ -18,9 +18,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_quick_run_prints_and_writes_every_row(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--quick", "--json", str(tmp_path / "rows.json"), "--folder", str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            str(ROOT / "benchmarks" / "run.py"),
+            "--quick",
+            "--json",
+            str(tmp_path / "rows.json"),
+            "--folder",
+            str(tmp_path),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     document = json.loads((tmp_path / "rows.json").read_text())
     assert document["is_quick"] is True

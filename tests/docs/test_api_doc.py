@@ -56,7 +56,9 @@ def slugs_of_the_api() -> set[str]:
 def test_every_slug_is_explained():
     rows = [line for line in TEXT.splitlines() if line.startswith("| ")]
     explained = set(re.findall(r"`([a-z-]+)`", "\n".join(rows)))
-    headings = set(re.findall(r"^## ([a-z-]+)$", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE))  # fmt: skip
+    headings = set(
+        re.findall(r"^## ([a-z-]+)$", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     slugs = slugs_of_the_api()
     assert {"sweep-too-large", "no-database", "unauthorized"} <= slugs
     assert not slugs - explained - headings

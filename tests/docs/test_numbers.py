@@ -91,7 +91,18 @@ def test_every_quantity_of_a_chip_file_is_there(chip, make_numbers: ModuleType) 
 def same_value(shown: str, table: dict[str, object]) -> bool:
     """Compare a printed value with a file's by number and unit, independently of the script's formatting."""
     scale = {"": 1, "W": 1, "MHz": 1e6, "GB/s": 1e9, "TFLOP/s": 1e12, "B": 1, "KiB": 2**10, "MiB": 2**20, "GB": 1e9}
-    in_file = {**scale, "GHz": 1e9, "TB/s": 1e12, "TOP/s": 1e12, "PFLOP/s": 1e15, "GFLOP/s": 1e9, "MB": 1e6, "GiB": 2**30, "kB": 1e3, "Hz": 1}  # fmt: skip
+    in_file = {
+        **scale,
+        "GHz": 1e9,
+        "TB/s": 1e12,
+        "TOP/s": 1e12,
+        "PFLOP/s": 1e15,
+        "GFLOP/s": 1e9,
+        "MB": 1e6,
+        "GiB": 2**30,
+        "kB": 1e3,
+        "Hz": 1,
+    }
     number, _, unit = shown.partition(" ")
     # Six digits are printed: half a unit of the last one.
     return float(number.replace(",", "")) * scale[unit] == pytest.approx(
@@ -125,9 +136,19 @@ def test_the_format_table_is_the_catalog() -> None:
 
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
-    [(273.06e9, "B/s", "273.06 GB/s"), (8e12, "B/s", "8000 GB/s"), (475.3e12, "FLOP/s", "475.3 TFLOP/s"),
-     (0.464e12, "FLOP/s", "0.464 TFLOP/s"), (4266.5e6, "Hz", "4266.5 MHz"), (128e9, "B", "128 GB"), (24 * 2**20, "B", "24 MiB"),
-     (126.5 * 2**20, "B", "126.5 MiB"), (99 * 1024, "B", "99 KiB"), (140.0, "W", "140 W"), (65536.0, "", "65,536")],
-)  # fmt: skip
+    [
+        (273.06e9, "B/s", "273.06 GB/s"),
+        (8e12, "B/s", "8000 GB/s"),
+        (475.3e12, "FLOP/s", "475.3 TFLOP/s"),
+        (0.464e12, "FLOP/s", "0.464 TFLOP/s"),
+        (4266.5e6, "Hz", "4266.5 MHz"),
+        (128e9, "B", "128 GB"),
+        (24 * 2**20, "B", "24 MiB"),
+        (126.5 * 2**20, "B", "126.5 MiB"),
+        (99 * 1024, "B", "99 KiB"),
+        (140.0, "W", "140 W"),
+        (65536.0, "", "65,536"),
+    ],
+)
 def test_readable_values(make_numbers: ModuleType, value: float, unit: str, shown: str) -> None:
     assert make_numbers.readable(Quantity(value, unit, "derived", "test")) == shown

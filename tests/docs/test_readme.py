@@ -60,7 +60,11 @@ def test_the_sample_of_a_whole_model_is_what_the_command_prints():
     sample = re.search(r"<!-- sample: model -->\n```text\n(.*?)```", README, re.DOTALL)[1]
     command = re.search(r"\$ (roofline predict model .*)", README)[1]
     done = subprocess.run(
-        [sys.executable, "-m", "roofline_cli", *command.split()[1:]], env={**os.environ, "COLUMNS": "100"}, cwd=ROOT,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "roofline_cli", *command.split()[1:]],
+        env={**os.environ, "COLUMNS": "100"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert [line.rstrip() for line in done.stdout.splitlines()] == sample.splitlines()

@@ -15,7 +15,7 @@ from roofline_model import (
     predict,
     predict_gemm,
     predict_gemv,
-)  # fmt: skip
+)
 from roofline_model.decoder.kv_crossover import kv_crossover_tokens
 from roofline_model.decoder.launch_gaps import GRAPH_GAP_S, HOST_LAUNCH_S, STREAM_GAP_S
 from roofline_model.decoder.llm import predict_model
@@ -46,10 +46,18 @@ def test_the_gb10_table() -> None:
     for weight, activation in (("BF16", "BF16"), ("FP8_E4M3", "FP8_E4M3"), ("NVFP4", "NVFP4"), ("INT4", "BF16")):
         found = predict_gemv("gb10", 4096, 4096, activation, weight_precision=weight)
         expected.append(
-            [weight, activation, f"{found.read_bytes + found.write_bytes:,.0f}", f"{found.time_s * 1e6:.2f}",
-             f"{found.arithmetic_intensity:.2f}", f"{found.critical_ai:.0f}", f"{baseline.time_s / found.time_s:.2f}",
-             found.bound, found.path]
-        )  # fmt: skip
+            [
+                weight,
+                activation,
+                f"{found.read_bytes + found.write_bytes:,.0f}",
+                f"{found.time_s * 1e6:.2f}",
+                f"{found.arithmetic_intensity:.2f}",
+                f"{found.critical_ai:.0f}",
+                f"{baseline.time_s / found.time_s:.2f}",
+                found.bound,
+                found.path,
+            ]
+        )
     assert table("Weight") == expected
 
 
@@ -84,14 +92,25 @@ def test_the_placeholder_table() -> None:
         same = predict_gemm("b10", 2048, 4096, 4096, key, output_precision=key)
         assert (decode.bound, prefill.bound) == ("memory", "compute")
         expected.append(
-            [key, f"{decode.time_s * 1e6:.2f}", f"{decode.arithmetic_intensity:.2f}", f"{baseline[0].time_s / decode.time_s:.1f}",
-             f"{prefill.time_s * 1e6:.1f}", f"{prefill.arithmetic_intensity:.0f}", f"{same.arithmetic_intensity:.0f}",
-             f"{baseline[1].time_s / prefill.time_s:.1f}"]
-        )  # fmt: skip
+            [
+                key,
+                f"{decode.time_s * 1e6:.2f}",
+                f"{decode.arithmetic_intensity:.2f}",
+                f"{baseline[0].time_s / decode.time_s:.1f}",
+                f"{prefill.time_s * 1e6:.1f}",
+                f"{prefill.arithmetic_intensity:.0f}",
+                f"{same.arithmetic_intensity:.0f}",
+                f"{baseline[1].time_s / prefill.time_s:.1f}",
+            ]
+        )
     assert table("Format") == expected
     rates = "; FP16 {:g}, FP8 and INT8 {:g}, INT4 and NVFP4 {:g} TFLOP/s."
     text = section("10. Worked example")
-    assert f"{get_hardware('b10').bandwidth.value / 1e9:g} GB/s" + rates.format(*(get_hardware("b10").peak_flops_per_s(key) / 1e12 for key in ("FP16", "FP8", "NVFP4"))) in text  # fmt: skip
+    assert (
+        f"{get_hardware('b10').bandwidth.value / 1e9:g} GB/s"
+        + rates.format(*(get_hardware("b10").peak_flops_per_s(key) / 1e12 for key in ("FP16", "FP8", "NVFP4")))
+        in text
+    )
     square = gemm(4096, 4096, 4096, a="FP16").cost.intensity_flop_per_byte
     assert f"4096×4096×4096 in FP16 has an intensity of {square:.0f}" in text
 
@@ -168,8 +187,15 @@ def test_the_table_of_elementwise_operators() -> None:
         assert found.bound == "memory"
         intensities.append(work.cost.intensity_flop_per_byte)
         expected.append(
-            [work.op, f"{work.cost.total_flops / elements:g}", str(reads), str(writes), f"{intensities[-1]:.2f}", f"{found.time_s * 1e6:.1f}"]
-        )  # fmt: skip
+            [
+                work.op,
+                f"{work.cost.total_flops / elements:g}",
+                str(reads),
+                str(writes),
+                f"{intensities[-1]:.2f}",
+                f"{found.time_s * 1e6:.1f}",
+            ]
+        )
     assert table("Operator") == expected
     text = section("11. Elementwise")
     vector_ridge = predict_operator(softmax(2048, 4096), GB10).critical_intensity_flop_per_byte
@@ -290,8 +316,14 @@ def test_the_formulas_of_whole_models() -> None:
 def test_the_worked_example_of_a_step() -> None:
     step = predict_model("gb10", "llama-3-8b", context=4096, formats="FP16")
     expected = [
-        [one.kernel.name, str(one.kernel.calls_count), f"{one.moved_bytes:,.0f}", f"{one.time_s * 1e3:.2f}", one.prediction.bound]
+        [
+            one.kernel.name,
+            str(one.kernel.calls_count),
+            f"{one.moved_bytes:,.0f}",
+            f"{one.time_s * 1e3:.2f}",
+            one.prediction.bound,
+        ]
         for one in step.kernels
-    ]  # fmt: skip
+    ]
     expected.append(["all", str(step.launch_count), f"{step.moved_bytes:,.0f}", f"{step.time_s * 1e3:.2f}", step.bound])
     assert table("Kernel") == expected

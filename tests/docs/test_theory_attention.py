@@ -37,7 +37,9 @@ section, table = PAGE.section, PAGE.table
 LLAMA = (1, 32, 8)
 
 
-def flash(version: str, chip: str, *shape: int, kv_heads: int | None = None, **options: object) -> FlashAttentionPrediction:  # fmt: skip
+def flash(
+    version: str, chip: str, *shape: int, kv_heads: int | None = None, **options: object
+) -> FlashAttentionPrediction:
     config = FlashAttentionConfig(version, **options)  # type: ignore[arg-type]
     return FlashAttentionRoofline(chip).predict(*shape, config, num_kv_heads=kv_heads)  # type: ignore[arg-type]
 
@@ -63,9 +65,17 @@ def test_the_table_of_fused_attention() -> None:
         work = attention(*LLAMA, new, 4096, 128, **options)  # type: ignore[arg-type]
         found = predict(work, GB10)
         expected.append(
-            [name, str(new), "4096", f"{work.cost.total_flops:,.0f}", f"{work.cost.total_bytes:,.0f}",
-             f"{work.cost.intensity_flop_per_byte:.1f}", f"{found.time_s * 1e6:.1f}", found.bound]
-        )  # fmt: skip
+            [
+                name,
+                str(new),
+                "4096",
+                f"{work.cost.total_flops:,.0f}",
+                f"{work.cost.total_bytes:,.0f}",
+                f"{work.cost.intensity_flop_per_byte:.1f}",
+                f"{found.time_s * 1e6:.1f}",
+                found.bound,
+            ]
+        )
     assert table("Case") == expected
 
 
@@ -91,10 +101,15 @@ def test_unfused_attention() -> None:
     parts = unfused_attention_parts(*LLAMA, 4096, 4096, 128)
     found = {name: predict_operator(work, GB10) for name, work in parts.items()}
     assert table("Kernel") == [
-        [name, f"{work.cost.total_flops:,.0f}", f"{work.cost.total_bytes:,.0f}",
-         f"{work.cost.intensity_flop_per_byte:.1f}", f"{found[name].time_s * 1e6:.1f}"]
+        [
+            name,
+            f"{work.cost.total_flops:,.0f}",
+            f"{work.cost.total_bytes:,.0f}",
+            f"{work.cost.intensity_flop_per_byte:.1f}",
+            f"{found[name].time_s * 1e6:.1f}",
+        ]
         for name, work in parts.items()
-    ]  # fmt: skip
+    ]
     sum_s = sum(one.time_s for one in found.values())
     fused_s = predict(attention(*LLAMA, 4096, 4096, 128), GB10).time_s
     library = unfused_attention("gb10", AttentionShape(*LLAMA, 4096, 4096, 128), "BF16")
@@ -126,19 +141,36 @@ def test_tiles_and_masks() -> None:
 
 def test_the_clocks_of_a_step() -> None:
     expected = []
-    for version, chip in (("fa1", "a100"), ("fa2", "a100"), ("fa2", "gb10"), ("fa2", "h100"), ("fa3", "h100"), ("fa4", "b200")):  # fmt: skip
+    for version, chip in (
+        ("fa1", "a100"),
+        ("fa2", "a100"),
+        ("fa2", "gb10"),
+        ("fa2", "h100"),
+        ("fa3", "h100"),
+        ("fa4", "b200"),
+    ):
         config, device = FlashAttentionConfig(version), get_hardware(chip)
         traits = TRAITS[config.version]
         tile = plan_work(AttentionShape(1, 32, 32, 16384, 16384, 128), config, device).tile
         emulated = emulated_exp_ratio(device, causal=False, head_dim=128) if version == "fa4" else 0.0
         clocks = step_clocks(tile, config, traits, chip_units(device, traits, "FP16"), emulated)
         assert clocks is not None
-        alone = (clocks.tensor_clocks_per_score, clocks.shared_clocks_per_score, clocks.exp_clocks_per_score, clocks.vector_clocks_per_score)  # fmt: skip
+        alone = (
+            clocks.tensor_clocks_per_score,
+            clocks.shared_clocks_per_score,
+            clocks.exp_clocks_per_score,
+            clocks.vector_clocks_per_score,
+        )
         scores = 128 * 128
         expected.append(
-            [version, chip, *(f"{scores * one:.0f}" for one in alone), f"{traits.overlap_factor:g}",
-             f"{scores * clocks.combined(traits.overlap_factor):.0f}"]
-        )  # fmt: skip
+            [
+                version,
+                chip,
+                *(f"{scores * one:.0f}" for one in alone),
+                f"{traits.overlap_factor:g}",
+                f"{scores * clocks.combined(traits.overlap_factor):.0f}",
+            ]
+        )
         if version == "fa4":
             assert f"share of them ({emulated:g} here)" in section("4. What a step")
             # the FA4 paper's counts for 128³: the products at the full rate, every exponential on its unit
@@ -192,7 +224,10 @@ def test_the_worked_example_on_gb10() -> None:
         assert words in text
     decode = flash("fa2", "gb10", 1, 32, 1, 4096, 128, kv_heads=8)
     shares = dict(decode.parts)
-    assert f"splits 4096 keys in {decode.split_count}: {decode.ctas_count} blocks for 48 SMs, {(shares['memory'] or 0) * 1e6:.1f} µs for {decode.dram_bytes:,.0f} bytes" in text  # fmt: skip
+    assert (
+        f"splits 4096 keys in {decode.split_count}: {decode.ctas_count} blocks for 48 SMs, {(shares['memory'] or 0) * 1e6:.1f} µs for {decode.dram_bytes:,.0f} bytes"
+        in text
+    )
     assert (
         f"two launches of {(shares['launch'] or 0) * 1e6:.1f} µs: {(decode.time_s or 0) * 1e6:.1f} µs, against" in text
     )
@@ -204,10 +239,18 @@ def test_the_table_of_versions() -> None:
         return "yes" if answer else "no"
 
     assert table("Version | Instruction") == [
-        [traits.version.value, traits.instruction, f"{traits.overlap_factor:g}", yes(traits.has_gqa), yes(traits.has_split_kv),
-         yes(traits.longest_first), yes(traits.fp8_fill_clocks_per_element is not None), ", ".join(map(str, traits.head_dims))]
+        [
+            traits.version.value,
+            traits.instruction,
+            f"{traits.overlap_factor:g}",
+            yes(traits.has_gqa),
+            yes(traits.has_split_kv),
+            yes(traits.longest_first),
+            yes(traits.fp8_fill_clocks_per_element is not None),
+            ", ".join(map(str, traits.head_dims)),
+        ]
         for traits in TRAITS.values()
-    ]  # fmt: skip
+    ]
     found = compare_fa_versions(1, 32, 4096, 128, "gb10")
     assert [name for name, one in found.items() if one.available] == ["fa1", "fa2"]
     assert all(one.available for one in compare_fa_versions(1, 32, 4096, 128, "b10").values())
@@ -240,7 +283,10 @@ def test_the_traffic() -> None:
     text = section("7. DRAM")
     first, second = (flash(version, "gb10", 1, 32, 4096, 4096, 128) for version in ("fa1", "fa2"))
     assert f"FA2 moves {second.dram_bytes:,.0f} bytes" in text
-    assert f"round trips add {dict(first.traffic_bytes)['output_round_trips']:,.0f} and make it {first.bound}-bound: {(first.time_s or 0) * 1e3:.1f} ms" in text  # fmt: skip
+    assert (
+        f"round trips add {dict(first.traffic_bytes)['output_round_trips']:,.0f} and make it {first.bound}-bound: {(first.time_s or 0) * 1e3:.1f} ms"
+        in text
+    )
     steps = plan_work(first.shape, first.config, GB10)
     beyond = steps.total_blocks - steps.head_count * steps.blocks.tiles_count
     concurrent = min(48 * ctas_per_sm(steps.tile, GB10, first.version), steps.ctas_count)

@@ -159,53 +159,142 @@ EXP_BOUND = FlashAttentionRoofline("b200").predict(4, 32, 8192, 8192, 64, FlashA
 DIFFERENCES = [
     ("H100 has 1979", [tflops("h100", "FP16"), tflops("b200", "FP16"), ridge("h100"), ridge("b200"), "295", "281"]),
     ("GB10: NVFP4 1000", [tflops("gb10", key) for key in ("NVFP4", "FP8", "INT8", "FP16")] + ["273.06", "232"]),
-    ("4H² + 2H·d_kv", [f"{IN_LAYERS / 1e9:.3f} G", f"{EMBEDDING / 1e9:.3f} G", f"{(IN_LAYERS + 2 * EMBEDDING) / 1e9:.2f} G", "8.03 G",
-                       f"{32 * as_printed('llama-3-8b') / 1e9:.3f} G"]),
+    (
+        "4H² + 2H·d_kv",
+        [
+            f"{IN_LAYERS / 1e9:.3f} G",
+            f"{EMBEDDING / 1e9:.3f} G",
+            f"{(IN_LAYERS + 2 * EMBEDDING) / 1e9:.2f} G",
+            "8.03 G",
+            f"{32 * as_printed('llama-3-8b') / 1e9:.3f} G",
+        ],
+    ),
     ("8·B·H²", [projection_flops(8), projection_flops(32)]),
-    ("about 1600 tokens", ["114,512", crossover("llama-3-8b", "FP16", "FP16"), crossover("llama-2-70b", "FP16", "FP16"),
-                           *(thousands(crossover_as_printed(name)) for name in ("llama-3-8b", "llama-2-70b"))]),
-    ("QKᵀ in prefill", [f"{qk_cost(32).intensity_flop_per_byte:.1f}", f"{qk_cost(8).intensity_flop_per_byte:.1f}",
-                        f"{2 * 128 / FP16:.0f} at most", ridge("gb10")]),
-    ("0.494, 0.988", ["0.987, 1.97 and 3.53", *(f"{GEMV_FLOPS / (us * 1e6):.3g}" for us in PRINTED_US),
-                      f"{(GEMV_FLOPS + 16384) / 34e-6 / 1e9:.0f} GB/s",
-                      *(f"{predict_gemv('b10', 4096, 4096, key).predicted_tflops:.2f}" for key in ("FP16", "FP8"))]),
+    (
+        "about 1600 tokens",
+        [
+            "114,512",
+            crossover("llama-3-8b", "FP16", "FP16"),
+            crossover("llama-2-70b", "FP16", "FP16"),
+            *(thousands(crossover_as_printed(name)) for name in ("llama-3-8b", "llama-2-70b")),
+        ],
+    ),
+    (
+        "QKᵀ in prefill",
+        [
+            f"{qk_cost(32).intensity_flop_per_byte:.1f}",
+            f"{qk_cost(8).intensity_flop_per_byte:.1f}",
+            f"{2 * 128 / FP16:.0f} at most",
+            ridge("gb10"),
+        ],
+    ),
+    (
+        "0.494, 0.988",
+        [
+            "0.987, 1.97 and 3.53",
+            *(f"{GEMV_FLOPS / (us * 1e6):.3g}" for us in PRINTED_US),
+            f"{(GEMV_FLOPS + 16384) / 34e-6 / 1e9:.0f} GB/s",
+            *(f"{predict_gemv('b10', 4096, 4096, key).predicted_tflops:.2f}" for key in ("FP16", "FP8")),
+        ],
+    ),
     ("Elementwise", [elementwise()]),
-    ("The crossover comes later", ["202,173", crossover("llama-3-8b", "FP8", "FP8"), crossover("llama-3-8b", "FP8", "NVFP4"),
-                                   crossover("llama-2-70b", "FP8", "NVFP4")]),
-    ("128 tiles", [f"{TILES_BYTES / 2**30:.0f} GiB at 2 bytes", f"{Q_AND_O_BYTES / 2**20:.0f} MiB is Q and O", f"{SCORES_BYTES / 2**30:.0f} GiB (32 heads"]),
+    (
+        "The crossover comes later",
+        [
+            "202,173",
+            crossover("llama-3-8b", "FP8", "FP8"),
+            crossover("llama-3-8b", "FP8", "NVFP4"),
+            crossover("llama-2-70b", "FP8", "NVFP4"),
+        ],
+    ),
+    (
+        "128 tiles",
+        [
+            f"{TILES_BYTES / 2**30:.0f} GiB at 2 bytes",
+            f"{Q_AND_O_BYTES / 2**20:.0f} MiB is Q and O",
+            f"{SCORES_BYTES / 2**30:.0f} GiB (32 heads",
+        ],
+    ),
     ("30 % sparsity", [f"{100 * 820 / 1175:.0f} % of the 1175", *sparse()]),
     ("1175 MB", ["1160", cache_mib("NVFP4"), f"FP16 {cache_mib('FP16')}", f"FP8 {cache_mib('FP8')}"]),
-    ("91.6, 52.3", [f"{step_ms(32768, FP16, 'FP16'):.1f} ms", f"{step_ms(4096, FP8, 'FP8'):.1f} ms", f"{step_ms(4096, INT4, 'FP16'):.1f} ms",
-                    "the three are {}, {} and {} ms".format(*MODEL_MS)]),
-    ("FlashAttention has intensity", [f"{gemm(8, 4096, 4096).cost.intensity_flop_per_byte:.1f} at M = 8"]
-     + [f"{gemm(m, 4096, 4096).cost.intensity_flop_per_byte:.0f} at M = {m}" for m in (128, 2048)]
-     + [f"{FULL.intensity_flop_per_byte:.0f} with 32 heads",
-        f"{attention(1, 32, 8, 4096, 4096, 128, causal=True).cost.intensity_flop_per_byte:.0f} with a causal mask",
-        f"{attention(1, 32, 8, 1, 4096, 128).cost.intensity_flop_per_byte:.1f} in decode"]),
+    (
+        "91.6, 52.3",
+        [
+            f"{step_ms(32768, FP16, 'FP16'):.1f} ms",
+            f"{step_ms(4096, FP8, 'FP8'):.1f} ms",
+            f"{step_ms(4096, INT4, 'FP16'):.1f} ms",
+            "the three are {}, {} and {} ms".format(*MODEL_MS),
+        ],
+    ),
+    (
+        "FlashAttention has intensity",
+        [f"{gemm(8, 4096, 4096).cost.intensity_flop_per_byte:.1f} at M = 8"]
+        + [f"{gemm(m, 4096, 4096).cost.intensity_flop_per_byte:.0f} at M = {m}" for m in (128, 2048)]
+        + [
+            f"{FULL.intensity_flop_per_byte:.0f} with 32 heads",
+            f"{attention(1, 32, 8, 4096, 4096, 128, causal=True).cost.intensity_flop_per_byte:.0f} with a causal mask",
+            f"{attention(1, 32, 8, 1, 4096, 128).cost.intensity_flop_per_byte:.1f} in decode",
+        ],
+    ),
     ("FA3 or FA4 is chosen", ["wgmma", "tcgen05", "b10"]),
-    ("`fp8_balanced`", [recommend_quantization("b10", 2048, 4096, 4096).precision, f"{recommend_quantization('b10', 2048, 4096, 4096).speedup:.1f} times"]),
+    (
+        "`fp8_balanced`",
+        [
+            recommend_quantization("b10", 2048, 4096, 4096).precision,
+            f"{recommend_quantization('b10', 2048, 4096, 4096).speedup:.1f} times",
+        ],
+    ),
     ("is AWQ", ["round to nearest"]),
     ("always memory-bound", [f"d_h = 64 takes longer for its {'exponentials' if EXP_BOUND else 'products'}"]),
-    ("FA1 33.8", [f"{ATTENTION_FLOPS / 1e9:.0f} GFLOP", f"{ATTENTION_FLOPS / 62e12 * 1e3:.2f} ms",
-                  f"{ATTENTION_FLOPS / GB10.peak_flops_per_s('FP16') * 1e3:.2f} ms", *fa_on_gb10()]),
+    (
+        "FA1 33.8",
+        [
+            f"{ATTENTION_FLOPS / 1e9:.0f} GFLOP",
+            f"{ATTENTION_FLOPS / 62e12 * 1e3:.2f} ms",
+            f"{ATTENTION_FLOPS / GB10.peak_flops_per_s('FP16') * 1e3:.2f} ms",
+            *fa_on_gb10(),
+        ],
+    ),
     ("mixture of depths", ["Block sparsity is an option"]),
-    ("45.8 ms", [f"{READ_PER_TOKEN * FP16 / 1e9:.1f} GB of weights", f"{model_kv_bytes(LLAMA, 4096) / 1e9:.2f} GB of cache",
-                 f"{step_ms(4096, FP16, 'FP16'):.1f} ms", f"{model_ms('llama-3-8b', 4096, 'FP16', 'FP16')} ms with the activations"]),
+    (
+        "45.8 ms",
+        [
+            f"{READ_PER_TOKEN * FP16 / 1e9:.1f} GB of weights",
+            f"{model_kv_bytes(LLAMA, 4096) / 1e9:.2f} GB of cache",
+            f"{step_ms(4096, FP16, 'FP16'):.1f} ms",
+            f"{model_ms('llama-3-8b', 4096, 'FP16', 'FP16')} ms with the activations",
+        ],
+    ),
     ("torchao has no FP8", ["FP8, NVFP4 and MX"]),
     ("Quality loss", ["*claimed*"]),
-    ("32K decode gets", [f"`{engine('decode', 32768).config.strategy_name}` has the same cache",
-                         f"{engine('decode', 32768).predicted_speedup:.2f} times FP16"]),
-    ("`layerwise_gradient`", [f"{100 * gain('layerwise_gradient').layer_weights_saved_ratio:.1f} %",
-                              f"1/{1 / (1 - gain('layerwise_gradient').layer_weights_saved_ratio):.2f} of the time"]),
+    (
+        "32K decode gets",
+        [
+            f"`{engine('decode', 32768).config.strategy_name}` has the same cache",
+            f"{engine('decode', 32768).predicted_speedup:.2f} times FP16",
+        ],
+    ),
+    (
+        "`layerwise_gradient`",
+        [
+            f"{100 * gain('layerwise_gradient').layer_weights_saved_ratio:.1f} %",
+            f"1/{1 / (1 - gain('layerwise_gradient').layer_weights_saved_ratio):.2f} of the time",
+        ],
+    ),
     ("save 50, 75 and 72 %", [f"NVFP4 saves {100 * gain('nvfp4_blackwell').memory_saved_ratio:.0f} %"]),
     ("reaches 1000 TFLOPS", [strategy_units("nvfp4_blackwell")]),
     ("about 34 µs on GB10", [f"{predict_gemv('gb10', 4096, 4096).time_s * 1e6:.1f} µs"]),
     ("248 TFLOPS", [tflops("gb10", "INT4"), tflops("gb10", "BF16")]),
     ("INT8: H100 3958", [tflops("h100", "INT8"), tflops("b200", "INT8")]),
     ("intensity of about 4", [f"{predict_gemv('gb10', 4096, 4096, 'NVFP4').arithmetic_intensity:.2f}"]),
-    ("6.6 % more storage", [f"{100 * (NVFP4 / get_format('MXFP4').bytes_per_element - 1):.1f} %",
-                            f"{100 * (get_format('NVFP4').storage_bytes(SHAPE) / get_format('MXFP4').storage_bytes(SHAPE) - 1):.1f} %"]),
-]  # fmt: skip
+    (
+        "6.6 % more storage",
+        [
+            f"{100 * (NVFP4 / get_format('MXFP4').bytes_per_element - 1):.1f} %",
+            f"{100 * (get_format('NVFP4').storage_bytes(SHAPE) / get_format('MXFP4').storage_bytes(SHAPE) - 1):.1f} %",
+        ],
+    ),
+]
 
 
 @cache
@@ -218,7 +307,9 @@ def differences() -> list[list[str]]:
 def test_what_holds_instead(claim: str, figures: list[str]) -> None:
     found = [row for row in differences() if claim in row[0]]
     assert len(found) == 1
-    assert not [figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|\.\d)", found[0][1])], found[0][1]  # fmt: skip
+    assert not [
+        figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|\.\d)", found[0][1])
+    ], found[0][1]
     assert len(found[0]) == 3
     assert found[0][2]
 

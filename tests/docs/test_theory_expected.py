@@ -54,8 +54,14 @@ def products() -> ExpectedBatch:
     """Return the example of section 4 from the constants printed there."""
     values = {name: float(value) for _, name, value, _ in table("Letter")}
     return expected_gemm(
-        CHIP, ROWS, 4096, 4096, weight_format="BF16", activation_format="BF16", constants=from_values(values, "sm90", "BF16")
-    )  # fmt: skip
+        CHIP,
+        ROWS,
+        4096,
+        4096,
+        weight_format="BF16",
+        activation_format="BF16",
+        constants=from_values(values, "sm90", "BF16"),
+    )
 
 
 def test_the_calibrated_example() -> None:
@@ -63,10 +69,13 @@ def test_the_calibrated_example() -> None:
         return Constant(unit, best, median, slow, 0.1, 20)
 
     known = Calibration(
-        measured_at="2026-11-21T12:00:00+00:00", subject="invented", kind="cpu", dram={"read": rate(50e9, 40e9, 20e9)},
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="invented",
+        kind="cpu",
+        dram={"read": rate(50e9, 40e9, 20e9)},
         peaks={"BF16": rate(400e9, 320e9, 200e9, "FLOP/s")},
         floors={"call": rate(1e-6, 2e-6, 4e-6, "s"), "fork-join": rate(3e-6, 4e-6, 8e-6, "s")},
-    )  # fmt: skip
+    )
     chip = replace(create_custom_asic("invented", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=known, kind="cpu")
     found = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert found is not None
@@ -106,8 +115,15 @@ def test_the_table_of_products() -> None:
         terms = [f"{found.parts[name][i] * 1e6:.1f}" for name in ("tensor", "dram", "l2", "sm", "latency")]
         ideal_s = predict(gemm(rows, 4096, 4096, a="BF16"), H100).time_s
         expected.append(
-            [str(rows), found.kernel[i], *terms, f"{found.time_s[i] * 1e6:.1f}", f"{ideal_s * 1e6:.1f}", found.binding[i]]
-        )  # fmt: skip
+            [
+                str(rows),
+                found.kernel[i],
+                *terms,
+                f"{found.time_s[i] * 1e6:.1f}",
+                f"{ideal_s * 1e6:.1f}",
+                found.binding[i],
+            ]
+        )
     assert table("M | Tile") == expected
 
 
@@ -146,10 +162,18 @@ def test_the_formulas_give_the_table() -> None:
 
 def test_the_families() -> None:
     assert table("Family") == [
-        [key, one.supply_class, f"{one.l2_share_ratio:g}", f"{one.l2_edge_factor:g}", f"{one.output_l2_share_ratio:g}",
-         f"{one.clock_loss_ratio:g}", str(one.smallest_mma_elems), "yes" if one.has_gemv_kernel else "no"]
+        [
+            key,
+            one.supply_class,
+            f"{one.l2_share_ratio:g}",
+            f"{one.l2_edge_factor:g}",
+            f"{one.output_l2_share_ratio:g}",
+            f"{one.clock_loss_ratio:g}",
+            str(one.smallest_mma_elems),
+            "yes" if one.has_gemv_kernel else "no",
+        ]
         for key, one in FAMILIES.items()
-    ]  # fmt: skip
+    ]
     text = section("4. Expected products")
     for words in (
         f"+ {WAVE_S * 1e9:g} ns ·",
@@ -209,14 +233,20 @@ def attention_constants(phase: str) -> dict[str, float]:
         sized = {f"{name}_{size}_16bit": value for name, value in printed.items() for size in (64, 128, 256)}
         return {**shared, **sized, "launch_us_16bit": launch}
     unused = ("head_launch_us", "head_cta_us", "head_token_ns", "head_split_us", "head_fill_us")
-    return {**shared, **{f"{name}_16bit": value for name, value in printed.items()}, **{f"{name}_16bit": 1.0 for name in unused}}  # fmt: skip
+    return {
+        **shared,
+        **{f"{name}_16bit": value for name, value in printed.items()},
+        **{f"{name}_16bit": 1.0 for name in unused},
+    }
 
 
 def test_the_attention_example() -> None:
     chip = AttentionChip.of(H100)
     prompt = AttentionShapes.of(1, 32, 8, 4096, 4096, 128, causal=True, window=None)
     token = AttentionShapes.of(1, 32, 8, 1, 4096, 128, causal=True, window=None)
-    first = prefill_terms(prefill_work(chip, prompt, is_8bit=False, cache_bytes=2.0, is_cold=True), attention_constants("prefill"))  # fmt: skip
+    first = prefill_terms(
+        prefill_work(chip, prompt, is_8bit=False, cache_bytes=2.0, is_cold=True), attention_constants("prefill")
+    )
     work = decode_work(chip, token, is_8bit=False, cache_bytes=2.0, is_cold=True)
     second = decode_terms(work, attention_constants("decode"))
     ideal = [predict(attention(1, 32, 8, new, 4096, 128, causal=True), H100).time_s * 1e6 for new in (4096, 1)]
@@ -251,9 +281,13 @@ def test_the_gap_example() -> None:
     found, i = products(), ROWS.index(2048)
     ideal = predict(gemm(2048, 4096, 4096, a="BF16"), H100)
     gap = explain_gap(
-        measured_s=92e-6, ideal_memory_s=ideal.memory_time_s, ideal_compute_s=ideal.compute_time_s,
-        expected_s=float(found.time_s[i]), terms_s={name: float(part[i]) for name, part in found.parts.items()}, clock_ratio=0.97,
-    )  # fmt: skip
+        measured_s=92e-6,
+        ideal_memory_s=ideal.memory_time_s,
+        ideal_compute_s=ideal.compute_time_s,
+        expected_s=float(found.time_s[i]),
+        terms_s={name: float(part[i]) for name, part in found.parts.items()},
+        clock_ratio=0.97,
+    )
     assert math.fsum(seconds for _, seconds in gap.parts) == pytest.approx(92e-6)
     assert table("Part | µs") == [[name, f"{seconds * 1e6:.2f}"] for name, seconds in gap.parts]
     assert [row[0] for row in table("Part | Time after this step")] == list(LABELS)

@@ -57,7 +57,16 @@ def test_the_formats_stand_in_the_order_of_the_catalog() -> None:
 def test_each_format_has_its_numbers(fmt: NumberFormat) -> None:
     text = section(fmt.key)
     labels = re.findall(r"\*\*([^*]+)\*\*:", text)
-    expected = ["Bits", "Largest element", "Special values", "Scales", "Nominal bits", "Stored 4096×4096", "Standard", "Our kernels"]  # fmt: skip
+    expected = [
+        "Bits",
+        "Largest element",
+        "Special values",
+        "Scales",
+        "Nominal bits",
+        "Stored 4096×4096",
+        "Standard",
+        "Our kernels",
+    ]
     assert labels == expected
     assert f"**Bits**: {fmt.element_bits}" in text
     assert f"**Largest element**: {fmt.max_value:.8g}" in text
@@ -83,7 +92,9 @@ def test_each_float_has_its_layout(fmt: NumberFormat) -> None:
     bias = 2 ** (fmt.exponent_bits - 1) - 1
     assert f"Exponent bias {bias}." in text
     if fmt.key != "TF32" and fmt.element_dtype not in ("float32", "float64"):
-        smallest = float(ml_dtypes.finfo(np.dtype(getattr(ml_dtypes, fmt.element_dtype, fmt.element_dtype))).smallest_normal)  # fmt: skip
+        smallest = float(
+            ml_dtypes.finfo(np.dtype(getattr(ml_dtypes, fmt.element_dtype, fmt.element_dtype))).smallest_normal
+        )
         assert smallest == 2.0 ** (1 - bias)  # the bias is the format's own, not only IEEE's rule
     infinities, nans = special_codes(fmt)
     assert ("two infinities" if infinities == 2 else "no infinities") in text

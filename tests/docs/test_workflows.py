@@ -140,9 +140,14 @@ def test_a_failed_step_leaves_the_summary_and_the_artifact():
 
 @pytest.mark.parametrize(
     ("name", "called"),
-    [("nightly", "nightly"), ("nightly", "night_issues"), ("pull-request-bench", "nightly"),
-     ("pull-request-bench", "pull_request_bench"), ("pull-request-bench", "pull_request_comment")],
-)  # fmt: skip
+    [
+        ("nightly", "nightly"),
+        ("nightly", "night_issues"),
+        ("pull-request-bench", "nightly"),
+        ("pull-request-bench", "pull_request_bench"),
+        ("pull-request-bench", "pull_request_comment"),
+    ],
+)
 def test_every_option_that_a_workflow_gives_exists(name, called, capsys):
     runs = [step["run"] for _, step in steps(name) if f"scripts/{called}.py" in step.get("run", "")]
     given = {option for run in runs for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", run)}

@@ -22,8 +22,14 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "TRITON_INTERPRET")}
     command = [sys.executable, "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-ra", *arguments]
     return subprocess.run(
-        command, cwd=folder, env=kept | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300, check=False
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        env=kept | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def records_in(database: Path):
@@ -94,11 +100,31 @@ def test_triton_kernel_is_right_where_triton_is_installed(suite, tmp_path, monke
     pytest.importorskip("triton", reason="triton is not installed: its interpreter checks the kernel without a GPU")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "test_triton_kernel.py",
-         "--hw", "b10", "--roofline-device", "cpu", "--roofline-timer", "simulated", "--roofline-db", str(tmp_path / "r.db")],
-        cwd=suite, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "roofline_pytest",
+            "-p",
+            "no:cacheprovider",
+            "test_triton_kernel.py",
+            "--hw",
+            "b10",
+            "--roofline-device",
+            "cpu",
+            "--roofline-timer",
+            "simulated",
+            "--roofline-db",
+            str(tmp_path / "r.db"),
+        ],
+        cwd=suite,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     (record,) = records_in(tmp_path / "r.db")
     assert (record.case.kernel, record.status) == ("triton_interpreted", "measured")

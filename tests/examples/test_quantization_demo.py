@@ -48,8 +48,13 @@ def test_every_step_is_shown_with_figures(tmp_path, capsys, monkeypatch):
 @pytest.mark.full
 def test_the_demo_runs_as_a_program(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(DEMO), str(tmp_path), "--model", "seeded-llama-1m"], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=900, check=False,
-    )  # fmt: skip
+        [sys.executable, str(DEMO), str(tmp_path), "--model", "seeded-llama-1m"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=900,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "3. Verdict" in done.stdout

@@ -135,7 +135,12 @@ def believable_canary(reading: CanaryReading) -> CanaryReading:
 
 def believable_floor(floor: NoiseFloor, class_hash: str) -> NoiseFloor:
     return NoiseFloor(
-        class_hash, uuid.uuid4().hex, floor.method_hash or "m", believable_number(floor.between_sd_ratio) or 0.0,
-        believable_number(floor.within_sd_ratio), max(believable_count(floor.process_count), 2), "2026-03-01T10:00:00.000000+00:00",
+        class_hash,
+        uuid.uuid4().hex,
+        floor.method_hash or "m",
+        believable_number(floor.between_sd_ratio) or 0.0,
+        believable_number(floor.within_sd_ratio),
+        max(believable_count(floor.process_count), 2),
+        "2026-03-01T10:00:00.000000+00:00",
         tuple(run_id or "r" for run_id in floor.run_ids),
-    )  # fmt: skip
+    )

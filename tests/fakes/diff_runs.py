@@ -28,10 +28,16 @@ def case(number: int) -> Case:
 
 def run_info(label: str = "", **changes: Any) -> RunInfo:
     fields: dict[str, Any] = {
-        "run_id": uuid.uuid4().hex, "started_at": "2026-03-01T10:00:00.000000+00:00", "label": label, "status": "complete",
-        "exit_code": 0, "hardware_key": "b10", "git_commit": "0123abcd4567", "git_branch": "main",
+        "run_id": uuid.uuid4().hex,
+        "started_at": "2026-03-01T10:00:00.000000+00:00",
+        "label": label,
+        "status": "complete",
+        "exit_code": 0,
+        "hardware_key": "b10",
+        "git_commit": "0123abcd4567",
+        "git_branch": "main",
         "environment": EnvironmentInfo(FACTS, CLASS_FACTS),
-    }  # fmt: skip
+    }
     return RunInfo(**{**fields, **changes})
 
 
@@ -44,19 +50,33 @@ def with_facts(run: RunInfo, **facts: Any) -> RunInfo:
 
 def measurement(median_s: float, flags: Sequence[str] = (), **changes: Any) -> Measurement:
     return Measurement(
-        samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s,
-        std_s=0.005 * median_s, q1_s=median_s, q3_s=median_s, sample_count=100, ci_low_s=median_s * 0.999,
-        ci_high_s=median_s * 1.001, stop_reason="converged", flags=tuple(flags), **changes,
-    )  # fmt: skip
+        samples_s=(),
+        calls_per_sample=1,
+        median_s=median_s,
+        min_s=median_s,
+        max_s=median_s,
+        mean_s=median_s,
+        std_s=0.005 * median_s,
+        q1_s=median_s,
+        q3_s=median_s,
+        sample_count=100,
+        ci_low_s=median_s * 0.999,
+        ci_high_s=median_s * 1.001,
+        stop_reason="converged",
+        flags=tuple(flags),
+        **changes,
+    )
 
 
 def record(run: RunInfo, number: int, process: int, log: float, **changes: Any) -> Record:
     """One case in one process: 1 ms · exp(log). `measured`: further fields of the measurement."""
     more: Mapping[str, Any] = changes.pop("measured", {})
     fields: dict[str, Any] = {
-        "status": "measured", "process": ProcessInfo(process, 100 + process, "lab", "2026-03-01T10:00:00"), "method": METHOD,
+        "status": "measured",
+        "process": ProcessInfo(process, 100 + process, "lab", "2026-03-01T10:00:00"),
+        "method": METHOD,
         "measurement": measurement(1e-3 * math.exp(log), **more),
-    }  # fmt: skip
+    }
     return Record(record_id=uuid.uuid4().hex, run_id=run.run_id, case=case(number), **{**fields, **changes})
 
 
@@ -75,9 +95,18 @@ def lost(run: RunInfo, number: int, status: str, reason: str) -> Record:
 def floors(sd: np.ndarray, count: int = 20, run_ids: Sequence[str] = ("a", "b")) -> dict[tuple[str, str], NoiseFloor]:
     class_hash = EnvironmentInfo(FACTS, CLASS_FACTS).class_hash
     made = [
-        NoiseFloor(class_hash, case(number).case_key, METHOD.method_hash, float(one), 0.005, count, "2026-03-01T10:00:00+00:00", tuple(run_ids))
+        NoiseFloor(
+            class_hash,
+            case(number).case_key,
+            METHOD.method_hash,
+            float(one),
+            0.005,
+            count,
+            "2026-03-01T10:00:00+00:00",
+            tuple(run_ids),
+        )
         for number, one in enumerate(sd)
-    ]  # fmt: skip
+    ]
     return {(one.case_key, one.method_hash): one for one in made}
 
 

@@ -40,7 +40,7 @@ H200_ANSWERS = {
     "nvmlDeviceGetCurrPcieLinkWidth": 16,
     "nvmlDeviceGetMaxPcieLinkWidth": 16,
     "nvmlDeviceGetViolationStatus": SimpleNamespace(referenceTime=1, violationTime=3_000_000_000),
-}  # fmt: skip
+}
 ULL, UINT = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
 H200_FIELDS = {
     186: (UINT, 139_000), 185: (UINT, 150_000), 74: (ULL, 2_000_000_000), 75: (ULL, 0), 76: (ULL, 0),

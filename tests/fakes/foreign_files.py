@@ -23,10 +23,19 @@ def llama_test(
     """A test as JSON: samples in ns of a whole repetition."""
     tokens, mean = prompt + new, sum(samples_ns) // len(samples_ns)
     return {
-        **LLAMA, "n_prompt": prompt, "n_gen": new, "n_depth": depth, "test_time": "2026-03-02T10:00:00Z", "avg_ns": mean,
-        "stddev_ns": 1000, "avg_ts": tokens * 1e9 / mean, "stddev_ts": 0.25, **changes, "samples_ns": list(samples_ns),
+        **LLAMA,
+        "n_prompt": prompt,
+        "n_gen": new,
+        "n_depth": depth,
+        "test_time": "2026-03-02T10:00:00Z",
+        "avg_ns": mean,
+        "stddev_ns": 1000,
+        "avg_ts": tokens * 1e9 / mean,
+        "stddev_ts": 0.25,
+        **changes,
+        "samples_ns": list(samples_ns),
         "samples_ts": [tokens * 1e9 / one for one in samples_ns],
-    }  # fmt: skip
+    }
 
 
 PP = llama_test(prompt=512, samples_ns=(50_100_000, 49_900_000, 50_000_000))
@@ -63,55 +72,104 @@ OLD_SERVE: dict[str, Any] = {
 }  # fmt: skip
 
 LATENCY = {
-    "avg_latency": 1.2, "std_latency": 0.01, "latencies": [1.19, 1.2, 1.21], "percentiles": {"10": 1.19, "50": 1.2},
-}  # fmt: skip
+    "avg_latency": 1.2,
+    "std_latency": 0.01,
+    "latencies": [1.19, 1.2, 1.21],
+    "percentiles": {"10": 1.19, "50": 1.2},
+}
 LATENCY_WITH_ARGUMENTS = [
     {
         "benchmark": {
             "name": "vLLM benchmark",
-            "extra_info": {"args": {
-                "model": "meta-llama/Llama-3.1-8B-Instruct", "batch_size": 8, "input_len": 1024, "output_len": 128,
-                "tensor_parallel_size": 1, "dtype": "auto",
-            }},
+            "extra_info": {
+                "args": {
+                    "model": "meta-llama/Llama-3.1-8B-Instruct",
+                    "batch_size": 8,
+                    "input_len": 1024,
+                    "output_len": 128,
+                    "tensor_parallel_size": 1,
+                    "dtype": "auto",
+                }
+            },
         },
         "model": {"name": "meta-llama/Llama-3.1-8B-Instruct"},
         "metric": {"name": "latency", "benchmark_values": [1.19, 1.2, 1.21], "extra_info": {"avg_latency": 1.2}},
     }
-]  # fmt: skip
+]
 THROUGHPUT = {
-    "elapsed_time": 10.5, "num_requests": 100, "total_num_tokens": 50_000, "requests_per_second": 9.52,
+    "elapsed_time": 10.5,
+    "num_requests": 100,
+    "total_num_tokens": 50_000,
+    "requests_per_second": 9.52,
     "tokens_per_second": 4761.9,
-}  # fmt: skip
+}
 
 PYTEST_BENCHMARK: dict[str, Any] = {
     "machine_info": {
-        "node": "box", "processor": "x86_64", "machine": "x86_64", "python_implementation": "CPython",
-        "python_version": "3.11.7", "system": "Linux", "release": "6.1", "cpu": {"brand_raw": "A CPU", "count": 8},
+        "node": "box",
+        "processor": "x86_64",
+        "machine": "x86_64",
+        "python_implementation": "CPython",
+        "python_version": "3.11.7",
+        "system": "Linux",
+        "release": "6.1",
+        "cpu": {"brand_raw": "A CPU", "count": 8},
     },
     "commit_info": {"id": "c0ffee" + "0" * 34, "time": "2026-03-01T09:00:00+00:00", "dirty": True, "branch": "main"},
     "benchmarks": [
         {
-            "group": "sorting", "name": "test_sort[1000]", "fullname": "tests/test_sort.py::test_sort[1000]",
-            "params": {"n": 1000}, "param": "1000", "extra_info": {},
+            "group": "sorting",
+            "name": "test_sort[1000]",
+            "fullname": "tests/test_sort.py::test_sort[1000]",
+            "params": {"n": 1000},
+            "param": "1000",
+            "extra_info": {},
             "options": {"disable_gc": False, "timer": "perf_counter", "min_rounds": 5, "max_time": 1.0},
             "stats": {
-                "min": 1e-5, "max": 3e-5, "mean": 2e-5, "stddev": 1e-5, "rounds": 3, "median": 2e-5, "iqr": 1e-5,
-                "q1": 1.5e-5, "q3": 2.5e-5, "iqr_outliers": 0, "outliers": "0;0", "ops": 50000.0, "total": 6e-5,
-                "data": [1e-5, 3e-5, 2e-5], "iterations": 7,
+                "min": 1e-5,
+                "max": 3e-5,
+                "mean": 2e-5,
+                "stddev": 1e-5,
+                "rounds": 3,
+                "median": 2e-5,
+                "iqr": 1e-5,
+                "q1": 1.5e-5,
+                "q3": 2.5e-5,
+                "iqr_outliers": 0,
+                "outliers": "0;0",
+                "ops": 50000.0,
+                "total": 6e-5,
+                "data": [1e-5, 3e-5, 2e-5],
+                "iterations": 7,
             },
         },
         {
-            "group": None, "name": "test_copy", "fullname": "tests/test_copy.py::test_copy", "params": None,
-            "param": None, "extra_info": {"size": 3}, "options": {"timer": "perf_counter"},
+            "group": None,
+            "name": "test_copy",
+            "fullname": "tests/test_copy.py::test_copy",
+            "params": None,
+            "param": None,
+            "extra_info": {"size": 3},
+            "options": {"timer": "perf_counter"},
             "stats": {
-                "min": 1e-4, "max": 4e-4, "mean": 2.5e-4, "stddev": 1e-4, "rounds": 50, "median": 2e-4, "iqr": 1e-4,
-                "q1": 1.5e-4, "q3": 3e-4, "ops": 4000.0, "total": 0.0125, "iterations": 1,
+                "min": 1e-4,
+                "max": 4e-4,
+                "mean": 2.5e-4,
+                "stddev": 1e-4,
+                "rounds": 50,
+                "median": 2e-4,
+                "iqr": 1e-4,
+                "q1": 1.5e-4,
+                "q3": 3e-4,
+                "ops": 4000.0,
+                "total": 0.0125,
+                "iterations": 1,
             },
         },
     ],
     "datetime": "2026-03-01T10:00:00.123456+00:00",
     "version": "5.3.1",
-}  # fmt: skip
+}
 
 TABLE = """\
 device,op,phase,m,n,k,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,weight_format,activation_format,kv_format,time_s,source,model,context,n_tokens,note

@@ -40,10 +40,22 @@ def _predicted(case: ModelCase, has_expected: bool) -> tuple[PredictionRecord, .
 
 
 def model_record(
-    precision: str = "INT4", phase: str = "decode", median_s: float | None = None, *, kv: str = "BF16", batch: int = 1,
-    context: int = 128, status: str = "", reason: str = "", has_expected: bool = True, half_width_ratio: float = 0.01,
-    quality: dict[str, Any] | None = None, model: dict[str, Any] | None = None, name: str | None = None, **measurement: Any,
-) -> Record:  # fmt: skip
+    precision: str = "INT4",
+    phase: str = "decode",
+    median_s: float | None = None,
+    *,
+    kv: str = "BF16",
+    batch: int = 1,
+    context: int = 128,
+    status: str = "",
+    reason: str = "",
+    has_expected: bool = True,
+    half_width_ratio: float = 0.01,
+    quality: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
+    name: str | None = None,
+    **measurement: Any,
+) -> Record:
     """One record; measured where a time is given, else predicted. `quality`, `model`: stored facts that differ."""
     case = ModelCase(find_model(name), precision, phase, batch, context, kv)
     predictions = _predicted(case, has_expected)
@@ -51,10 +63,21 @@ def model_record(
     timed = None
     if median_s is not None:
         values: dict[str, Any] = {
-            "samples_s": (median_s,) * 12, "calls_per_sample": 1, "median_s": median_s, "min_s": median_s * 0.99, "max_s": median_s * 1.02,
-            "mean_s": median_s, "std_s": median_s * 0.01, "q1_s": median_s, "q3_s": median_s, "sample_count": 12,
-            "ci_low_s": median_s * (1 - half_width_ratio), "ci_high_s": median_s * (1 + half_width_ratio), "stop_reason": "converged", **measurement,
-        }  # fmt: skip
+            "samples_s": (median_s,) * 12,
+            "calls_per_sample": 1,
+            "median_s": median_s,
+            "min_s": median_s * 0.99,
+            "max_s": median_s * 1.02,
+            "mean_s": median_s,
+            "std_s": median_s * 0.01,
+            "q1_s": median_s,
+            "q3_s": median_s,
+            "sample_count": 12,
+            "ci_low_s": median_s * (1 - half_width_ratio),
+            "ci_high_s": median_s * (1 + half_width_ratio),
+            "stop_reason": "converged",
+            **measurement,
+        }
         timed = Measurement(**values)
     plain = precision == "BF16"
     facts = {
@@ -72,14 +95,24 @@ def model_record(
                 "is_emulated": precision == "INT8",
             } | (model or {})
         extra["memory"] = {
-            "original_bytes": HELD["BF16"], "held_bytes": HELD[precision], "stated_bytes": None if plain else HELD[precision],
-            "cache_bytes": 1_048_576, "peak_bytes": 66_718_336 if precision == "INT8" else 1_247_872, "process_bytes": 800_000_000,
-        }  # fmt: skip
+            "original_bytes": HELD["BF16"],
+            "held_bytes": HELD[precision],
+            "stated_bytes": None if plain else HELD[precision],
+            "cache_bytes": 1_048_576,
+            "peak_bytes": 66_718_336 if precision == "INT8" else 1_247_872,
+            "process_bytes": 800_000_000,
+        }
         extra["quality"] = _quality(KL.get(precision, 6e-5), plain and kv == "BF16") | (quality or {})
     return Record(
-        record_id=identity.case_key.ljust(32, "0"), run_id=RUN_ID, case=identity, status=status or ("measured" if timed else "predicted"),  # type: ignore[arg-type]
-        reason=reason, measurement=timed, predictions=predictions, extra=extra,
-    )  # fmt: skip
+        record_id=identity.case_key.ljust(32, "0"),
+        run_id=RUN_ID,
+        case=identity,
+        status=status or ("measured" if timed else "predicted"),  # type: ignore[arg-type]
+        reason=reason,
+        measurement=timed,
+        predictions=predictions,
+        extra=extra,
+    )
 
 
 def model_run_records() -> list[Record]:
@@ -93,9 +126,16 @@ def model_run_records() -> list[Record]:
 def model_run() -> RunInfo:
     """The run of the records."""
     return RunInfo(
-        run_id=RUN_ID, started_at="2026-11-21T09:00:00+00:00", finished_at="2026-11-21T09:01:00+00:00", label="models", status="complete",
-        exit_code=0, hardware_key=CHIP.key, command="pytest bench_cases -k model_quant", environment=EnvironmentInfo({}, {}),
-    )  # fmt: skip
+        run_id=RUN_ID,
+        started_at="2026-11-21T09:00:00+00:00",
+        finished_at="2026-11-21T09:01:00+00:00",
+        label="models",
+        status="complete",
+        exit_code=0,
+        hardware_key=CHIP.key,
+        command="pytest bench_cases -k model_quant",
+        environment=EnvironmentInfo({}, {}),
+    )
 
 
 def model_profile() -> HardwareProfile:
@@ -111,6 +151,12 @@ def _quality(kl: float, is_reference: bool) -> dict[str, Any]:
         return {"value": value, "low": value * (1 - ratio), "high": value * (1 + ratio)}
 
     return {
-        "source": "measured", "text": "random tokens", "is_language": False, "tokens_count": 504, "kl_nats_per_token": around(kl, 0.05),
-        "top1_agreement_ratio": around(0.5, 0.1), "perplexity_ratio": around(1.01, 0.01), "reference_perplexity": around(40_000.0, 0.05),
-    }  # fmt: skip
+        "source": "measured",
+        "text": "random tokens",
+        "is_language": False,
+        "tokens_count": 504,
+        "kl_nats_per_token": around(kl, 0.05),
+        "top1_agreement_ratio": around(0.5, 0.1),
+        "perplexity_ratio": around(1.01, 0.01),
+        "reference_perplexity": around(40_000.0, 0.05),
+    }

@@ -17,9 +17,14 @@ from roofline_model.hardware import Device, create_custom_asic
 
 REFERENCE = MeasuredQuality("reference")
 ON_TEXT = MeasuredQuality(
-    "measured", text="a text", is_language=True, tokens_count=1016, kl=Spread(0.02, 0.018, 0.022),
-    top1=Spread(0.93, 0.9, 0.95), perplexity=Spread(1.015, 1.005, 1.025),
-)  # fmt: skip
+    "measured",
+    text="a text",
+    is_language=True,
+    tokens_count=1016,
+    kl=Spread(0.02, 0.018, 0.022),
+    top1=Spread(0.93, 0.9, 0.95),
+    perplexity=Spread(1.015, 1.005, 1.025),
+)
 ON_RANDOM_TOKENS = replace(ON_TEXT, text="random tokens", is_language=False)
 
 
@@ -31,13 +36,23 @@ def cpu_chip() -> Device:
 def measured(precision: str, *times_s: float, spread: float | None = 0.01, **fields) -> MeasuredCase:
     """A case with one median per process, each with an interval of ± `spread` (None: too few samples)."""
     times = tuple(
-        ProcessTime(index + 1, time, None if spread is None else time * (1 - spread), None if spread is None else time * (1 + spread))
+        ProcessTime(
+            index + 1,
+            time,
+            None if spread is None else time * (1 - spread),
+            None if spread is None else time * (1 + spread),
+        )
         for index, time in enumerate(times_s)
-    )  # fmt: skip
+    )
     known = {
-        "held_bytes": 300, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": 10, "quality": ON_TEXT,
-        "method": "round-to-nearest", "check_error": 0.003,
-    }  # fmt: skip
+        "held_bytes": 300,
+        "original_bytes": 1000,
+        "cache_bytes": 50,
+        "peak_bytes": 10,
+        "quality": ON_TEXT,
+        "method": "round-to-nearest",
+        "check_error": 0.003,
+    }
     return replace(MeasuredCase(precision, "measured", times=times), **{**known, **fields})
 
 

@@ -11,8 +11,24 @@ from roofline_model.roofline import predict
 DECODE = (1, 4096, 4096)
 
 
-def record(b, a=None, kernel="matmul", median_s=None, *, low=0.99, high=1.01, flags=(), status=None, reason="", shape=DECODE,
-           cache="cold", ideal_s=None, path=None, process=0, has_interval=True):  # fmt: skip
+def record(
+    b,
+    a=None,
+    kernel="matmul",
+    median_s=None,
+    *,
+    low=0.99,
+    high=1.01,
+    flags=(),
+    status=None,
+    reason="",
+    shape=DECODE,
+    cache="cold",
+    ideal_s=None,
+    path=None,
+    process=0,
+    has_interval=True,
+):
     """One record on the b10 placeholder (1000 GB/s); `ideal_s` and `path` overwrite the prediction, low and high are ratios."""
     work = gemm(*shape, a=a or b, b=b)
     ideal = PredictionRecord.from_prediction(predict(work, "b10"), "h", median_s)
@@ -20,11 +36,28 @@ def record(b, a=None, kernel="matmul", median_s=None, *, low=0.99, high=1.01, fl
     measurement = None
     if median_s is not None:
         measurement = Measurement(
-            samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s * 0.9, max_s=median_s * 1.3, mean_s=median_s, std_s=None,
-            q1_s=median_s, q3_s=median_s, sample_count=9, ci_low_s=median_s * low if has_interval else None,
-            ci_high_s=median_s * high if has_interval else None, stop_reason="converged", flags=tuple(flags),
-        )  # fmt: skip
+            samples_s=(),
+            calls_per_sample=1,
+            median_s=median_s,
+            min_s=median_s * 0.9,
+            max_s=median_s * 1.3,
+            mean_s=median_s,
+            std_s=None,
+            q1_s=median_s,
+            q3_s=median_s,
+            sample_count=9,
+            ci_low_s=median_s * low if has_interval else None,
+            ci_high_s=median_s * high if has_interval else None,
+            stop_reason="converged",
+            flags=tuple(flags),
+        )
     return Record(
-        record_id=f"{b}{a}{kernel}{process}", run_id="r", case=work.case(kernel, cache=cache), status=status or ("measured" if measurement else "predicted"),
-        reason=reason, measurement=measurement, predictions=(ideal,), process=ProcessInfo(ordinal=process),
-    )  # fmt: skip
+        record_id=f"{b}{a}{kernel}{process}",
+        run_id="r",
+        case=work.case(kernel, cache=cache),
+        status=status or ("measured" if measurement else "predicted"),
+        reason=reason,
+        measurement=measurement,
+        predictions=(ideal,),
+        process=ProcessInfo(ordinal=process),
+    )

@@ -46,19 +46,57 @@ RUN = RunInfo(
 PROFILE = HardwareProfile("b10", "B10 (placeholder)", "0123456789abcdef", {"bandwidth": {"value": 1e12, "unit": "B/s"}})
 
 PREDICTION = PredictionRecord(
-    kind="ideal", model_version="ideal-1", hardware_key="b10", profile_hash=PROFILE.profile_hash, time_s=3.3570816e-05,
-    memory_time_s=3.3570816e-05, compute_time_s=1e-06, bound="memory", flops=33554432.0, read_bytes=33562624.0,
-    write_bytes=8192.0, bandwidth_bytes_per_s=1e12, peak_flops_per_s=3.3e13, compute_format="BF16", path="native",
-    memory_level="DRAM", provenance="placeholder", low_s=3e-05, high_s=4e-05, notes=("a note",), error_ratio=-0.25,
-)  # fmt: skip
+    kind="ideal",
+    model_version="ideal-1",
+    hardware_key="b10",
+    profile_hash=PROFILE.profile_hash,
+    time_s=3.3570816e-05,
+    memory_time_s=3.3570816e-05,
+    compute_time_s=1e-06,
+    bound="memory",
+    flops=33554432.0,
+    read_bytes=33562624.0,
+    write_bytes=8192.0,
+    bandwidth_bytes_per_s=1e12,
+    peak_flops_per_s=3.3e13,
+    compute_format="BF16",
+    path="native",
+    memory_level="DRAM",
+    provenance="placeholder",
+    low_s=3e-05,
+    high_s=4e-05,
+    notes=("a note",),
+    error_ratio=-0.25,
+)
 
 MEASUREMENT = Measurement(
-    samples_s=(4.5e-05, 4.4761088e-05, 0.1), calls_per_sample=2, median_s=4.4761088e-05, min_s=4.4e-05, max_s=0.1,
-    mean_s=4.4e-05, std_s=None, q1_s=4.35e-05, q3_s=4.45e-05, sample_count=3, ci_low_s=4.4e-05, ci_high_s=4.5e-05,
-    stop_reason="budget", first_call_s=0.25, warmup_calls=3, wall_s=1.5, rotation_count=4, working_set_bytes=134250496.0,
-    max_error=0.001, tolerance=0.01, power_w=11.5, energy_j=0.0005, power_source="nvml", sm_clock_hz=2.4e9,
-    temperature_c=51.0, flags=("noisy", "drift"),
-)  # fmt: skip
+    samples_s=(4.5e-05, 4.4761088e-05, 0.1),
+    calls_per_sample=2,
+    median_s=4.4761088e-05,
+    min_s=4.4e-05,
+    max_s=0.1,
+    mean_s=4.4e-05,
+    std_s=None,
+    q1_s=4.35e-05,
+    q3_s=4.45e-05,
+    sample_count=3,
+    ci_low_s=4.4e-05,
+    ci_high_s=4.5e-05,
+    stop_reason="budget",
+    first_call_s=0.25,
+    warmup_calls=3,
+    wall_s=1.5,
+    rotation_count=4,
+    working_set_bytes=134250496.0,
+    max_error=0.001,
+    tolerance=0.01,
+    power_w=11.5,
+    energy_j=0.0005,
+    power_source="nvml",
+    sm_clock_hz=2.4e9,
+    temperature_c=51.0,
+    flags=("noisy", "drift"),
+)
 
 PROCESS = ProcessInfo(0, 4711, "box", "2026-01-02T03:04:05.000000+00:00")
 
@@ -72,16 +110,37 @@ def gemv(kernel: str, formats: tuple[str, str]) -> Case:
 
 RECORDS = (
     Record(
-        "1" * 32, RUN.run_id, gemv("matmul", ("BF16", "BF16")), "measured", test_id="bench_cases/test_gemv.py::test_gemv[x]",
-        created_at="2026-01-02T03:04:10.000000+00:00", process=PROCESS,
-        method=Method("monotonic", "1", {"target_ci_ratio": 0.01, "cache": "rotation"}), measurement=MEASUREMENT,
-        predictions=(PREDICTION,), telemetry=(TelemetrySample(0.0, power_w=11.5, utilization_ratio=0.5), TelemetrySample(0.01)),
+        "1" * 32,
+        RUN.run_id,
+        gemv("matmul", ("BF16", "BF16")),
+        "measured",
+        test_id="bench_cases/test_gemv.py::test_gemv[x]",
+        created_at="2026-01-02T03:04:10.000000+00:00",
+        process=PROCESS,
+        method=Method("monotonic", "1", {"target_ci_ratio": 0.01, "cache": "rotation"}),
+        measurement=MEASUREMENT,
+        predictions=(PREDICTION,),
+        telemetry=(TelemetrySample(0.0, power_w=11.5, utilization_ratio=0.5), TelemetrySample(0.01)),
         extra={"note": "µ, 漢字 and \x00", "nested": [1, None, True]},
     ),
-    Record("2" * 32, RUN.run_id, gemv("tinygemm", ("BF16", "INT4")), "predicted", process=PROCESS, predictions=(PREDICTION,)),
+    Record(
+        "2" * 32,
+        RUN.run_id,
+        gemv("tinygemm", ("BF16", "INT4")),
+        "predicted",
+        process=PROCESS,
+        predictions=(PREDICTION,),
+    ),
     Record("3" * 32, RUN.run_id, gemv("int_mm", ("INT8", "INT8")), "skipped", reason="needs CUDA", process=PROCESS),
-    Record("4" * 32, RUN.run_id, gemv("scaled_mm", ("FP8_E4M3", "FP8_E4M3")), "failed", reason="output is not finite", process=PROCESS),
-)  # fmt: skip
+    Record(
+        "4" * 32,
+        RUN.run_id,
+        gemv("scaled_mm", ("FP8_E4M3", "FP8_E4M3")),
+        "failed",
+        reason="output is not finite",
+        process=PROCESS,
+    ),
+)
 
 
 def main(folder: Path) -> None:

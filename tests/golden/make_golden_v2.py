@@ -48,34 +48,95 @@ RUN = RunInfo(
 PROFILE = HardwareProfile("b10", "B10 (placeholder)", "0123456789abcdef", {"bandwidth": {"value": 1e12, "unit": "B/s"}})
 
 PREDICTION = PredictionRecord(
-    kind="ideal", model_version="ideal-1", hardware_key="b10", profile_hash=PROFILE.profile_hash, time_s=3.3570816e-05,
-    memory_time_s=3.3570816e-05, compute_time_s=1e-06, bound="memory", flops=33554432.0, read_bytes=33562624.0,
-    write_bytes=8192.0, bandwidth_bytes_per_s=1e12, peak_flops_per_s=3.3e13, compute_format="BF16", path="native",
-    memory_level="DRAM", provenance="placeholder", low_s=3e-05, high_s=4e-05, notes=("a note",), terms_s={"dram": 2.5e-05, "launch": 5e-06}, error_ratio=-0.25,
-)  # fmt: skip
+    kind="ideal",
+    model_version="ideal-1",
+    hardware_key="b10",
+    profile_hash=PROFILE.profile_hash,
+    time_s=3.3570816e-05,
+    memory_time_s=3.3570816e-05,
+    compute_time_s=1e-06,
+    bound="memory",
+    flops=33554432.0,
+    read_bytes=33562624.0,
+    write_bytes=8192.0,
+    bandwidth_bytes_per_s=1e12,
+    peak_flops_per_s=3.3e13,
+    compute_format="BF16",
+    path="native",
+    memory_level="DRAM",
+    provenance="placeholder",
+    low_s=3e-05,
+    high_s=4e-05,
+    notes=("a note",),
+    terms_s={"dram": 2.5e-05, "launch": 5e-06},
+    error_ratio=-0.25,
+)
 
 MEASUREMENT = Measurement(
-    samples_s=(4.5e-05, 4.4761088e-05, 0.1), calls_per_sample=2, median_s=4.4761088e-05, min_s=4.4e-05, max_s=0.1,
-    mean_s=4.4e-05, std_s=None, q1_s=4.35e-05, q3_s=4.45e-05, sample_count=3, ci_low_s=4.4e-05, ci_high_s=4.5e-05,
-    stop_reason="budget", first_call_s=0.25, warmup_calls=3, wall_s=1.5, rotation_count=4, working_set_bytes=134250496.0,
-    max_error=0.001, tolerance=0.01, power_w=11.5, energy_j=0.0005, power_source="nvml", sm_clock_hz=2.4e9,
-    temperature_c=51.0, flags=("noisy", "drift"), clocks_hz=(2.4e9, 2.385e9, 1.1e9), effective_sample_count=2.25,
+    samples_s=(4.5e-05, 4.4761088e-05, 0.1),
+    calls_per_sample=2,
+    median_s=4.4761088e-05,
+    min_s=4.4e-05,
+    max_s=0.1,
+    mean_s=4.4e-05,
+    std_s=None,
+    q1_s=4.35e-05,
+    q3_s=4.45e-05,
+    sample_count=3,
+    ci_low_s=4.4e-05,
+    ci_high_s=4.5e-05,
+    stop_reason="budget",
+    first_call_s=0.25,
+    warmup_calls=3,
+    wall_s=1.5,
+    rotation_count=4,
+    working_set_bytes=134250496.0,
+    max_error=0.001,
+    tolerance=0.01,
+    power_w=11.5,
+    energy_j=0.0005,
+    power_source="nvml",
+    sm_clock_hz=2.4e9,
+    temperature_c=51.0,
+    flags=("noisy", "drift"),
+    clocks_hz=(2.4e9, 2.385e9, 1.1e9),
+    effective_sample_count=2.25,
     outlier_count=1,
     energy=EnergyReading(
-        energy_j=0.0005, power_w=11.5, window_s=2.0009, window_count=3, call_count=134061, source="nvml-energy-counter",
-        scope="module", std_j=1.5e-06, idle_power_w=4.25, net_energy_j=0.00031, cross_check_j=0.00052, sensor_period_s=0.02,
+        energy_j=0.0005,
+        power_w=11.5,
+        window_s=2.0009,
+        window_count=3,
+        call_count=134061,
+        source="nvml-energy-counter",
+        scope="module",
+        std_j=1.5e-06,
+        idle_power_w=4.25,
+        net_energy_j=0.00031,
+        cross_check_j=0.00052,
+        sensor_period_s=0.02,
     ),
     state=MachineState(
-        throttled_s={"sw-power-cap": 0.125, "hw-thermal, µ": 1e-09}, rated_clock_hz=2.418e9, retry_count=3,
-        others_ratio=0.015625, stolen_ratio=0.0, device_process_count=1, cpu_clock_hz=3.1e9,
+        throttled_s={"sw-power-cap": 0.125, "hw-thermal, µ": 1e-09},
+        rated_clock_hz=2.418e9,
+        retry_count=3,
+        others_ratio=0.015625,
+        stolen_ratio=0.0,
+        device_process_count=1,
+        cpu_clock_hz=3.1e9,
     ),
     attribution=KernelAttribution("cupti", 2.0, 4.2e-05, 4.4e-05, ("void gemv<float, 4>(…)", "splitKreduce")),
-)  # fmt: skip
+)
 
 BARE = replace(
-    MEASUREMENT, clocks_hz=(), effective_sample_count=None, outlier_count=None, energy=None, attribution=None,
+    MEASUREMENT,
+    clocks_hz=(),
+    effective_sample_count=None,
+    outlier_count=None,
+    energy=None,
+    attribution=None,
     state=MachineState(),
-)  # fmt: skip
+)
 
 PROCESS = ProcessInfo(0, 4711, "box", "2026-01-02T03:04:05.000000+00:00")
 WORKER = ProcessInfo(1, 4712, "box", "2026-01-02T03:04:06.000000+00:00", "worker", "killed by SIGABRT")
@@ -99,25 +160,59 @@ def gemv(kernel: str, formats: tuple[str, str]) -> Case:
 
 RECORDS = (
     Record(
-        "2" + "1" * 31, RUN.run_id, gemv("matmul", ("BF16", "BF16")), "measured", test_id="bench_cases/test_gemv.py::test_gemv[x]",
-        created_at="2026-01-02T03:04:10.000000+00:00", process=PROCESS,
-        method=METHOD, measurement=MEASUREMENT,
-        predictions=(PREDICTION,), telemetry=(TelemetrySample(0.0, power_w=11.5, utilization_ratio=0.5), TelemetrySample(0.01)),
+        "2" + "1" * 31,
+        RUN.run_id,
+        gemv("matmul", ("BF16", "BF16")),
+        "measured",
+        test_id="bench_cases/test_gemv.py::test_gemv[x]",
+        created_at="2026-01-02T03:04:10.000000+00:00",
+        process=PROCESS,
+        method=METHOD,
+        measurement=MEASUREMENT,
+        predictions=(PREDICTION,),
+        telemetry=(TelemetrySample(0.0, power_w=11.5, utilization_ratio=0.5), TelemetrySample(0.01)),
         extra={"note": "µ, 漢字 and \x00", "nested": [1, None, True]},
     ),
-    Record("2" + "2" * 31, RUN.run_id, gemv("tinygemm", ("BF16", "INT4")), "predicted", process=PROCESS, predictions=(PREDICTION,)),
-    Record("2" + "3" * 31, RUN.run_id, gemv("int_mm", ("INT8", "INT8")), "skipped", reason="needs CUDA", process=PROCESS),
-    Record("2" + "4" * 31, RUN.run_id, gemv("scaled_mm", ("FP8_E4M3", "FP8_E4M3")), "failed", reason="killed by SIGABRT", process=WORKER),
     Record(
-        "2" + "5" * 31, RUN.run_id, gemv("matmul", ("FP16", "FP16")), "measured", process=PROCESS,
-        method=Method("cuda-event", "2", {}), measurement=replace(BARE, flags=("quarantined",)),
+        "2" + "2" * 31,
+        RUN.run_id,
+        gemv("tinygemm", ("BF16", "INT4")),
+        "predicted",
+        process=PROCESS,
+        predictions=(PREDICTION,),
     ),
-)  # fmt: skip
+    Record(
+        "2" + "3" * 31, RUN.run_id, gemv("int_mm", ("INT8", "INT8")), "skipped", reason="needs CUDA", process=PROCESS
+    ),
+    Record(
+        "2" + "4" * 31,
+        RUN.run_id,
+        gemv("scaled_mm", ("FP8_E4M3", "FP8_E4M3")),
+        "failed",
+        reason="killed by SIGABRT",
+        process=WORKER,
+    ),
+    Record(
+        "2" + "5" * 31,
+        RUN.run_id,
+        gemv("matmul", ("FP16", "FP16")),
+        "measured",
+        process=PROCESS,
+        method=Method("cuda-event", "2", {}),
+        measurement=replace(BARE, flags=("quarantined",)),
+    ),
+)
 
 FLOOR = NoiseFloor(
-    RUN.environment.class_hash, RECORDS[0].case.case_key, METHOD.method_hash, 0.03, 0.0125, 12,
-    "2026-01-01T00:00:00.000000+00:00", ("f" * 32, "e" * 32),
-)  # fmt: skip
+    RUN.environment.class_hash,
+    RECORDS[0].case.case_key,
+    METHOD.method_hash,
+    0.03,
+    0.0125,
+    12,
+    "2026-01-01T00:00:00.000000+00:00",
+    ("f" * 32, "e" * 32),
+)
 OLDER_FLOOR = replace(FLOOR, process_count=4, between_sd_ratio=0.5, created_at="2025-12-01T00:00:00.000000+00:00")
 
 

@@ -13,9 +13,21 @@ from results import open_store
 from roofline_model.errors import StoreError
 
 OPTIONS = (
-    "--hw", "b10", "--roofline-force-measure", "--roofline-no-canary", "--roofline-max-seconds", "0.02", "--roofline-db", "r.db",
-    "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:hypothesispytest",
-)  # fmt: skip
+    "--hw",
+    "b10",
+    "--roofline-force-measure",
+    "--roofline-no-canary",
+    "--roofline-max-seconds",
+    "0.02",
+    "--roofline-db",
+    "r.db",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:benchmark",
+    "-p",
+    "no:hypothesispytest",
+)
 HEAD = """
 import ctypes, os
 import pytest

@@ -22,10 +22,24 @@ from plugin.sensors.throttle import ThrottleWatch
 FakeNvml, error = fake.FakeNvml, fake.error
 
 READINGS = (
-    "name", "compute_capability", "power_w", "total_energy_j", "sm_clock_hz", "memory_clock_hz", "max_clock_hz",
-    "rated_clock_hz", "clock_lock_hz", "temperature_c", "utilization_ratio", "memory_used_bytes", "memory_total_bytes",
-    "throttle_s", "throttle_reasons", "other_process_count", "facts",
-)  # fmt: skip
+    "name",
+    "compute_capability",
+    "power_w",
+    "total_energy_j",
+    "sm_clock_hz",
+    "memory_clock_hz",
+    "max_clock_hz",
+    "rated_clock_hz",
+    "clock_lock_hz",
+    "temperature_c",
+    "utilization_ratio",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "throttle_s",
+    "throttle_reasons",
+    "other_process_count",
+    "facts",
+)
 FUNCTIONS = (*fake.H200_ANSWERS, "nvmlDeviceGetFieldValues")
 
 
@@ -75,9 +89,11 @@ def _check_garbage(function, garbage):
     found = read_all(gpu)
     assert all(is_plausible(value) for value in found.values())
     reading = {
-        "nvmlDeviceGetClockInfo": "sm_clock_hz", "nvmlDeviceGetMaxClockInfo": "max_clock_hz",
-        "nvmlDeviceGetTemperature": "temperature_c", "nvmlDeviceGetUtilizationRates": "utilization_ratio",
-    }.get(function)  # fmt: skip
+        "nvmlDeviceGetClockInfo": "sm_clock_hz",
+        "nvmlDeviceGetMaxClockInfo": "max_clock_hz",
+        "nvmlDeviceGetTemperature": "temperature_c",
+        "nvmlDeviceGetUtilizationRates": "utilization_ratio",
+    }.get(function)
     assert reading is None or found[reading] is None
 
 

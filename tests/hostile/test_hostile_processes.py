@@ -15,9 +15,21 @@ import pytest
 from results import open_store
 
 OPTIONS = (
-    "--hw", "b10", "--roofline-force-measure", "--roofline-no-canary", "--roofline-max-seconds", "0.02", "--roofline-db", "r.db",
-    "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:hypothesispytest",  # quicker starts
-)  # fmt: skip
+    "--hw",
+    "b10",
+    "--roofline-force-measure",
+    "--roofline-no-canary",
+    "--roofline-max-seconds",
+    "0.02",
+    "--roofline-db",
+    "r.db",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:benchmark",
+    "-p",
+    "no:hypothesispytest",  # quicker starts
+)
 HEAD = """
 import ctypes, os, resource, signal, subprocess, sys, time
 from pathlib import Path

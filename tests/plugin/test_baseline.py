@@ -20,9 +20,17 @@ SUITE = """
         roofline.measure(lambda: None, work=OpCost(read_bytes={b}e6), name="b")
 """
 OPTIONS = (
-    "--hw", "b10", "--roofline-timer", "simulated:noise=0.01,efficiency=0.5", "--roofline-db", "r.db", "-p", "no:cacheprovider",
-    "--roofline-processes", "3",
-)  # fmt: skip
+    "--hw",
+    "b10",
+    "--roofline-timer",
+    "simulated:noise=0.01,efficiency=0.5",
+    "--roofline-db",
+    "r.db",
+    "-p",
+    "no:cacheprovider",
+    "--roofline-processes",
+    "3",
+)
 
 
 def run(pytester, *options: str, a: float = 1.0, b: float = 1.0):

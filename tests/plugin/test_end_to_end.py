@@ -84,9 +84,15 @@ def test_every_outcome_is_stored_with_its_reason(suite):
     run, records = records_of(suite)
     assert (run.status, run.exit_code, run.hardware_key) == ("complete", 1, "b10")
     assert {name: record.status for name, record in records.items()} == {
-        "test_good": "measured", "test_wrong": "failed", "test_not_a_number": "failed", "test_raises": "failed",
-        "test_out_of_memory": "failed", "test_skips": "skipped", "test_unsupported_format": "skipped", "test_fails_after_measuring": "measured",
-    }  # fmt: skip
+        "test_good": "measured",
+        "test_wrong": "failed",
+        "test_not_a_number": "failed",
+        "test_raises": "failed",
+        "test_out_of_memory": "failed",
+        "test_skips": "skipped",
+        "test_unsupported_format": "skipped",
+        "test_fails_after_measuring": "measured",
+    }
     assert records["test_wrong"].reason.startswith("before timing: relative error 63")
     assert "NaN or Inf" in records["test_not_a_number"].reason
     assert records["test_raises"].reason == "RuntimeError: no kernel image"

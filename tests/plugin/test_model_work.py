@@ -51,9 +51,21 @@ def stored(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("model_work")
     (folder / "test_model.py").write_text(textwrap.dedent(SUITE))
     command = [
-        sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--roofline-db", "r.db", "--hw", "h100-sxm", "--roofline-timer", "simulated",
-        "--roofline-no-canary", "-q", "test_model.py",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--roofline-db",
+        "r.db",
+        "--hw",
+        "h100-sxm",
+        "--roofline-timer",
+        "simulated",
+        "--roofline-no-canary",
+        "-q",
+        "test_model.py",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False

@@ -60,9 +60,23 @@ def test_defaults(tmp_path, monkeypatch):
 
 def test_everything_given(tmp_path):
     options = parse(
-        tmp_path, hw="gb10", device="cuda", db="x.db", run="nightly", predict_only=True, formats="bf16, fp8", shapes="1x2x3",
-        cache="both", target_ci="0.5", max_seconds="2", timer="simulated", power=True, json="out.json", require_measured="3", force_measure=True,
-    )  # fmt: skip
+        tmp_path,
+        hw="gb10",
+        device="cuda",
+        db="x.db",
+        run="nightly",
+        predict_only=True,
+        formats="bf16, fp8",
+        shapes="1x2x3",
+        cache="both",
+        target_ci="0.5",
+        max_seconds="2",
+        timer="simulated",
+        power=True,
+        json="out.json",
+        require_measured="3",
+        force_measure=True,
+    )
     assert options.formats == ("BF16", "FP8_E4M3")
     assert options.target_ci_ratio == 0.005
     assert options.db == str(tmp_path / "x.db")
@@ -166,8 +180,22 @@ def test_bad_values_say_what_to_write(tmp_path, option, value, said):
 
 @pytest.mark.parametrize(
     "option",
-    ["hw", "timer", "db", "json", "profile_file", "device", "cache", "mode", "timeout", "processes", "require_measured", "isolate", "formats"],
-)  # fmt: skip
+    [
+        "hw",
+        "timer",
+        "db",
+        "json",
+        "profile_file",
+        "device",
+        "cache",
+        "mode",
+        "timeout",
+        "processes",
+        "require_measured",
+        "isolate",
+        "formats",
+    ],
+)
 def test_a_long_value_is_not_echoed_whole(tmp_path, option):
     with pytest.raises(RooflineError) as caught:
         parse(tmp_path, **{option: ":" + "x" * 100_000})

@@ -97,8 +97,17 @@ def test_work_of_a_wrong_kind_is_named(suite):
 
 def test_warm_is_warm_in_a_comparison_too(suite):
     result, _, records = run(
-        suite, "--hw", "b10", "--roofline-force-measure", "--roofline-cache", "warm", "--roofline-max-seconds", "0.02", "-k", "declared_then_compared"
-    )  # fmt: skip
+        suite,
+        "--hw",
+        "b10",
+        "--roofline-force-measure",
+        "--roofline-cache",
+        "warm",
+        "--roofline-max-seconds",
+        "0.02",
+        "-k",
+        "declared_then_compared",
+    )
     result.assert_outcomes(passed=1)
     measured = [record for record in records if record.status == "measured"]
     assert [(record.case.kernel, record.case.cache) for record in measured] == [("mine", "warm"), ("other", "warm")]

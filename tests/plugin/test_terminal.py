@@ -15,10 +15,22 @@ from roofline_model.units import format_time
 
 def measurement(median_s, flags=(), power_w=None, half_width_s=0.0):
     return Measurement(
-        samples_s=(median_s,), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s, std_s=None,
-        q1_s=median_s, q3_s=median_s, sample_count=1, ci_low_s=median_s - half_width_s, ci_high_s=median_s + half_width_s,
-        stop_reason="budget", flags=tuple(flags), power_w=power_w,
-    )  # fmt: skip
+        samples_s=(median_s,),
+        calls_per_sample=1,
+        median_s=median_s,
+        min_s=median_s,
+        max_s=median_s,
+        mean_s=median_s,
+        std_s=None,
+        q1_s=median_s,
+        q3_s=median_s,
+        sample_count=1,
+        ci_low_s=median_s - half_width_s,
+        ci_high_s=median_s + half_width_s,
+        stop_reason="budget",
+        flags=tuple(flags),
+        power_w=power_w,
+    )
 
 
 def record(a="BF16", b=None, kernel="matmul", median_s=None, status=None, reason="", shape=(1, 4096, 4096), **more):
@@ -26,9 +38,14 @@ def record(a="BF16", b=None, kernel="matmul", median_s=None, status=None, reason
     prediction = predict(work, "b10")
     measured = None if median_s is None else measurement(median_s, **more)
     return Record(
-        record_id=f"{a}{b}{kernel}{shape}", run_id="r", case=work.case(kernel), status=status or ("measured" if measured else "predicted"),
-        reason=reason, measurement=measured, predictions=(PredictionRecord.from_prediction(prediction, "h", median_s),),
-    )  # fmt: skip
+        record_id=f"{a}{b}{kernel}{shape}",
+        run_id="r",
+        case=work.case(kernel),
+        status=status or ("measured" if measured else "predicted"),
+        reason=reason,
+        measurement=measured,
+        predictions=(PredictionRecord.from_prediction(prediction, "h", median_s),),
+    )
 
 
 def text(lines):
@@ -130,8 +147,11 @@ def test_every_line_fits_the_terminal_from_60_to_200_columns(asked, given):
 
 
 def test_a_long_verdict_is_folded_at_the_width():
-    records = [record(kernel="mine_with_a_long_name", median_s=70e-6), record(a="FP16", kernel="another_long_name", median_s=70.1e-6),
-               record(a="BF16", b="INT4", kernel="tinygemm", median_s=99e-6)]  # fmt: skip
+    records = [
+        record(kernel="mine_with_a_long_name", median_s=70e-6),
+        record(a="FP16", kernel="another_long_name", median_s=70.1e-6),
+        record(a="BF16", b="INT4", kernel="tinygemm", median_s=99e-6),
+    ]
     lines = [line.text for line in summary_lines(records, width=80)]
     first = next(index for index, line in enumerate(lines) if line.startswith("  → "))
     assert all(len(line) <= 80 for line in lines)
@@ -143,7 +163,9 @@ def test_a_long_verdict_is_folded_at_the_width():
 
 def test_too_few_samples_for_an_interval_are_said_once():
     one = record(median_s=1.5)
-    few = dataclasses.replace(one, measurement=dataclasses.replace(one.measurement, ci_low_s=None, ci_high_s=None, flags=("few-samples",)))  # fmt: skip
+    few = dataclasses.replace(
+        one, measurement=dataclasses.replace(one.measurement, ci_low_s=None, ci_high_s=None, flags=("few-samples",))
+    )
     lines = summary_lines([few, record(a="FP16", median_s=1.4)], width=100)
     assert [line.text.split()[4] for line in lines[2:4]] == ["–", "0.0"]
     assert text(lines).count("no ± (–): too few samples for an interval of the median") == 1

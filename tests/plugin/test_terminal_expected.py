@@ -19,15 +19,32 @@ def record(median_s=None, flags=(), kernel="matmul", b="BF16"):
     measured = None
     if median_s is not None:
         measured = Measurement(
-            samples_s=(median_s,), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s,
-            std_s=None, q1_s=median_s, q3_s=median_s, sample_count=1, ci_low_s=median_s, ci_high_s=median_s,
-            stop_reason="budget", flags=flags,
-        )  # fmt: skip
+            samples_s=(median_s,),
+            calls_per_sample=1,
+            median_s=median_s,
+            min_s=median_s,
+            max_s=median_s,
+            mean_s=median_s,
+            std_s=None,
+            q1_s=median_s,
+            q3_s=median_s,
+            sample_count=1,
+            ci_low_s=median_s,
+            ci_high_s=median_s,
+            stop_reason="budget",
+            flags=flags,
+        )
     return Record(
-        record_id=kernel, run_id="r", case=work.case(kernel), status="measured" if measured else "predicted",
+        record_id=kernel,
+        run_id="r",
+        case=work.case(kernel),
+        status="measured" if measured else "predicted",
         measurement=measured,
-        predictions=(PredictionRecord.from_prediction(ideal, "h", median_s), expected_record(expected, ideal, "h", median_s)),
-    )  # fmt: skip
+        predictions=(
+            PredictionRecord.from_prediction(ideal, "h", median_s),
+            expected_record(expected, ideal, "h", median_s),
+        ),
+    )
 
 
 def lines(records, width=120):
@@ -38,7 +55,19 @@ def test_expected_and_its_error_stand_behind_the_ideal_ones():
     one = record()
     expected_s = one.expected.time_s
     shown = lines([record(median_s=1.25 * expected_s)])
-    assert shown[1].split() == ["formats", "kernel", "median", "±", "ideal", "error", "expected", "exp.err", "rate", "roof", "bound"]  # fmt: skip
+    assert shown[1].split() == [
+        "formats",
+        "kernel",
+        "median",
+        "±",
+        "ideal",
+        "error",
+        "expected",
+        "exp.err",
+        "rate",
+        "roof",
+        "bound",
+    ]
     assert "-20 %" in shown[2]
 
 

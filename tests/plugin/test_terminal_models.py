@@ -30,7 +30,17 @@ def test_a_model_has_one_block_and_no_raw_names(records):
     shown = lines(records)
     assert shown[0] == "seeded-llama-156m, batch 1, 128 tokens"
     assert "decode:" not in "\n".join(line for line in shown if "→" not in line)
-    assert header(shown, "decode").split() == ["decode", "time", "±", "tokens/s", "measured", "expected", "ideal", "J/1k", "tokens"]  # fmt: skip
+    assert header(shown, "decode").split() == [
+        "decode",
+        "time",
+        "±",
+        "tokens/s",
+        "measured",
+        "expected",
+        "ideal",
+        "J/1k",
+        "tokens",
+    ]
     assert header(shown, "quality")
     assert sum("→ decode:" in line for line in shown) == sum("→ prefill:" in line for line in shown) == 1
 

@@ -26,9 +26,16 @@ from roofline_model.roofline import predict
 
 
 def make_device(
-    key: str, *, bandwidth_gb_s: float, tflops: dict[str, float], paths: dict[str, tuple[str, str]], kind: str = "gpu",
-    name: str = "", cache: tuple[str, float, float] | None = None, status: str = "datasheet",
-) -> Device:  # fmt: skip
+    key: str,
+    *,
+    bandwidth_gb_s: float,
+    tflops: dict[str, float],
+    paths: dict[str, tuple[str, str]],
+    kind: str = "gpu",
+    name: str = "",
+    cache: tuple[str, float, float] | None = None,
+    status: str = "datasheet",
+) -> Device:
     """Describe a chip: dense TFLOP/s by native format, {format: (path kind, compute format)}, (cache name, MB, GB/s)."""
     native = {
         f: ComputePath(f, "native", f, Quantity(rate * 1e12, "FLOP/s", status, "test")) for f, rate in tflops.items()
@@ -42,31 +49,61 @@ def make_device(
 
 
 CPU = make_device(
-    "this-cpu", name="AMD EPYC 9554 (2 of 64 cores)", kind="cpu", bandwidth_gb_s=76, status="measured-here",
+    "this-cpu",
+    name="AMD EPYC 9554 (2 of 64 cores)",
+    kind="cpu",
+    bandwidth_gb_s=76,
+    status="measured-here",
     tflops={"FP32": 0.20, "BF16": 1.55, "FP16": 1.48, "INT8": 2.9},
-    paths={"INT4": ("dequantize", "BF16"), "FP8_E4M3": ("emulated", "FP32")}, cache=("L3", 64, 390),
-)  # fmt: skip
+    paths={"INT4": ("dequantize", "BF16"), "FP8_E4M3": ("emulated", "FP32")},
+    cache=("L3", 64, 390),
+)
 GPU = make_device(
-    "h200-sxm", name="NVIDIA H200 SXM", bandwidth_gb_s=4800,
+    "h200-sxm",
+    name="NVIDIA H200 SXM",
+    bandwidth_gb_s=4800,
     tflops={"FP32": 67, "TF32": 494.5, "BF16": 989.4, "FP16": 989.4, "FP8_E4M3": 1979, "INT8": 1979},
-    paths={"INT4": ("dequantize", "BF16"), "NF4": ("dequantize", "BF16"), "NVFP4": ("dequantize", "BF16")}, cache=("L2", 50, 9800),
-)  # fmt: skip
+    paths={"INT4": ("dequantize", "BF16"), "NF4": ("dequantize", "BF16"), "NVFP4": ("dequantize", "BF16")},
+    cache=("L2", 50, 9800),
+)
 
 
 def make_record(
-    shape: tuple[int, int, int], b: str, a: str, kernel: str, measured_s: float | None = None, *, device: Device | None = CPU,
-    status: str | None = None, reason: str = "", cache: str = "cold", number: int = 0, run_id: str = "", **measurement: object,
-) -> Record:  # fmt: skip
+    shape: tuple[int, int, int],
+    b: str,
+    a: str,
+    kernel: str,
+    measured_s: float | None = None,
+    *,
+    device: Device | None = CPU,
+    status: str | None = None,
+    reason: str = "",
+    cache: str = "cold",
+    number: int = 0,
+    run_id: str = "",
+    **measurement: object,
+) -> Record:
     """One record; measured when a time is given, else predicted. `device=None` stores no prediction."""
     work = gemm(*shape, a=a, b=b)
     case = work.case(kernel, cache=cache)
     timed = None
     if measured_s is not None:
         values: dict[str, object] = {
-            "samples_s": (measured_s,) * 3, "calls_per_sample": 1, "median_s": measured_s, "min_s": measured_s * 0.98, "max_s": measured_s * 1.2,
-            "mean_s": measured_s * 1.02, "std_s": measured_s * 0.01, "q1_s": measured_s * 0.99, "q3_s": measured_s * 1.01, "sample_count": 3,
-            "ci_low_s": measured_s * 0.99, "ci_high_s": measured_s * 1.01, "stop_reason": "converged", **measurement,
-        }  # fmt: skip
+            "samples_s": (measured_s,) * 3,
+            "calls_per_sample": 1,
+            "median_s": measured_s,
+            "min_s": measured_s * 0.98,
+            "max_s": measured_s * 1.2,
+            "mean_s": measured_s * 1.02,
+            "std_s": measured_s * 0.01,
+            "q1_s": measured_s * 0.99,
+            "q3_s": measured_s * 1.01,
+            "sample_count": 3,
+            "ci_low_s": measured_s * 0.99,
+            "ci_high_s": measured_s * 1.01,
+            "stop_reason": "converged",
+            **measurement,
+        }
         timed = Measurement(**values)  # type: ignore[arg-type]
     predictions = ()
     if device is not None:
@@ -89,11 +126,19 @@ RUN_ID = "0193a1b2c3d4e5f60718293a4b5c6d7e"
 
 def make_run(**changes: object) -> RunInfo:
     values: dict[str, object] = {
-        "run_id": RUN_ID, "started_at": "2026-11-21T09:08:11.123456+00:00", "finished_at": "2026-11-21T09:09:30.000000+00:00",
-        "label": "nightly", "status": "complete", "exit_code": 0, "hardware_key": "this-cpu", "command": "pytest bench_cases -k gemv",
-        "environment": EnvironmentInfo({"cpu": "AMD EPYC 9554", "torch": "2.13.0", "threads": 2, "git": {"commit": "abc1234"}}, {"torch": "2.13.0"}),
+        "run_id": RUN_ID,
+        "started_at": "2026-11-21T09:08:11.123456+00:00",
+        "finished_at": "2026-11-21T09:09:30.000000+00:00",
+        "label": "nightly",
+        "status": "complete",
+        "exit_code": 0,
+        "hardware_key": "this-cpu",
+        "command": "pytest bench_cases -k gemv",
+        "environment": EnvironmentInfo(
+            {"cpu": "AMD EPYC 9554", "torch": "2.13.0", "threads": 2, "git": {"commit": "abc1234"}}, {"torch": "2.13.0"}
+        ),
         **changes,
-    }  # fmt: skip
+    }
     return RunInfo(**values)  # type: ignore[arg-type]
 
 
@@ -114,9 +159,13 @@ def cpu_records() -> list[Record]:
         add((m, n, k), "INT4", "BF16", "int4pack", weights * 0.5 / 32e9 * (1 if m == 1 else 2.4))
     flops = 2 * 512 * 4096 * 4096
     for b, a, kernel, rate in (
-        ("FP32", "FP32", "matmul", 0.165e12), ("BF16", "BF16", "matmul", 1.21e12), ("FP16", "FP16", "matmul", 1.02e12),
-        ("INT8", "INT8", "int_mm", 1.9e12), ("INT8", "BF16", "int8pack", 0.09e12), ("INT4", "BF16", "int4pack", 0.11e12),
-    ):  # fmt: skip
+        ("FP32", "FP32", "matmul", 0.165e12),
+        ("BF16", "BF16", "matmul", 1.21e12),
+        ("FP16", "FP16", "matmul", 1.02e12),
+        ("INT8", "INT8", "int_mm", 1.9e12),
+        ("INT8", "BF16", "int8pack", 0.09e12),
+        ("INT4", "BF16", "int4pack", 0.11e12),
+    ):
         add((512, 4096, 4096), b, a, kernel, flops / rate)
     add((64, 512, 512), "FP8_E4M3", "FP8_E4M3", "scaled_mm", 41e-3)
     add((1, 4096, 4096), "NF4", "BF16", "bnb", status="skipped", reason="bitsandbytes is not installed", device=None)
@@ -149,8 +198,18 @@ def gpu_records() -> list[Record]:
                     (m, n, k), b, a, kernels.get(b, "matmul"), time_s, device=GPU, number=len(found), power_w=612.0
                 )
             )
-    found.append(make_record((1, 4096, 4096), "NVFP4", "NVFP4", "scaled_mm_block", device=None, number=len(found), status="skipped",
-                             reason="compute capability 9.0 has no FP4 unit (needs 10.0)"))  # fmt: skip
+    found.append(
+        make_record(
+            (1, 4096, 4096),
+            "NVFP4",
+            "NVFP4",
+            "scaled_mm_block",
+            device=None,
+            number=len(found),
+            status="skipped",
+            reason="compute capability 9.0 has no FP4 unit (needs 10.0)",
+        )
+    )
     return found
 
 
@@ -186,9 +245,19 @@ def reading(median_s: float, flops: float, power_w: float = 612.0, *, apart: flo
     """Energy by the counter, with idle, spread and a second source that is `apart`."""
     energy_j = power_w * median_s
     return EnergyReading(
-        energy_j=energy_j, power_w=power_w, window_s=2.0, window_count=3, call_count=int(6 / median_s), source="nvml-energy-counter", scope="gpu",
-        std_j=energy_j * 0.012, idle_power_w=74.0, net_energy_j=energy_j - 74 * median_s, cross_check_j=energy_j * (1 + apart), sensor_period_s=0.1,
-    )  # fmt: skip
+        energy_j=energy_j,
+        power_w=power_w,
+        window_s=2.0,
+        window_count=3,
+        call_count=int(6 / median_s),
+        source="nvml-energy-counter",
+        scope="gpu",
+        std_j=energy_j * 0.012,
+        idle_power_w=74.0,
+        net_energy_j=energy_j - 74 * median_s,
+        cross_check_j=energy_j * (1 + apart),
+        sensor_period_s=0.1,
+    )
 
 
 def rich_records() -> list[Record]:
@@ -210,10 +279,21 @@ def _add_rich(
     for ordinal in processes:
         own_s = time_s * (1 + 0.01 * (ordinal - 1))
         samples = series(kind, own_s) if kind else (own_s,) * 12
-        values = {"samples_s": samples, "sample_count": len(samples), "flags": ((kind,) if kind else ()) + tuple(flags), "power_w": 612.0,
-                  "energy": reading(own_s, 2.0 * shape[0] * shape[1] * shape[2]), "energy_j": 612.0 * own_s, "sm_clock_hz": 1.98e9, "temperature_c": 61.0,
-                  "effective_sample_count": 9.0, "clocks_hz": (1.98e9,) * (len(samples) - 1) + (1.9e9,),
-                  "state": MachineState(throttled_s={}, rated_clock_hz=1.98e9, others_ratio=0.01, stolen_ratio=0.0, device_process_count=0)} | more  # fmt: skip
+        values = {
+            "samples_s": samples,
+            "sample_count": len(samples),
+            "flags": ((kind,) if kind else ()) + tuple(flags),
+            "power_w": 612.0,
+            "energy": reading(own_s, 2.0 * shape[0] * shape[1] * shape[2]),
+            "energy_j": 612.0 * own_s,
+            "sm_clock_hz": 1.98e9,
+            "temperature_c": 61.0,
+            "effective_sample_count": 9.0,
+            "clocks_hz": (1.98e9,) * (len(samples) - 1) + (1.9e9,),
+            "state": MachineState(
+                throttled_s={}, rated_clock_hz=1.98e9, others_ratio=0.01, stolen_ratio=0.0, device_process_count=0
+            ),
+        } | more
         record = make_record(shape, b, a, kernel, own_s, device=GPU, cache=cache, number=len(found), **values)
         minute = len(found) // 4
         record = replace(record, created_at=f"2026-11-21T09:{10 + minute:02d}:{15 * (len(found) % 4):02d}.000000+00:00")
@@ -234,33 +314,89 @@ def _add_rich_decode(found):
 
 def _add_rich_prefill(found):
     traced = KernelAttribution("cupti", 1.0, 0.36e-3, 0.362e-3, ("nvjet_tst_256x128",))
-    held_down = MachineState(throttled_s={"sw-power-cap": 1.31, "hw-thermal": 0.08}, rated_clock_hz=1.98e9, retry_count=3, device_process_count=1)  # fmt: skip
+    held_down = MachineState(
+        throttled_s={"sw-power-cap": 1.31, "hw-thermal": 0.08},
+        rated_clock_hz=1.98e9,
+        retry_count=3,
+        device_process_count=1,
+    )
     three = (0, 1, 2)
     _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.37e-3, processes=three, attribution=traced)
     _add_rich(found, RICH_PREFILL, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 0.21e-3, processes=three)
-    _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.41e-3, mode="sustained", kind="drift", flags=("capped",),
-              energy=reading(0.41e-3, 2.75e11, 690.0, apart=-0.18), state=held_down)  # fmt: skip
+    _add_rich(
+        found,
+        RICH_PREFILL,
+        "BF16",
+        "BF16",
+        "matmul",
+        0.41e-3,
+        mode="sustained",
+        kind="drift",
+        flags=("capped",),
+        energy=reading(0.41e-3, 2.75e11, 690.0, apart=-0.18),
+        state=held_down,
+    )
     _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.33e-3, mode="burst")
     _add_rich(found, RICH_PREFILL, "INT8", "INT8", "int_mm_padded", 0.62e-3, flags=("quarantined",))
-    _add_rich(found, RICH_PREFILL, "INT4", "BF16", "tinygemm", 1.7e-3, flags=("quarantined", "noisy"), ci_low_s=1.5e-3, ci_high_s=1.9e-3,
-              energy=None, energy_j=None, power_w=None)  # fmt: skip
+    _add_rich(
+        found,
+        RICH_PREFILL,
+        "INT4",
+        "BF16",
+        "tinygemm",
+        1.7e-3,
+        flags=("quarantined", "noisy"),
+        ci_low_s=1.5e-3,
+        ci_high_s=1.9e-3,
+        energy=None,
+        energy_j=None,
+        power_w=None,
+    )
 
 
 def _add_what_was_not_measured(found):
-    lost = make_record(RICH_PREFILL, "NF4", "BF16", "dequantize_matmul", device=GPU, number=len(found), status="failed",
-                       reason="the worker was killed by SIGABRT")  # fmt: skip
+    lost = make_record(
+        RICH_PREFILL,
+        "NF4",
+        "BF16",
+        "dequantize_matmul",
+        device=GPU,
+        number=len(found),
+        status="failed",
+        reason="the worker was killed by SIGABRT",
+    )
     found.append(in_process(lost, 3, "killed by SIGABRT"))
-    found.append(make_record(RICH_DECODE, "NVFP4", "NVFP4", "scaled_mm_block", device=None, number=len(found), status="skipped",
-                             reason="compute capability 9.0 has no FP4 unit (needs 10.0)"))  # fmt: skip
+    found.append(
+        make_record(
+            RICH_DECODE,
+            "NVFP4",
+            "NVFP4",
+            "scaled_mm_block",
+            device=None,
+            number=len(found),
+            status="skipped",
+            reason="compute capability 9.0 has no FP4 unit (needs 10.0)",
+        )
+    )
 
 
 def canaries() -> list[CanaryReading]:
     """Readings of a run that fell into a slow state near its end and came back."""
     times_s = [410e-6, 412e-6, 409e-6, 411e-6, 415e-6, 410e-6, 1.31e-3, 1.29e-3, 411e-6]
     return [
-        CanaryReading(index, 0, f"2026-11-21T09:{9 + index:02d}:30.000000+00:00", "gemv-bf16-4096x4096", time_s, 410e-6, time_s > 6e-4, 300.0, 1.98e9)
+        CanaryReading(
+            index,
+            0,
+            f"2026-11-21T09:{9 + index:02d}:30.000000+00:00",
+            "gemv-bf16-4096x4096",
+            time_s,
+            410e-6,
+            time_s > 6e-4,
+            300.0,
+            1.98e9,
+        )
         for index, time_s in enumerate(times_s)
-    ]  # fmt: skip
+    ]
 
 
 class FakeStore:
@@ -288,10 +424,22 @@ class FakeStore:
 def make() -> SimpleNamespace:
     """Every maker by name: `make.record(…)`, `make.run(…)`, `make.cpu_records()`, …"""
     return SimpleNamespace(
-        device=make_device, record=make_record, run=make_run, cpu_records=cpu_records, gpu_records=gpu_records,
-        rich_records=rich_records, canaries=canaries, in_process=in_process, as_mode=as_mode, series=series,
-        profiles=profiles_of, store=FakeStore, CPU=CPU, GPU=GPU, RUN_ID=RUN_ID,
-    )  # fmt: skip
+        device=make_device,
+        record=make_record,
+        run=make_run,
+        cpu_records=cpu_records,
+        gpu_records=gpu_records,
+        rich_records=rich_records,
+        canaries=canaries,
+        in_process=in_process,
+        as_mode=as_mode,
+        series=series,
+        profiles=profiles_of,
+        store=FakeStore,
+        CPU=CPU,
+        GPU=GPU,
+        RUN_ID=RUN_ID,
+    )
 
 
 Maker = Callable[..., Record]

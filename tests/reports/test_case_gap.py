@@ -18,9 +18,16 @@ from results.records import PredictionRecord
 def with_expected(record, expected_s, **terms_s):
     ideal = record.ideal
     expected = replace(
-        ideal, kind="expected", model_version="expected-1", time_s=expected_s, low_s=0.9 * expected_s, high_s=1.2 * expected_s,
-        provenance="fitted", terms_s=terms_s, error_ratio=None,
-    )  # fmt: skip
+        ideal,
+        kind="expected",
+        model_version="expected-1",
+        time_s=expected_s,
+        low_s=0.9 * expected_s,
+        high_s=1.2 * expected_s,
+        provenance="fitted",
+        terms_s=terms_s,
+        error_ratio=None,
+    )
     assert isinstance(expected, PredictionRecord)
     return replace(record, predictions=(ideal, expected))
 

@@ -14,9 +14,19 @@ from reports.display_text import prefixed
 from results.state_records import EnergyReading, MachineState
 
 READING = EnergyReading(
-    energy_j=0.1, power_w=500.0, window_s=2.0, window_count=3, call_count=30_000, source="nvml-energy-counter", scope="gpu",
-    std_j=0.001, idle_power_w=70.0, net_energy_j=0.086, cross_check_j=0.098, sensor_period_s=0.1,
-)  # fmt: skip
+    energy_j=0.1,
+    power_w=500.0,
+    window_s=2.0,
+    window_count=3,
+    call_count=30_000,
+    source="nvml-energy-counter",
+    scope="gpu",
+    std_j=0.001,
+    idle_power_w=70.0,
+    net_energy_j=0.086,
+    cross_check_j=0.098,
+    sensor_period_s=0.1,
+)
 
 
 def case_of(make, *measurements, flops=None):
@@ -33,11 +43,30 @@ def case_of(make, *measurements, flops=None):
 def test_state_is_the_worst_of_the_processes_and_the_median_clock(make):
     case = case_of(
         make,
-        {"state": MachineState(throttled_s={"sw-power-cap": 1.0}, rated_clock_hz=2e9, retry_count=1, others_ratio=0.02, stolen_ratio=0.0, cpu_clock_hz=3e9),
-         "sm_clock_hz": 1.8e9, "clocks_hz": (1.7e9, 1.8e9, 1.9e9), "temperature_c": 60.0},
-        {"state": MachineState(throttled_s={"sw-power-cap": 0.5, "hw-thermal": 0.25}, retry_count=2, others_ratio=0.11, device_process_count=1),
-         "sm_clock_hz": 2.0e9, "temperature_c": 71.0},
-    )  # fmt: skip
+        {
+            "state": MachineState(
+                throttled_s={"sw-power-cap": 1.0},
+                rated_clock_hz=2e9,
+                retry_count=1,
+                others_ratio=0.02,
+                stolen_ratio=0.0,
+                cpu_clock_hz=3e9,
+            ),
+            "sm_clock_hz": 1.8e9,
+            "clocks_hz": (1.7e9, 1.8e9, 1.9e9),
+            "temperature_c": 60.0,
+        },
+        {
+            "state": MachineState(
+                throttled_s={"sw-power-cap": 0.5, "hw-thermal": 0.25},
+                retry_count=2,
+                others_ratio=0.11,
+                device_process_count=1,
+            ),
+            "sm_clock_hz": 2.0e9,
+            "temperature_c": 71.0,
+        },
+    )
     state = case_state(case)
     assert state.clock_hz == 1.9e9
     assert (state.clock_low_hz, state.clock_high_hz) == (1.7e9, 1.9e9)
@@ -117,9 +146,18 @@ def test_energy_of_an_old_record_is_shown_without_what_it_did_not_keep(make):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "–"), (0.0, "0 J"), (1.0, "1 J"), (0.9996, "1 J"), (2.5e-5, "25 µJ"), (31.8e-3, "31.8 mJ"), (1234.0, "1.23 kJ"),
-        (999.9e-6, "1 mJ"), (6e-14, "0.06 pJ"), (-3e-3, "-3 mJ"), (float("inf"), "inf J"),
+        (None, "–"),
+        (0.0, "0 J"),
+        (1.0, "1 J"),
+        (0.9996, "1 J"),
+        (2.5e-5, "25 µJ"),
+        (31.8e-3, "31.8 mJ"),
+        (1234.0, "1.23 kJ"),
+        (999.9e-6, "1 mJ"),
+        (6e-14, "0.06 pJ"),
+        (-3e-3, "-3 mJ"),
+        (float("inf"), "inf J"),
     ],
-)  # fmt: skip
+)
 def test_prefixes(value, text):
     assert prefixed(value, "J") == text

@@ -101,9 +101,11 @@ def test_flags_of_all_processes_in_the_order_they_are_explained(make):
 def test_modes_cache_states_and_chips_are_cases_of_their_own(make):
     record = make.record(DECODE, "BF16", "BF16", "matmul", 1e-3)
     records = [
-        record, make.as_mode(record, "graph"), make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="flushed"),
+        record,
+        make.as_mode(record, "graph"),
+        make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="flushed"),
         make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, device=make.GPU),
-    ]  # fmt: skip
+    ]
     cases = case_summaries(case_rows(records), {})
     assert [case.regime for case in cases] == ["cold", "cold, graph", "flushed", "cold"]
     assert all(len(case.rows) == 1 for case in cases)

@@ -19,7 +19,14 @@ DECODE = (1, 4096, 4096)
 
 def busy_chip(make):
     constant = Constant("B/s", 76e9, 70e9, 60e9, 0.01, 9)
-    known = Calibration("2026-11-01T00:00:00+00:00", "AMD EPYC", "cpu", {"read": constant}, kernels_disturbed_by=("contended",), disturbed_by=("stolen",))  # fmt: skip
+    known = Calibration(
+        "2026-11-01T00:00:00+00:00",
+        "AMD EPYC",
+        "cpu",
+        {"read": constant},
+        kernels_disturbed_by=("contended",),
+        disturbed_by=("stolen",),
+    )
     return replace(make.CPU, calibration=known)
 
 
@@ -49,8 +56,10 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
         for column, cell in zip(matrix.columns, matrix.rows[0][1], strict=True)
     }
     assert {name: marks[name] for name in ("INT4 W4A16", "INT8", "BF16")} == {
-        "INT4 W4A16": (False, True), "INT8": (False, True), "BF16": (True, False),
-    }  # fmt: skip
+        "INT4 W4A16": (False, True),
+        "INT8": (False, True),
+        "BF16": (True, False),
+    }
     assert "the baseline's among them (noisy): measure again" in chip.actions[0].caveat
     assert "measured about 2.0× BF16" in chip.actions[0].evidence
     text = markdown_report(doubtful)

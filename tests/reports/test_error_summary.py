@@ -53,12 +53,14 @@ def test_forced_rows_count_in_no_summary(make):
 
 
 def test_counts_hold_every_status_and_reasons_put_failures_first(make):
-    rows = case_rows([
-        make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3),
-        make.record((1, 64, 64), "FP16", "FP16", "k", status="skipped", reason="no unit"),
-        make.record((1, 64, 65), "FP16", "FP16", "k", status="skipped", reason="no unit"),
-        make.record((1, 64, 64), "FP32", "FP32", "k", status="failed"),
-    ])  # fmt: skip
+    rows = case_rows(
+        [
+            make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3),
+            make.record((1, 64, 64), "FP16", "FP16", "k", status="skipped", reason="no unit"),
+            make.record((1, 64, 65), "FP16", "FP16", "k", status="skipped", reason="no unit"),
+            make.record((1, 64, 64), "FP32", "FP32", "k", status="failed"),
+        ]
+    )
     assert status_counts(rows) == {"measured": 1, "predicted": 0, "skipped": 2, "failed": 1}
     first, second = reason_counts(rows)
     assert (first.status, first.reason, len(first.case_ids)) == ("failed", "no reason was stored", 1)

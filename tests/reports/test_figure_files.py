@@ -125,9 +125,13 @@ def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(m
         assert points["BF16"].loss == Interval(0.0, None, None)
         for one in points.values():
             beaten = [
-                other.label for other in points.values()
-                if other is not one and other.tokens_per_s >= one.tokens_per_s and other.loss.value <= one.loss.value and (other.held_bytes or 0) <= (one.held_bytes or 0)
-            ]  # fmt: skip
+                other.label
+                for other in points.values()
+                if other is not one
+                and other.tokens_per_s >= one.tokens_per_s
+                and other.loss.value <= one.loss.value
+                and (other.held_bytes or 0) <= (one.held_bytes or 0)
+            ]
             assert one.is_on_front == (not beaten)
         assert sum(one.is_chosen for one in points.values()) == 1
     decode = next(phase for phase in model.phases if phase.phase == "decode")

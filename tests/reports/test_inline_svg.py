@@ -42,9 +42,13 @@ def test_every_word_stays_and_no_element_is_left_open(drawn):
 def test_marks_and_lines_stay_where_they_were(drawn):
     file, inlined = drawn
     places = [
-        [(round(float(one.get("x")), 1), round(float(one.get("y")), 1)) for one in ElementTree.fromstring(text).iter() if one.tag.removeprefix(SVG) == "use"]
+        [
+            (round(float(one.get("x")), 1), round(float(one.get("y")), 1))
+            for one in ElementTree.fromstring(text).iter()
+            if one.tag.removeprefix(SVG) == "use"
+        ]
         for text in (file, inlined)
-    ]  # fmt: skip
+    ]
     assert len(places[0]) > 20
     for (x, y), (other_x, other_y) in zip(*places, strict=True):
         assert (x, y) == pytest.approx((other_x, other_y), abs=0.11)

@@ -68,7 +68,10 @@ def test_nobody_reads_raw_names(page):
 
 def test_headlines_say_expected_before_ideal(view):
     decode, prefill = view.headlines
-    assert re.match(r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 W4A16 \(torchao\) expected [\d.]+× BF16 \(ideal [\d.]+×\), measured 2.5×\.", decode)  # fmt: skip
+    assert re.match(
+        r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 W4A16 \(torchao\) expected [\d.]+× BF16 \(ideal [\d.]+×\), measured 2.5×\.",
+        decode,
+    )
     assert "BF16 (transformers) stays fastest" in prefill
 
 
@@ -107,8 +110,15 @@ def test_predictions_alone_have_a_section_with_expected_rates():
 
 def test_hostile_names_are_escaped():
     evil = "<script>alert(1)</script>\u202e"
-    records = [model_record("BF16", median_s=1e-2), model_record("INT4", median_s=5e-3, quality={"text": evil, "is_language": True},
-               model={"fallbacks": [evil], "layers": {evil: 1}})]  # fmt: skip
+    records = [
+        model_record("BF16", median_s=1e-2),
+        model_record(
+            "INT4",
+            median_s=5e-3,
+            quality={"text": evil, "is_language": True},
+            model={"fallbacks": [evil], "layers": {evil: 1}},
+        ),
+    ]
     records = [replace(one, case=replace(one.case, op=f"decode:{evil}")) for one in records]
     page = render_page(report_view(model_run(), records, {}))
     assert "<script" not in page
@@ -130,9 +140,11 @@ def test_json_holds_the_figures_with_units(view):
 
 def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
     records = [
-        model_record("BF16", "prefill", median_s=93e-3, half_width_ratio=0.35), model_record("INT8", "prefill", median_s=98e-3),
-        model_record("BF16", median_s=1e-2), model_record("INT4", median_s=5e-3),
-    ]  # fmt: skip
+        model_record("BF16", "prefill", median_s=93e-3, half_width_ratio=0.35),
+        model_record("INT8", "prefill", median_s=98e-3),
+        model_record("BF16", median_s=1e-2),
+        model_record("INT4", median_s=5e-3),
+    ]
     view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
     prefill = next(one for one in view.headlines if "prefill" in one)
     assert "stay at BF16 (transformers); INT8 W8A16 (torchao) is level with BF16" in prefill

@@ -34,10 +34,13 @@ def rich(make):
 def hostile_view(make):
     case = make.record((1, 64, 64), "BF16", "BF16", "k").case
     records = [
-        replace(make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, number=1, flags=(HOSTILE,)), case=replace(case, kernel=HOSTILE, op=HOSTILE)),
+        replace(
+            make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, number=1, flags=(HOSTILE,)),
+            case=replace(case, kernel=HOSTILE, op=HOSTILE),
+        ),
         replace(make.record((1, 64, 64), "FP16", "FP16", "k", number=2), status="failed", reason=HOSTILE),
         make.record((1, 64, 64), "FP32", "FP32", "k", 1e-3, number=3),
-    ]  # fmt: skip
+    ]
     facts = EnvironmentInfo({"gpu": HOSTILE, HOSTILE: {"deep": [HOSTILE]}}, {})
     return view_of(make, records, label=HOSTILE + "x" * 100_000, command=HOSTILE, git_branch=HOSTILE, environment=facts)
 

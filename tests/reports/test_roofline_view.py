@@ -41,11 +41,13 @@ def test_points_are_the_rows_rates(make):
 
 
 def test_skipped_and_failed_cases_draw_neither_point_nor_roof(make):
-    view = view_of([
-        make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3),
-        make.record((1, 64, 64), "INT8", "INT8", "k", status="skipped", reason="x"),
-        make.record((1, 64, 64), "FP32", "FP32", "k", 1e-3, status="failed", reason="x"),
-    ])  # fmt: skip
+    view = view_of(
+        [
+            make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3),
+            make.record((1, 64, 64), "INT8", "INT8", "k", status="skipped", reason="x"),
+            make.record((1, 64, 64), "FP32", "FP32", "k", 1e-3, status="failed", reason="x"),
+        ]
+    )
     assert [point.precision for point in view.points] == ["BF16"]
     assert [roof.precision for roof in view.roofs] == ["BF16"]
 
@@ -69,10 +71,12 @@ def test_the_device_adds_cache_levels_that_no_case_used(make):
 
 
 def test_highlight_says_what_how_long_and_how_much_faster(make):
-    view = view_of([
-        make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 2e-3),
-        make.record((1, 4096, 4096), "INT8", "BF16", "int8pack", 1e-3),
-    ])  # fmt: skip
+    view = view_of(
+        [
+            make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 2e-3),
+            make.record((1, 4096, 4096), "INT8", "BF16", "int8pack", 1e-3),
+        ]
+    )
     assert view.highlight.lines == ("Best: INT8 W8A16 (int8pack)", "1x4096x4096: 1 ms measured", "2.0× BF16, measured")
     assert view.highlight.rate_flops_per_s == pytest.approx(2 * 4096 * 4096 / 1e-3)
     assert [(point.precision, point.standing) for point in view.points if point.is_best] == [("INT8 W8A16", "fastest")]
@@ -81,9 +85,10 @@ def test_highlight_says_what_how_long_and_how_much_faster(make):
 def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
     shape = (1, 4096, 4096)
     records = [
-        make.record(shape, "BF16", "BF16", "matmul", 2e-3), make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
+        make.record(shape, "BF16", "BF16", "matmul", 2e-3),
+        make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
         make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
-    ]  # fmt: skip
+    ]
     view = view_of(records)
     said = "level with INT8 (int_mm)"
     assert view.highlight.lines[0] == "Fastest: INT8 W8A16 (int8pack)"
@@ -134,7 +139,7 @@ def test_the_callout_claims_no_figure_that_a_doubtful_baseline_does_not_bear(mak
             ci_low_s=8.3e-3 * (1 - width),
             ci_high_s=8.3e-3 * (1 + width),
         )
-        return [base, make.record((1, size, size), "INT8", "BF16", "int8pack", 1e-3)]  # fmt: skip
+        return [base, make.record((1, size, size), "INT8", "BF16", "int8pack", 1e-3)]
 
     doubtful = shape_of(4096, "noisy", width=0.41)
     assert view_of(doubtful).highlight.lines[2:] == (
@@ -144,5 +149,8 @@ def test_the_callout_claims_no_figure_that_a_doubtful_baseline_does_not_bear(mak
     wide = view_of(shape_of(4096, width=0.41)).highlight
     assert wide.lines[2:] == ("8.3× BF16 (4.9× to 12×), measured",)
     # A smaller gain that nothing disturbs is the better one to show.
-    sure = [make.record((1, 2048, 2048), "BF16", "BF16", "matmul", 2e-3), make.record((1, 2048, 2048), "INT8", "BF16", "int8pack", 1e-3)]  # fmt: skip
+    sure = [
+        make.record((1, 2048, 2048), "BF16", "BF16", "matmul", 2e-3),
+        make.record((1, 2048, 2048), "INT8", "BF16", "int8pack", 1e-3),
+    ]
     assert view_of([*doubtful, *sure]).highlight.lines[1:] == ("1x2048x2048: 1 ms measured", "2.0× BF16, measured")

@@ -200,8 +200,10 @@ def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
         records.append(replace(record, predictions=(*record.predictions, stored)))
     (one,) = recommend_from_run(records, None)
     assert [(row.weight_format, row.source) for row in one.rows] == [
-        ("FP8_E4M3", "expected"), ("INT4", "expected"), ("FP16", "expected"),
-    ]  # fmt: skip
+        ("FP8_E4M3", "expected"),
+        ("INT4", "expected"),
+        ("FP16", "expected"),
+    ]
     assert one.best.speedup == pytest.approx(one.rows[2].time_s / one.best.time_s)
     assert one.best.reason.startswith(f"expected {one.best.speedup:.1f}× FP16 (ideal 2.0×), not measured")
     assert one.summary.startswith("FP8_E4M3 (k): not measured, expected")

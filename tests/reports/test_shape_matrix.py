@@ -57,8 +57,10 @@ def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
 
 def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
     chip = get_hardware("gb10")
-    records = [make.record(DECODE, b, a, k, t, device=chip, number=at) for at, (b, a, k, t) in enumerate((
-        ("BF16", "BF16", "matmul", 2e-4), ("INT4", "BF16", "tinygemm", 6e-5)))]  # fmt: skip
+    records = [
+        make.record(DECODE, b, a, k, t, device=chip, number=at)
+        for at, (b, a, k, t) in enumerate((("BF16", "BF16", "matmul", 2e-4), ("INT4", "BF16", "tinygemm", 6e-5)))
+    ]
     view = report_view(make.run(hardware_key="gb10"), records, make.profiles(chip))
     _, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
     assert [column.kernel for column in matrix.columns][:2] == ["tinygemm", "matmul"]
@@ -197,11 +199,17 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
     wide = {"ci_low_s": 0.9e-4, "ci_high_s": 1.2e-4}
     records = [
         make.record((1, 4096, k), b, a, "k", t, number=at, **more)
-        for at, (k, b, a, t, more) in enumerate((
-            (2048, "BF16", "BF16", 4e-4, {}), (2048, "INT4", "BF16", 1.0e-4, {}), (2048, "INT8", "INT8", 2.0e-4, {}),
-            (4096, "BF16", "BF16", 4e-4, {}), (4096, "INT4", "BF16", 1.1e-4, wide), (4096, "INT8", "INT8", 1.0e-4, {}),
-        ))
-    ]  # fmt: skip
+        for at, (k, b, a, t, more) in enumerate(
+            (
+                (2048, "BF16", "BF16", 4e-4, {}),
+                (2048, "INT4", "BF16", 1.0e-4, {}),
+                (2048, "INT8", "INT8", 2.0e-4, {}),
+                (4096, "BF16", "BF16", 4e-4, {}),
+                (4096, "INT4", "BF16", 1.1e-4, wide),
+                (4096, "INT8", "INT8", 1.0e-4, {}),
+            )
+        )
+    ]
     view = report_view(make.run(), records)
     (line,) = view.headlines
     assert "INT4 W4A16 (k) leads 2 of 2 shapes (level with INT8 (k) at 1), measured 3.6× to 4.0× BF16" in line
@@ -216,11 +224,15 @@ def test_what_to_do_says_where_nothing_is_clearly_faster(make):
     wide = {"ci_low_s": 3.5e-4, "ci_high_s": 4.5e-4}
     records = [
         make.record((1, 4096, k), b, a, "k", t, number=at, **more)
-        for at, (k, b, a, t, more) in enumerate((
-            (2048, "BF16", "BF16", 4e-4, {}), (2048, "INT4", "BF16", 1.0e-4, {}),
-            (4096, "BF16", "BF16", 4e-4, wide), (4096, "INT4", "BF16", 3.9e-4, wide),
-        ))
-    ]  # fmt: skip
+        for at, (k, b, a, t, more) in enumerate(
+            (
+                (2048, "BF16", "BF16", 4e-4, {}),
+                (2048, "INT4", "BF16", 1.0e-4, {}),
+                (4096, "BF16", "BF16", 4e-4, wide),
+                (4096, "INT4", "BF16", 3.9e-4, wide),
+            )
+        )
+    ]
     (action,) = report_view(make.run(), records).chips[0].actions
     assert action.caveat.startswith("at 1 other shape nothing is clearly faster")
 

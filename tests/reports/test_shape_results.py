@@ -142,9 +142,12 @@ def test_processes_are_pooled_by_the_median_of_their_medians(make):
 
 def test_best_overall_prefers_the_largest_measured_gain(make):
     results = judged(
-        make.record((1, 64, 64), "BF16", "BF16", "matmul", 2e-3), make.record((1, 64, 64), "INT8", "INT8", "int_mm", 1.9e-3),
-        make.record((2, 64, 64), "BF16", "BF16", "matmul", 2e-3), make.record((2, 64, 64), "INT8", "INT8", "int_mm", 0.5e-3),
-        make.record((4, 64, 64), "BF16", "BF16", "matmul"), make.record((4, 64, 64), "INT4", "BF16", "tinygemm"),
-    )  # fmt: skip
+        make.record((1, 64, 64), "BF16", "BF16", "matmul", 2e-3),
+        make.record((1, 64, 64), "INT8", "INT8", "int_mm", 1.9e-3),
+        make.record((2, 64, 64), "BF16", "BF16", "matmul", 2e-3),
+        make.record((2, 64, 64), "INT8", "INT8", "int_mm", 0.5e-3),
+        make.record((4, 64, 64), "BF16", "BF16", "matmul"),
+        make.record((4, 64, 64), "INT4", "BF16", "tinygemm"),
+    )
     assert best_overall(results).title == "2x64x64"
     assert best_overall([]) is None

@@ -109,8 +109,15 @@ def test_an_export_says_what_it_is(document: dict[str, Any]) -> None:
     assert document["format"] == "roofline-bench run"
     assert document["schema_version"] == EXPORT_VERSION
     assert list(document) == [
-        "format", "schema_version", "run", "profiles", "processes", "records", "canaries", "noise_floors"
-    ]  # fmt: skip
+        "format",
+        "schema_version",
+        "run",
+        "profiles",
+        "processes",
+        "records",
+        "canaries",
+        "noise_floors",
+    ]
 
 
 def test_only_the_whole_id_is_exported(filled: tuple[ResultStore, RunInfo]) -> None:
@@ -126,30 +133,70 @@ DAMAGE: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("another format", lambda document: {**document, "format": "pytest-benchmark"}, "not a run exported"),
     ("no version", lambda document: {**document, "schema_version": None}, "schema_version"),
     ("version as text", lambda document: {**document, "schema_version": "1"}, "schema_version"),
-    ("newer", lambda document: {**document, "schema_version": 99}, "newer roofline-bench .schema_version 99.*pip install"),
+    (
+        "newer",
+        lambda document: {**document, "schema_version": 99},
+        "newer roofline-bench .schema_version 99.*pip install",
+    ),
     ("no run", lambda document: {**document, "run": None}, "run is missing"),
     ("no records", lambda document: {**document, "records": {}}, "records is missing or not a list"),
     ("a record that is a number", lambda document: document["records"].append(7), r"records\[2\] is a number"),
     ("a field missing", lambda document: document["records"][0].pop("record_id"), r"records\[0\].record_id is missing"),
     ("an empty id", lambda document: document["records"][0].update(record_id=""), r"records\[0\].record_id is ''"),
     ("another run's record", lambda document: document["records"][1].update(run_id="x"), r"records\[1\].run_id"),
-    ("an unknown status", lambda document: document["records"][0].update(status="fine"), r"records\[0\].status is 'fine', not one of measured"),
+    (
+        "an unknown status",
+        lambda document: document["records"][0].update(status="fine"),
+        r"records\[0\].status is 'fine', not one of measured",
+    ),
     ("an unhashable status", lambda document: document["records"][0].update(status=["x"]), r"records\[0\].status"),
     ("an unknown field", lambda document: document["records"][0].update(surprise=1), "unknown field 'surprise'"),
-    ("text for a number", lambda document: document["records"][0]["measurement"].update(median_s="fast"), r"records\[0\].measurement.median_s is text, not a number"),
-    ("null for a number", lambda document: document["records"][0]["measurement"].update(median_s=None), "median_s is missing or null"),
-    ("true for a number", lambda document: document["records"][0]["measurement"].update(sample_count=True), "sample_count is true or false"),
-    ("a broken sample", lambda document: document["records"][0]["measurement"]["samples_s"].append(None), r"samples_s\[3\]"),
+    (
+        "text for a number",
+        lambda document: document["records"][0]["measurement"].update(median_s="fast"),
+        r"records\[0\].measurement.median_s is text, not a number",
+    ),
+    (
+        "null for a number",
+        lambda document: document["records"][0]["measurement"].update(median_s=None),
+        "median_s is missing or null",
+    ),
+    (
+        "true for a number",
+        lambda document: document["records"][0]["measurement"].update(sample_count=True),
+        "sample_count is true or false",
+    ),
+    (
+        "a broken sample",
+        lambda document: document["records"][0]["measurement"]["samples_s"].append(None),
+        r"samples_s\[3\]",
+    ),
     ("a huge float", lambda document: document["records"][0]["measurement"].update(median_s=10**400), "too large"),
-    ("a huge integer", lambda document: document["records"][0]["measurement"].update(warmup_calls=2**70), r"warmup_calls is 1180591620717411303424, not a whole number"),
+    (
+        "a huge integer",
+        lambda document: document["records"][0]["measurement"].update(warmup_calls=2**70),
+        r"warmup_calls is 1180591620717411303424, not a whole number",
+    ),
     ("an unknown cache", lambda document: document["records"][0]["case"].update(cache="tepid"), "cache must be one of"),
     ("no op", lambda document: document["records"][0]["case"].pop("op"), r"records\[0\].case.op"),
-    ("a shape of text", lambda document: document["records"][0]["case"].update(shape={"M": "1"}), r"case.shape.M is text"),
+    (
+        "a shape of text",
+        lambda document: document["records"][0]["case"].update(shape={"M": "1"}),
+        r"case.shape.M is text",
+    ),
     ("no shape", lambda document: document["records"][0]["case"].update(shape=[1]), "case.shape is a list"),
     ("extra as a list", lambda document: document["records"][0].update(extra=[]), r"extra is a list"),
-    ("extra as a number", lambda document: document["records"][0].update(extra={"$float": "NaN"}), r"extra is a number"),
-    ("a profile without hash", lambda document: document["profiles"][0].pop("profile_hash"), r"profiles\[0\].profile_hash"),
-]  # fmt: skip
+    (
+        "extra as a number",
+        lambda document: document["records"][0].update(extra={"$float": "NaN"}),
+        r"extra is a number",
+    ),
+    (
+        "a profile without hash",
+        lambda document: document["profiles"][0].pop("profile_hash"),
+        r"profiles\[0\].profile_hash",
+    ),
+]
 
 
 @pytest.mark.parametrize(("damage", "match"), [case[1:] for case in DAMAGE], ids=[case[0] for case in DAMAGE])

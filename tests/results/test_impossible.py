@@ -15,14 +15,42 @@ from roofline_model.operators import gemm
 
 def record() -> Record:
     measured = Measurement(
-        samples_s=(1e-3, 1.1e-3, 1.2e-3), calls_per_sample=1, median_s=1.1e-3, min_s=1e-3, max_s=1.2e-3, mean_s=1.1e-3, std_s=1e-4,
-        q1_s=1e-3, q3_s=1.2e-3, sample_count=3, ci_low_s=1e-3, ci_high_s=1.2e-3, stop_reason="converged", power_w=100.0, max_error=0.0,
-    )  # fmt: skip
+        samples_s=(1e-3, 1.1e-3, 1.2e-3),
+        calls_per_sample=1,
+        median_s=1.1e-3,
+        min_s=1e-3,
+        max_s=1.2e-3,
+        mean_s=1.1e-3,
+        std_s=1e-4,
+        q1_s=1e-3,
+        q3_s=1.2e-3,
+        sample_count=3,
+        ci_low_s=1e-3,
+        ci_high_s=1.2e-3,
+        stop_reason="converged",
+        power_w=100.0,
+        max_error=0.0,
+    )
     ideal = PredictionRecord(
-        kind="ideal", model_version="1", hardware_key="h", profile_hash="p", time_s=1e-3, memory_time_s=1e-3, compute_time_s=0.0,
-        bound="memory", flops=1e6, read_bytes=1e6, write_bytes=1e3, bandwidth_bytes_per_s=1e9, peak_flops_per_s=1e12,
-        compute_format="BF16", path="native", memory_level="DRAM", provenance="datasheet", terms_s={"a": 1e-3},
-    )  # fmt: skip
+        kind="ideal",
+        model_version="1",
+        hardware_key="h",
+        profile_hash="p",
+        time_s=1e-3,
+        memory_time_s=1e-3,
+        compute_time_s=0.0,
+        bound="memory",
+        flops=1e6,
+        read_bytes=1e6,
+        write_bytes=1e3,
+        bandwidth_bytes_per_s=1e9,
+        peak_flops_per_s=1e12,
+        compute_format="BF16",
+        path="native",
+        memory_level="DRAM",
+        provenance="datasheet",
+        terms_s={"a": 1e-3},
+    )
     return Record("0" * 32, "1" * 32, gemm(1, 8, 8).case("k"), "measured", measurement=measured, predictions=(ideal,))
 
 

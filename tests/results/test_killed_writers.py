@@ -133,8 +133,12 @@ def test_sqlite_survives_kill_minus_nine_in_commits_and_in_migrations(tmp_path: 
     seed = time.time_ns() % 10**9
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", KILLER, str(tmp_path), str(GOLDEN), str(kills), str(seed)],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=550, check=False,
-    )  # fmt: skip
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+    )
     assert done.returncode == 0, f"seed {seed}: {done.stderr[-3000:]}"
     counts = json.loads(done.stdout)
     if kills >= 10:  # of few, a busy machine may kill all before the first commit, or none in the middle
@@ -206,9 +210,23 @@ def test_every_acknowledged_result_of_many_writers_is_there_once(
     url = postgres_server(durable=True)  # empty: they race to make the tables, too
     spool = tmp_path / "spool"
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", WRITERS, url, str(tmp_path), str(writers), str(count), json.dumps(waits_s)],
-        env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            WRITERS,
+            url,
+            str(tmp_path),
+            str(writers),
+            str(count),
+            json.dumps(waits_s),
+        ],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     victim = int(process.stdout.readline())
     deadline = time.monotonic() + 120

@@ -24,7 +24,18 @@ from roofline_model.errors import StoreError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-OLD_TABLES = ("environment", "hardware_profile", "run", "process", "case", "method", "record", "measurement", "prediction", "telemetry")  # fmt: skip
+OLD_TABLES = (
+    "environment",
+    "hardware_profile",
+    "run",
+    "process",
+    "case",
+    "method",
+    "record",
+    "measurement",
+    "prediction",
+    "telemetry",
+)
 NEW_TABLES = ("energy", "machine_state", "attribution", "canary", "noise_floor")
 WITH_IDS = ("environment", "process", "case", "method", "record")
 

@@ -96,7 +96,10 @@ def test_the_verdict_names_speed_memory_and_loss_and_when_nothing_helps(model):
     decode, prefill = verdict_lines(model)
     assert decode.startswith("decode: take INT4 W4A16: expected ")
     assert "(ideal " in decode
-    assert ", measured 2.5×, 192 tokens/s, holds 130.9 MB instead of 311.5 MB, loss: KL 0.035 [0.033, 0.037] nats/token over 504 random tokens" in decode  # fmt: skip
+    assert (
+        ", measured 2.5×, 192 tokens/s, holds 130.9 MB instead of 311.5 MB, loss: KL 0.035 [0.033, 0.037] nats/token over 504 random tokens"
+        in decode
+    )
     assert "perplexity" not in decode  # of random tokens it would be read as language
     assert prefill.startswith("prefill: nothing helps, keep BF16 (measured 84 ms): INT8 W8A16 expected ")
     assert prefill.endswith("measured 0.64×; narrower formats help its memory alone")
@@ -121,7 +124,10 @@ def test_a_faster_one_that_loses_less_is_named_beside_the_fastest(records):
 
 
 def test_a_tie_is_no_win_and_doubts_are_said():
-    found = [model_record("BF16", "decode", 10e-3, half_width_ratio=0.2), model_record("INT4", "decode", 9e-3, half_width_ratio=0.2, flags=("noisy",))]  # fmt: skip
+    found = [
+        model_record("BF16", "decode", 10e-3, half_width_ratio=0.2),
+        model_record("INT4", "decode", 9e-3, half_width_ratio=0.2, flags=("noisy",)),
+    ]
     (model,) = model_results(found)
     (line,) = verdict_lines(model)
     assert line.startswith("decode: nothing is clearly faster; INT4 W4A16 is level with BF16: expected ")

@@ -38,9 +38,12 @@ def test_the_newest_nights_of_each_case_and_chip(tmp_path, make_run, make_record
 def test_the_newest_run_of_each_chip_that_measured_something_on_it(tmp_path, make_run, make_record) -> None:
     with open_store(str(tmp_path / "results.db")) as store:
         for night, chip, status, is_forced in (
-            (1, "gb10", "measured", False), (2, "gb10", "measured", False), (3, "gb10", "skipped", False),
-            (4, "gb10", "measured", True), (1, "h100", "measured", False),
-        ):  # fmt: skip
+            (1, "gb10", "measured", False),
+            (2, "gb10", "measured", False),
+            (3, "gb10", "skipped", False),
+            (4, "gb10", "measured", True),
+            (1, "h100", "measured", False),
+        ):
             run_id = f"{night:02d}{chip.encode().hex()}".ljust(32, "0")
             started_at = f"2026-11-{night:02d}T02:00:00.000000+00:00"
             run = replace(make_run(), run_id=run_id, started_at=started_at, hardware_key=chip, is_forced=is_forced)

@@ -54,15 +54,30 @@ def test_the_example_of_the_page(
             assert plain.measurement is not None
             at = factor * 4.4e-5
             measured = replace(
-                plain.measurement, samples_s=(at, at, at), median_s=at, min_s=at, max_s=at, mean_s=at, std_s=0.0, q1_s=at, q3_s=at, flags=()
-            )  # fmt: skip
+                plain.measurement,
+                samples_s=(at, at, at),
+                median_s=at,
+                min_s=at,
+                max_s=at,
+                mean_s=at,
+                std_s=0.0,
+                q1_s=at,
+                q3_s=at,
+                flags=(),
+            )
             store.add_run(
-                run, [],
+                run,
+                [],
                 [
-                    replace(plain, record_id=f"{run.run_id}-{number}", measurement=measured, process=ProcessInfo(number, 100 + number, "box", started))
+                    replace(
+                        plain,
+                        record_id=f"{run.run_id}-{number}",
+                        measurement=measured,
+                        process=ProcessInfo(number, 100 + number, "box", started),
+                    )
                     for number in range(5)
                 ],
-            )  # fmt: skip
+            )
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)

@@ -31,10 +31,20 @@ def case(number: int) -> Case:
 
 def record(number: int, process: int, median_s: float, *, half: float = 0.0, run: str = "a", **changes) -> Record:
     measured = Measurement(
-        samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s, std_s=0.02 * median_s,
-        q1_s=median_s, q3_s=median_s, sample_count=30, ci_low_s=median_s * math.exp(-half), ci_high_s=median_s * math.exp(half),
+        samples_s=(),
+        calls_per_sample=1,
+        median_s=median_s,
+        min_s=median_s,
+        max_s=median_s,
+        mean_s=median_s,
+        std_s=0.02 * median_s,
+        q1_s=median_s,
+        q3_s=median_s,
+        sample_count=30,
+        ci_low_s=median_s * math.exp(-half),
+        ci_high_s=median_s * math.exp(half),
         stop_reason="converged",
-    )  # fmt: skip
+    )
     fields = {"status": "measured", "process": ProcessInfo(process), "method": METHOD, "measurement": measured}
     return Record(record_id=f"{run}-{number}-{process}", run_id=run, case=case(number), **{**fields, **changes})
 

@@ -59,11 +59,12 @@ def filled(
 def without_samples(records: list[Record]) -> list[Record]:
     return [
         replace(
-            record, telemetry=(),
+            record,
+            telemetry=(),
             measurement=record.measurement and replace(record.measurement, samples_s=(), clocks_hz=()),
         )
         for record in records
-    ]  # fmt: skip
+    ]
 
 
 def test_samples_go_and_every_statistic_stays(filled: tuple[ResultStore, RunInfo, RunInfo], tmp_path: Path) -> None:
@@ -71,8 +72,11 @@ def test_samples_go_and_every_statistic_stays(filled: tuple[ResultStore, RunInfo
     before, untouched = store.records(old.run_id), store.records(young.run_id)
     (drop,) = prune(store).drops
     assert (drop.run.run_id, drop.measurement_count, drop.sample_bytes, drop.reading_count) == (
-        old.run_id, 2, 3 * SAMPLE_BYTES, 2,
-    )  # fmt: skip
+        old.run_id,
+        2,
+        3 * SAMPLE_BYTES,
+        2,
+    )
     assert store.records(old.run_id) == without_samples(before)
     assert store.records(young.run_id) == untouched
     again = prune(store)
@@ -129,9 +133,7 @@ def test_a_dated_label_is_no_wish_to_keep_a_night(
     assert {one.run.run_id for one in report.protected} == {one.run_id for one in (*kept, newest)}
 
 
-@pytest.mark.parametrize(
-    ("text", "days"), [("90d", 90), ("12w", 84), (" 6M ", 180), ("2y", 730), ("1d", 1)]
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "days"), [("90d", 90), ("12w", 84), (" 6M ", 180), ("2y", 730), ("1d", 1)])
 def test_ages(text: str, days: int) -> None:
     assert parse_age(text) == datetime.timedelta(days=days)
 
@@ -143,7 +145,10 @@ def test_what_is_no_age(text: str) -> None:
 
 
 def test_runs_that_a_file_names(make_run: Callable[..., RunInfo]) -> None:
-    runs = [make_run(run_id=digit * 32, label=label) for digit, label in zip("abcd", ("", "v1", "v2 final", ""), strict=True)]  # fmt: skip
+    runs = [
+        make_run(run_id=digit * 32, label=label)
+        for digit, label in zip("abcd", ("", "v1", "v2 final", ""), strict=True)
+    ]
     a, b, c, d = runs
     assert named_runs("[[quarantine]]\nrun = 'aaaaaaaa'\n", runs) == [a]
     assert named_runs('{"baseline": "v2 final"}', runs) == [c]
@@ -156,12 +161,24 @@ def test_the_command(tmp_path: Path, make_run: Callable[..., RunInfo], make_reco
     with open_store(path) as store:
         big = make_record("")
         big = replace(big, measurement=replace(big.measurement, samples_s=(1e-5,) * 50_000, sample_count=50_000))  # type: ignore[type-var]
-        runs = [add(store, make_run(started_at="2020-01-01T00:00:00+00:00"), replace(big, record_id=str(number))) for number in range(3)]  # fmt: skip
+        runs = [
+            add(store, make_run(started_at="2020-01-01T00:00:00+00:00"), replace(big, record_id=str(number)))
+            for number in range(3)
+        ]
     (tmp_path / "baselines.toml").write_text(f'baseline = "{runs[0].run_id[:12]}"\n')
     common = [
-        "prune", "--older-than", "90d", "--keep-latest", "0", "--keep", runs[1].run_id,
-        "--protect", str(tmp_path / "baselines.toml"), "--db", str(path),
-    ]  # fmt: skip
+        "prune",
+        "--older-than",
+        "90d",
+        "--keep-latest",
+        "0",
+        "--keep",
+        runs[1].run_id,
+        "--protect",
+        str(tmp_path / "baselines.toml"),
+        "--db",
+        str(path),
+    ]
     dry = json.loads(runner.invoke(app, [*common, "--dry-run", "--json"]).stdout)
     assert dry["sample_bytes"] == 400_000
     assert [one["run_id"] for one in dry["runs"]] == [runs[2].run_id]

@@ -95,7 +95,23 @@ def test_a_label_that_only_looks_like_it(store: ResultStore, make_run: Callable[
     assert store.runs()[0].label == label
 
 
-@pytest.mark.parametrize("name", ["nightl", "abc", "0123", "", "%", "_____", "latest~x", "latest~-1", "'; DROP TABLE run", "\x00", "\ud800", "x" * 9999])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nightl",
+        "abc",
+        "0123",
+        "",
+        "%",
+        "_____",
+        "latest~x",
+        "latest~-1",
+        "'; DROP TABLE run",
+        "\x00",
+        "\ud800",
+        "x" * 9999,
+    ],
+)
 def test_an_unknown_name_says_what_there_is(filled: ResultStore, name: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         filled.resolve_run(name)

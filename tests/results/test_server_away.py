@@ -188,9 +188,14 @@ def test_a_run_whose_server_dies_ends_as_it_would_have_and_the_next_one_delivers
         options = "--hw b10 --roofline-timer simulated --roofline-json run.json -p no:cacheprovider"
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-q", *options.split()],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": url, **environment},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_DB": url, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     done = run(POSTMASTER=str(mortal_postgres.pid))
     assert done.returncode == 0, done.stdout
@@ -351,8 +356,10 @@ def test_the_file_of_a_killed_writer_is_free(tmp_path: Path, store: ResultStore)
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "s"), store.place],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "kept\n"
     assert [one.outcome for one in deliver_waiting(store, tmp_path / "s")] == ["in-use"]

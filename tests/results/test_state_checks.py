@@ -129,7 +129,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("canaries", {}, "canaries is missing or not a list"),
     ("noise_floors", None, "noise_floors is missing or not a list"),
     ("processes", None, "processes is missing or not a list"),
-]  # fmt: skip
+]
 
 
 def put(document: Any, place: str, value: Any) -> None:

@@ -18,12 +18,32 @@ from results.state_records import MachineState
 from results.store import open_store
 
 NEW = (
-    "process_role", "process_end_reason", "effective_sample_count", "outlier_count", "throttled_s", "throttle_reasons",
-    "retry_count", "rated_clock_hz", "cpu_clock_hz", "others_ratio", "stolen_ratio", "device_process_count",
-    "net_energy_j", "energy_std_j", "idle_power_w", "energy_scope", "energy_window_count", "energy_window_s",
-    "energy_call_count", "energy_cross_check_j", "energy_disagreement_ratio", "power_sensor_period_s", "kernel_count",
-    "busy_s", "gap_s",
-)  # fmt: skip
+    "process_role",
+    "process_end_reason",
+    "effective_sample_count",
+    "outlier_count",
+    "throttled_s",
+    "throttle_reasons",
+    "retry_count",
+    "rated_clock_hz",
+    "cpu_clock_hz",
+    "others_ratio",
+    "stolen_ratio",
+    "device_process_count",
+    "net_energy_j",
+    "energy_std_j",
+    "idle_power_w",
+    "energy_scope",
+    "energy_window_count",
+    "energy_window_s",
+    "energy_call_count",
+    "energy_cross_check_j",
+    "energy_disagreement_ratio",
+    "power_sensor_period_s",
+    "kernel_count",
+    "busy_s",
+    "gap_s",
+)
 
 
 @pytest.fixture

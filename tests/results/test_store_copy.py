@@ -88,9 +88,13 @@ def test_a_store_that_grew_is_brought_up_to_date(
     again = copied(source, target)
     changed = {name: (table.added_count, table.updated_count) for name, table in again.items()}
     assert {name: counts for name, counts in changed.items() if counts != (0, 0)} == {
-        "record": (1, 0), "measurement": (1, 1), "prediction": (1, 0), "telemetry": (2, 0), "process": (1, 0),
+        "record": (1, 0),
+        "measurement": (1, 1),
+        "prediction": (1, 0),
+        "telemetry": (2, 0),
+        "process": (1, 0),
         "run": (0, 1),
-    }  # fmt: skip
+    }
     with open_store(target) as store:
         assert store.resolve_run("latest").run_id == run.run_id
         assert store.records(run.run_id)[-1] == late
@@ -121,8 +125,12 @@ def test_an_interrupted_copy_holds_whole_records_and_goes_on(
 
 
 def test_another_store_is_refused_before_anything_is_written(
-    target: str | Path, source: Path, tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
-) -> None:  # fmt: skip
+    target: str | Path,
+    source: Path,
+    tmp_path: Path,
+    make_run: Callable[..., RunInfo],
+    make_record: Callable[..., Record],
+) -> None:
     run = make_run()
     with open_store(target) as store:
         store.begin_run(run)

@@ -33,7 +33,21 @@ from results.store import ResultStore, open_store
 from roofline_model.case import Case
 from roofline_model.errors import StoreError
 
-HOSTILE = ["", "\x00", "a\x00b", "\ud800", "'; DROP TABLE record; --", '"', "%s", "{}", ESCAPED_TEXT, "\u202e", "NaN", "$float", "😀\n\r\t"]  # fmt: skip
+HOSTILE = [
+    "",
+    "\x00",
+    "a\x00b",
+    "\ud800",
+    "'; DROP TABLE record; --",
+    '"',
+    "%s",
+    "{}",
+    ESCAPED_TEXT,
+    "\u202e",
+    "NaN",
+    "$float",
+    "😀\n\r\t",
+]
 TEXT = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=20))
 NAME = TEXT.filter(bool)
 FLOATS = st.one_of(

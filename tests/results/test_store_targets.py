@@ -330,12 +330,15 @@ def test_a_password_is_never_shown(url: str) -> None:
         ("--roofline-db=postgresql://me:p4ss@db:5432/x", "--roofline-db=postgresql://me:***@db:5432/x"),
         ("postgresql://me:p4 ss@db/x", "postgresql://me:***@db/x"),
         ("postgresql://me:p@4ss@db/x", "postgresql://me:***@db/x"),
-        ("postgresql://db/x?user=me&password=p4ss&sslmode=require", "postgresql://db/x?user=me&password=***&sslmode=require"),
+        (
+            "postgresql://db/x?user=me&password=p4ss&sslmode=require",
+            "postgresql://db/x?user=me&password=***&sslmode=require",
+        ),
         ("postgresql://db/x?sslpassword=p%34ss", "postgresql://db/x?sslpassword=***"),
         ("a:b@c", "a:b@c"),
         ("bench_cases/test_gemv.py::test_gemv[x]", "bench_cases/test_gemv.py::test_gemv[x]"),
     ],
-)  # fmt: skip
+)
 def test_a_password_in_an_argument_is_masked(given: str, kept: str) -> None:
     assert mask_passwords(given) == kept
 

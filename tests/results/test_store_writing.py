@@ -43,8 +43,12 @@ with open_store(target) as store:
 def start_writer(target: Path | str, run_id: str, count: int) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(WRITER), str(target), run_id, str(count)],
-        env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

@@ -25,9 +25,15 @@ TEXTS = st.lists(WORDS, min_size=0, max_size=8).map(" ".join)
 def tables(draw):
     count = draw(st.integers(1, 5))
     columns = [
-        Column(f"c{i}", draw(st.sampled_from(["left", "right"])), draw(st.booleans()), draw(st.integers(8, 20)), draw(st.integers(0, 3)))
+        Column(
+            f"c{i}",
+            draw(st.sampled_from(["left", "right"])),
+            draw(st.booleans()),
+            draw(st.integers(8, 20)),
+            draw(st.integers(0, 3)),
+        )
         for i in range(count)
-    ]  # fmt: skip
+    ]
     rows = draw(st.lists(st.tuples(*(TEXTS if one.is_prose else WORDS for one in columns)), min_size=1, max_size=4))
     return columns, rows
 

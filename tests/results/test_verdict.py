@@ -28,10 +28,14 @@ def test_predicted_and_measured_speedup_by_hand():
 
 
 def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster():
-    verdict = judge([
-        record("BF16", median_s=40e-6), record("FP16", median_s=30e-6),
-        record("FP32", median_s=25e-6), record("INT8", "INT8", "int_mm", 15e-6),
-    ])  # fmt: skip
+    verdict = judge(
+        [
+            record("BF16", median_s=40e-6),
+            record("FP16", median_s=30e-6),
+            record("FP32", median_s=25e-6),
+            record("INT8", "INT8", "int_mm", 15e-6),
+        ]
+    )
     assert (verdict.baseline.label, verdict.best.label) == ("FP16 (matmul)", "INT8 (int_mm)")
     assert verdict.measured_speedup == pytest.approx(2.0)
     assert [one.precision for one in verdict.ranked] == ["INT8", "FP32", "FP16", "BF16"]
@@ -93,8 +97,12 @@ def test_without_any_baseline_no_speedup_is_invented():
 
 def test_intervals_that_overlap_the_baselines_are_no_win():
     # [97, 103] µs and [94.5, 100.5] µs share [97, 100.5]
-    near = judge([record("BF16", median_s=100e-6, low=0.97, high=1.03),
-                  record("INT8", "INT8", "int_mm", 97.5e-6, low=0.97, high=1.03)])  # fmt: skip
+    near = judge(
+        [
+            record("BF16", median_s=100e-6, low=0.97, high=1.03),
+            record("INT8", "INT8", "int_mm", 97.5e-6, low=0.97, high=1.03),
+        ]
+    )
     assert near.is_level
     assert not near.is_win
     assert near.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 1.0× within the intervals"
@@ -138,13 +146,18 @@ def test_what_is_level_with_any_sixteen_bit_kernel_wins_nothing():
 
 
 def test_a_doubt_about_the_kernel_it_is_level_with_counts():
-    records = [record("BF16", median_s=100e-6, low=0.999, high=1.001), record("FP16", median_s=96e-6, flags=("drift",)),
-               record("FP32", median_s=94.5e-6)]  # fmt: skip
+    records = [
+        record("BF16", median_s=100e-6, low=0.999, high=1.001),
+        record("FP16", median_s=96e-6, flags=("drift",)),
+        record("FP32", median_s=94.5e-6),
+    ]
     assert judge(records).doubts == ("drift",)
 
 
 def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_loses():
-    judged = judge([record("BF16", median_s=100e-6), record("FP16", median_s=101e-6), record("INT8", "INT8", "int_mm", 200e-6)])  # fmt: skip
+    judged = judge(
+        [record("BF16", median_s=100e-6), record("FP16", median_s=101e-6), record("INT8", "INT8", "int_mm", 200e-6)]
+    )
     assert judged.is_level
     assert judged.sentence == (
         "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) ideal 2.0× BF16, measured 0.5×"
@@ -214,14 +227,24 @@ def test_too_few_samples_never_tell_a_difference_of_a_few_percent():
 
 
 def test_winners_level_with_each_other_are_named_together():
-    found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 50e-6),
-                   record("INT8", "BF16", "int8pack", 50.5e-6), record("INT4", "BF16", "tinygemm", 50.7e-6)])  # fmt: skip
+    found = judge(
+        [
+            record("BF16", median_s=100e-6),
+            record("INT8", "INT8", "int_mm", 50e-6),
+            record("INT8", "BF16", "int8pack", 50.5e-6),
+            record("INT4", "BF16", "tinygemm", 50.7e-6),
+        ]
+    )
     assert found.is_win
     assert found.sentence.endswith("measured 2.0×; level with INT8 W8A16 (int8pack) and 1 more")
 
 
 def test_exact_ties_go_to_the_baseline_then_to_the_name():
-    tied = [record("INT8", "INT8", "int_mm", 50e-6), record("BF16", kernel="b", median_s=50e-6), record("BF16", kernel="a", median_s=50e-6)]  # fmt: skip
+    tied = [
+        record("INT8", "INT8", "int_mm", 50e-6),
+        record("BF16", kernel="b", median_s=50e-6),
+        record("BF16", kernel="a", median_s=50e-6),
+    ]
     for order in (tied, tied[::-1]):
         verdict = judge(order)
         assert verdict.best is verdict.baseline
@@ -273,7 +296,12 @@ def test_measured_evidence_outranks_a_faster_prediction():
 @pytest.mark.parametrize("side", ["baseline", "best"])
 def test_doubts_on_either_side_are_in_the_sentence(flag, side):
     flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
-    found = judge([record("BF16", median_s=40e-6, flags=flags["baseline"]), record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"])])  # fmt: skip
+    found = judge(
+        [
+            record("BF16", median_s=40e-6, flags=flags["baseline"]),
+            record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"]),
+        ]
+    )
     assert found.doubts == (flag,)
     assert found.sentence == f"INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
 
@@ -304,7 +332,12 @@ def test_doubts_about_the_rival_count_and_about_bystanders_do_not():
 
 
 def test_forced_measurements_never_meet_the_prediction_of_another_chip():
-    verdict = judge([record("BF16", median_s=40e-6, flags=("forced",)), record("INT8", "INT8", "int_mm", 20e-6, flags=("forced", "drift"))])  # fmt: skip
+    verdict = judge(
+        [
+            record("BF16", median_s=40e-6, flags=("forced",)),
+            record("INT8", "INT8", "int_mm", 20e-6, flags=("forced", "drift")),
+        ]
+    )
     assert verdict.predicted_speedup is None
     assert verdict.measured_speedup == pytest.approx(2.0)
     assert (
@@ -340,10 +373,12 @@ def test_failed_skipped_and_timeless_cases_never_compete():
 
 def test_shapes_and_cache_states_are_never_mixed():
     records = [
-        record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6),
-        record("BF16", median_s=10e-6, cache="warm"), record("INT8", "INT8", "int_mm", 2e-6, cache="warm"),
+        record("BF16", median_s=40e-6),
+        record("INT8", "INT8", "int_mm", 20e-6),
+        record("BF16", median_s=10e-6, cache="warm"),
+        record("INT8", "INT8", "int_mm", 2e-6, cache="warm"),
         record("BF16", median_s=1e-6, shape=(1, 64, 64)),
-    ]  # fmt: skip
+    ]
     assert len(groups(records)) == 3
     assert [(one.cache, round(one.measured_speedup, 6)) for one in shape_verdicts(records)] == [
         ("cold", 2.0),

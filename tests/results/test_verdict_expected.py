@@ -31,11 +31,17 @@ def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
         "INT4 W4A16 (tinygemm) is level with BF16 (matmul): expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
     )
     # One side without an expected time: the ideal one is all there is.
-    assert sentence(wide, record("INT4", "BF16", "tinygemm", 20e-6)) == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"  # fmt: skip
+    assert (
+        sentence(wide, record("INT4", "BF16", "tinygemm", 20e-6))
+        == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+    )
 
 
 def test_a_forced_time_meets_no_expected_time_of_another_chip():
-    found = [expecting(record("BF16", median_s=46e-6, flags=("forced",)), 42e-6), expecting(record("INT8", median_s=20e-6, flags=("forced",)), 16e-6)]  # fmt: skip
+    found = [
+        expecting(record("BF16", median_s=46e-6, flags=("forced",)), 42e-6),
+        expecting(record("INT8", median_s=20e-6, flags=("forced",)), 16e-6),
+    ]
     assert judge(found).expected_speedup is None
     assert "expected" not in sentence(*found)
 

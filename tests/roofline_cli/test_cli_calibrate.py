@@ -85,8 +85,22 @@ def test_it_measures_shows_and_keeps(here):
     assert result.exit_code == 0, result.output
     options = {"free_bytes": calls[0][1]["free_bytes"], "with_scaling": True}
     assert calls == [(pytest.approx(26.25), options), ("kernels", pytest.approx(48.75))]
-    for words in ("cpu-test-cpu-2t", "torch 2.13.0+cpu, 2 threads", "memory read", "60 GB/s", "54 GB/s", "12.3 %", "memory, 1 thread ", "FP32 product",
-                  "200 GFLOP/s", "smallest call", "2 µs", "INT8 to BF16 per element", "60 ps", "704 square"):  # fmt: skip
+    for words in (
+        "cpu-test-cpu-2t",
+        "torch 2.13.0+cpu, 2 threads",
+        "memory read",
+        "60 GB/s",
+        "54 GB/s",
+        "12.3 %",
+        "memory, 1 thread ",
+        "FP32 product",
+        "200 GFLOP/s",
+        "smallest call",
+        "2 µs",
+        "INT8 to BF16 per element",
+        "60 ps",
+        "704 square",
+    ):
         assert words in result.stdout, words
     assert "memory 60 GB/s (sum)" in result.stderr
     assert runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64"]).exit_code == 0  # --hw auto knows it now
@@ -158,11 +172,15 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
     shape = ("-M", "1", "-N", "1024", "-K", "1024")
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     for asked in (
-        ("predict", "gemv", *shape), ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
-        ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"), ("predict", "model", *whole),
-        ("predict", "model", *whole, "--batch", "1,8"), ("recommend", *shape), ("recommend", *whole),
+        ("predict", "gemv", *shape),
+        ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
+        ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"),
+        ("predict", "model", *whole),
+        ("predict", "model", *whole, "--batch", "1,8"),
+        ("recommend", *shape),
+        ("recommend", *whole),
         ("compare", "gemv", *shape, "--no-measure"),
-    ):  # fmt: skip
+    ):
         assert f"note: ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
         assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["notes"]), asked
 

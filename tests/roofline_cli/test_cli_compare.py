@@ -26,10 +26,21 @@ ROOT = Path(__file__).parents[2]
 
 def flat(median_s: float, flags: tuple[str, ...] = ()) -> Measurement:
     return Measurement(
-        samples_s=(median_s,) * 5, calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s, std_s=0.0,
-        q1_s=median_s, q3_s=median_s, sample_count=5, ci_low_s=median_s * 0.99, ci_high_s=median_s * 1.01, stop_reason="converged",
+        samples_s=(median_s,) * 5,
+        calls_per_sample=1,
+        median_s=median_s,
+        min_s=median_s,
+        max_s=median_s,
+        mean_s=median_s,
+        std_s=0.0,
+        q1_s=median_s,
+        q3_s=median_s,
+        sample_count=5,
+        ci_low_s=median_s * 0.99,
+        ci_high_s=median_s * 1.01,
+        stop_reason="converged",
         flags=flags,
-    )  # fmt: skip
+    )
 
 
 class Started(list):
@@ -73,11 +84,15 @@ def fake_pytest(monkeypatch, tmp_path):
                 prediction = PredictionRecord.from_prediction(predict(work, chip), chip.content_hash, median_s)
                 store.add_record(
                     Record(
-                        record_id=f"{number:032x}", run_id=info.run_id, case=work.case(kernel), status="failed" if median_s is None else "measured",
-                        reason="wrong result: 0.5 > 0.1" if median_s is None else "", predictions=(prediction,),
+                        record_id=f"{number:032x}",
+                        run_id=info.run_id,
+                        case=work.case(kernel),
+                        status="failed" if median_s is None else "measured",
+                        reason="wrong result: 0.5 > 0.1" if median_s is None else "",
+                        predictions=(prediction,),
                         measurement=None if median_s is None else flat(median_s, started.flags.get(kernel, ())),
                     )
-                )  # fmt: skip
+                )
             store.finish_run(
                 info.run_id, status="complete", exit_code=1, finished_at="2026-11-21T09:00:05.000000+00:00"
             )
@@ -244,9 +259,30 @@ def test_a_real_pytest_run_in_a_hostile_folder(tmp_path):
     environment.pop("COLUMNS", None)
     environment.pop("ROOFLINE_DB", None)
     result = subprocess.run(
-        [sys.executable, "-P", "-m", "roofline_cli", "compare", "gemv", "-N", "256", "-K", "256", "--hw", "b10", "--formats", "FP16,INT8", "--json"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "roofline_cli",
+            "compare",
+            "gemv",
+            "-N",
+            "256",
+            "-K",
+            "256",
+            "--hw",
+            "b10",
+            "--formats",
+            "FP16,INT8",
+            "--json",
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     data = json.loads(result.stdout)
     assert data["is_measured"] is False

@@ -43,11 +43,18 @@ def database(tmp_path_factory):
     updated = EnvironmentInfo({**runs.FACTS, "driver": "590"}, {**runs.CLASS_FACTS, "driver": "590"})
     empty = runs.run_info("empty", started_at="2026-03-09T02:00:00.000000+00:00")
     sides = [
-        night(1, "one"), night(2, "two"), night(3, "three"), night(4, "slow", {3: 0.1}), night(5, "fast", {3: -0.1}),
-        night(6, "gone", gone=(2,)), night(7, "cut", status="interrupted"), night(8, "updated", environment=updated),
-        with_hostile_case(night(11, HOSTILE, {1: 0.2})), runs.SuiteSide((empty,), (runs.lost(empty, 0, "skipped", "not this chip"),)),
+        night(1, "one"),
+        night(2, "two"),
+        night(3, "three"),
+        night(4, "slow", {3: 0.1}),
+        night(5, "fast", {3: -0.1}),
+        night(6, "gone", gone=(2,)),
+        night(7, "cut", status="interrupted"),
+        night(8, "updated", environment=updated),
+        with_hostile_case(night(11, HOSTILE, {1: 0.2})),
+        runs.SuiteSide((empty,), (runs.lost(empty, 0, "skipped", "not this chip"),)),
         night(12, "wip", git_branch="wip"),
-    ]  # fmt: skip
+    ]
     return runs.stored(path, *sides, noise=runs.floors(np.full(10, 0.003)))
 
 
@@ -220,17 +227,25 @@ def test_a_quarantined_case_is_shown_and_fails_nothing(database, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nobody", "slow"], "unknown run 'nobody'"), (["cut", "slow"], "was cut short: an incomplete run is never a baseline"),
-        (["slow", "slow"], "is on both sides"), (["empty", "slow"], "measured nothing"),
-        (["three", "empty"], "measured nothing"), (["one", "two", "three"], "takes two runs"), (["one", "two", "--against", "latest"], "not both"),
-        (["one", "two", "--fail-on", "faster"], "--fail-on takes"), (["one", "two", "--min-effect", "none"], "--min-effect must be a percentage"),
+        (["nobody", "slow"], "unknown run 'nobody'"),
+        (["cut", "slow"], "was cut short: an incomplete run is never a baseline"),
+        (["slow", "slow"], "is on both sides"),
+        (["empty", "slow"], "measured nothing"),
+        (["three", "empty"], "measured nothing"),
+        (["one", "two", "three"], "takes two runs"),
+        (["one", "two", "--against", "latest"], "not both"),
+        (["one", "two", "--fail-on", "faster"], "--fail-on takes"),
+        (["one", "two", "--min-effect", "none"], "--min-effect must be a percentage"),
         (["one", "two", "--fdr", "2"], "--fdr must be a share"),
-        (["one", "two", "--format", "html"], "--format must be"), (["one", "two", "--json", "--format", "md"], "exclude each other"),
-        (["one", "two", "--quarantine", "none.toml"], "is no file"), (["one", "two", "--max-ambiguous", "-1"], "--max-ambiguous"),
-        (["one", "two", "-o", "/"], "is a folder"), ([], "Missing argument"),
+        (["one", "two", "--format", "html"], "--format must be"),
+        (["one", "two", "--json", "--format", "md"], "exclude each other"),
+        (["one", "two", "--quarantine", "none.toml"], "is no file"),
+        (["one", "two", "--max-ambiguous", "-1"], "--max-ambiguous"),
+        (["one", "two", "-o", "/"], "is a folder"),
+        ([], "Missing argument"),
         (["x" * 100_000, "slow"], "unknown run"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_exit_code_2(database, arguments, words):
     found = diff(database, *arguments)
     assert found.exit_code == 2, found.output

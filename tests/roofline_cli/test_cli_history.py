@@ -31,14 +31,31 @@ def night_records(run, night, source):
             continue
         median_s = time_s * math.exp(0.01 * source.gauss(0, 1))
         measured = Measurement(
-            samples_s=(), calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s, std_s=None,
-            q1_s=median_s, q3_s=median_s, sample_count=9, ci_low_s=None, ci_high_s=None, stop_reason="converged",
+            samples_s=(),
+            calls_per_sample=1,
+            median_s=median_s,
+            min_s=median_s,
+            max_s=median_s,
+            mean_s=median_s,
+            std_s=None,
+            q1_s=median_s,
+            q3_s=median_s,
+            sample_count=9,
+            ci_low_s=None,
+            ci_high_s=None,
+            stop_reason="converged",
             flags=("contended",) if night == CONTENDED else (),
-        )  # fmt: skip
+        )
         yield Record(
-            uuid.UUID(int=source.getrandbits(128)).hex, run.run_id, case, "measured", process=ProcessInfo(0, 1, "spark", ""),
-            created_at=run.started_at, method=Method("cuda-event", "3", {}), measurement=measured,
-        )  # fmt: skip
+            uuid.UUID(int=source.getrandbits(128)).hex,
+            run.run_id,
+            case,
+            "measured",
+            process=ProcessInfo(0, 1, "spark", ""),
+            created_at=run.started_at,
+            method=Method("cuda-event", "3", {}),
+            measurement=measured,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +66,13 @@ def database(tmp_path_factory):
             day = f"2026-{3 + night // 30:02d}-{night % 30 + 1:02d}T02:00:00.000000+00:00"
             facts = {"device": "GB10", "kernel_release": "6.8" if night < 45 else "6.11"}
             run = RunInfo(
-                uuid.UUID(int=source.getrandbits(128)).hex, day, status="complete", git_commit=f"{night:09d}{0:031d}",
-                git_branch="main", environment=EnvironmentInfo(facts, {"device": "GB10"}),
-            )  # fmt: skip
+                uuid.UUID(int=source.getrandbits(128)).hex,
+                day,
+                status="complete",
+                git_commit=f"{night:09d}{0:031d}",
+                git_branch="main",
+                environment=EnvironmentInfo(facts, {"device": "GB10"}),
+            )
             store.add_run(run, [], list(night_records(run, night, source)))
     return path
 

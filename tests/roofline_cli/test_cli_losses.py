@@ -46,8 +46,19 @@ def test_the_table_says_what_is_worst_and_what_to_do_next(measured):
 def test_the_file_starts_the_search(measured):
     done = runner.invoke(
         app,
-        ["recommend", "--model", "seeded-llama-1m", "--context", "128", "--hw", "gb10", "--losses", str(measured[0]), "--json"],
-    )  # fmt: skip
+        [
+            "recommend",
+            "--model",
+            "seeded-llama-1m",
+            "--context",
+            "128",
+            "--hw",
+            "gb10",
+            "--losses",
+            str(measured[0]),
+            "--json",
+        ],
+    )
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     assert "KL of the logits" in found["notes"][0]

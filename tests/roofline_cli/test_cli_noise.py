@@ -33,13 +33,31 @@ def case(index: int) -> Case:
 def record(run_id: str, index: int, process: int, flags: tuple[str, ...] = ()) -> Record:
     time_s = 1e-3 * (index + 1) * math.exp(STEPS[process % 8] * (index + 1))
     measured = Measurement(
-        samples_s=(time_s,) * 3, calls_per_sample=1, median_s=time_s, min_s=time_s, max_s=time_s, mean_s=time_s, std_s=0.03 * time_s,
-        q1_s=time_s, q3_s=time_s, sample_count=3, ci_low_s=None, ci_high_s=None, stop_reason="budget", flags=flags,
-    )  # fmt: skip
+        samples_s=(time_s,) * 3,
+        calls_per_sample=1,
+        median_s=time_s,
+        min_s=time_s,
+        max_s=time_s,
+        mean_s=time_s,
+        std_s=0.03 * time_s,
+        q1_s=time_s,
+        q3_s=time_s,
+        sample_count=3,
+        ci_low_s=None,
+        ci_high_s=None,
+        stop_reason="budget",
+        flags=flags,
+    )
     return Record(
-        record_id=uuid.uuid4().hex, run_id=run_id, case=case(index), status="measured", process=ProcessInfo(process, 100 + process, "box"),
-        method=METHOD, measurement=measured, created_at="2026-03-01T10:00:01.000000+00:00",
-    )  # fmt: skip
+        record_id=uuid.uuid4().hex,
+        run_id=run_id,
+        case=case(index),
+        status="measured",
+        process=ProcessInfo(process, 100 + process, "box"),
+        method=METHOD,
+        measurement=measured,
+        created_at="2026-03-01T10:00:01.000000+00:00",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +78,11 @@ def pytest_run(monkeypatch, tmp_path):
             if exit_code in (0, 1):
                 count = int(command[command.index("--roofline-processes") + 1])
                 info = RunInfo(
-                    uuid.uuid4().hex, "2026-03-01T10:00:00.000000+00:00", label=command[command.index("--roofline-run") + 1], environment=CLASS
-                )  # fmt: skip
+                    uuid.uuid4().hex,
+                    "2026-03-01T10:00:00.000000+00:00",
+                    label=command[command.index("--roofline-run") + 1],
+                    environment=CLASS,
+                )
                 with open_store(tmp_path / "noise.db") as store:
                     store.begin_run(info)
                     for process in range(count):
@@ -104,8 +125,11 @@ def test_what_is_run_is_what_was_asked_for(pytest_run):
     assert runner.invoke(app, ["doctor", "--noise", *asked]).exit_code == 0
     (command,) = commands
     for words in (
-        ["--roofline-processes", "4"], ["--roofline-shapes", "1x64x64"], ["-k", "gemv and not int"], ["--roofline-db", "noise.db"],
-    ):  # fmt: skip
+        ["--roofline-processes", "4"],
+        ["--roofline-shapes", "1x64x64"],
+        ["-k", "gemv and not int"],
+        ["--roofline-db", "noise.db"],
+    ):
         assert command[command.index(words[0]) + 1] == words[1]
     assert command[:4] == measuring.workload_command()[:4]
     assert command[command.index("--roofline-run") + 1].startswith("noise-")
@@ -155,12 +179,16 @@ def test_a_failed_kernel_is_exit_code_one_and_the_rest_is_stored(pytest_run, tmp
 @pytest.mark.parametrize(
     ("played", "arguments", "said"),
     [
-        ({"exit_code": 5}, ["-k", "nothing"], "-k nothing selects no case; `pytest bench_cases --collect-only -q` lists them"),
+        (
+            {"exit_code": 5},
+            ["-k", "nothing"],
+            "-k nothing selects no case; `pytest bench_cases --collect-only -q` lists them",
+        ),
         ({"exit_code": 4, "errors": "ERROR: --roofline-shapes is empty\n"}, ["--shapes", " "], "--shapes is empty"),
         ({"exit_code": 3}, [], "measuring stopped (pytest exit code 3)"),
         ({"lost": {(i, p) for i in range(3) for p in range(1, 8)}}, [], "no case was measured in two processes"),
     ],
-)  # fmt: skip
+)
 def test_what_goes_wrong_is_one_line(pytest_run, played, arguments, said):
     pytest_run(**played)
     done = runner.invoke(app, ["doctor", "--noise", *arguments])

@@ -27,13 +27,28 @@ def record(number: int, cache: str) -> Record:
     work, chip = gemm(1, 4096, 4096, a="FP16"), get_hardware("b10")
     time_s = 40e-6
     measurement = Measurement(
-        samples_s=(time_s,) * 5, calls_per_sample=1, median_s=time_s, min_s=time_s, max_s=time_s, mean_s=time_s, std_s=0.0,
-        q1_s=time_s, q3_s=time_s, sample_count=5, ci_low_s=time_s, ci_high_s=time_s, stop_reason="converged",
-    )  # fmt: skip
+        samples_s=(time_s,) * 5,
+        calls_per_sample=1,
+        median_s=time_s,
+        min_s=time_s,
+        max_s=time_s,
+        mean_s=time_s,
+        std_s=0.0,
+        q1_s=time_s,
+        q3_s=time_s,
+        sample_count=5,
+        ci_low_s=time_s,
+        ci_high_s=time_s,
+        stop_reason="converged",
+    )
     return Record(
-        record_id=f"{number:032x}", run_id=RUN_ID, case=work.case("a_kernel_of_a_long_name", cache=cache), status="measured", measurement=measurement,
+        record_id=f"{number:032x}",
+        run_id=RUN_ID,
+        case=work.case("a_kernel_of_a_long_name", cache=cache),
+        status="measured",
+        measurement=measurement,
         predictions=(PredictionRecord.from_prediction(predict(work, chip), chip.content_hash, time_s),),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -161,9 +176,14 @@ def test_a_device_is_written_to_directly_but_gets_no_plots(database):
 def test_a_full_stdout_is_one_line(arguments):
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "roofline_cli", *arguments], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=full,
-            stderr=subprocess.PIPE, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "roofline_cli", *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     why = "No space left on device; make room there, or send it elsewhere"
     assert result.stderr == f"error: the output cannot be written: {why}\n"
     assert result.returncode == 2
@@ -173,9 +193,13 @@ def test_only_regular_files_are_imported(database, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "rows.csv").write_text("run_id,kernel\n")
     for name, words in (
-        ("pipe", "is not a regular file"), ("/dev/zero", "is not a regular file"), (".", "is a folder"), ("absent.json", "No such file"),
-        ("rows.csv", "CSV cannot be imported"), ("n" * 300, "File name too long"),
-    ):  # fmt: skip
+        ("pipe", "is not a regular file"),
+        ("/dev/zero", "is not a regular file"),
+        (".", "is a folder"),
+        ("absent.json", "No such file"),
+        ("rows.csv", "CSV cannot be imported"),
+        ("n" * 300, "File name too long"),
+    ):
         message = refused("import", name, "--db", "new.db")
         assert words in message
         assert "export" in message

@@ -54,10 +54,19 @@ def hostile(database, tmp_path_factory) -> str:
                 kernel=kernel,
                 op="gemv" if number else HOSTILE[:400],
             )
-            store.add_record(Record(
-                record_id=f"{number:032x}", run_id=run.run_id, case=case, status="measured", reason=HOSTILE, created_at=run.started_at,
-                method=lead.method, measurement=replace(lead.measurement, flags=(HOSTILE[:200],)), predictions=lead.predictions,
-            ))  # fmt: skip
+            store.add_record(
+                Record(
+                    record_id=f"{number:032x}",
+                    run_id=run.run_id,
+                    case=case,
+                    status="measured",
+                    reason=HOSTILE,
+                    created_at=run.started_at,
+                    method=lead.method,
+                    measurement=replace(lead.measurement, flags=(HOSTILE[:200],)),
+                    predictions=lead.predictions,
+                )
+            )
         store.finish_run(run.run_id, status="complete", exit_code=0, finished_at=run.started_at)
     return str(path)
 
@@ -79,8 +88,14 @@ def test_predictions_and_their_plot_fit_every_width(columns):
     lines = invoke(*GEMV, columns=columns).splitlines()
     assert max(map(len, lines)) <= columns
     text = " ".join(" ".join(lines).split())
-    for part in ("FLOP/s", "FLOP/byte", "A FP16, B FP8_E4M3, C INT8, D NVFP4, E INT4 (C under B", "small letter: ideal, on its roof; capital: expected",
-                 "dotted: the expected roof of NVFP4 at this N and K, M from 1 to 16,384", "◆ ridge of NVFP4: 475 TFLOP/s from 1,741 FLOP/byte"):  # fmt: skip
+    for part in (
+        "FLOP/s",
+        "FLOP/byte",
+        "A FP16, B FP8_E4M3, C INT8, D NVFP4, E INT4 (C under B",
+        "small letter: ideal, on its roof; capital: expected",
+        "dotted: the expected roof of NVFP4 at this N and K, M from 1 to 16,384",
+        "◆ ridge of NVFP4: 475 TFLOP/s from 1,741 FLOP/byte",
+    ):
         assert part in text, part
     drawn = "".join(line for line in lines if "┤" in line or "│" in line)
     assert set("ADE◆") <= set(drawn)

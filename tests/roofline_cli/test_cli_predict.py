@@ -83,11 +83,36 @@ def test_predict_json_carries_si_units():
     assert int4["time_s"] == pytest.approx((4096**2 / 2 + 4096 / 2 + 2 * 4096) / 1e12)
     assert int4["flops"] == 2 * 4096**2
     assert set(int4) == {
-        "format", "weight_format", "activation_format", "operands", "output_format", "time_s", "memory_time_s", "compute_time_s",
-        "intensity_flop_per_byte", "critical_intensity_flop_per_byte", "speedup_ratio", "expected_speedup_ratio", "bound", "path", "compute_format", "flops",
-        "rate_flops_per_s", "peak_flops_per_s", "read_bytes", "write_bytes", "bandwidth_bytes_per_s", "memory_level", "provenance",
-        "model_version", "notes", "expected_s", "expected_reason", "kernel_gap", "engine_gap",
-    }  # fmt: skip
+        "format",
+        "weight_format",
+        "activation_format",
+        "operands",
+        "output_format",
+        "time_s",
+        "memory_time_s",
+        "compute_time_s",
+        "intensity_flop_per_byte",
+        "critical_intensity_flop_per_byte",
+        "speedup_ratio",
+        "expected_speedup_ratio",
+        "bound",
+        "path",
+        "compute_format",
+        "flops",
+        "rate_flops_per_s",
+        "peak_flops_per_s",
+        "read_bytes",
+        "write_bytes",
+        "bandwidth_bytes_per_s",
+        "memory_level",
+        "provenance",
+        "model_version",
+        "notes",
+        "expected_s",
+        "expected_reason",
+        "kernel_gap",
+        "engine_gap",
+    }
 
 
 def test_mixed_formats_and_their_notes_are_numbered():

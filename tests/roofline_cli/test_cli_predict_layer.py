@@ -88,7 +88,9 @@ def unknown_nvfp4_caches(monkeypatch):
     def is_known(work) -> bool:
         return dict(work.formats).get("kv") != "NVFP4"
 
-    monkeypatch.setattr(module, "predict_expected", lambda work, *rest, **more: asked(work, *rest, **more) if is_known(work) else None)  # fmt: skip
+    monkeypatch.setattr(
+        module, "predict_expected", lambda work, *rest, **more: asked(work, *rest, **more) if is_known(work) else None
+    )
     monkeypatch.setattr(module, "why_no_expected", lambda work, *_, **__: "" if is_known(work) else why)
 
 
@@ -121,8 +123,22 @@ def test_prefill_defaults_to_as_many_keys_as_queries_and_heads():
     assert fp16["time_s"] == pytest.approx(fp16["flops"] / 200e12)
     assert (fp16["bound"], fp16["speedup_ratio"]) == ("compute", 1)
     assert "causal, window of 8 keys, pages of 4 tokens" in invoke(
-        "predict", "attention", "--heads", "2", "--head-dim", "8", "--q-len", "9", "--causal", "--hw", "b10", "--window", "8", "--page-tokens", "4"
-    )  # fmt: skip
+        "predict",
+        "attention",
+        "--heads",
+        "2",
+        "--head-dim",
+        "8",
+        "--q-len",
+        "9",
+        "--causal",
+        "--hw",
+        "b10",
+        "--window",
+        "8",
+        "--page-tokens",
+        "4",
+    )
 
 
 def test_ffn_on_the_placeholder():
@@ -143,9 +159,13 @@ def test_ffn_on_the_placeholder():
 
 @pytest.mark.parametrize(
     ("chip", "options"),
-    [("h100", []), ("gb10", ["--fused"]), ("h100", ["--no-gate", "--fused", "--tokens", "512"]),
-     ("gb10", ["--dynamic-activation-quantization"])],
-)  # fmt: skip
+    [
+        ("h100", []),
+        ("gb10", ["--fused"]),
+        ("h100", ["--no-gate", "--fused", "--tokens", "512"]),
+        ("gb10", ["--dynamic-activation-quantization"]),
+    ],
+)
 def test_the_expected_time_of_a_block_is_the_sum_of_its_kernels(chip: str, options: list[str]):
     command = [*BLOCK, *options, "--formats", "BF16,FP8,INT4.BF16", "--hw", chip]
     for row in read(*command)["predictions"]:
@@ -259,7 +279,10 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
         ([*DECODE, "--page-tokens", "0"], "--page-tokens must be a whole number"),
         ([*DECODE, "--batch", "many"], "--batch must be a whole number"),
         ([*DECODE, "--formats", "INT8.FP8"], "--formats INT8.FP8_E4M3: q=FP8_E4M3 and kv=INT8 contradict each other"),
-        ([*DECODE, "--formats", "FP16.FP8"], "--formats FP16.FP8_E4M3: a cache in FP16 is wider than its query in FP8_E4M3"),
+        (
+            [*DECODE, "--formats", "FP16.FP8"],
+            "--formats FP16.FP8_E4M3: a cache in FP16 is wider than its query in FP8_E4M3",
+        ),
         ([*DECODE, "--formats", "FP8."], "unknown format 'FP8.'"),
         ([*DECODE, "--formats", "NF4"], "q=NF4: a code table"),
         ([*DECODE, "--formats", "FP17"], "Did you mean FP16"),
@@ -268,10 +291,13 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
         ([*BLOCK, "--formats", "FP8.INT8"], "--formats FP8_E4M3.INT8: a=INT8 and b=FP8_E4M3 contradict each other"),
         ([*BLOCK, "--formats", "BF16.INT4"], "a weight in BF16 is wider than its activation in INT4"),
         ([*BLOCK, "--formats", "BF16.INT4"], "write WEIGHT.ACTIVATION, e.g. INT4.BF16, or one format for both"),
-        ([*BLOCK, "--formats", "BF16,INT4.BF16", "--dynamic-activation-quantization"], "needs a format with activations narrower"),
+        (
+            [*BLOCK, "--formats", "BF16,INT4.BF16", "--dynamic-activation-quantization"],
+            "needs a format with activations narrower",
+        ),
         (["predict", "ffn", "--hidden", "64", "--hw", "b10"], "Missing option '--ffn-dim'"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line(arguments: list[str], words: str):
     result = runner.invoke(app, arguments)
     assert result.exit_code == 2, result.output
@@ -313,9 +339,23 @@ def test_a_gain_without_an_expected_time_is_marked_as_ideal():
 )
 def test_growth_under_a_window_is_explained_where_it_happens(chip: str, context: int, is_said: bool):
     command = [
-        "predict", "attention", "--heads", "32", "--kv-heads", "8", "--head-dim", "128", "--kv-len", str(context), "--window", "1024",
-        "--formats", "BF16", "--hw", chip,
-    ]  # fmt: skip
+        "predict",
+        "attention",
+        "--heads",
+        "32",
+        "--kv-heads",
+        "8",
+        "--head-dim",
+        "128",
+        "--kv-len",
+        str(context),
+        "--window",
+        "1024",
+        "--formats",
+        "BF16",
+        "--hw",
+        chip,
+    ]
     assert ("grow with the context under a window" in invoke(*command)) == is_said
 
 

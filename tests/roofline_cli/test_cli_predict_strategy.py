@@ -69,8 +69,10 @@ def test_json_of_one_strategy_holds_paths_gain_and_claims() -> None:
     assert strategy["strategy"]["layer_count"] == 32
     ups = [one for one in strategy["operators"] if one["operator"] == "ffn_up"]
     assert [(one["first_layer_index"], one["last_layer_index"], one["weights"], one["path"]) for one in ups] == [
-        (0, 10, "FP16", "native"), (11, 21, "FP8_E4M3", "dequantize"), (22, 31, "NVFP4", "dequantize"),
-    ]  # fmt: skip
+        (0, 10, "FP16", "native"),
+        (11, 21, "FP8_E4M3", "dequantize"),
+        (22, 31, "NVFP4", "dequantize"),
+    ]
     assert "strategies" not in json.loads(run(*LLAMA, "--json").stdout)
 
 
@@ -126,11 +128,16 @@ def test_a_strategy_from_a_file(tmp_path: Path, suffix: str) -> None:
         ("--strategy fp8_balanced --kv FP8", "--kv and --set change --formats"),
         ("--strategy fp8_balanced --set lm_head=FP8", "--kv and --set change --formats"),
         ("--strategy fp8_balanced --strategy FP8-balanced", "two strategies are called 'fp8_balanced'"),
-        ("--strategy narrow.toml", "kv_cache=FP16 is wider than qk_matmul=FP8_E4M3; no kernel narrows the cache on the way"),
+        (
+            "--strategy narrow.toml",
+            "kv_cache=FP16 is wider than qk_matmul=FP8_E4M3; no kernel narrows the cache on the way",
+        ),
         ("--strategy deep.toml", "deep is made for 4 layers, llama-3-8b has 32"),
     ],
-)  # fmt: skip
-def test_a_mistake_is_one_line_and_exit_code_2(arguments: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     head = 'schema = 1\nname = "{}"\n'
     for name, body in (

@@ -43,8 +43,10 @@ def ask(model: tuple[str, ...], *arguments: str):
 def losses(tmp_path_factory) -> str:
     values = {
         (f"layers.{layer}.{part}", name): 5 * loss * (3 if layer < 2 else 1)
-        for layer in range(LAYERS) for part in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj") for name, loss in LOSSES.items()
-    }  # fmt: skip
+        for layer in range(LAYERS)
+        for part in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
+        for name, loss in LOSSES.items()
+    }
     made = MeasuredLosses(values, "small", "kl", text="a text", tokens_count=2048)
     return str(write_losses(made, tmp_path_factory.mktemp("losses") / "losses.json"))
 
@@ -55,9 +57,15 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
     assert result.exit_code == 0, result.output
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
-    for words in ("Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 1 % (default), of perplexity", "refused: ", "Best: ",
-                  "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time", "fp16_baseline", "Front: 12 of the ",
-                  "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text"):  # fmt: skip
+    for words in (
+        "Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 1 % (default), of perplexity",
+        "refused: ",
+        "Best: ",
+        "Ranked by the end of the 80 % interval of the expected time; ends within 5 % by that time",
+        "fp16_baseline",
+        "Front: 12 of the ",
+        "losses: KL of the logits, one layer at a time, small, 2,048 tokens of a text",
+    ):
         assert words in text
     assert "pareto-fastest: the least time at a loss of at most 1 %" in text
     assert "pareto-least-loss: the least loss within 20 ms and the memory" in text
@@ -164,9 +172,17 @@ def test_the_end_that_ranks_is_shown_on_a_narrow_screen() -> None:
 def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
     lines = ["decode:batch=8,context=2048,share=3", "prefill:context=1024"]
     path = tmp_path / "traffic.json"
-    path.write_text(json.dumps({"schema": 1, "traffic": [
-        {"phase": "decode", "batch": 8, "context": 2048, "share": 3}, {"phase": "prefill", "context": 1024},
-    ]}))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "schema": 1,
+                "traffic": [
+                    {"phase": "decode", "batch": 8, "context": 2048, "share": 3},
+                    {"phase": "prefill", "context": 1024},
+                ],
+            }
+        )
+    )
     typed, _ = ask(model, "--traffic", lines[0], "--traffic", lines[1])
     read, _ = ask(model, "--traffic", str(path))
     assert typed == read

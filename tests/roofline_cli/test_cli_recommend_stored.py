@@ -36,8 +36,14 @@ def test_an_overview_of_everything_that_is_stored(columns: int | None, database:
     if columns:
         assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
-    for words in ("Recommended on AMD EPYC, 2 threads", "gemv 8x4096x4096 INT4 W4A16 (int4pack)", "From 45 records of 2 runs",
-                  "narrow the question: --model", "Confidence", "gemv 8x4096x4096: measured 1.2× BF16 (ideal 1.0×)"):  # fmt: skip
+    for words in (
+        "Recommended on AMD EPYC, 2 threads",
+        "gemv 8x4096x4096 INT4 W4A16 (int4pack)",
+        "From 45 records of 2 runs",
+        "narrow the question: --model",
+        "Confidence",
+        "gemv 8x4096x4096: measured 1.2× BF16 (ideal 1.0×)",
+    ):
         assert words in text
 
 
@@ -47,9 +53,14 @@ def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
     assert result.exit_code == 0, result.output
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
-    for words in ("gemv 8x4096x4096 on AMD EPYC, 2 threads", "claimed", "medium: 1 process only (1, 2, 3, 4, 5, 6)",
-                  "low: ideal time only, the speed of light (7, 8, 9)", "not ranked: FP8_E4M3 (scaled_mm_emulated): skipped",
-                  "→ take INT4 W4A16 (int4pack): measured 1.562 ms, 1.2× BF16 (matmul)"):  # fmt: skip
+    for words in (
+        "gemv 8x4096x4096 on AMD EPYC, 2 threads",
+        "claimed",
+        "medium: 1 process only (1, 2, 3, 4, 5, 6)",
+        "low: ideal time only, the speed of light (7, 8, 9)",
+        "not ranked: FP8_E4M3 (scaled_mm_emulated): skipped",
+        "→ take INT4 W4A16 (int4pack): measured 1.562 ms, 1.2× BF16 (matmul)",
+    ):
         assert words in text
     assert "claimed 1.5-6.5 %" in text or columns < 120  # folded in its cell
     assert ("26e23293" in text) == (columns >= 120)

@@ -51,9 +51,10 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
         said = json.loads(printed)
         assert said["needs_token"] is False
         request = urllib.request.Request(
-            f"{said['url']}/api/analyze?hardware_key=b10", data=b'{"M":1,"N":4096,"K":4096,"precision":"FP16"}',
+            f"{said['url']}/api/analyze?hardware_key=b10",
+            data=b'{"M":1,"N":4096,"K":4096,"precision":"FP16"}',
             headers={"Content-Type": "application/json"},
-        )  # fmt: skip
+        )
         with urllib.request.urlopen(request, timeout=20) as answer:
             assert round(json.load(answer)["time_s"] * 1e6, 2) == 33.57
             assert "server" not in {name.lower() for name in answer.headers}

@@ -39,17 +39,35 @@ def record(
     work, chip = gemm(1, 4096, 4096, a=activation, b=weight), get_hardware("b10")
     samples = tuple(median_s * (1 + 0.001 * (index % 5 - 2)) for index in range(40))
     fields: dict[str, object] = {
-        "samples_s": samples, "calls_per_sample": 8, "median_s": median_s, "min_s": min(samples), "max_s": max(samples), "mean_s": median_s, "std_s": median_s / 700,
-        "q1_s": samples[1], "q3_s": samples[3], "sample_count": 40, "ci_low_s": median_s * 0.99, "ci_high_s": median_s * 1.01, "stop_reason": "converged", **values,
-    }  # fmt: skip
+        "samples_s": samples,
+        "calls_per_sample": 8,
+        "median_s": median_s,
+        "min_s": min(samples),
+        "max_s": max(samples),
+        "mean_s": median_s,
+        "std_s": median_s / 700,
+        "q1_s": samples[1],
+        "q3_s": samples[3],
+        "sample_count": 40,
+        "ci_low_s": median_s * 0.99,
+        "ci_high_s": median_s * 1.01,
+        "stop_reason": "converged",
+        **values,
+    }
     stored = PredictionRecord.from_prediction(predict(work, chip), chip.content_hash, median_s)
     case = replace(work.case(kernel), mode=mode)
     role = "worker" if ordinal else "main"
     return Record(
-        record_id=f"{number:032x}", run_id=RUN_ID, case=case, status="measured", created_at="2026-11-21T09:00:01.000000+00:00",
-        process=ProcessInfo(ordinal, 100 + ordinal, "lab", role=role), method=Method("cuda-event", "2", {"max_seconds": 0.7}),
-        measurement=Measurement(**fields), predictions=(stored,),  # type: ignore[arg-type]
-    )  # fmt: skip
+        record_id=f"{number:032x}",
+        run_id=RUN_ID,
+        case=case,
+        status="measured",
+        created_at="2026-11-21T09:00:01.000000+00:00",
+        process=ProcessInfo(ordinal, 100 + ordinal, "lab", role=role),
+        method=Method("cuda-event", "2", {"max_seconds": 0.7}),
+        measurement=Measurement(**fields),
+        predictions=(stored,),  # type: ignore[arg-type]
+    )
 
 
 ENERGY = EnergyReading(

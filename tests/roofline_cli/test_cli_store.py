@@ -30,9 +30,20 @@ NASTY = "tuesday [red]\x1b[31m"
 
 def measured(median_s: float) -> Measurement:
     return Measurement(
-        samples_s=(median_s,) * 5, calls_per_sample=1, median_s=median_s, min_s=median_s, max_s=median_s, mean_s=median_s, std_s=0.0,
-        q1_s=median_s, q3_s=median_s, sample_count=5, ci_low_s=median_s * 0.99, ci_high_s=median_s * 1.01, stop_reason="converged",
-    )  # fmt: skip
+        samples_s=(median_s,) * 5,
+        calls_per_sample=1,
+        median_s=median_s,
+        min_s=median_s,
+        max_s=median_s,
+        mean_s=median_s,
+        std_s=0.0,
+        q1_s=median_s,
+        q3_s=median_s,
+        sample_count=5,
+        ci_low_s=median_s * 0.99,
+        ci_high_s=median_s * 1.01,
+        stop_reason="converged",
+    )
 
 
 def record(
@@ -41,9 +52,15 @@ def record(
     work, chip = gemm(1, 4096, 4096, a=activation, b=weight), get_hardware("b10")
     stored = PredictionRecord.from_prediction(predict(work, chip), chip.content_hash, median_s)
     return Record(
-        record_id=f"{number:032x}", run_id=RUN_ID, case=work.case(kernel), status=status, reason=reason, created_at="2026-11-21T09:00:01.000000+00:00",
-        measurement=None if median_s is None else measured(median_s), predictions=(stored,),
-    )  # fmt: skip
+        record_id=f"{number:032x}",
+        run_id=RUN_ID,
+        case=work.case(kernel),
+        status=status,
+        reason=reason,
+        created_at="2026-11-21T09:00:01.000000+00:00",
+        measurement=None if median_s is None else measured(median_s),
+        predictions=(stored,),
+    )
 
 
 @pytest.fixture
@@ -56,10 +73,15 @@ def database(tmp_path, monkeypatch):
     with open_store(tmp_path / "r.db") as store:
         store.begin_run(
             RunInfo(
-                run_id=RUN_ID, started_at="2026-11-21T09:00:00.000000+00:00", label=NASTY, hardware_key="b10", git_commit="c0ffee" + "0" * 34,
-                git_is_dirty=True, environment=EnvironmentInfo(facts, {"device": "B10"}),
+                run_id=RUN_ID,
+                started_at="2026-11-21T09:00:00.000000+00:00",
+                label=NASTY,
+                hardware_key="b10",
+                git_commit="c0ffee" + "0" * 34,
+                git_is_dirty=True,
+                environment=EnvironmentInfo(facts, {"device": "B10"}),
             )
-        )  # fmt: skip
+        )
         store.add_profile(HardwareProfile(chip.key, chip.name, chip.content_hash, chip.to_dict()))
         store.add_record(record(1, "FP16", "FP16", "matmul", 40e-6, "measured"))
         store.add_record(record(2, "INT4", "BF16", "tinygemm", 16e-6, "measured"))

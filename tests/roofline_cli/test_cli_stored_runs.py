@@ -21,14 +21,30 @@ OLD, NEW = "01a0" + "ab" * 14, "02b0" + "cd" * 14
 def record(run_id, number, weight, status, process=0):
     work = gemm(1, 4096, 4096, a="BF16", b=weight)
     measured = Measurement(
-        samples_s=(2e-5,), calls_per_sample=1, median_s=2e-5, min_s=2e-5, max_s=2e-5, mean_s=2e-5, std_s=None, q1_s=2e-5, q3_s=2e-5,
-        sample_count=1, ci_low_s=None, ci_high_s=None, stop_reason="budget",
-    )  # fmt: skip
+        samples_s=(2e-5,),
+        calls_per_sample=1,
+        median_s=2e-5,
+        min_s=2e-5,
+        max_s=2e-5,
+        mean_s=2e-5,
+        std_s=None,
+        q1_s=2e-5,
+        q3_s=2e-5,
+        sample_count=1,
+        ci_low_s=None,
+        ci_high_s=None,
+        stop_reason="budget",
+    )
     return Record(
-        record_id=f"{run_id[:4]}{number:028x}", run_id=run_id, case=work.case("mine"), status=status, reason="" if status == "measured" else "no kernel",
-        measurement=measured if status == "measured" else None, process=ProcessInfo(process),
+        record_id=f"{run_id[:4]}{number:028x}",
+        run_id=run_id,
+        case=work.case("mine"),
+        status=status,
+        reason="" if status == "measured" else "no kernel",
+        measurement=measured if status == "measured" else None,
+        process=ProcessInfo(process),
         predictions=(PredictionRecord.from_prediction(predict(work, "b10"), "h", None),),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -38,9 +54,14 @@ def database(tmp_path, monkeypatch):
     with open_store(tmp_path / "r.db") as store:
         for run_id, day in ((OLD, 20), (NEW, 21)):
             store.begin_run(
-                RunInfo(run_id=run_id, started_at=f"2026-11-{day}T09:00:00.000000+00:00", label="nightly", hardware_key="b10",
-                        environment=EnvironmentInfo({"host": "lab"}, {"device": "B10"}))
-            )  # fmt: skip
+                RunInfo(
+                    run_id=run_id,
+                    started_at=f"2026-11-{day}T09:00:00.000000+00:00",
+                    label="nightly",
+                    hardware_key="b10",
+                    environment=EnvironmentInfo({"host": "lab"}, {"device": "B10"}),
+                )
+            )
             store.add_record(record(run_id, 1, "BF16", "measured"))
             store.add_record(record(run_id, 2, "BF16", "measured", process=1))
             store.add_record(record(run_id, 3, "INT4", "skipped"))
@@ -114,7 +135,10 @@ def test_a_deleted_run_is_gone_whole_and_the_other_is_untouched(database):
     with open_store(database, create=False, read_only=True) as store:
         assert check_store(store) == []
     with sqlite3.connect(database) as connection:
-        counts = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("record", "measurement", "prediction", "process")}  # fmt: skip
+        counts = {
+            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("record", "measurement", "prediction", "process")
+        }
     assert counts == {"record": 4, "measurement": 2, "prediction": 4, "process": 2}
     after = json.loads(runner.invoke(app, ["export", NEW, "--db", database]).stdout)
     assert after == other

@@ -152,7 +152,11 @@ def test_a_failure_names_the_option_it_came_with(tmp_path):
 @pytest.mark.parametrize("command", [("validate",), ("fit", "--from")])
 def test_a_table_is_a_regular_file(tmp_path, command):
     os.mkfifo(tmp_path / "pipe.csv")
-    for name, words in (("/dev/zero", "is not a regular file"), (tmp_path / "pipe.csv", "is not a regular file"), (tmp_path, "is a folder")):  # fmt: skip
+    for name, words in (
+        ("/dev/zero", "is not a regular file"),
+        (tmp_path / "pipe.csv", "is not a regular file"),
+        (tmp_path, "is a folder"),
+    ):
         assert words in refused(*command, name)
 
 

@@ -22,7 +22,17 @@ def roofline(*arguments, **environment):
 @pytest.mark.parametrize("width", ["80", "120"])
 def test_the_table_names_every_figure_and_fits(width):
     text = roofline(*SHAPE, COLUMNS=width).stdout
-    for word in ("tile", "blocks", "waves", "tail", "occupancy", "L2 hits", "beyond compulsory", "bound", "Where the expected time goes"):  # fmt: skip
+    for word in (
+        "tile",
+        "blocks",
+        "waves",
+        "tail",
+        "occupancy",
+        "L2 hits",
+        "beyond compulsory",
+        "bound",
+        "Where the expected time goes",
+    ):
         assert word in text
     assert max(map(len, text.splitlines())) <= int(width)
 

@@ -55,7 +55,17 @@ def row(**cells):
 
 
 def product(m, n, k, device="h100-sxm", time_s=2e-5, weight="BF16", activation="BF16", **more):
-    return row(device=device, op="gemm", m=m, n=n, k=k, weight_format=weight, activation_format=activation, time_s=time_s, **more)  # fmt: skip
+    return row(
+        device=device,
+        op="gemm",
+        m=m,
+        n=n,
+        k=k,
+        weight_format=weight,
+        activation_format=activation,
+        time_s=time_s,
+        **more,
+    )
 
 
 def decode(device="h100-sxm", **more):
@@ -65,10 +75,14 @@ def decode(device="h100-sxm", **more):
 
 
 GOOD = [
-    product(8, 4096, 4096, time_s=1.6e-5, rack="r1"), product(512, 7168, 4096, time_s=5e-5, rack="r2"),
-    product(512, 7168, 4096, "b200", 3e-5), product(16, 4096, 4096, "l40s", 3e-5, weight="INT4"),
-    product(64, 4096, 4096, "gb10", 2e-4), decode(), decode("b200", kv_format="FP8"),
-]  # fmt: skip
+    product(8, 4096, 4096, time_s=1.6e-5, rack="r1"),
+    product(512, 7168, 4096, time_s=5e-5, rack="r2"),
+    product(512, 7168, 4096, "b200", 3e-5),
+    product(16, 4096, 4096, "l40s", 3e-5, weight="INT4"),
+    product(64, 4096, 4096, "gb10", 2e-4),
+    decode(),
+    decode("b200", kv_format="FP8"),
+]
 
 
 @pytest.fixture
@@ -95,9 +109,13 @@ def predictions(path):
 
 def test_every_row_has_a_prediction_or_a_reason(write, tmp_path):
     bad = [
-        product(8, 4096, 4096, "nochip"), product(0, 4096, 4096), product(8, 4096, 4096, weight="FP9"),
-        product(8, 4096, 4096, weight=""), decode(kv_heads=5), row(device="h100-sxm", op="conv"),
-    ]  # fmt: skip
+        product(8, 4096, 4096, "nochip"),
+        product(0, 4096, 4096),
+        product(8, 4096, 4096, weight="FP9"),
+        product(8, 4096, 4096, weight=""),
+        decode(kv_heads=5),
+        row(device="h100-sxm", op="conv"),
+    ]
     out = tmp_path / "out.csv"
     done = invoke("validate", write(*GOOD, *bad), "--predictions", out, "--no-local-calibration")
     assert done.exit_code == 0, done.output
@@ -110,8 +128,14 @@ def test_every_row_has_a_prediction_or_a_reason(write, tmp_path):
         assert 0 < low <= expected <= high
         assert float(one["ideal_s"]) <= expected
         assert one["provenance"].startswith(("fitted", "transferred"))
-    words = ["unknown hardware 'nochip'", "m must be a whole number", "unknown format 'FP9'", "weight_format is empty",
-             "heads 32 is not a multiple of kv_heads 5", "op 'conv' is not one of"]  # fmt: skip
+    words = [
+        "unknown hardware 'nochip'",
+        "m must be a whole number",
+        "unknown format 'FP9'",
+        "weight_format is empty",
+        "heads 32 is not a multiple of kv_heads 5",
+        "op 'conv' is not one of",
+    ]
     for number, (one, word) in enumerate(zip(told[len(GOOD) :], words, strict=True), len(GOOD) + 2):
         assert one["expected_s"] == one["expected_low_s"] == one["provenance"] == ""
         assert one["reason"].startswith(f"row {number}: ")
@@ -140,7 +164,12 @@ def test_weight_copies_choose_hot_or_cold(tmp_path):
 
 
 def test_bad_times_are_predicted_but_not_scored(write):
-    path = write(product(8, 4096, 4096, time_s="nan"), product(8, 4096, 4096, time_s=-1), product(8, 4096, 4096, time_s=""), GOOD[0])  # fmt: skip
+    path = write(
+        product(8, 4096, 4096, time_s="nan"),
+        product(8, 4096, 4096, time_s=-1),
+        product(8, 4096, 4096, time_s=""),
+        GOOD[0],
+    )
     document = json.loads(invoke("validate", path, "--json").stdout)
     assert document["total"]["row_count"] == 4
     assert document["total"]["expected"]["row_count"] == 1
@@ -190,7 +219,10 @@ def test_same_reasons_are_told_once(write):
 
 def test_copies_move_their_bytes(write, tmp_path):
     out = tmp_path / "out.csv"
-    path = write(*(row(device="gb10", op="copy", bytes=size, time_s=5e-3) for size in (2**30, 2**20)), row(device="gb10", op="copy"))  # fmt: skip
+    path = write(
+        *(row(device="gb10", op="copy", bytes=size, time_s=5e-3) for size in (2**30, 2**20)),
+        row(device="gb10", op="copy"),
+    )
     assert invoke("validate", path, "--predictions", out).exit_code == 0
     large, small, empty = predictions(out)
     chip = get_hardware("gb10")

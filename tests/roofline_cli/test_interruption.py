@@ -102,9 +102,16 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "code",
-    [DURING_START, AT_THE_END, *(IN_A_COMMAND.format(body=one.strip()) for one in (SWALLOWED, AS_ANOTHER_ERROR, IN_A_CALLBACK, IN_AN_IMPORT, IN_A_LONG_IMPORT, LOGGED))],
+    [
+        DURING_START,
+        AT_THE_END,
+        *(
+            IN_A_COMMAND.format(body=one.strip())
+            for one in (SWALLOWED, AS_ANOTHER_ERROR, IN_A_CALLBACK, IN_AN_IMPORT, IN_A_LONG_IMPORT, LOGGED)
+        ),
+    ],
     ids=["imports", "end", "swallowed", "another-error", "callback", "import", "long-import", "logged"],
-)  # fmt: skip
+)
 def test_it_is_one_line_and_130_wherever_it_comes(code, tmp_path):
     result = ended(code, tmp_path)
     assert (result.stderr, result.returncode) == ("interrupted\n", interruption.EXIT_INTERRUPTED)

@@ -129,8 +129,10 @@ def test_quality_figures_are_marked_as_claims() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([device.key for device in list_hardware()]),
-    st.integers(1, 8192), st.integers(1, 8192), st.integers(1, 8192),
-)  # fmt: skip
+    st.integers(1, 8192),
+    st.integers(1, 8192),
+    st.integers(1, 8192),
+)
 def test_laws_of_the_ranking(chip: str, m: int, n: int, k: int) -> None:
     found = recommend_quantization(chip, m, n, k)
     places = [candidate.precision for candidate in found.candidates]
@@ -322,8 +324,10 @@ def test_the_times_seam_is_asked_for_every_case_with_any_kernel() -> None:
     times, asked = measured()
     recommend_quantization("h200", *DECODE, formats=["INT8", "INT4"], times=times)
     assert [case.id for case in asked] == [
-        "1x4096x4096-w16a16-FP16.FP16-_-cold", "1x4096x4096-w8a8-INT8.INT8-_-cold", "1x4096x4096-w4a16-INT4.FP16-_-cold",
-    ]  # fmt: skip
+        "1x4096x4096-w16a16-FP16.FP16-_-cold",
+        "1x4096x4096-w8a8-INT8.INT8-_-cold",
+        "1x4096x4096-w4a16-INT4.FP16-_-cold",
+    ]
     assert {case.kernel for case in asked} == {"*"}
     assert all(dict(case.formats)["c"] == "FP16" for case in asked)
 

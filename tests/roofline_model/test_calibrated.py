@@ -34,7 +34,12 @@ KNOWN = Calibration(
     measured_at="2026-11-21T12:00:00+00:00",
     subject="Test CPU",
     kind="cpu",
-    dram={"read": rate(50e9, 40e9, 20e9), "copy": rate(30e9, 25e9, 10e9), "triad": rate(32e9, 30e9, 16e9), "write": rate(20e9, 10e9, 5e9)},
+    dram={
+        "read": rate(50e9, 40e9, 20e9),
+        "copy": rate(30e9, 25e9, 10e9),
+        "triad": rate(32e9, 30e9, 16e9),
+        "write": rate(20e9, 10e9, 5e9),
+    },
     peaks={"FP32": rate(200e9, 160e9, 100e9, "FLOP/s"), "BF16": rate(400e9, 320e9, 200e9, "FLOP/s")},
     cache={"read": rate(200e9, 160e9, 80e9), "copy": rate(180e9, 150e9, 70e9)},
     cache_capacity_bytes=2.0**25,
@@ -43,7 +48,7 @@ KNOWN = Calibration(
     scaling={"1": rate(25e9, 20e9, 10e9), "2": rate(50e9, 40e9, 20e9)},
     conditions={"torch": "2.13.0", "threads": 2, "governor": "performance"},
     fingerprint="0123456789abcdef",
-)  # fmt: skip
+)
 LEVEL = MemoryLevel("LLC", 2.0**25, Quantity(200e9, "B/s", "measured-here", "test"))
 CHIP = replace(
     create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4, "FP64": 0.1}),
@@ -143,16 +148,24 @@ def test_doubts_are_passed_on():
 
 
 def test_a_gpu_pays_its_launch():
-    chip = replace(get_hardware("gb10"), calibration=replace(KNOWN, kind="cuda", floors={"launch": cost_s(2e-6, 3e-6, 5e-6), "host-launch": cost_s(1e-6, 1e-6, 1e-6)}))  # fmt: skip
+    chip = replace(
+        get_hardware("gb10"),
+        calibration=replace(
+            KNOWN, kind="cuda", floors={"launch": cost_s(2e-6, 3e-6, 5e-6), "host-launch": cost_s(1e-6, 1e-6, 1e-6)}
+        ),
+    )
     found = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert found.floor_s == pytest.approx(3e-6)
     assert predict(gemv(4096, 4096, a="BF16"), chip) == predict(gemv(4096, 4096, a="BF16"), "gb10")  # the ideal stays
 
 
 @given(
-    m=st.integers(1, 512), n=st.integers(1, 4096), k=st.integers(1, 4096),
-    b=st.sampled_from(["BF16", "INT8", "INT4", "NVFP4"]), cache=st.sampled_from(["cold", "warm"]),
-)  # fmt: skip
+    m=st.integers(1, 512),
+    n=st.integers(1, 4096),
+    k=st.integers(1, 4096),
+    b=st.sampled_from(["BF16", "INT8", "INT4", "NVFP4"]),
+    cache=st.sampled_from(["cold", "warm"]),
+)
 def test_the_interval_holds_the_time_and_nothing_beats_its_parts(m, n, k, b, cache):
     found = predict_calibrated(gemm(m, n, k, a="BF16", b=b), CHIP, cache=cache)
     assert 0 < found.low_s <= found.time_s <= found.high_s < math.inf

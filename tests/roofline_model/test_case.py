@@ -92,7 +92,12 @@ def test_wrong_fields_are_refused(wrong: dict[str, str]) -> None:
 
 def test_the_history_key_depends_on_all_four() -> None:
     first = history_key("c", "gb10", "1", "linux")
-    others = [history_key("d", "gb10", "1", "linux"), history_key("c", "b200", "1", "linux"), history_key("c", "gb10", "2", "linux"), history_key("c", "gb10", "1", "mac")]  # fmt: skip
+    others = [
+        history_key("d", "gb10", "1", "linux"),
+        history_key("c", "b200", "1", "linux"),
+        history_key("c", "gb10", "2", "linux"),
+        history_key("c", "gb10", "1", "mac"),
+    ]
     assert len({first, *others}) == 5
     assert re.fullmatch("[0-9a-f]{16}", first)
 

@@ -131,7 +131,11 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         (BW, f'bandwidth = {{value = nan, unit = "GB/s", {Q}}}', "value must be positive"),
         (BW, f'bandwidth = {{value = inf, unit = "GB/s", {Q}}}', "value must be positive"),
         (BW, f'bandwidth = {{value = 1{"0" * 400}, unit = "GB/s", {Q}}}', "value must be positive"),
-        (BW, f'bandwidth = {{value = 500, unit = "Gb/s", {Q}}}', "unit 'Gb/s' does not fit; use one of B/s, MB/s, GB/s, TB/s"),
+        (
+            BW,
+            f'bandwidth = {{value = 500, unit = "Gb/s", {Q}}}',
+            "unit 'Gb/s' does not fit; use one of B/s, MB/s, GB/s, TB/s",
+        ),
         (BW, f'bandwidth = {{value = 500, unit = "TFLOP/s", {Q}}}', "unit 'TFLOP/s' does not fit"),
         (BW, f"bandwidth = {{value = 500, unit = 5, {Q}}}", "unit 5 does not fit"),
         (BW, 'bandwidth = {value = 5, unit = "GB/s", status = "guess", source = "x"}', "status 'guess' is unknown"),
@@ -141,17 +145,37 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         (BW, f'bandwidth = {{value = 5000000, unit = "GB/s", {Q}}}', "a slip of unit?"),
         (BW, f'bandwidth = {{value = 5, unit = "MB/s", {Q}}}', "a slip of unit?"),
         (PEAK, f'dense = {{value = 100, unit = "TOP/s", clock_mhz = -1, {Q}}}', "clock_mhz must be a positive number"),
-        (PEAK, f'dense = {{value = 100, unit = "TOP/s", clock_mhz = "1500", {Q}}}', "clock_mhz must be a positive number"),
+        (
+            PEAK,
+            f'dense = {{value = 100, unit = "TOP/s", clock_mhz = "1500", {Q}}}',
+            "clock_mhz must be a positive number",
+        ),
         (PEAK, f'dense = {{value = 100, unit = "TOP/s", clock_mhz = nan, {Q}}}', "clock_mhz must be a positive number"),
         # memory, levels, chip
         ("[memory]", "[memry]", "unknown field 'memry'"),
         ("[memory]", "[memory]\nspeed = 5", "[memory]: unknown field 'speed'"),
         ('name = "L2"\n', "", "[[level]] 1: name and capacity are required"),
-        (f'bandwidth = {{value = 2, unit = "TB/s", {Q}}}', f'bandwidth = {{value = 0.2, unit = "TB/s", {Q}}}', "L2 bandwidth is below DRAM"),
-        (f'capacity = {{value = 8, unit = "MiB", {Q}}}', f'capacity = {{value = 80, unit = "GiB", {Q}}}', "L2 is not smaller than the memory"),
-        (f'{{value = 450, unit = "GB/s", {Q}}}', f'{{value = 520, unit = "GB/s", {Q}}}', "achieved bandwidth is 1.04 of the peak"),
+        (
+            f'bandwidth = {{value = 2, unit = "TB/s", {Q}}}',
+            f'bandwidth = {{value = 0.2, unit = "TB/s", {Q}}}',
+            "L2 bandwidth is below DRAM",
+        ),
+        (
+            f'capacity = {{value = 8, unit = "MiB", {Q}}}',
+            f'capacity = {{value = 80, unit = "GiB", {Q}}}',
+            "L2 is not smaller than the memory",
+        ),
+        (
+            f'{{value = 450, unit = "GB/s", {Q}}}',
+            f'{{value = 520, unit = "GB/s", {Q}}}',
+            "achieved bandwidth is 1.04 of the peak",
+        ),
         ("[chip]", "[chip]\nfans = 3", "[chip]: unknown field 'fans'"),
-        (f'clock = {{value = 1.5, unit = "GHz", {Q}}}', f'clock = {{value = 1.5, unit = "W", {Q}}}', "[chip] clock: unit 'W' does not fit"),
+        (
+            f'clock = {{value = 1.5, unit = "GHz", {Q}}}',
+            f'clock = {{value = 1.5, unit = "W", {Q}}}',
+            "[chip] clock: unit 'W' does not fit",
+        ),
         # match
         ('["^MYCHIP$"]', '["^MYCHIP("]', "is not a regular expression"),
         ('["^MYCHIP$"]', '["M*"]', "matches every name"),
@@ -178,7 +202,7 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         ('reason = "no unit"', "rate = 5", "[[path]] 1: unknown field 'rate'"),
         ("[[level]]", "[level]", "level must be written as [[level]] tables"),
     ],
-)  # fmt: skip
+)
 def test_bad_files_are_refused_by_field(old: str, new: str, said: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         read_device_text(edited(old, new), "mychip.toml")

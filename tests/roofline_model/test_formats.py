@@ -26,7 +26,26 @@ from roofline_model import (
     register_format,
 )
 
-KEYS = ["FP64", "FP32", "TF32", "BF16", "FP16", "FP8_E4M3", "FP8_E5M2", "MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4", "MXINT8", "NVFP4", "NF4", "INT8", "INT4", "INT2"]  # fmt: skip
+KEYS = [
+    "FP64",
+    "FP32",
+    "TF32",
+    "BF16",
+    "FP16",
+    "FP8_E4M3",
+    "FP8_E5M2",
+    "MXFP8_E4M3",
+    "MXFP8_E5M2",
+    "MXFP6_E3M2",
+    "MXFP6_E2M3",
+    "MXFP4",
+    "MXINT8",
+    "NVFP4",
+    "NF4",
+    "INT8",
+    "INT4",
+    "INT2",
+]
 
 Q4_K = """
 [Q4_K]

@@ -15,9 +15,13 @@ TIMES = st.floats(1e-9, 1e3)
 
 def test_a_memory_bound_kernel_by_hand():
     found = explain_gap(
-        measured_s=130e-6, ideal_memory_s=80e-6, ideal_compute_s=10e-6, expected_s=110e-6,
-        terms_s={"dram": 95e-6, "tensor": 30e-6, "launch": 5e-6, "cast": 4e-6}, clock_ratio=0.95,
-    )  # fmt: skip
+        measured_s=130e-6,
+        ideal_memory_s=80e-6,
+        ideal_compute_s=10e-6,
+        expected_s=110e-6,
+        terms_s={"dram": 95e-6, "tensor": 30e-6, "launch": 5e-6, "cast": 4e-6},
+        clock_ratio=0.95,
+    )
     parts = dict(found.parts)
     assert parts["ideal"] == 80e-6
     assert parts["memory"] == pytest.approx(15e-6)
@@ -35,9 +39,12 @@ def test_a_memory_bound_kernel_by_hand():
 
 def test_a_compute_bound_kernel_pays_for_tiles():
     found = explain_gap(
-        measured_s=100e-6, ideal_memory_s=20e-6, ideal_compute_s=60e-6, expected_s=100e-6,
+        measured_s=100e-6,
+        ideal_memory_s=20e-6,
+        ideal_compute_s=60e-6,
+        expected_s=100e-6,
         terms_s={"dram": 25e-6, "tensor": 85e-6, "exp": 90e-6, "launch": 2e-6},
-    )  # fmt: skip
+    )
     parts = dict(found.parts)
     assert parts["tiles"] == pytest.approx(25e-6)
     assert parts["exp"] == pytest.approx(5e-6)
@@ -64,9 +71,13 @@ def test_a_memory_bound_kernel_has_next_to_no_clock_part(dram_s, sm_ratio, clock
     terms = {"dram": dram_s, "tensor": sm_ratio * dram_s, "l2": sm_ratio * dram_s, "launch": 2e-6}
     expected_s = 2e-6 + dram_s * (1 + 2 * sm_ratio**4) ** 0.25
     found = explain_gap(
-        measured_s=slower * expected_s, ideal_memory_s=0.9 * dram_s, ideal_compute_s=sm_ratio * dram_s,
-        expected_s=expected_s, terms_s=terms, clock_ratio=clock_ratio,
-    )  # fmt: skip
+        measured_s=slower * expected_s,
+        ideal_memory_s=0.9 * dram_s,
+        ideal_compute_s=sm_ratio * dram_s,
+        expected_s=expected_s,
+        terms_s=terms,
+        clock_ratio=clock_ratio,
+    )
     assert dict(found.parts).get("clock", 0.0) <= 0.013 * expected_s
 
 
@@ -74,9 +85,13 @@ def test_a_memory_bound_kernel_has_next_to_no_clock_part(dram_s, sm_ratio, clock
 def test_a_kernel_bound_by_its_sms_is_slower_by_its_clock(tensor_s, dram_ratio, clock_ratio, slower):
     expected_s = tensor_s * (1 + dram_ratio**4) ** 0.25
     found = explain_gap(
-        measured_s=slower * expected_s, ideal_memory_s=dram_ratio * tensor_s, ideal_compute_s=0.9 * tensor_s,
-        expected_s=expected_s, terms_s={"dram": dram_ratio * tensor_s, "tensor": tensor_s}, clock_ratio=clock_ratio,
-    )  # fmt: skip
+        measured_s=slower * expected_s,
+        ideal_memory_s=dram_ratio * tensor_s,
+        ideal_compute_s=0.9 * tensor_s,
+        expected_s=expected_s,
+        terms_s={"dram": dram_ratio * tensor_s, "tensor": tensor_s},
+        clock_ratio=clock_ratio,
+    )
     whole_s = expected_s * (1 / clock_ratio - 1)
     clock_s = dict(found.parts).get("clock", 0.0)
     rounding_s = 1e-12 * expected_s
@@ -91,23 +106,35 @@ def test_without_an_expected_time_the_rest_is_unexplained():
 
 def test_a_kernel_faster_than_expected_has_a_negative_rest_and_no_clock_part():
     found = explain_gap(
-        measured_s=90e-6, ideal_memory_s=80e-6, ideal_compute_s=1e-6, expected_s=100e-6,
-        terms_s={"dram": 95e-6, "launch": 5e-6}, clock_ratio=0.9,
-    )  # fmt: skip
+        measured_s=90e-6,
+        ideal_memory_s=80e-6,
+        ideal_compute_s=1e-6,
+        expected_s=100e-6,
+        terms_s={"dram": 95e-6, "launch": 5e-6},
+        clock_ratio=0.9,
+    )
     parts = dict(found.parts)
     assert parts["unexplained"] == pytest.approx(-10e-6)
     assert "clock" not in parts
 
 
 @given(
-    TIMES, TIMES, TIMES, st.none() | TIMES,
+    TIMES,
+    TIMES,
+    TIMES,
+    st.none() | TIMES,
     st.dictionaries(st.sampled_from(["dram", "tensor", "exp", "launch", "cast", "split", "waves", "l2"]), TIMES),
     st.none() | st.floats(0.01, 2),
-)  # fmt: skip
+)
 def test_parts_always_add_up_to_what_was_measured(measured, memory, compute, expected, terms, clock):
     found = explain_gap(
-        measured_s=measured, ideal_memory_s=memory, ideal_compute_s=compute, expected_s=expected, terms_s=terms, clock_ratio=clock
-    )  # fmt: skip
+        measured_s=measured,
+        ideal_memory_s=memory,
+        ideal_compute_s=compute,
+        expected_s=expected,
+        terms_s=terms,
+        clock_ratio=clock,
+    )
     scale = max(measured, memory, compute, expected or 0, *terms.values(), 0)
     assert math.fsum(value for _, value in found.parts) == pytest.approx(measured, abs=1e-12 * 20 * scale)
     assert [name for name, _ in found.parts] == [name for name in LABELS if name in dict(found.parts)]

@@ -21,13 +21,32 @@ from roofline_model import (
     get_hardware,
     list_hardware,
     match_device,
-)  # fmt: skip
+)
 from roofline_model.device_file import check_device
 from roofline_model.hardware import STATUSES, Device, Quantity
 
 CHIPS = list_hardware()
 REAL = [device for device in CHIPS if not device.is_placeholder]
-KEYS = ["gb10", "b10", "b200", "b300", "gb200", "h100-sxm", "h100-pcie", "h200-sxm", "a100-sxm-80gb", "a100-sxm-40gb", "l4", "l40s", "rtx-4090", "rtx-5090", "rtx-pro-6000", "orin-agx-64gb", "thor-t5000", "mi300x"]  # fmt: skip
+KEYS = [
+    "gb10",
+    "b10",
+    "b200",
+    "b300",
+    "gb200",
+    "h100-sxm",
+    "h100-pcie",
+    "h200-sxm",
+    "a100-sxm-80gb",
+    "a100-sxm-40gb",
+    "l4",
+    "l40s",
+    "rtx-4090",
+    "rtx-5090",
+    "rtx-pro-6000",
+    "orin-agx-64gb",
+    "thor-t5000",
+    "mi300x",
+]
 
 
 def by_key(device: Device) -> str:

@@ -35,8 +35,14 @@ def test_it_is_the_prediction_of_each_shape(chip, a, b, c, m, n, k):
         return
     times = roof.at(m, n, k)
     assert (times.memory_s, times.compute_s, times.time_s, times.bound, times.flops, times.total_bytes, roof.path) == (
-        wanted.memory_time_s, wanted.compute_time_s, wanted.time_s, wanted.bound, wanted.flops, work.cost.total_bytes, wanted.path
-    )  # fmt: skip
+        wanted.memory_time_s,
+        wanted.compute_time_s,
+        wanted.time_s,
+        wanted.bound,
+        wanted.flops,
+        work.cost.total_bytes,
+        wanted.path,
+    )
 
 
 def test_a_weight_with_group_scales_moves_them():

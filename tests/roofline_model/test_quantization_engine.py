@@ -25,9 +25,19 @@ def on_gb10() -> QuantizationRecommendation:
 def test_the_answer_has_every_field_of_the_document(on_gb10):
     named = [one.name for one in dataclasses.fields(on_gb10)]
     assert named[:12] == [
-        "config", "mixed_precision", "fa_config", "predicted_speedup", "predicted_time_us", "baseline_time_us",
-        "memory_savings_pct", "kv_cache_bytes", "expected_quality_loss", "confidence", "reason", "bottleneck_analysis",
-    ]  # fmt: skip
+        "config",
+        "mixed_precision",
+        "fa_config",
+        "predicted_speedup",
+        "predicted_time_us",
+        "baseline_time_us",
+        "memory_savings_pct",
+        "kv_cache_bytes",
+        "expected_quality_loss",
+        "confidence",
+        "reason",
+        "bottleneck_analysis",
+    ]
     assert on_gb10.config.mixed_precision is on_gb10.mixed_precision
     assert on_gb10.config.fa_config is on_gb10.fa_config
     assert on_gb10.config.strategy_name == on_gb10.mixed_precision.name

@@ -144,12 +144,18 @@ def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
         return Constant(unit, value * 1.2, value, value * 0.8, 0.1, 20)
 
     known = Calibration(
-        measured_at="2026-11-21T12:00:00+00:00", subject="Test CPU", kind="cpu",
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="Test CPU",
+        kind="cpu",
         dram={mix: constant("B/s", 40e9) for mix in ("read", "copy", "triad", "write")},
         peaks={"FP32": constant("FLOP/s", 160e9), "BF16": constant("FLOP/s", 320e9)},
-        floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20), "fork-join": Constant("s", 3e-6, 4e-6, 8e-6, 0.1, 20)},
-        conditions={"torch": "2.13.0"}, fingerprint="0123456789abcdef",
-    )  # fmt: skip
+        floors={
+            "call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20),
+            "fork-join": Constant("s", 3e-6, 4e-6, 8e-6, 0.1, 20),
+        },
+        conditions={"torch": "2.13.0"},
+        fingerprint="0123456789abcdef",
+    )
     bare = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
     chip = replace(bare, calibration=known, kind="cpu")
     work = gemm(*DECODE, a="BF16")

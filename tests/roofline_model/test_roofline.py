@@ -22,7 +22,7 @@ from roofline_model import (
     predict,
     predict_gemm,
     predict_gemv,
-)  # fmt: skip
+)
 from roofline_model.hardware import Device, MemoryLevel, Quantity
 
 CHIPS = st.sampled_from([device.key for device in list_hardware()])

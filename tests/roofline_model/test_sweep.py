@@ -66,9 +66,11 @@ def one_row(chip, shape, label, cache="cold"):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from(["gb10", "h100", "b200", "a100"]), st.tuples(*[st.integers(1, 30000)] * 3),
-    st.sampled_from(["BF16", "INT4.BF16", "FP8", "NVFP4", "INT8.FP16"]), st.sampled_from(["cold", "warm"]),
-)  # fmt: skip
+    st.sampled_from(["gb10", "h100", "b200", "a100"]),
+    st.tuples(*[st.integers(1, 30000)] * 3),
+    st.sampled_from(["BF16", "INT4.BF16", "FP8", "NVFP4", "INT8.FP16"]),
+    st.sampled_from(["cold", "warm"]),
+)
 def test_a_sweep_is_many_single_predictions(chip, shape, label, cache):
     ((weight, activation),) = format_pairs([label])
     work = product_of_pair(*shape, weight=weight, activation=activation)
@@ -86,16 +88,23 @@ def test_a_sweep_is_many_single_predictions(chip, shape, label, cache):
 @pytest.mark.parametrize("shape", [(1, 64, 64), (512, 4096, 4096)])
 def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
     known = Calibration(
-        "2026-11-21T12:00:00+00:00", "Test CPU", "cpu", {"read": Constant("B/s", 5e10, 4e10, 2e10, 0.1, 20)},
+        "2026-11-21T12:00:00+00:00",
+        "Test CPU",
+        "cpu",
+        {"read": Constant("B/s", 5e10, 4e10, 2e10, 0.1, 20)},
         peaks={"BF16": Constant("FLOP/s", 4e11, 3.2e11, 2e11, 0.1, 20)},
-        kernels=kernel_curves([TimedCall(gemm(*one, a="BF16"), "matmul", 1e-3) for one in ((1, 128, 128), (256, 512, 512))]),
-    )  # fmt: skip
+        kernels=kernel_curves(
+            [TimedCall(gemm(*one, a="BF16"), "matmul", 1e-3) for one in ((1, 128, 128), (256, 512, 512))]
+        ),
+    )
     chip = replace(create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=known, kind="cpu")
     row = one_row(chip, shape, "BF16", cache)
     expected = predict_expected(gemm(*shape, a="BF16"), chip, cache=cache)
     assert (row["expected_s"], row["expected_low_s"], row["expected_high_s"]) == (
-        expected.time_s, expected.low_s, expected.high_s
-    )  # fmt: skip
+        expected.time_s,
+        expected.low_s,
+        expected.high_s,
+    )
     assert (row["binding"], row["provenance"], row["reason"]) == (expected.binding, "measured-here", "")
 
 

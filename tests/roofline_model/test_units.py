@@ -50,8 +50,16 @@ def test_compute_rates_are_decimal(rate: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(512, "512 B"), (1024, "1 KiB"), (99 * 1024, "99 KiB"), (25_165_824, "24 MiB"), (1024**3, "1 GiB"), (0, "0 B"), (None, "–")],
-)  # fmt: skip
+    [
+        (512, "512 B"),
+        (1024, "1 KiB"),
+        (99 * 1024, "99 KiB"),
+        (25_165_824, "24 MiB"),
+        (1024**3, "1 GiB"),
+        (0, "0 B"),
+        (None, "–"),
+    ],
+)
 def test_capacities_are_binary(size: float | None, text: str) -> None:
     assert units.format_bytes(size) == text
 

@@ -99,11 +99,25 @@ def test_text_of_strangers_is_text():
 
 def change(alert_id="0123456789abcdef", status="open", **values):
     return {
-        "kind": "step", "alert_id": alert_id, "status": status, "before_value": 1e-3, "after_value": 1.1e-3, "change_value": 0.1,
-        "run_id": "ab" * 16, "started_at": "2026-11-20T01:17:00+00:00", "found_run_id": "cd" * 16,
-        "found_at": "2026-11-21T01:17:00+00:00", "night_count": 2, "is_confirmed": False, "changed": ["driver 580 → 590"],
-        "clock_ratio": None, "reason": "", "fixed_at": "", "is_open": status == "open", **values,
-    }  # fmt: skip
+        "kind": "step",
+        "alert_id": alert_id,
+        "status": status,
+        "before_value": 1e-3,
+        "after_value": 1.1e-3,
+        "change_value": 0.1,
+        "run_id": "ab" * 16,
+        "started_at": "2026-11-20T01:17:00+00:00",
+        "found_run_id": "cd" * 16,
+        "found_at": "2026-11-21T01:17:00+00:00",
+        "night_count": 2,
+        "is_confirmed": False,
+        "changed": ["driver 580 → 590"],
+        "clock_ratio": None,
+        "reason": "",
+        "fixed_at": "",
+        "is_open": status == "open",
+        **values,
+    }
 
 
 def history(*changes, name="gemv 1x4096x4096-matmul", metric="time"):

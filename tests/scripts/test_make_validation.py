@@ -35,7 +35,10 @@ def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsy
     assert "| b200 | gemm BF16 | h100-sxm | family | 80 |" in blocks["chips"]
     assert re.search(r"\| products \| far \| 22\.8 \| [\d.]+ \| 2 \| 2 \|", blocks["drift"])
     assert "| products | sibling | 6.5 | – | – | – |" in blocks["drift"]
-    few = [float(cell.split("/")[0]) for cell in re.search(r"\| b200 \| gemm BF16 \| ([^|]+)\| ([^|]+)\|", blocks["few"]).groups()]  # fmt: skip
+    few = [
+        float(cell.split("/")[0])
+        for cell in re.search(r"\| b200 \| gemm BF16 \| ([^|]+)\| ([^|]+)\|", blocks["few"]).groups()
+    ]
     assert few[1] < few[0]
     assert "## Your own table" in text
 
@@ -43,7 +46,10 @@ def test_every_marker_of_the_page_is_filled(script, tmp_path, monkeypatch, capsy
 def test_a_page_without_a_marker_is_told(script):
     with pytest.raises(ValueError, match="no marker <!-- groups -->"):
         script.replaced("<!-- file -->\n<!-- end -->\n", "groups", "x")
-    assert script.replaced("<!-- a -->\n<!-- end -->\n<!-- b -->\n<!-- end -->", "a", "x") == "<!-- a -->\nx\n<!-- end -->\n<!-- b -->\n<!-- end -->"  # fmt: skip
+    assert (
+        script.replaced("<!-- a -->\n<!-- end -->\n<!-- b -->\n<!-- end -->", "a", "x")
+        == "<!-- a -->\nx\n<!-- end -->\n<!-- b -->\n<!-- end -->"
+    )
 
 
 def test_use_is_told(script, capsys):

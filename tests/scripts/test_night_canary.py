@@ -12,9 +12,16 @@ canary = load_script("night_canary")
 
 def reading(time_s, reference_s, *, is_slow=False, power_w=None):
     return CanaryReading(
-        ordinal=0, process_ordinal=0, created_at="2026-11-22T01:00:00+00:00", kernel="gemv", time_s=time_s,
-        reference_s=reference_s, is_slow=is_slow, power_w=power_w, sm_clock_hz=None,
-    )  # fmt: skip
+        ordinal=0,
+        process_ordinal=0,
+        created_at="2026-11-22T01:00:00+00:00",
+        kernel="gemv",
+        time_s=time_s,
+        reference_s=reference_s,
+        is_slow=is_slow,
+        power_w=power_w,
+        sm_clock_hz=None,
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,21 @@ def own_folder(tmp_path, monkeypatch):
 
 
 RUN = night_run.NightRun(
-    run_id="ab" * 16, status="complete", hardware="gb10", commit="c" * 40, is_dirty=True,
-    counts={"measured": 12, "skipped": 1, "failed": 1}, failures=("t.py::softmax: wrong result",), warnings=("the governor is powersave",),
-)  # fmt: skip
-DOCTOR = {"checks": [
-    {"name": "python", "status": "ok", "detail": "3.11", "fix": ""},
-    {"name": "persistence", "status": "warn", "detail": "off", "fix": "sudo nvidia-smi -pm 1"},
-]}  # fmt: skip
+    run_id="ab" * 16,
+    status="complete",
+    hardware="gb10",
+    commit="c" * 40,
+    is_dirty=True,
+    counts={"measured": 12, "skipped": 1, "failed": 1},
+    failures=("t.py::softmax: wrong result",),
+    warnings=("the governor is powersave",),
+)
+DOCTOR = {
+    "checks": [
+        {"name": "python", "status": "ok", "detail": "3.11", "fix": ""},
+        {"name": "persistence", "status": "warn", "detail": "off", "fix": "sudo nvidia-smi -pm 1"},
+    ]
+}
 
 
 def answering(monkeypatch, run=RUN, stored=(), **codes):
@@ -128,9 +136,13 @@ def test_steps_one_by_one_give_what_the_whole_night_gives(monkeypatch):
 
 def stored_run(**values):
     return {
-        "run_id": "ef" * 16, "label": "nightly-1", "started_at": "2026-11-20T01:17:00+00:00", "status": "complete",
-        "git_branch": "main", **values,
-    }  # fmt: skip
+        "run_id": "ef" * 16,
+        "label": "nightly-1",
+        "started_at": "2026-11-20T01:17:00+00:00",
+        "status": "complete",
+        "git_branch": "main",
+        **values,
+    }
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,22 @@ def parsed():
     import argparse
 
     return argparse.Namespace(
-        base=Path("base"), head=Path("head"), out=Path("out"), rounds=2, tests="perf", keyword="", hw="", shapes="", formats="",
-        pytest_options="", prepare="", python=sys.executable, round_minutes=1.0, fail_on="", max_ambiguous="",
-    )  # fmt: skip
+        base=Path("base"),
+        head=Path("head"),
+        out=Path("out"),
+        rounds=2,
+        tests="perf",
+        keyword="",
+        hw="",
+        shapes="",
+        formats="",
+        pytest_options="",
+        prepare="",
+        python=sys.executable,
+        round_minutes=1.0,
+        fail_on="",
+        max_ambiguous="",
+    )
 
 
 @pytest.mark.parametrize(

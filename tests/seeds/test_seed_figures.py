@@ -19,7 +19,7 @@ from roofline_model import (
     predict_gemm,
     predict_gemv,
     recommend_quantization,
-)  # fmt: skip
+)
 
 
 def shown(value: float, digits: int) -> str:

@@ -129,7 +129,9 @@ def test_memory_of_the_score_matrix() -> None:
 def test_the_long_context_cache() -> None:
     """Llama-3 8B, 32K tokens: 4096, 2048 and 1160 MiB (the document prints 1175); block sparsity does not shrink it."""
     for precision, mib in (("FP16", 4096), ("FP8", 2048), ("NVFP4", 1160)):
-        found = FlashAttentionRoofline("b10").predict(1, 32, 1, 32768, 128, FlashAttentionConfig(kv_cache_precision=precision), num_kv_heads=8)  # fmt: skip
+        found = FlashAttentionRoofline("b10").predict(
+            1, 32, 1, 32768, 128, FlashAttentionConfig(kv_cache_precision=precision), num_kv_heads=8
+        )
         assert 32 * dict(found.traffic_bytes)["kv"] == mib * MIB  # 32 layers, all of it read by one decode step
         assert kv_cache_bytes(1, 8, 32768, 128, layers=32, kv=precision) == mib * MIB
 

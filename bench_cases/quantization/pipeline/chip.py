@@ -29,9 +29,15 @@ def find_chip(hw: str, case: ModelCase) -> Device:
     with tempfile.TemporaryDirectory(prefix="roofline-pipeline-") as text:
         folder = Path(text)
         command = pytest_command(
-            *case_arguments(case), "--roofline-hw", hw, "--roofline-predict-only",
-            "--roofline-db", str(folder / "predictions.db"), "--roofline-json", str(folder / "predictions.json"),
-        )  # fmt: skip
+            *case_arguments(case),
+            "--roofline-hw",
+            hw,
+            "--roofline-predict-only",
+            "--roofline-db",
+            str(folder / "predictions.db"),
+            "--roofline-json",
+            str(folder / "predictions.json"),
+        )
         code = run_pytest(command, folder / "pytest.log", timeout_s=CHIP_TIMEOUT_S)
         document = export_of(folder / "predictions.json")
         if document is None or not document.get("profiles"):

@@ -41,9 +41,14 @@ class OpenedModel:
                 f"{loaded.name}: no Linear can be quantised ({sites[0].obstacle}); give the 16-bit model"
             )
         return ModelFacts(
-            find_model(self._text).name, loaded.source, type(loaded.model).__name__, loaded.parameters_count, len(sites),
-            model_bytes(loaded.model), loaded.tokenizer is not None,
-        )  # fmt: skip
+            find_model(self._text).name,
+            loaded.source,
+            type(loaded.model).__name__,
+            loaded.parameters_count,
+            len(sites),
+            model_bytes(loaded.model),
+            loaded.tokenizer is not None,
+        )
 
     def reference(self) -> ModelReference:
         """Return what predictions know of it; a model that was downloaded just now is known by its configuration."""

@@ -99,11 +99,22 @@ def measure_pair(request: MeasureRequest) -> MeasuredPair:
 def measure_command(request: MeasureRequest, export: Path) -> list[str]:
     """Return the command line of pytest for a request."""
     return pytest_command(
-        *case_arguments(request.baseline, request.case), "--roofline-hw", request.hw, "--roofline-run", request.label,
-        "--roofline-json", str(export), "--roofline-processes", str(request.processes_count),
-        "--roofline-timeout", f"{request.timeout_s:.0f}", "--roofline-max-seconds", f"{request.sampling_s:.3g}",
-        *(("--roofline-db", request.db) if request.db else ()), *(("--roofline-text", request.text) if request.text else ()),
-    )  # fmt: skip
+        *case_arguments(request.baseline, request.case),
+        "--roofline-hw",
+        request.hw,
+        "--roofline-run",
+        request.label,
+        "--roofline-json",
+        str(export),
+        "--roofline-processes",
+        str(request.processes_count),
+        "--roofline-timeout",
+        f"{request.timeout_s:.0f}",
+        "--roofline-max-seconds",
+        f"{request.sampling_s:.3g}",
+        *(("--roofline-db", request.db) if request.db else ()),
+        *(("--roofline-text", request.text) if request.text else ()),
+    )
 
 
 def _unmeasured(names: tuple[str, str], reason: str) -> MeasuredPair:

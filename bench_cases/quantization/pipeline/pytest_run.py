@@ -31,18 +31,40 @@ def case_arguments(*cases: ModelCase) -> list[str]:
     methods = [one.method for one in cases if not one.is_plain]
     return [
         *(f"{_PACKAGE_ROOT / _TEST}[{one.id}]" for one in cases),
-        "--roofline-model", first.model.text, "--roofline-formats", ",".join(precisions),
-        "--roofline-batch", str(first.batch_count), "--roofline-context", str(first.context_count),
+        "--roofline-model",
+        first.model.text,
+        "--roofline-formats",
+        ",".join(precisions),
+        "--roofline-batch",
+        str(first.batch_count),
+        "--roofline-context",
+        str(first.context_count),
         *(("--roofline-method", methods[0]) if methods else ()),
-    ]  # fmt: skip
+    ]
 
 
 def pytest_command(*arguments: str) -> list[str]:
     """Return a pytest command line that reads no ini file of the folder it is called in, and writes no cache there."""
     return [
-        sys.executable, "-P", "-m", "pytest", "-p", "roofline_pytest", "-p", "no:cacheprovider", "-p", "no:benchmark",
-        "--no-header", "--tb=short", "-c", os.devnull, "--rootdir", str(_PACKAGE_ROOT), "--import-mode=importlib", *arguments,
-    ]  # fmt: skip
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-p",
+        "roofline_pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:benchmark",
+        "--no-header",
+        "--tb=short",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(_PACKAGE_ROOT),
+        "--import-mode=importlib",
+        *arguments,
+    ]
 
 
 def run_pytest(command: list[str], log: Path, *, timeout_s: float) -> int | None:
@@ -55,9 +77,13 @@ def run_pytest(command: list[str], log: Path, *, timeout_s: float) -> int | None
     environment["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE_ROOT), *([inherited] if inherited else [])])
     with log.open("wb") as output:
         process = start_interruptible(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
             preexec_fn=_end_with_parent if sys.platform.startswith("linux") else None,
-        )  # fmt: skip
+        )
         try:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -90,9 +90,14 @@ def pipeline_case(model: ModelReference, precision: str, settings: PipelineSetti
     is_plain = precision == model.wide
     has_method = not is_plain and precision in METHOD_PRECISIONS.get(settings.method, ())
     return ModelCase(
-        model, precision, settings.phase, settings.batch_count, settings.make_context_count(device), model.wide,
+        model,
+        precision,
+        settings.phase,
+        settings.batch_count,
+        settings.make_context_count(device),
+        model.wide,
         settings.method if has_method else ROUND_TO_NEAREST,
-    )  # fmt: skip
+    )
 
 
 def recommend_precisions(
@@ -139,9 +144,17 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
         (one for one in recipes_of(case.precision, target.device) if one.reason_against_target(target) is None), None
     )
     known = PipelineCandidate(
-        case.precision, "" if case.is_plain else case.method, "transformers" if recipe is None else recipe.kernel,
-        recipe is not None and recipe.is_emulated, None, None, None, None, None, None,
-    )  # fmt: skip
+        case.precision,
+        "" if case.is_plain else case.method,
+        "transformers" if recipe is None else recipe.kernel,
+        recipe is not None and recipe.is_emulated,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
     work = case.work(target)
     if work is None:
         return replace(known, note=f"the model's shape is not known: {case.model.why_no_shape}".rstrip(": "))
@@ -157,9 +170,15 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     note = "" if host is not None or host_times is None else "the framework's own time could not be found here"
     parts = dict(expected.parts)
     return replace(
-        known, ideal_s=ideal, expected_s=expected.time_s, low_s=expected.low_s, high_s=expected.high_s,
-        host_s=None if host is None else parts.get("host", 0.0), memory_bytes=memory, note=note,
-    )  # fmt: skip
+        known,
+        ideal_s=ideal,
+        expected_s=expected.time_s,
+        low_s=expected.low_s,
+        high_s=expected.high_s,
+        host_s=None if host is None else parts.get("host", 0.0),
+        memory_bytes=memory,
+        note=note,
+    )
 
 
 def _undisturbed(host: HostTime | None) -> HostTime | None:

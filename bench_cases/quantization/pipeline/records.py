@@ -209,25 +209,36 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
     model, memory = extra["model"], extra.get("memory") or {}
     predictions = {one["kind"]: one for one in first.get("predictions") or ()}
     return MeasuredCase(
-        precision, "measured", times=tuple(_time(one, index) for index, one in enumerate(measured)),
-        ideal=_prediction(predictions.get("ideal")), expected=_expected(measured),
-        held_bytes=memory.get("held_bytes"), original_bytes=memory.get("original_bytes"), cache_bytes=memory.get("cache_bytes"),
-        peak_bytes=memory.get("peak_bytes"), tokens_per_call=int(extra.get("tokens_per_call") or 1),
-        quality=_quality(extra.get("quality") or {}), method=model.get("method") or "",
-        kernels=tuple(model.get("kernels") or ()), layers=tuple((model.get("layers") or {}).items()),
-        fallbacks=tuple(model.get("fallbacks") or ()), is_emulated=bool(model.get("is_emulated")),
+        precision,
+        "measured",
+        times=tuple(_time(one, index) for index, one in enumerate(measured)),
+        ideal=_prediction(predictions.get("ideal")),
+        expected=_expected(measured),
+        held_bytes=memory.get("held_bytes"),
+        original_bytes=memory.get("original_bytes"),
+        cache_bytes=memory.get("cache_bytes"),
+        peak_bytes=memory.get("peak_bytes"),
+        tokens_per_call=int(extra.get("tokens_per_call") or 1),
+        quality=_quality(extra.get("quality") or {}),
+        method=model.get("method") or "",
+        kernels=tuple(model.get("kernels") or ()),
+        layers=tuple((model.get("layers") or {}).items()),
+        fallbacks=tuple(model.get("fallbacks") or ()),
+        is_emulated=bool(model.get("is_emulated")),
         check_error=first["measurement"].get("max_error"),
         flags=tuple(dict.fromkeys(flag for one in measured for flag in one["measurement"].get("flags") or ())),
-    )  # fmt: skip
+    )
 
 
 def _time(record: Mapping[str, Any], index: int) -> ProcessTime:
     measurement = record["measurement"]
     ordinal = (record.get("process") or {}).get("ordinal")
     return ProcessTime(
-        index if ordinal is None else int(ordinal), float(measurement["median_s"]),
-        measurement.get("ci_low_s"), measurement.get("ci_high_s"),
-    )  # fmt: skip
+        index if ordinal is None else int(ordinal),
+        float(measurement["median_s"]),
+        measurement.get("ci_low_s"),
+        measurement.get("ci_high_s"),
+    )
 
 
 def _prediction(data: Mapping[str, Any] | None) -> PredictedTime | None:
@@ -252,10 +263,13 @@ def _expected(records: list[Mapping[str, Any]]) -> PredictedTime | None:
 def _quality(data: Mapping[str, Any]) -> MeasuredQuality:
     spreads: dict[str, Any] = {name: _spread(data.get(key)) for name, key in _SPREADS.items()}
     return MeasuredQuality(
-        source=str(data.get("source") or "none"), reason=str(data.get("reason") or ""), text=str(data.get("text") or ""),
-        is_language=data.get("is_language") is True, tokens_count=data.get("tokens_count"),
+        source=str(data.get("source") or "none"),
+        reason=str(data.get("reason") or ""),
+        text=str(data.get("text") or ""),
+        is_language=data.get("is_language") is True,
+        tokens_count=data.get("tokens_count"),
         **spreads,
-    )  # fmt: skip
+    )
 
 
 def _spread(data: Mapping[str, Any] | None) -> Spread | None:

@@ -98,9 +98,11 @@ def _figures(case: MeasuredCase) -> list[str]:
     rate = case.tokens_per_s
     kl = case.quality.kl
     return [
-        format_time(case.median_s), "–" if rate is None else f"{rate:.4g}", format_memory(case.held_bytes),
+        format_time(case.median_s),
+        "–" if rate is None else f"{rate:.4g}",
+        format_memory(case.held_bytes),
         "0" if case.quality.source == "reference" else "–" if kl is None else f"{kl.value:.3g}",
-    ]  # fmt: skip
+    ]
 
 
 def _others(result: PipelineResult) -> Iterator[str]:

@@ -74,22 +74,33 @@ class PipelineResult:
             "hardware": self.hardware,
             "settings": self.settings.described(),
             "workload": {
-                "phase": self.settings.phase, "batch_count": self.settings.batch_count, "context_count": self.context_count,
+                "phase": self.settings.phase,
+                "batch_count": self.settings.batch_count,
+                "context_count": self.context_count,
             },
             "outcome": verdict.outcome,
             "recommendation": self.wide if verdict.winner is None else verdict.winner.name,
             "sentence": verdict.sentence,
             "sentences": list(self.sentences),
-            "baseline": {"precision": self.wide, **_measured(verdict.baseline), "misses": [one.text for one in verdict.baseline_misses]},
+            "baseline": {
+                "precision": self.wide,
+                **_measured(verdict.baseline),
+                "misses": [one.text for one in verdict.baseline_misses],
+            },
             "candidates": [_judged(one, self.recommendation) for one in verdict.judged],
             "not_measured": [
-                *({"precision": one.precision, "reason": f"needs {(one.memory_bytes or 0) / 1e9:.3g} GB, more than the limit"}
-                  for one in self.recommendation.too_large),
+                *(
+                    {
+                        "precision": one.precision,
+                        "reason": f"needs {(one.memory_bytes or 0) / 1e9:.3g} GB, more than the limit",
+                    }
+                    for one in self.recommendation.too_large
+                ),
                 *({"precision": name, "reason": reason} for name, reason in self.recommendation.left_out),
             ],
             "saved_model": None if self.saved is None else self.saved.plain(),
             "runs": dict(self.run_ids),
-        }  # fmt: skip
+        }
 
 
 def saved_sentence(saved: SavedModel, folder: Path) -> str:
@@ -122,10 +133,15 @@ def _judged(one: JudgedCandidate, recommendation: PipelineRecommendation) -> dic
         "note": one.predicted.note,
         "measured_speedup": None
         if speedup is None
-        else {"value": speedup.value, "low": speedup.low_value, "high": speedup.high_value, "processes_count": speedup.processes_count},
+        else {
+            "value": speedup.value,
+            "low": speedup.low_value,
+            "high": speedup.high_value,
+            "processes_count": speedup.processes_count,
+        },
         **_measured(one.measured),
         "misses": [miss.text for miss in one.misses],
-    }  # fmt: skip
+    }
 
 
 def _measured(case: MeasuredCase) -> dict[str, Any]:
@@ -138,7 +154,12 @@ def _measured(case: MeasuredCase) -> dict[str, Any]:
         "peak_bytes": case.peak_bytes,
         "flags": list(case.flags),
         "quality": {
-            "source": quality.source, "reason": quality.reason, "text": quality.text, "is_language": quality.is_language,
-            "tokens_count": quality.tokens_count, "loss_pct": spread_plain(quality.loss_pct), **quality_plain(quality),
+            "source": quality.source,
+            "reason": quality.reason,
+            "text": quality.text,
+            "is_language": quality.is_language,
+            "tokens_count": quality.tokens_count,
+            "loss_pct": spread_plain(quality.loss_pct),
+            **quality_plain(quality),
         },
-    }  # fmt: skip
+    }

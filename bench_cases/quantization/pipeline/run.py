@@ -62,12 +62,26 @@ class PipelineSeams:
 
 
 def run_pipeline(
-    model: str | Path, output: str | Path, *, hw: str = "auto", phase: str = "decode", batch: int = 1, context: int | None = None,
-    memory_limit_gb: float | None = None, max_latency_ms: float | None = None, max_quality_loss: float | None = None,
-    candidates: int = 3, formats: Sequence[str] | None = None, method: str = ROUND_TO_NEAREST, text: str | Path | None = None,
-    processes: int = 3, db: str | None = None, fresh: bool = False, progress: Tell | None = None,
+    model: str | Path,
+    output: str | Path,
+    *,
+    hw: str = "auto",
+    phase: str = "decode",
+    batch: int = 1,
+    context: int | None = None,
+    memory_limit_gb: float | None = None,
+    max_latency_ms: float | None = None,
+    max_quality_loss: float | None = None,
+    candidates: int = 3,
+    formats: Sequence[str] | None = None,
+    method: str = ROUND_TO_NEAREST,
+    text: str | Path | None = None,
+    processes: int = 3,
+    db: str | None = None,
+    fresh: bool = False,
+    progress: Tell | None = None,
     seams: PipelineSeams | None = None,
-) -> PipelineResult:  # fmt: skip
+) -> PipelineResult:
     """Load, recommend, quantise, benchmark and judge a model; save the winner, if there is one, and a report into `output`.
 
     model: a seeded name, a folder as `save_pretrained` writes it, or a hub id. Limits: weights and cache together in decimal
@@ -80,14 +94,22 @@ def run_pipeline(
     a full disk, a machine that is not `hw`. No limit that is missed and no candidate that fails is an error: see the verdict.
     """
     settings = make_settings(
-        model, hw=hw, phase=phase, batch=batch, context=context, candidates=candidates, processes=processes,
-        formats=None if formats is None else tuple(formats), method=method, text=text,
+        model,
+        hw=hw,
+        phase=phase,
+        batch=batch,
+        context=context,
+        candidates=candidates,
+        processes=processes,
+        formats=None if formats is None else tuple(formats),
+        method=method,
+        text=text,
         limits=PipelineLimits(
             None if memory_limit_gb is None else memory_limit_gb * 1e9,
             None if max_latency_ms is None else max_latency_ms * 1e-3,
             max_quality_loss,
         ),
-    )  # fmt: skip
+    )
     folder = user_path(output)
     with opened_state(folder, settings.described(), is_fresh=fresh) as state:
         clock = StepClock(progress or _silent)
@@ -123,11 +145,17 @@ class _Pipeline:
         verdict = judge(known.recommendation, pairs, self._settings.limits, known.reference.wide)
         saved = self._save(known, verdict)
         result = PipelineResult(
-            folder=self._state.folder, settings=self._settings, hardware=known.hardware, wide=known.reference.wide,
-            context_count=self._settings.make_context_count(known.device), facts=known.facts,
-            recommendation=known.recommendation, verdict=verdict, saved=saved,
+            folder=self._state.folder,
+            settings=self._settings,
+            hardware=known.hardware,
+            wide=known.reference.wide,
+            context_count=self._settings.make_context_count(known.device),
+            facts=known.facts,
+            recommendation=known.recommendation,
+            verdict=verdict,
+            saved=saved,
             run_ids=tuple((pair.candidate.precision, pair.run_id) for pair in pairs if pair.run_id),
-        )  # fmt: skip
+        )
         with one_line_os_errors(self._state.folder):
             write_reports(result)
         return result
@@ -222,10 +250,16 @@ class _Pipeline:
         return MeasureRequest(
             baseline=pipeline_case(known.reference, known.reference.wide, settings, device),
             case=pipeline_case(known.reference, one.precision, settings, device),
-            hw=settings.hw, device=device, db=self._db, label=f"pipeline-{self._state.key}-{one.precision}",
-            folder=self._state.folder / RUNS_FOLDER, processes_count=settings.processes_count,
-            parameters_count=known.facts.parameters_count, slowest_s=max(both) if len(both) == 2 else None, text=settings.text,
-        )  # fmt: skip
+            hw=settings.hw,
+            device=device,
+            db=self._db,
+            label=f"pipeline-{self._state.key}-{one.precision}",
+            folder=self._state.folder / RUNS_FOLDER,
+            processes_count=settings.processes_count,
+            parameters_count=known.facts.parameters_count,
+            slowest_s=max(both) if len(both) == 2 else None,
+            text=settings.text,
+        )
 
     def _read(self, parse: Callable[[], _Parsed]) -> _Parsed:
         """Return a stored step; raises `DefinitionError` for one that another release wrote, or a person changed."""

@@ -68,8 +68,9 @@ class PipelineSettings:
 
     def __post_init__(self) -> None:
         for name, value, most in (
-            ("candidates", self.candidates_count, MAX_CANDIDATES_COUNT), ("processes", self.processes_count, MAX_PROCESSES_COUNT)
-        ):  # fmt: skip
+            ("candidates", self.candidates_count, MAX_CANDIDATES_COUNT),
+            ("processes", self.processes_count, MAX_PROCESSES_COUNT),
+        ):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise InvalidValueError(f"{name} must be a whole number from 1 to {most}, got {value!r}")
         Workload.of(self.phase, self.batch_count, self.context_count or 1)  # a wrong phase or size is said here
@@ -97,19 +98,37 @@ class PipelineSettings:
 
 
 def make_settings(
-    model: str | Path, *, hw: str, phase: str, batch: int, context: int | None, limits: PipelineLimits, candidates: int,
-    processes: int, formats: list[str] | tuple[str, ...] | None, method: str, text: str | Path | None,
-) -> PipelineSettings:  # fmt: skip
+    model: str | Path,
+    *,
+    hw: str,
+    phase: str,
+    batch: int,
+    context: int | None,
+    limits: PipelineLimits,
+    candidates: int,
+    processes: int,
+    formats: list[str] | tuple[str, ...] | None,
+    method: str,
+    text: str | Path | None,
+) -> PipelineSettings:
     """Return checked settings; raises a `RooflineError` naming what is wrong."""
     names = None if formats is None else _precision_names(formats)
     wanted = next((known for known in _METHODS if known.lower() == method.strip().lower()), None)
     if wanted is None:
         raise InvalidValueError(f"unknown method {method[:40]!r}. Known: {', '.join(_METHODS)}")
     return PipelineSettings(
-        model=str(model).strip(), hw=hw, phase=phase, batch_count=batch, context_count=context, limits=limits,
-        candidates_count=candidates, processes_count=processes, formats=names, method=wanted,
+        model=str(model).strip(),
+        hw=hw,
+        phase=phase,
+        batch_count=batch,
+        context_count=context,
+        limits=limits,
+        candidates_count=candidates,
+        processes_count=processes,
+        formats=names,
+        method=wanted,
         text="" if text is None else str(user_path(text)),
-    )  # fmt: skip
+    )
 
 
 def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:

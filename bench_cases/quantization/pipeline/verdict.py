@@ -129,9 +129,13 @@ def limit_excesses(measured: MeasuredCase, limits: PipelineLimits) -> tuple[Limi
 
 
 def _verdict(
-    outcome: Outcome, winner: JudgedCandidate | None, baseline: MeasuredCase, misses: tuple[LimitExcess, ...],
-    judged: Sequence[JudgedCandidate], sentence: str,
-) -> Verdict:  # fmt: skip
+    outcome: Outcome,
+    winner: JudgedCandidate | None,
+    baseline: MeasuredCase,
+    misses: tuple[LimitExcess, ...],
+    judged: Sequence[JudgedCandidate],
+    sentence: str,
+) -> Verdict:
     return Verdict(outcome, winner, baseline, misses, tuple(judged), sentence)
 
 
@@ -216,9 +220,12 @@ def how_it_misses(one: JudgedCandidate) -> str:
 
 
 def _nothing_fits_sentence(
-    judged: Sequence[JudgedCandidate], base_misses: Sequence[LimitExcess], recommendation: PipelineRecommendation,
-    limits: PipelineLimits, wide: str,
-) -> str:  # fmt: skip
+    judged: Sequence[JudgedCandidate],
+    base_misses: Sequence[LimitExcess],
+    recommendation: PipelineRecommendation,
+    limits: PipelineLimits,
+    wide: str,
+) -> str:
     nearest: list[tuple[float, str]] = []
     for one in judged:
         if one.misses and all(miss.excess_ratio is not None for miss in one.misses):

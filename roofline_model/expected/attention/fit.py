@@ -65,10 +65,18 @@ def attention_fit_set(
 
     rows = joined.rows
     return FitSet(
-        device=joined.chip.key, op="attention", part=joined.phase, rows=rows, measured_s=measured_s[rows],
-        sites=joined.sites, free=free, predict_s=predict_s, regimes_of=regimes,
-        row_weights=None if row_weights is None else row_weights[rows], surface=surface if learns else None,
-    )  # fmt: skip
+        device=joined.chip.key,
+        op="attention",
+        part=joined.phase,
+        rows=rows,
+        measured_s=measured_s[rows],
+        sites=joined.sites,
+        free=free,
+        predict_s=predict_s,
+        regimes_of=regimes,
+        row_weights=None if row_weights is None else row_weights[rows],
+        surface=surface if learns else None,
+    )
 
 
 class LibrarySurface:
@@ -104,9 +112,7 @@ class LibrarySurface:
 
 def complete(values: Mapping[str, float], rest: Mapping[str, float | str]) -> dict[str, float]:
     """Return fitted values with those that no row could tell: fixed numbers, or the name whose value they share."""
-    return {
-        **{name: values[other] if isinstance(other, str) else other for name, other in rest.items()}, **values
-    }  # fmt: skip
+    return {**{name: values[other] if isinstance(other, str) else other for name, other in rest.items()}, **values}
 
 
 def shared_constants(joined: JoinedRows, start: Mapping[str, float] | None) -> dict[str, float | str]:

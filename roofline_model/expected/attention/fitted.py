@@ -62,9 +62,13 @@ class AttentionStart:
 
 
 def attention_start(
-    table: KernelTable, groups: Sequence[AttentionRows], row_weights: Floats | None, *, is_generic: bool,
+    table: KernelTable,
+    groups: Sequence[AttentionRows],
+    row_weights: Floats | None,
+    *,
+    is_generic: bool,
     known: tuple[FittedAttention, ...] | None = None,
-) -> AttentionStart:  # fmt: skip
+) -> AttentionStart:
     """Return the set of one chip and phase, ready to fit; `is_generic` leaves the library aside, `known` replaces it."""
     joined = JoinedRows(groups)
     library = None
@@ -73,9 +77,7 @@ def attention_start(
             library = groups[0].constants(known)
         except RooflineError:
             library = None  # no relative was ever measured: plausible values are all there is
-    rows = attention_fit_set(
-        joined, table.numbers["time_s"], row_weights, library
-    )  # fmt: skip
+    rows = attention_fit_set(joined, table.numbers["time_s"], row_weights, library)
     return AttentionStart(joined, rows, library)
 
 
@@ -100,8 +102,14 @@ def fitted_attention(
     kept = (None, None) if begun is None else (begun.correction, begun.correction_chip or begun.chip)
     correction, learnt_on = (fitted.learnt, None) if fitted.learnt is not None else kept
     return FittedAttention(
-        one.joined.chip, one.joined.phase, rounded, intervals, evidence, correction=correction, correction_chip=learnt_on
-    )  # fmt: skip
+        one.joined.chip,
+        one.joined.phase,
+        rounded,
+        intervals,
+        evidence,
+        correction=correction,
+        correction_chip=learnt_on,
+    )
 
 
 def attention_left_out(

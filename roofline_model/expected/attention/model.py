@@ -137,15 +137,25 @@ def _one_phase(
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
     return ExpectedBatch(
-        time_s, low_us * 1e-6, high_us * 1e-6, parts, binding_of(parts, time_s), kernel.provenance(found.provenance),
-        "; ".join(filter(None, [_confidence(found), kernel.note])), kernels,
-    )  # fmt: skip
+        time_s,
+        low_us * 1e-6,
+        high_us * 1e-6,
+        parts,
+        binding_of(parts, time_s),
+        kernel.provenance(found.provenance),
+        "; ".join(filter(None, [_confidence(found), kernel.note])),
+        kernels,
+    )
 
 
 def _corrected(
-    found: FittedAttention, work: PrefillWork | DecodeWork, shapes: AttentionShapes, width: str,
-    time_us: FloatArray, least_us: Mapping[str, FloatArray],
-) -> FloatArray:  # fmt: skip
+    found: FittedAttention,
+    work: PrefillWork | DecodeWork,
+    shapes: AttentionShapes,
+    width: str,
+    time_us: FloatArray,
+    least_us: Mapping[str, FloatArray],
+) -> FloatArray:
     """Return the times with what the library surface says, as far as each row trusts it."""
     import numpy as np
 
@@ -246,7 +256,12 @@ def _both_phases(
     first, second = (batch for _, batch in halves)
     same = first.provenance == second.provenance
     return ExpectedBatch(
-        time_s, low_s, high_s, parts, binding_of(parts, time_s),
+        time_s,
+        low_s,
+        high_s,
+        parts,
+        binding_of(parts, time_s),
         first.provenance if same else f"{first.provenance}+{second.provenance}",
-        f"prefill: {first.confidence}; decode: {second.confidence}", kernels.tolist(),
-    )  # fmt: skip
+        f"prefill: {first.confidence}; decode: {second.confidence}",
+        kernels.tolist(),
+    )

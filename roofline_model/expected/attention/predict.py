@@ -43,11 +43,14 @@ def predict_attention(work: Operator, device: Device, *, cache: str = "cold") ->
     if problem := unmeasured(sizes["Sq"], sizes["Skv"]):
         raise UnsupportedError(problem)
     batch = expected_attention(
-        device, *(sizes[name] for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D")),
-        causal=bool(sizes.get("causal", 0)), window=sizes.get("window", 0),
-        activation_format=formats["q"], kv_format=formats.get("kv", formats["q"]),
+        device,
+        *(sizes[name] for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D")),
+        causal=bool(sizes.get("causal", 0)),
+        window=sizes.get("window", 0),
+        activation_format=formats["q"],
+        kv_format=formats.get("kv", formats["q"]),
         cache="warm" if cache == "warm" else "cold",
-    )  # fmt: skip
+    )
     is_unsplit = (
         batch.kernel[0] == "mma/1"
         and batch.binding[0] == "latency"

@@ -91,10 +91,16 @@ class AttentionRows:
             raise UnsupportedError(self.problem)
         sizes = (whole(getattr(self, name)) for name in _SIZES)
         return expected_attention(
-            self.chip, *sizes, causal=self.causal == 1, window=whole(self.window),
-            activation_format=self.activation_format, kv_format=self.kv_format, phase=self.phase,
-            cache_read_ratio=self.cache_read, constants=self.constants(known),
-        )  # fmt: skip
+            self.chip,
+            *sizes,
+            causal=self.causal == 1,
+            window=whole(self.window),
+            activation_format=self.activation_format,
+            kv_format=self.kv_format,
+            phase=self.phase,
+            cache_read_ratio=self.cache_read,
+            constants=self.constants(known),
+        )
 
     def constants(self, known: tuple[FittedAttention, ...] | None = None) -> FittedAttention:
         """Return the constants of these rows, from `known` alone where it is given; raises `UnsupportedError` without any."""
@@ -156,12 +162,25 @@ def attention_row_groups(
         maths_key, kv_key, output_key = formats
         groups.append(
             AttentionRows(
-                device=chip, chip=spec, phase=phase, activation_format=maths_key, kv_format=kv_key, output_format=output_key,
-                rows=rows, batch=sizes["batch"], heads=sizes["heads"], kv_heads=sizes["kv_heads"], q_len=sizes["q_len"],
-                kv_len=sizes["kv_len"], head_dim=sizes["head_dim"], causal=causal, window=table.numbers["window"][rows],
-                cache_read=np.where(shares_pages[rows], 0.5, 1.0), problem=problem,
+                device=chip,
+                chip=spec,
+                phase=phase,
+                activation_format=maths_key,
+                kv_format=kv_key,
+                output_format=output_key,
+                rows=rows,
+                batch=sizes["batch"],
+                heads=sizes["heads"],
+                kv_heads=sizes["kv_heads"],
+                q_len=sizes["q_len"],
+                kv_len=sizes["kv_len"],
+                head_dim=sizes["head_dim"],
+                causal=causal,
+                window=table.numbers["window"][rows],
+                cache_read=np.where(shares_pages[rows], 0.5, 1.0),
+                problem=problem,
             )
-        )  # fmt: skip
+        )
     return groups
 
 

@@ -58,17 +58,33 @@ class _Kinship:
 
 # sm110 (Thor) has the tensor units of sm100 but a twentieth of its bandwidth: nobody has compared their attention.
 _RELATIVES: Mapping[str, tuple[_Kinship, ...]] = {
-    "sm80": (_Kinship("sm80", "transferred-sibling"), _Kinship("sm89", "transferred-class"), _Kinship("sm120", "transferred-class")),
+    "sm80": (
+        _Kinship("sm80", "transferred-sibling"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm120", "transferred-class"),
+    ),
     "sm86": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
     "sm87": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
-    "sm89": (_Kinship("sm89", "transferred-family"), _Kinship("sm120", "transferred-class"), _Kinship("sm80", "transferred-class")),
+    "sm89": (
+        _Kinship("sm89", "transferred-family"),
+        _Kinship("sm120", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
     "sm90": (_Kinship("sm90", "transferred-sibling"), _Kinship("sm100", "transferred-class")),
     "sm100": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
     "sm103": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
     "sm110": (_Kinship("sm100", "transferred-class"),),
-    "sm120": (_Kinship("sm120", "transferred-family"), _Kinship("sm89", "transferred-class"), _Kinship("sm80", "transferred-class")),
-    "sm121": (_Kinship("sm120", "transferred-family"), _Kinship("sm89", "transferred-class"), _Kinship("sm80", "transferred-class")),
-}  # fmt: skip
+    "sm120": (
+        _Kinship("sm120", "transferred-family"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+    "sm121": (
+        _Kinship("sm120", "transferred-family"),
+        _Kinship("sm89", "transferred-class"),
+        _Kinship("sm80", "transferred-class"),
+    ),
+}
 
 
 def nearest(

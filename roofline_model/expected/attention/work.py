@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 def shapes_of(group: AttentionRows) -> AttentionShapes:
     """Return a group's shapes as the model takes them."""
     sizes = (group.batch, group.heads, group.kv_heads, group.q_len, group.kv_len, group.head_dim)
-    return AttentionShapes.of(
-        *(whole(size) for size in sizes), causal=group.causal == 1, window=whole(group.window)
-    )  # fmt: skip
+    return AttentionShapes.of(*(whole(size) for size in sizes), causal=group.causal == 1, window=whole(group.window))
 
 
 def is_8bit(group: AttentionRows) -> bool:
@@ -49,7 +47,7 @@ def group_work(group: AttentionRows) -> PrefillWork | DecodeWork:
         return prefill_work(group.chip, shapes, is_8bit=is_narrow, cache_bytes=cache_bytes, is_cold=False)
     return decode_work(
         group.chip, shapes, is_8bit=is_narrow, cache_bytes=cache_bytes, is_cold=False, cache_read_ratio=group.cache_read
-    )  # fmt: skip
+    )
 
 
 class JoinedRows:
@@ -105,7 +103,10 @@ class JoinedRows:
         """Return the sizes that a library surface goes by, one column per axis."""
         import numpy as np
 
-        columns = [np.concatenate(parts) for parts in zip(*(surface_sizes(shapes_of(group)) for group in self.groups), strict=True)]  # fmt: skip
+        columns = [
+            np.concatenate(parts)
+            for parts in zip(*(surface_sizes(shapes_of(group)) for group in self.groups), strict=True)
+        ]
         return tuple(column[self._order] for column in columns)
 
     def surface_trust(self, learnt_on: AttentionChip) -> Floats:

@@ -64,8 +64,14 @@ def cross_validated_table(
         for i in rows.tolist():
             provenance[i] = CROSS_VALIDATED
     return replace(
-        found, expected_s=expected, low_s=low, high_s=high, provenance=provenance, binding=[""] * len(table), reasons=reasons
-    )  # fmt: skip
+        found,
+        expected_s=expected,
+        low_s=low,
+        high_s=high,
+        provenance=provenance,
+        binding=[""] * len(table),
+        reasons=reasons,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,9 +241,7 @@ def _weights(table: KernelTable) -> Floats | None:
     return None if np.isnan(weights).all() else np.where(np.isnan(weights), 1.0, weights)
 
 
-def _gemm_set(
-    table: KernelTable, device: str, family: str, groups: Sequence[GemmRows], plan: FitPlan
-) -> PlannedSet:  # fmt: skip
+def _gemm_set(table: KernelTable, device: str, family: str, groups: Sequence[GemmRows], plan: FitPlan) -> PlannedSet:
     chip = groups[0].chip
     assert chip is not None  # groups without a chip are left out before
     started_from = "generic"
@@ -306,15 +304,19 @@ def _evidence(report: FitReport, plan: FitPlan) -> Evidence:
     )
 
 
-def _fitted_gemm(
-    one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence
-) -> FittedGemm:  # fmt: skip
+def _fitted_gemm(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | None, evidence: Evidence) -> FittedGemm:
     """Return the constants as the library keeps them: five digits, the interval of the folds or of the start."""
     start = one.gemm[0]
     values = {name: float(f"{value:.5g}") for name, value in fitted.values.items()}
     intervals = start.intervals if folds is None else gemm_intervals(folds.factors)
     return replace(
-        start, constants=with_values(start.constants, values), intervals=intervals, evidence=evidence,
-        provenance="fitted", sources=(), note="", correction=fitted.learnt or start.correction,
+        start,
+        constants=with_values(start.constants, values),
+        intervals=intervals,
+        evidence=evidence,
+        provenance="fitted",
+        sources=(),
+        note="",
+        correction=fitted.learnt or start.correction,
         correction_chip=None if fitted.learnt is not None else start.correction_chip,
-    )  # fmt: skip
+    )

@@ -94,9 +94,17 @@ def fit_constants(
     problem = _Problem(free, predict_s, np.log(measured), row_weights)
     start = problem.clipped({one.name: one.start for one in free} | dict(first_values or {}))
     found = least_squares(
-        problem.residuals, start, jac=problem.slopes, bounds=(problem.low, problem.high), method="trf",
-        x_scale="jac", xtol=1e-4, ftol=1e-5, gtol=1e-9, max_nfev=most_steps,
-    )  # fmt: skip
+        problem.residuals,
+        start,
+        jac=problem.slopes,
+        bounds=(problem.low, problem.high),
+        method="trf",
+        x_scale="jac",
+        xtol=1e-4,
+        ftol=1e-5,
+        gtol=1e-9,
+        max_nfev=most_steps,
+    )
     values = problem.named(found.x)
     errors = np.abs(np.exp(problem.log_predictions(found.x) - problem.log_measured) - 1)
     margin = 1e-3 * (problem.high - problem.low)

@@ -85,7 +85,9 @@ def transfers(sets: Sequence[PlannedSet], fitted: TableFit, without: str = "") -
             for mix in dict.fromkeys(mixes):
                 at = [i for i, name in enumerate(mixes) if name == mix]
                 measured = one.rows.measured_s[rows[at]]
-                found.append(_transfer(one, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at]))  # fmt: skip
+                found.append(
+                    _transfer(one, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at])
+                )
     return found
 
 
@@ -120,12 +122,12 @@ def _of_products(one: PlannedSet, known: Sequence[FittedGemm]) -> list[Transfer]
 
 def _transfer(
     one: PlannedSet, op: str, step: str, measured_s: Floats, time_s: Floats, low_s: Floats, high_s: Floats
-) -> Transfer:  # fmt: skip
+) -> Transfer:
     import numpy as np
 
     return Transfer(
         one.rows.device, op, step, np.log(measured_s / time_s), np.log(time_s / low_s), np.log(high_s / time_s)
-    )  # fmt: skip
+    )
 
 
 def estimated(found: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:

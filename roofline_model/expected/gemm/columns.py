@@ -150,9 +150,10 @@ def columns_of(models: Sequence[ProductModel]) -> PairColumns:
 
     orders = [one.norm_order for one in values]
     chip = ChipColumns(
-        specs[0].family, specs[0].sm_count,
+        specs[0].family,
+        specs[0].sm_count,
         **named(specs, "clock_hz", "peak_flops_per_s", "bandwidth_bytes_per_s", "l2_bytes", "load_bytes_per_s"),
-    )  # fmt: skip
+    )
     formats = FormatColumns(
         **named(layouts, "weight_bytes_per_element", "activation_bytes_per_element", "output_bytes_per_element"),
         is_weight_only=flags([one.is_weight_only for one in layouts]),
@@ -168,10 +169,21 @@ def columns_of(models: Sequence[ProductModel]) -> PairColumns:
         gemv_rows_count=column(values, lambda c: c.gemv_rows_count or 0.0),
         norm_order=orders[0] if len(set(orders)) == 1 else np.array(orders, dtype=np.int64),
         **named(
-            values, "tensor_ratio", "dram_ratio", "l2_ratio", "sm_ratio", "k_step_s", "output_ratio",
-            "persistence_ratio", "reached_dram_ratio", "l2_share_ratio", "l2_edge_factor", "output_l2_share_ratio", "clock_loss_ratio",
+            values,
+            "tensor_ratio",
+            "dram_ratio",
+            "l2_ratio",
+            "sm_ratio",
+            "k_step_s",
+            "output_ratio",
+            "persistence_ratio",
+            "reached_dram_ratio",
+            "l2_share_ratio",
+            "l2_edge_factor",
+            "output_l2_share_ratio",
+            "clock_loss_ratio",
         ),
-    )  # fmt: skip
+    )
     limited = tuple((place, one) for place, one in enumerate(models) if one.wide is not None)
     return PairColumns(chip, formats, constants, _belief(models), limited)
 
@@ -218,8 +230,12 @@ def _candidates(pairs: PairColumns, M: int, N: int) -> Candidates:
     usable[:, pairs.formats.is_weight_only] = of_few[:, None]
     index = np.flatnonzero(usable.any(axis=1))
     tiles = Tiles(
-        every.rows[index], every.columns[index], every.padding_ratio[index], every.resident[index],
-        every.smallest_mma_elems, (),
-    )  # fmt: skip
+        every.rows[index],
+        every.columns[index],
+        every.padding_ratio[index],
+        every.resident[index],
+        every.smallest_mma_elems,
+        (),
+    )
     tensor, load, supply_s = tile_rates(pairs.chip, pairs.formats, pairs.constants, tiles)
     return Candidates(tiles, usable[index], tensor, powered(load, pairs.constants.norm_order), supply_s)

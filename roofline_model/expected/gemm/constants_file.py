@@ -57,7 +57,12 @@ def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
     for one in fitted:
         if one.chip.key != chip.key:
             raise DefinitionError(f"one constants file is one chip: got {chip.key} and {one.chip.key}")
-        lines += ["", "[[gemm]]", f"format = {_text(one.family)}", f"peak_flops_per_s = {_value(one.chip.peak_flops_per_s)}"]  # fmt: skip
+        lines += [
+            "",
+            "[[gemm]]",
+            f"format = {_text(one.family)}",
+            f"peak_flops_per_s = {_value(one.chip.peak_flops_per_s)}",
+        ]
         lines += ["", "[gemm.constants]", *_pairs(one.constants)]
         lines += ["", "[gemm.interval]"]
         lines += [f"{name} = [{low!r}, {high!r}]" for name, (low, high) in one.intervals.pairs().items()]

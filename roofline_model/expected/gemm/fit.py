@@ -168,9 +168,15 @@ class _Joined:
             at = positions[here]
             if len(at):
                 time_s[here] = gemm_times(
-                    self.chip, formats, constants, self.m[at], self.n[at], self.k[at], self.copies[at],
+                    self.chip,
+                    formats,
+                    constants,
+                    self.m[at],
+                    self.n[at],
+                    self.k[at],
+                    self.copies[at],
                     dynamic_activation_quantization=quantizes,
-                )  # fmt: skip
+                )
         return time_s
 
 

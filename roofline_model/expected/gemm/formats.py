@@ -67,9 +67,14 @@ def _of_formats(
 ) -> GemmFormats:
     family, compute, is_measured, note = _family(weight, activation, computes_wide)
     return GemmFormats(
-        family, compute, kernel_bytes_per_element(weight), kernel_bytes_per_element(activation),
-        kernel_bytes_per_element(output), is_measured, note,
-    )  # fmt: skip
+        family,
+        compute,
+        kernel_bytes_per_element(weight),
+        kernel_bytes_per_element(activation),
+        kernel_bytes_per_element(output),
+        is_measured,
+        note,
+    )
 
 
 def kernel_bytes_per_element(fmt: NumberFormat) -> float:

@@ -42,9 +42,12 @@ def gemv_element_s(c: GemmConstants) -> float:
 
 
 def gemv_terms(
-    chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, rows: GemmWork,
-    dram_ratio: float | Floats, element_s: float | Floats,
-) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
+    chip: ChipSpec | ChipColumns,
+    c: GemmConstants | ConstantColumns,
+    rows: GemmWork,
+    dram_ratio: float | Floats,
+    element_s: float | Floats,
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return what `gemv_seconds` does, of constants that are known to be there."""
     dram_s = rows.cold_weight_bytes / (dram_ratio * chip.bandwidth_bytes_per_s)
     l2_s = rows.weight_bytes / (c.l2_ratio * chip.load_bytes_per_s)

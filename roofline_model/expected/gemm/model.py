@@ -54,11 +54,19 @@ CHUNK_ROWS = 1024
 
 
 def expected_gemm(
-    chip: ChipSpec, M: ArrayLike, N: ArrayLike, K: ArrayLike, *,
-    weight_format: str | NumberFormat, activation_format: str | NumberFormat, output_format: str | NumberFormat = "BF16",
-    dynamic_activation_quantization: bool = False, weight_copies: ArrayLike = math.inf,
-    constants: GemmConstants | FittedGemm | None = None, computes_wide: bool = False,
-) -> ExpectedBatch:  # fmt: skip
+    chip: ChipSpec,
+    M: ArrayLike,
+    N: ArrayLike,
+    K: ArrayLike,
+    *,
+    weight_format: str | NumberFormat,
+    activation_format: str | NumberFormat,
+    output_format: str | NumberFormat = "BF16",
+    dynamic_activation_quantization: bool = False,
+    weight_copies: ArrayLike = math.inf,
+    constants: GemmConstants | FittedGemm | None = None,
+    computes_wide: bool = False,
+) -> ExpectedBatch:
     """Return the expected time of each product of the broadcast `M`, `N`, `K`.
 
     `chip` computes in the pair's compute format (`gemm_formats(...).compute_format`). `weight_copies`: weights touched
@@ -69,16 +77,28 @@ def expected_gemm(
     """
     formats = gemm_formats(weight_format, activation_format, output_format, computes_wide=computes_wide)
     return expected_of_formats(
-        chip, M, N, K, formats=formats, constants=constants, weight_copies=weight_copies,
+        chip,
+        M,
+        N,
+        K,
+        formats=formats,
+        constants=constants,
+        weight_copies=weight_copies,
         dynamic_activation_quantization=dynamic_activation_quantization,
-    )  # fmt: skip
+    )
 
 
 def expected_of_formats(
-    chip: ChipSpec, M: ArrayLike, N: ArrayLike, K: ArrayLike, *, formats: GemmFormats,
-    constants: GemmConstants | FittedGemm | None = None, weight_copies: ArrayLike = math.inf,
+    chip: ChipSpec,
+    M: ArrayLike,
+    N: ArrayLike,
+    K: ArrayLike,
+    *,
+    formats: GemmFormats,
+    constants: GemmConstants | FittedGemm | None = None,
+    weight_copies: ArrayLike = math.inf,
     dynamic_activation_quantization: bool = False,
-) -> ExpectedBatch:  # fmt: skip
+) -> ExpectedBatch:
     """Return the same where kernel family and bytes are known already; `expected_gemm` says what is what."""
     import numpy as np
 
@@ -109,16 +129,29 @@ def expected_of_formats(
     intervals, provenance = believed(fitted, formats)
     low_s, high_s = intervals.bounds(m, time_s, launch_s)
     return ExpectedBatch(
-        time_s=time_s, low_s=low_s, high_s=high_s, parts=parts, binding=binding_of(parts, time_s), provenance=provenance,
+        time_s=time_s,
+        low_s=low_s,
+        high_s=high_s,
+        parts=parts,
+        binding=binding_of(parts, time_s),
+        provenance=provenance,
         confidence="; ".join(filter(None, [fitted.note if fitted else "", formats.note])),
-        kernel=kernel, norm_order=values.norm_order,
-    )  # fmt: skip
+        kernel=kernel,
+        norm_order=values.norm_order,
+    )
 
 
 def gemm_times(
-    chip: ChipSpec, formats: GemmFormats, constants: GemmConstants, M: Floats, N: Floats, K: Floats,
-    weight_copies: Floats, *, dynamic_activation_quantization: bool,
-) -> Floats:  # fmt: skip
+    chip: ChipSpec,
+    formats: GemmFormats,
+    constants: GemmConstants,
+    M: Floats,
+    N: Floats,
+    K: Floats,
+    weight_copies: Floats,
+    *,
+    dynamic_activation_quantization: bool,
+) -> Floats:
     """Return the times alone, in seconds: what a fit calls thousands of times. Arrays of equal length, unchecked."""
     import numpy as np
 
@@ -163,8 +196,15 @@ def check_size(name: str, size: float) -> None:
 
 
 def _priced(
-    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, quantizes: bool, m: Floats, n: Floats, k: Floats, copies: Floats
-) -> tuple[Floats, dict[str, Floats], list[str]]:  # fmt: skip
+    chip: ChipSpec,
+    formats: GemmFormats,
+    c: GemmConstants,
+    quantizes: bool,
+    m: Floats,
+    n: Floats,
+    k: Floats,
+    copies: Floats,
+) -> tuple[Floats, dict[str, Floats], list[str]]:
     """Return (seconds, parts, kernel labels) of one chunk."""
     import numpy as np
 
@@ -194,7 +234,7 @@ def _priced(
 
 def unit_roofs(
     chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, m: Floats, n: Floats, k: Floats, dram_s: Floats
-) -> dict[str, Floats]:  # fmt: skip
+) -> dict[str, Floats]:
     """Return what the tensor peak and the specified bandwidth allow at best; no library undercuts it."""
     return {"tensor": 2.0 * m * n * k / chip.peak_flops_per_s, "dram": dram_s * c.reached_dram_ratio}
 
@@ -242,9 +282,16 @@ def _cheapest(
 
 
 def _all_at_once(
-    chip: ChipSpec, c: GemmConstants, rows: GemmWork, tiles: Tiles,
-    blocks: Floats, power: Floats, supply_s: Floats, usable: NDArray[np.bool_], narrow: NDArray[np.bool_],
-) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:  # fmt: skip
+    chip: ChipSpec,
+    c: GemmConstants,
+    rows: GemmWork,
+    tiles: Tiles,
+    blocks: Floats,
+    power: Floats,
+    supply_s: Floats,
+    usable: NDArray[np.bool_],
+    narrow: NDArray[np.bool_],
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
     """Return the same for a few rows, every split in one array: numpy's cost per call is what a single row pays."""
     import numpy as np
 
@@ -296,9 +343,16 @@ def _resident_waves(x: Floats, omega: float | Floats) -> Floats:
 
 
 def _best_of_split(
-    chip: ChipSpec, c: GemmConstants, rows: GemmWork, tiles: Tiles, split: float | Floats,
-    blocks: Floats, power: Floats, supply_s: Floats, usable: NDArray[np.bool_],
-) -> tuple[Floats, NDArray[np.intp]]:  # fmt: skip
+    chip: ChipSpec,
+    c: GemmConstants,
+    rows: GemmWork,
+    tiles: Tiles,
+    split: float | Floats,
+    blocks: Floats,
+    power: Floats,
+    supply_s: Floats,
+    usable: NDArray[np.bool_],
+) -> tuple[Floats, NDArray[np.intp]]:
     """Return the cheapest usable candidate of each row: (seconds without launch, candidate index).
 
     `split` is one count for all tiles, or one for each candidate, of shape (candidates, 1).
@@ -312,9 +366,15 @@ def _best_of_split(
 
 
 def candidate_seconds(
-    chip: ChipSpec | ChipColumns, c: GemmConstants | ConstantColumns, rows: GemmWork, resident_count: Floats,
-    split: float | Floats, blocks: Floats, power: Floats, supply_s: Floats,
-) -> Floats:  # fmt: skip
+    chip: ChipSpec | ChipColumns,
+    c: GemmConstants | ConstantColumns,
+    rows: GemmWork,
+    resident_count: Floats,
+    split: float | Floats,
+    blocks: Floats,
+    power: Floats,
+    supply_s: Floats,
+) -> Floats:
     """Return the seconds of every candidate without launch; all arguments broadcast, `blocks` has the candidates' shape.
 
     `power`: terms of tensor pipe and load path, per wave and element of k, to the norm's power; `supply_s`: seconds of the
@@ -355,9 +415,14 @@ def _split_s(
 
 
 def _parts(
-    chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork, tiles: Tiles,
-    tile: NDArray[np.intp], split: NDArray[np.intp],
-) -> dict[str, Floats]:  # fmt: skip
+    chip: ChipSpec,
+    formats: GemmFormats,
+    c: GemmConstants,
+    rows: GemmWork,
+    tiles: Tiles,
+    tile: NDArray[np.intp],
+    split: NDArray[np.intp],
+) -> dict[str, Floats]:
     """Return the terms of the chosen candidates, each alone, and the additive costs; seconds."""
     import numpy as np
 
@@ -369,9 +434,16 @@ def _parts(
 
 
 def parts_of(
-    chip: ChipSpec, c: GemmConstants, rows: GemmWork, count: Floats, size: tuple[Floats, Floats], resident_count: Floats,
-    tensor: Floats, load: Floats, moved: Floats,
-) -> dict[str, Floats]:  # fmt: skip
+    chip: ChipSpec,
+    c: GemmConstants,
+    rows: GemmWork,
+    count: Floats,
+    size: tuple[Floats, Floats],
+    resident_count: Floats,
+    tensor: Floats,
+    load: Floats,
+    moved: Floats,
+) -> dict[str, Floats]:
     """Return the same of `count` slices of the tile of `size`; `tensor` and `load` as of `tile_rates`, `moved` bytes a k."""
     bm, bn = size
     length = _slice_length(rows.k, count)

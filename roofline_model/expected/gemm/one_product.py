@@ -95,9 +95,16 @@ _KEPT: Kept[_Pair] = Kept(512)
 
 
 def expected_of_product(
-    chip: ChipSpec, M: int, N: int, K: int, *, formats: GemmFormats, fitted: FittedGemm, weight_copies: float,
+    chip: ChipSpec,
+    M: int,
+    N: int,
+    K: int,
+    *,
+    formats: GemmFormats,
+    fitted: FittedGemm,
+    weight_copies: float,
     dynamic_activation_quantization: bool = False,
-) -> ExpectedCall:  # fmt: skip
+) -> ExpectedCall:
     """Return the expected time of C(M×N) = A(M×K)·B(K×N); `expected_gemm` says what is what and what is raised."""
     import numpy as np
 
@@ -120,9 +127,16 @@ def expected_of_product(
         parts = with_library(parts, formula_s, time_s, least_s)
     regime = 2 * row_regime(M) + (time_s > FLOOR_RATIO * launch_s)
     return ExpectedCall(
-        time_s, time_s * pair.intervals.low[regime], time_s * pair.intervals.high[regime], parts, binding_part(parts, time_s),
-        pair.provenance, pair.confidence, kernel, c.norm_order,
-    )  # fmt: skip
+        time_s,
+        time_s * pair.intervals.low[regime],
+        time_s * pair.intervals.high[regime],
+        parts,
+        binding_part(parts, time_s),
+        pair.provenance,
+        pair.confidence,
+        kernel,
+        c.norm_order,
+    )
 
 
 def _pair(chip: ChipSpec, formats: GemmFormats, fitted: FittedGemm) -> _Pair:
@@ -139,8 +153,15 @@ def _candidates(pair: _Pair, M: int, N: int) -> _Candidates:
     places = np.flatnonzero(usable_tiles(tiles, np.array([float(M)]), np.array([float(N)])))
     tensor, load, supply_s = tile_rates(pair.chip, pair.formats, c, tiles)
     columns = (
-        tiles.rows, tiles.columns, tiles.resident, tensor, load, powered(load, c.norm_order), supply_s, tile_bytes(pair.formats, tiles),
-    )  # fmt: skip
+        tiles.rows,
+        tiles.columns,
+        tiles.resident,
+        tensor,
+        load,
+        powered(load, c.norm_order),
+        supply_s,
+        tile_bytes(pair.formats, tiles),
+    )
     return _Candidates(tuple(places.tolist()), *(column[places, 0] for column in columns))
 
 
@@ -149,9 +170,16 @@ def _chosen(pair: _Pair, rows: GemmWork, M: int, N: int, K: int) -> tuple[float,
     found, c = pair.candidates(M, N), pair.constants
     body_s, tile, split = _cheapest(pair, found, rows, M, N, K)
     parts = parts_of(
-        pair.chip, c, rows, _number(SPLITS[split]), (_number(found.rows[tile]), _number(found.columns[tile])),
-        _number(found.resident[tile]), _number(found.tensor[tile]), _number(found.load[tile]), _number(found.moved_bytes[tile]),
-    )  # fmt: skip
+        pair.chip,
+        c,
+        rows,
+        _number(SPLITS[split]),
+        (_number(found.rows[tile]), _number(found.columns[tile])),
+        _number(found.resident[tile]),
+        _number(found.tensor[tile]),
+        _number(found.load[tile]),
+        _number(found.moved_bytes[tile]),
+    )
     seconds = {name: float(value) for name, value in parts.items()}
     kernel = pair.tiles.labels[split * len(pair.tiles.rows) + found.places[tile]]
     gemv = gemv_seconds(pair.chip, pair.formats, c, rows)

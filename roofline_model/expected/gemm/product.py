@@ -66,9 +66,15 @@ class ProductModel:
         from roofline_model.expected.gemm.widened_floor import no_faster
 
         found = expected_of_formats(
-            self.chip, M, N, K, formats=self.formats, constants=self.fitted, weight_copies=copies_of(cache),
+            self.chip,
+            M,
+            N,
+            K,
+            formats=self.formats,
+            constants=self.fitted,
+            weight_copies=copies_of(cache),
             dynamic_activation_quantization=quantizes_activations,
-        )  # fmt: skip
+        )
         return found if self.wide is None else no_faster(self, found, M, N, K, cache)
 
     def expected_one(
@@ -79,9 +85,15 @@ class ProductModel:
         from roofline_model.expected.gemm.widened_floor import one_no_faster
 
         found = expected_of_product(
-            self.chip, M, N, K, formats=self.formats, fitted=self.fitted, weight_copies=copies_of(cache),
+            self.chip,
+            M,
+            N,
+            K,
+            formats=self.formats,
+            fitted=self.fitted,
+            weight_copies=copies_of(cache),
             dynamic_activation_quantization=quantizes_activations,
-        )  # fmt: skip
+        )
         return found if self.wide is None else one_no_faster(self, found, M, N, K, cache)
 
 

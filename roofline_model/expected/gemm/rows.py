@@ -122,7 +122,7 @@ def _group(
     copies = _copies(chip, formats, n, k, given)
     return GemmRows(
         device, chip, weight, activation, output, formats, is_wide, quantizes, rows, m, n, k, copies, problem
-    )  # fmt: skip
+    )
 
 
 def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
@@ -147,8 +147,15 @@ def expected_of_group(group: GemmRows, constants: FittedGemm) -> ExpectedBatch:
 
     assert group.chip is not None  # a group without one says so in `problem`
     return expected_gemm(
-        group.chip, group.m, group.n, group.k,
-        weight_format=group.weight_format, activation_format=group.activation_format, output_format=group.output_format,
-        dynamic_activation_quantization=group.quantizes, weight_copies=group.copies, constants=constants,
+        group.chip,
+        group.m,
+        group.n,
+        group.k,
+        weight_format=group.weight_format,
+        activation_format=group.activation_format,
+        output_format=group.output_format,
+        dynamic_activation_quantization=group.quantizes,
+        weight_copies=group.copies,
+        constants=constants,
         computes_wide=group.computes_wide,
-    )  # fmt: skip
+    )

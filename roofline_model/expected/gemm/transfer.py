@@ -25,9 +25,20 @@ from roofline_model.expected.intervals import DRIFT, drift_of, drifted, hull
 SUPPLY = ("l2_ratio", "sm_ratio")
 """Constants that count 64 bytes per clock and SM."""
 _MEANS = (
-    "launch_s", "tensor_ratio", "dram_ratio", "k_step_s", "output_ratio", "persistence_ratio", "split_s",
-    "gemv_dram_ratio", "gemv_element_s", "gemv_rows_count", "cast_ratio", "cast_element_s", "static_launch_s",
-)  # fmt: skip
+    "launch_s",
+    "tensor_ratio",
+    "dram_ratio",
+    "k_step_s",
+    "output_ratio",
+    "persistence_ratio",
+    "split_s",
+    "gemv_dram_ratio",
+    "gemv_element_s",
+    "gemv_rows_count",
+    "cast_ratio",
+    "cast_element_s",
+    "static_launch_s",
+)
 IN_CLOCKS = ("k_step_s", "gemv_element_s", "cast_element_s")
 """Serial latencies: the same number of clocks on another family."""
 
@@ -177,33 +188,54 @@ def _from_siblings(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedG
     constants = _mean(chip, kernel_family, sources, is_normalised=False)
     return _built(
         chip, kernel_family, sources, constants, "transferred-sibling", "constants of {names}, the same family"
-    )  # fmt: skip
+    )
 
 
 def _across_families(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
     return _built(
-        chip, kernel_family, sources, constants, "transferred-family",
+        chip,
+        kernel_family,
+        sources,
+        constants,
+        "transferred-family",
         "constants of {names}, another family: memory and load rates scaled to the tensor peak",
-    )  # fmt: skip
+    )
 
 
 def _across_classes(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
     return _built(
-        chip, kernel_family, sources, constants, "transferred-class",
+        chip,
+        kernel_family,
+        sources,
+        constants,
+        "transferred-class",
         "low confidence: no chip of this class was measured with this kernel family; constants of {names}",
-    )  # fmt: skip
+    )
 
 
 def _built(
-    chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], constants: GemmConstants, provenance: str, note: str
-) -> FittedGemm:  # fmt: skip
+    chip: ChipSpec,
+    kernel_family: str,
+    sources: Sequence[FittedGemm],
+    constants: GemmConstants,
+    provenance: str,
+    note: str,
+) -> FittedGemm:
     names = tuple(one.chip.key for one in sources)
     return FittedGemm(
-        kernel_family, chip, constants, sources[0].intervals, sources[0].evidence, provenance, names,
-        note.format(names=" and ".join(names)), _surface(sources, SURFACE_TRUST[provenance]), sources[0].chip,
-    )  # fmt: skip
+        kernel_family,
+        chip,
+        constants,
+        sources[0].intervals,
+        sources[0].evidence,
+        provenance,
+        names,
+        note.format(names=" and ".join(names)),
+        _surface(sources, SURFACE_TRUST[provenance]),
+        sources[0].chip,
+    )
 
 
 def _surface(sources: Sequence[FittedGemm], share: float) -> Correction | None:
@@ -224,11 +256,13 @@ def _mean(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], *, 
         mean = _mean_of(name, sources)
         values[name] = mean * clocks if mean is not None and name in IN_CLOCKS else mean
     for name in SUPPLY:
-        values[name] = _geometric([
-            getattr(one.constants, name)
-            * (one.chip.load_bytes_per_flop / chip.load_bytes_per_flop if is_normalised else 1.0)
-            for one in sources
-        ])  # fmt: skip
+        values[name] = _geometric(
+            [
+                getattr(one.constants, name)
+                * (one.chip.load_bytes_per_flop / chip.load_bytes_per_flop if is_normalised else 1.0)
+                for one in sources
+            ]
+        )
     if values["gemv_rows_count"] is not None:
         values["gemv_rows_count"] = float(max(1, round(values["gemv_rows_count"])))
     if not chip.rules.has_gemv_kernel and kernel_family == "BF16":

@@ -43,7 +43,9 @@ _MOST_KEPT = 256
 _CALLS: Kept[dict[tuple[int, int, int, str], tuple[ExpectedCall, Any]]] = Kept(64)
 
 
-def no_faster(model: ProductModel, found: ExpectedBatch, M: ArrayLike, N: ArrayLike, K: ArrayLike, cache: str) -> ExpectedBatch:  # fmt: skip
+def no_faster(
+    model: ProductModel, found: ExpectedBatch, M: ArrayLike, N: ArrayLike, K: ArrayLike, cache: str
+) -> ExpectedBatch:
     """Return the times raised to the limit, intervals by the same factor; what is added counts as the library's."""
     import numpy as np
 
@@ -65,9 +67,13 @@ def no_faster(model: ProductModel, found: ExpectedBatch, M: ArrayLike, N: ArrayL
     factor = time_s / found.time_s
     added = {"library": found.parts.get("library", 0.0) + (time_s - found.time_s)}
     return replace(
-        found, time_s=time_s, low_s=found.low_s * factor, high_s=found.high_s * factor, parts={**found.parts, **added},
+        found,
+        time_s=time_s,
+        low_s=found.low_s * factor,
+        high_s=found.high_s * factor,
+        parts={**found.parts, **added},
         confidence=_said(found.confidence, bool((factor > 1).any())),
-    )  # fmt: skip
+    )
 
 
 def one_no_faster(model: ProductModel, found: ExpectedCall, M: int, N: int, K: int, cache: str) -> ExpectedCall:
@@ -76,9 +82,13 @@ def one_no_faster(model: ProductModel, found: ExpectedCall, M: int, N: int, K: i
     factor = time_s / found.time_s
     added = {"library": found.parts.get("library", 0.0) + (time_s - found.time_s)}
     return replace(
-        found, time_s=time_s, low_s=found.low_s * factor, high_s=found.high_s * factor, parts={**found.parts, **added},
+        found,
+        time_s=time_s,
+        low_s=found.low_s * factor,
+        high_s=found.high_s * factor,
+        parts={**found.parts, **added},
         confidence=_said(found.confidence, factor > 1),
-    )  # fmt: skip
+    )
 
 
 def raised_one(model: ProductModel, time_s: float, M: int, N: int, K: int, cache: str = "cold") -> float:

@@ -70,9 +70,14 @@ def are_cold(copies: Floats) -> bool:
 
 
 def work_of(
-    chip: ChipSpec | ChipColumns, formats: GemmFormats | FormatColumns, c: GemmConstants | ConstantColumns,
-    m: Floats, n: Floats, k: Floats, copies: Floats,
-) -> GemmWork:  # fmt: skip
+    chip: ChipSpec | ChipColumns,
+    formats: GemmFormats | FormatColumns,
+    c: GemmConstants | ConstantColumns,
+    m: Floats,
+    n: Floats,
+    k: Floats,
+    copies: Floats,
+) -> GemmWork:
     """Return the work of each row; `copies` weights are touched between two uses of one (infinite: always cold).
 
     Weights are kept in L2 if all copies, A and C fit into its usable share; A if one W, A and C do; C if A and C do.
@@ -94,8 +99,14 @@ def work_of(
     # The loss is a fit over kernels of up to a second; a quarter is where it ends for products beyond any of them.
     clock = larger(1.0 - c.clock_loss_ratio * doublings, 0.25)
     return GemmWork(
-        m, n, k, weight, weight * weight_miss, output, activation_miss,
+        m,
+        n,
+        k,
+        weight,
+        weight * weight_miss,
+        output,
+        activation_miss,
         dram_s=traffic / (c.dram_ratio * chip.bandwidth_bytes_per_s),
         tensor_ratio=c.tensor_ratio * clock,
         k_element_s=c.k_step_s / K_STEP * (1.0 + COLD_LATENCY_RATIO * weight_miss),
-    )  # fmt: skip
+    )

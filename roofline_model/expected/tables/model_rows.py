@@ -162,10 +162,17 @@ def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
     from roofline_model.decoder.llm import predict_model
 
     return predict_model(
-        device, row.shape, row.phase, batch=row.batch_count, context=row.context_count, new_tokens=row.new_count,
-        formats=row.formats, kv=row.kv, max_context=max(row.context_count, row.shape.max_context_size),
+        device,
+        row.shape,
+        row.phase,
+        batch=row.batch_count,
+        context=row.context_count,
+        new_tokens=row.new_count,
+        formats=row.formats,
+        kv=row.kv,
+        max_context=max(row.context_count, row.shape.max_context_size),
         parallel=Parallel(row.device_count, LINK_BYTES_PER_S if row.device_count > 1 else None),
-    )  # fmt: skip
+    )
 
 
 def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> ExpectedBatch:
@@ -174,6 +181,11 @@ def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> Ex
     low, high = INTERVAL
     time_s = np.array([steps * expected_s])
     return ExpectedBatch(
-        time_s=time_s, low_s=np.maximum(low * time_s, steps * least_s), high_s=high * time_s, parts={"kernels": time_s},
-        binding=["kernels"], provenance=f"{provenance} (sum of kernels)", confidence="no whole model was fitted",
-    )  # fmt: skip
+        time_s=time_s,
+        low_s=np.maximum(low * time_s, steps * least_s),
+        high_s=high * time_s,
+        parts={"kernels": time_s},
+        binding=["kernels"],
+        provenance=f"{provenance} (sum of kernels)",
+        confidence="no whole model was fitted",
+    )

@@ -69,10 +69,14 @@ def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
     time_s = launch + dram + l2
     low, high = COPY_INTERVAL
     return ExpectedBatch(
-        time_s=time_s, low_s=time_s * low, high_s=time_s * high, parts={"launch": launch, "dram": dram, "l2": l2},
-        binding=["l2" if hit else "dram" for hit in fits], provenance=f"{found.provenance} (copy: from products)",
+        time_s=time_s,
+        low_s=time_s * low,
+        high_s=time_s * high,
+        parts={"launch": launch, "dram": dram, "l2": l2},
+        binding=["l2" if hit else "dram" for hit in fits],
+        provenance=f"{found.provenance} (copy: from products)",
         confidence="no copy was fitted: bandwidth of the chip's file or of its 16-bit products",
-    )  # fmt: skip
+    )
 
 
 def model_row_times(

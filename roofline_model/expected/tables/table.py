@@ -27,8 +27,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIZE_COLUMNS = (
-    "m", "n", "k", "batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window", "n_tokens", "n_devices",
-)  # fmt: skip
+    "m",
+    "n",
+    "k",
+    "batch",
+    "q_len",
+    "kv_len",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "window",
+    "n_tokens",
+    "n_devices",
+)
 COUNT_COLUMNS = ("context",)
 """Sizes that may be 0: a pass with nothing in its cache."""
 TIME_COLUMNS = ("time_s",)
@@ -269,8 +280,16 @@ def _typed(
     }
     _check_rows(rows, numbers, texts)
     return KernelTable(
-        name, sha256, tuple(header), tuple(rows.cells), tuple(lines), numbers, texts, tuple(rows.reasons), tuple(time_problems)
-    )  # fmt: skip
+        name,
+        sha256,
+        tuple(header),
+        tuple(rows.cells),
+        tuple(lines),
+        numbers,
+        texts,
+        tuple(rows.reasons),
+        tuple(time_problems),
+    )
 
 
 def _text(rows: _Rows, column: str) -> list[str]:

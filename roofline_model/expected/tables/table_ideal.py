@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     Sizes = NDArray[np.int64]
 
 
-def ideal_gemm_s(device: Device, m: Floats, n: Floats, k: Floats, *, weight: str, activation: str, output: str) -> Floats:  # fmt: skip
+def ideal_gemm_s(
+    device: Device, m: Floats, n: Floats, k: Floats, *, weight: str, activation: str, output: str
+) -> Floats:
     """Return max(bytes / bandwidth, FLOPs / peak) of each product, in seconds.
 
     Raises `UnsupportedError` when the chip cannot compute in the formats.
@@ -42,9 +44,20 @@ def ideal_gemm_s(device: Device, m: Floats, n: Floats, k: Floats, *, weight: str
 
 
 def ideal_attention_s(
-    device: Device, batch: Floats, heads: Floats, kv_heads: Floats, q_len: Floats, kv_len: Floats, head_dim: Floats, *,
-    causal: Floats, window: Floats, activation: str, kv: str, output: str,
-) -> Floats:  # fmt: skip
+    device: Device,
+    batch: Floats,
+    heads: Floats,
+    kv_heads: Floats,
+    q_len: Floats,
+    kv_len: Floats,
+    head_dim: Floats,
+    *,
+    causal: Floats,
+    window: Floats,
+    activation: str,
+    kv: str,
+    output: str,
+) -> Floats:
     """Return the ideal time of fused attention, in seconds.
 
     `causal`: 1 or 0; `window`: keys a token may see of those up to its own, NaN for all. With a causal mask it sees no later
@@ -57,10 +70,14 @@ def ideal_attention_s(
     seen = np.where(np.isfinite(window), np.minimum(window, kv_len), kv_len)
     flops = 4 * batch * heads * head_dim * visible_pairs(q_len, kv_len, seen, causal)
     touched = np.minimum(kv_len, q_len + seen - 1)
-    traffic = batch * head_dim * (
-        q_len * heads * (fq.traffic_bytes_per_element + fo.traffic_bytes_per_element)
-        + 2 * kv_heads * touched * fkv.traffic_bytes_per_element
-    )  # fmt: skip
+    traffic = (
+        batch
+        * head_dim
+        * (
+            q_len * heads * (fq.traffic_bytes_per_element + fo.traffic_bytes_per_element)
+            + 2 * kv_heads * touched * fkv.traffic_bytes_per_element
+        )
+    )
     result: Floats = np.maximum(traffic / device.bandwidth.value, flops / device.peak_flops_per_s(computed))
     return result
 

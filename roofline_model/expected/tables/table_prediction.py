@@ -137,9 +137,14 @@ def predict_table(
 def _predict_gemm(columns: _Columns, group: GemmRows, known: KnownConstants) -> None:
     try:
         columns.ideal_s[group.rows] = ideal_gemm_s(
-            group.device, group.m, group.n, group.k,
-            weight=group.weight_format, activation=group.activation_format, output=group.output_format,
-        )  # fmt: skip
+            group.device,
+            group.m,
+            group.n,
+            group.k,
+            weight=group.weight_format,
+            activation=group.activation_format,
+            output=group.output_format,
+        )
         if group.chip is None:
             columns.refuse(group.rows, group.problem)
             return
@@ -156,10 +161,19 @@ def _predict_gemm(columns: _Columns, group: GemmRows, known: KnownConstants) -> 
 def _predict_attention(columns: _Columns, group: AttentionRows, known: KnownConstants) -> None:
     try:
         columns.ideal_s[group.rows] = ideal_attention_s(
-            group.device, group.batch, group.heads, group.kv_heads, group.q_len, group.kv_len, group.head_dim,
-            causal=group.causal, window=group.window,
-            activation=group.activation_format, kv=group.kv_format, output=group.output_format,
-        )  # fmt: skip
+            group.device,
+            group.batch,
+            group.heads,
+            group.kv_heads,
+            group.q_len,
+            group.kv_len,
+            group.head_dim,
+            causal=group.causal,
+            window=group.window,
+            activation=group.activation_format,
+            kv=group.kv_format,
+            output=group.output_format,
+        )
         columns.expect(group.rows, group.expected(known.attention))
     except RooflineError as error:
         columns.refuse(group.rows, str(error))

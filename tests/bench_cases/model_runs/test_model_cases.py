@@ -94,8 +94,14 @@ def test_a_plan_and_a_method_are_part_of_the_kernels_name(seeded, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("[1]", "must be a JSON object"), ("{}", "must be a JSON object"), ("{", "cannot be read as JSON"), ('{"ffn": 4}', "must be a JSON object"), ('{"ffn": "INT5"}', "INT5")],
-)  # fmt: skip
+    [
+        ("[1]", "must be a JSON object"),
+        ("{}", "must be a JSON object"),
+        ("{", "cannot be read as JSON"),
+        ('{"ffn": 4}', "must be a JSON object"),
+        ('{"ffn": "INT5"}', "INT5"),
+    ],
+)
 def test_a_plan_that_cannot_be_read_is_one_line(seeded, tmp_path, text, said):
     path = tmp_path / "plan.json"
     path.write_text(text)

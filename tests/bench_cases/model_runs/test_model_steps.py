@@ -65,9 +65,18 @@ def test_the_cache_holds_what_its_format_says(model, ids):
 
 def test_a_window_that_slides_is_taken_back_too(ids):
     config = transformers.MistralConfig(
-        hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=512,
-        max_position_embeddings=128, sliding_window=8, bos_token_id=None, eos_token_id=None, pad_token_id=None,
-    )  # fmt: skip
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=512,
+        max_position_embeddings=128,
+        sliding_window=8,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
     torch.manual_seed(0)
     mistral = transformers.MistralForCausalLM(config).eval()
     step = make_step(mistral, ids, Workload.of("decode", 2, CONTEXT), "FP32")

@@ -33,9 +33,13 @@ SENTENCES = [f"{'ab ' * (index % 5 + 1)}sentence {index * 7} about {chr(97 + ind
 @pytest.fixture(scope="module")
 def encoder():
     config = transformers.BertConfig(
-        vocab_size=256, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+        vocab_size=256,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
         max_position_embeddings=128,
-    )  # fmt: skip
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(6)
         return transformers.BertModel(config).eval()

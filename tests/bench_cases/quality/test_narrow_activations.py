@@ -31,9 +31,19 @@ from roofline_model.codecs import round_trip  # noqa: E402
 from roofline_model.errors import InvalidValueError, UnknownNameError  # noqa: E402
 
 ACTIVATIONS = (
-    "FP8_E4M3", "FP8_E5M2", "INT8", "INT4", "INT2", "MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4", "MXINT8",
+    "FP8_E4M3",
+    "FP8_E5M2",
+    "INT8",
+    "INT4",
+    "INT2",
+    "MXFP8_E4M3",
+    "MXFP8_E5M2",
+    "MXFP6_E3M2",
+    "MXFP6_E2M3",
+    "MXFP4",
+    "MXINT8",
     "NVFP4",
-)  # fmt: skip
+)
 DOWN = "model.layers.1.mlp.down_proj"
 values_of_any_size = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_from(
     [0.0, -0.0, 448.0, 6.0, 5.0, 2.0**-126, 1e-42]
@@ -86,9 +96,14 @@ def test_labels_of_the_search_name_both_operands():
 
 
 @pytest.mark.parametrize(
-    ("text", "error"), [("FP16.FP8", InvalidValueError), ("NF4.NF4", InvalidValueError), ("FP8.INT8", InvalidValueError),
-                        ("FP9", UnknownNameError)],
-)  # fmt: skip
+    ("text", "error"),
+    [
+        ("FP16.FP8", InvalidValueError),
+        ("NF4.NF4", InvalidValueError),
+        ("FP8.INT8", InvalidValueError),
+        ("FP9", UnknownNameError),
+    ],
+)
 def test_pairs_that_nothing_multiplies(text, error):
     with pytest.raises(error):
         layer_formats(text)

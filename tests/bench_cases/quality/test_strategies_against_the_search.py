@@ -104,14 +104,17 @@ def test_brute_force_confirms_the_choice(decoder, losses, parts):
     alone = [[(label, "FP16") for label in formats], [("FP16", label) for label in formats]]
     small = ParetoProblem(
         tuple(
-            LayerGroup(f"layer {layer}", tuple(
-                FormatChoice(label, measured[labels], times[labels] - wide_s / 2, 0.0)
-                for label, labels in zip(formats, alone[layer], strict=True)
-            ))
+            LayerGroup(
+                f"layer {layer}",
+                tuple(
+                    FormatChoice(label, measured[labels], times[labels] - wide_s / 2, 0.0)
+                    for label, labels in zip(formats, alone[layer], strict=True)
+                ),
+            )
             for layer in range(2)
         ),
         loss_source="KL, one layer at a time",
-    )  # fmt: skip
+    )
     for budget in times.values():
         choice = choose_formats(small, Budgets(time_s=budget))
         inside = [labels for labels, time_s in times.items() if time_s <= budget * (1 + 1e-9)]

@@ -184,9 +184,14 @@ def test_a_strategy_is_not_measured_in_part(small_llama, few_windows):
     from transformers import MixtralConfig, MixtralForCausalLM
 
     config = MixtralConfig(
-        vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, num_local_experts=2,
-    )  # fmt: skip
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        num_local_experts=2,
+    )
     with pytest.raises(UnsupportedError, match=r"layer 0 of MixtralForCausalLM has no nn\.Linear for ffn_down"):
         measure_strategy(MixtralForCausalLM(config), get_strategy("fp8_balanced"), few_windows)
     apply_quantization(small_llama, "INT8")
@@ -216,9 +221,13 @@ def test_a_plain_feed_forward_block_has_its_own_groups(few_windows):
     from transformers import PhiConfig, PhiForCausalLM
 
     config = PhiConfig(
-        vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=512,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=2,
         max_position_embeddings=64,
-    )  # fmt: skip
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         model = PhiForCausalLM(config).eval()

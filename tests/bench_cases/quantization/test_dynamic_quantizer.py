@@ -97,9 +97,19 @@ def test_scales_have_the_shape_of_their_granularity(x, w) -> None:
 def test_metadata_says_everything(x, w) -> None:
     _, metadata = quantizer("INT8").quantize_dynamic(x, w, "a")
     assert set(metadata) == {
-        "scale", "precision", "weight_precision", "fallback", "outlier_ratio", "clipped_ratio", "granularity",
-        "calibration_mode", "path", "path_reason", "reason", "stats",
-    }  # fmt: skip
+        "scale",
+        "precision",
+        "weight_precision",
+        "fallback",
+        "outlier_ratio",
+        "clipped_ratio",
+        "granularity",
+        "calibration_mode",
+        "path",
+        "path_reason",
+        "reason",
+        "stats",
+    }
     assert (metadata["precision"], metadata["weight_precision"], metadata["path"]) == ("INT8", "INT8", "int_mm")
     assert metadata["stats"].shape == (16, 512)
     assert quantizer("FP8").quantize_dynamic(x, w, "a")[1]["path"] == "emulated"
@@ -109,7 +119,10 @@ def test_rows_of_different_size_need_scales_of_their_own(x, w) -> None:
     tokens = x * torch.logspace(-3, 3, 16).unsqueeze(1)
     exact = tokens.double() @ w.double().t()
     off = {"fallback_to_fp16": False}
-    small = {one: relative_error(quantizer("INT8", one, **off).quantize_dynamic(tokens, w, "a")[0][:4], exact[:4]) for one in ("per_token", "per_tensor")}  # fmt: skip
+    small = {
+        one: relative_error(quantizer("INT8", one, **off).quantize_dynamic(tokens, w, "a")[0][:4], exact[:4])
+        for one in ("per_token", "per_tensor")
+    }
     assert small["per_token"] < 0.02
     assert small["per_tensor"] > 0.9  # the small tokens are rounded to nothing
 
@@ -121,7 +134,10 @@ def test_a_channel_of_outliers_is_folded_into_the_weight(x, w) -> None:
     narrow[:, 7] /= 1000
     exact = outlying.double() @ narrow.double().t()
     off = {"fallback_to_fp16": False}
-    errors = {one: relative_error(quantizer("INT8", one, **off).quantize_dynamic(outlying, narrow, "a")[0], exact) for one in ("per_token", "per_channel")}  # fmt: skip
+    errors = {
+        one: relative_error(quantizer("INT8", one, **off).quantize_dynamic(outlying, narrow, "a")[0], exact)
+        for one in ("per_token", "per_channel")
+    }
     assert errors["per_channel"] < 0.02 < 0.5 < errors["per_token"]
 
 
@@ -277,7 +293,10 @@ def test_the_selector_chooses_by_outliers_and_context(x, w) -> None:
         ({"activation": torch.empty(0, 512)}, "a: activation of shape (0, 512) is empty"),
         ({"activation": torch.ones(2, 512, dtype=torch.int8)}, "a: activation must be a floating-point tensor"),
         ({"activation": None}, "a: activation must be a floating-point tensor, got NoneType"),
-        ({"activation": torch.ones(2, 500)}, "a: the activation has K = 500 and the weight, (96, 512) as (N, K), has 512"),
+        (
+            {"activation": torch.ones(2, 500)},
+            "a: the activation has K = 500 and the weight, (96, 512) as (N, K), has 512",
+        ),
         ({"weight": torch.full((96, 512), float("nan"))}, "a: weight holds NaN or infinity"),
         ({"weight": torch.zeros(96, 512)}, "a: weight is all zero"),
         ({"weight": torch.ones(512)}, "a: weight must be a matrix (N, K), got (512,)"),
@@ -289,7 +308,7 @@ def test_the_selector_chooses_by_outliers_and_context(x, w) -> None:
         ({"target_precision": "INT8.FP8"}, "contradict each other"),
         ({"context": {"phase": "train"}}, "phase must be decode or prefill"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_and_nothing_is_remembered(x, w, changes: dict, words: str) -> None:
     one = DynamicQuantizer(
         DynamicQuantConfig("INT8"), selector=AdaptivePrecisionSelector(AdaptiveQuantConfig(["INT8", "FP16"]))

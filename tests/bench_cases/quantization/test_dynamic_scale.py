@@ -74,7 +74,11 @@ def test_every_mode_gives_one_threshold_for_each_group(values: torch.Tensor, mod
     found = thresholds(values, mode, granularity)
     assert found.shape == SHAPES[granularity]
     assert (found > 0).all()
-    largest = {"per_token": values.abs().amax(1, keepdim=True), "per_tensor": values.abs().max().view(1, 1), "per_channel": values.abs().amax(0, keepdim=True)}  # fmt: skip
+    largest = {
+        "per_token": values.abs().amax(1, keepdim=True),
+        "per_tensor": values.abs().max().view(1, 1),
+        "per_channel": values.abs().amax(0, keepdim=True),
+    }
     assert (found <= largest[granularity]).all()
     if mode == "absmax":
         assert torch.equal(found, largest[granularity])

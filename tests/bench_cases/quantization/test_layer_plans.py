@@ -106,8 +106,11 @@ def test_roles(name, role):
 
 def test_groups_of_the_search_are_keys_stronger_than_roles_and_weaker_than_names(small_llama):
     plan = {
-        "layers.0.qkv_proj": "INT8", "qkv_proj": "INT4", "layers.1.gate_up_proj": "INT4", "model.layers.1.mlp.up_proj": "BF16",
-    }  # fmt: skip
+        "layers.0.qkv_proj": "INT8",
+        "qkv_proj": "INT4",
+        "layers.1.gate_up_proj": "INT4",
+        "model.layers.1.mlp.up_proj": "BF16",
+    }
     result = apply_plan(small_llama, plan)
     became = {layer.name.removeprefix("model."): layer.became for layer in result.layers}
     assert {became[f"layers.0.self_attn.{one}_proj"] for one in "qkv"} == {"INT8"}

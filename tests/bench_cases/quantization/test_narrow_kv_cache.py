@@ -168,9 +168,14 @@ def test_sliding_layers_keep_their_own_cache():
     from transformers import MistralConfig
 
     config = MistralConfig(
-        hidden_size=64, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2, intermediate_size=64, vocab_size=32,
+        hidden_size=64,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        num_hidden_layers=2,
+        intermediate_size=64,
+        vocab_size=32,
         sliding_window=8,
-    )  # fmt: skip
+    )
     report = make_kv_cache(config, "INT8").report()
     assert len(report.kept) == 2
     assert "SlidingWindow" in report.kept[0]

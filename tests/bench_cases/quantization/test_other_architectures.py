@@ -23,13 +23,20 @@ def build(name):
     make = {
         "bert": lambda t: t.BertModel(t.BertConfig(**SMALL)),
         "opt": lambda t: t.OPTForCausalLM(
-            t.OPTConfig(hidden_size=64, word_embed_proj_dim=64, ffn_dim=128, num_hidden_layers=1, num_attention_heads=2, vocab_size=64)
+            t.OPTConfig(
+                hidden_size=64,
+                word_embed_proj_dim=64,
+                ffn_dim=128,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                vocab_size=64,
+            )
         ),
         "mixtral": lambda t: t.MixtralForCausalLM(t.MixtralConfig(**SMALL, num_key_value_heads=1, num_local_experts=4)),
         "gpt2": lambda t: t.GPT2LMHeadModel(
             t.GPT2Config(n_embd=64, n_layer=1, n_head=2, vocab_size=64, bos_token_id=0, eos_token_id=0)
         ),
-    }  # fmt: skip
+    }
     import transformers
 
     torch.manual_seed(0)

@@ -34,19 +34,35 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def settings(**given):
     wanted = {
-        "hw": "auto", "phase": "decode", "batch": 1, "context": None, "limits": PipelineLimits(), "candidates": 3,
-        "processes": 1, "formats": None, "method": "round-to-nearest", "text": None,
-    }  # fmt: skip
+        "hw": "auto",
+        "phase": "decode",
+        "batch": 1,
+        "context": None,
+        "limits": PipelineLimits(),
+        "candidates": 3,
+        "processes": 1,
+        "formats": None,
+        "method": "round-to-nearest",
+        "text": None,
+    }
     return make_settings("seeded-llama-1m", **{**wanted, **given})
 
 
 def request(folder, **given) -> MeasureRequest:
     model, wanted = find_model("seeded-llama-1m"), settings(method=given.pop("method", "round-to-nearest"))
     known = {
-        "baseline": pipeline_case(model, "BF16", wanted, "cpu"), "case": pipeline_case(model, "INT4", wanted, "cpu"),
-        "hw": "auto", "device": "cpu", "db": str(folder / "r.db"), "label": "a label", "folder": folder,
-        "processes_count": 2, "parameters_count": 7_000_000_000, "slowest_s": 0.5, "text": "",
-    }  # fmt: skip
+        "baseline": pipeline_case(model, "BF16", wanted, "cpu"),
+        "case": pipeline_case(model, "INT4", wanted, "cpu"),
+        "hw": "auto",
+        "device": "cpu",
+        "db": str(folder / "r.db"),
+        "label": "a label",
+        "folder": folder,
+        "processes_count": 2,
+        "parameters_count": 7_000_000_000,
+        "slowest_s": 0.5,
+        "text": "",
+    }
     return MeasureRequest(**{**known, **given})
 
 
@@ -58,8 +74,9 @@ def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_pat
     command = measure_command(one, tmp_path / "out.json")
     cases = [word for word in command if "::" in word]
     assert [word.partition("[")[2] for word in cases] == [
-        "decode-1x1x128-w16a16-BF16.BF16-transformers-warm]", "decode-1x1x128-w4a16-INT4.BF16-torchao-warm]",
-    ]  # fmt: skip
+        "decode-1x1x128-w16a16-BF16.BF16-transformers-warm]",
+        "decode-1x1x128-w4a16-INT4.BF16-torchao-warm]",
+    ]
     options = dict(pairwise(command))
     assert options["--roofline-formats"] == "BF16,INT4"
     assert options["--roofline-processes"] == "2"
@@ -98,12 +115,18 @@ def record(precision: str, status: str = "measured", process: int = 1, **more):
                     "perplexity_ratio": {"value": 1.1, "low": 1.0, "high": 1.2}},
     }  # fmt: skip
     predictions = [
-        {"kind": "ideal", "time_s": 0.001}, {"kind": "expected", "time_s": 0.004 * process, "terms_s": {"host": 0.001}},
-    ]  # fmt: skip
+        {"kind": "ideal", "time_s": 0.001},
+        {"kind": "expected", "time_s": 0.004 * process, "terms_s": {"host": 0.001}},
+    ]
     return {
-        "status": status, "reason": "", "extra": extra, "process": {"ordinal": process}, "predictions": predictions,
-        "measurement": measurement if status == "measured" else None, **more,
-    }  # fmt: skip
+        "status": status,
+        "reason": "",
+        "extra": extra,
+        "process": {"ordinal": process},
+        "predictions": predictions,
+        "measurement": measurement if status == "measured" else None,
+        **more,
+    }
 
 
 def test_an_export_becomes_cases_with_a_time_per_process():
@@ -281,9 +304,22 @@ def test_a_real_pipeline_on_a_model_that_fits_in_the_cache(tmp_path):
     """A decode step of the 1M model is the framework's own time: the clock must not be told 3×."""
     pytest.importorskip("torchao")
     command = [
-        sys.executable, "-m", "roofline_cli", "pipeline", "--model", "seeded-llama-1m", "-o", str(tmp_path / "out"), "--json",
-        "--candidates", "1", "--processes", "2", "--db", str(tmp_path / "r.db"),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "roofline_cli",
+        "pipeline",
+        "--model",
+        "seeded-llama-1m",
+        "-o",
+        str(tmp_path / "out"),
+        "--json",
+        "--candidates",
+        "1",
+        "--processes",
+        "2",
+        "--db",
+        str(tmp_path / "r.db"),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr

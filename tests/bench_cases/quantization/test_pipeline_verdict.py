@@ -225,9 +225,14 @@ def test_quality_is_told_with_text_interval_and_limit():
 
 def test_an_encoder_loses_ranks_and_no_perplexity():
     encoder = MeasuredQuality(
-        "measured", text="a text", is_language=True, tokens_count=2048, cosine=Spread(0.99, 0.98, 0.995),
-        ranks=Spread(0.97, 0.96, 0.98), nearest=Spread(0.875, 0.8, 0.9),
-    )  # fmt: skip
+        "measured",
+        text="a text",
+        is_language=True,
+        tokens_count=2048,
+        cosine=Spread(0.99, 0.98, 0.995),
+        ranks=Spread(0.97, 0.96, 0.98),
+        nearest=Spread(0.875, 0.8, 0.9),
+    )
     assert encoder.loss_pct.value == pytest.approx(3)
     assert (encoder.loss_pct.low_value, encoder.loss_pct.high_value) == (pytest.approx(2), pytest.approx(4))
     said = quality_sentence(three(1, quality=encoder), PipelineLimits(loss_pct=2), is_seeded=False)

@@ -142,9 +142,12 @@ def test_weights_that_stumble_torchs_readers(folder):
 def test_configurations_that_transformers_stumbles_over(folder):
     original = json.loads((folder / "config.json").read_text())
     for entries in (
-        {"num_attention_heads": 0}, {"vocab_size": "x"}, {"intermediate_size": 10**12}, {"hidden_act": "zzz"},
+        {"num_attention_heads": 0},
+        {"vocab_size": "x"},
+        {"intermediate_size": 10**12},
+        {"hidden_act": "zzz"},
         {"rope_parameters": {"rope_type": "zz"}},
-    ):  # fmt: skip
+    ):
         (folder / "config.json").write_text(json.dumps(original | entries))
         with pytest.raises(DefinitionError, match=r"config\.json cannot be used for a LlamaForCausalLM") as caught:
             load_quantized(folder)

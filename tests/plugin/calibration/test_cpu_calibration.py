@@ -207,10 +207,25 @@ def test_the_file_the_damaged_ones_are_made_of_is_good(cache_folder, measures):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{}", "[1]", json.dumps(OLD_VERSION), "[" * 100_000, stored(version=0), stored(dram={}), stored(peaks={}), stored(peaks=[]),
-     stored(dram={"read": {"best": float("nan")}}), stored(dram={"read": {"best": 1e300}}), stored(dram={"read": 5}), stored(kind="x"),
-     stored(cache_capacity_bytes=-5.0), stored(conditions=None), stored(measured_at=5)],
-)  # fmt: skip
+    [
+        "",
+        "{}",
+        "[1]",
+        json.dumps(OLD_VERSION),
+        "[" * 100_000,
+        stored(version=0),
+        stored(dram={}),
+        stored(peaks={}),
+        stored(peaks=[]),
+        stored(dram={"read": {"best": float("nan")}}),
+        stored(dram={"read": {"best": 1e300}}),
+        stored(dram={"read": 5}),
+        stored(kind="x"),
+        stored(cache_capacity_bytes=-5.0),
+        stored(conditions=None),
+        stored(measured_at=5),
+    ],
+)
 def test_a_cache_of_another_version_or_damaged_is_measured_again(cache_folder, measures, content):
     measured(measures)
     (file,) = cache_folder.glob("*.json")
@@ -327,11 +342,20 @@ def figure(value, spread_ratio=0.02):
 
 def gpu_readings(read=230e9):
     return CudaCeilings(
-        device_name="NVIDIA GB10", sm_count=48, l2_bytes=24 << 20, dram_bytes_per_s={"read": figure(read), "copy": figure(200e9)},
-        l2_bytes_per_s=figure(900e9), flops_per_s={"BF16": figure(100e12), "NVFP4": figure(300e12)}, launch_floor_s=figure(2e-6),
-        host_launch_s=figure(4e-6), bandwidth_by_sms=(SmBandwidth(8, figure(60e9)),), cast_s_per_elem={"FP8_E4M3>BF16": figure(2e-11)},
-        clock_hz=2.4e9, timer_overhead_s=1e-6, seconds=30.0,
-    )  # fmt: skip
+        device_name="NVIDIA GB10",
+        sm_count=48,
+        l2_bytes=24 << 20,
+        dram_bytes_per_s={"read": figure(read), "copy": figure(200e9)},
+        l2_bytes_per_s=figure(900e9),
+        flops_per_s={"BF16": figure(100e12), "NVFP4": figure(300e12)},
+        launch_floor_s=figure(2e-6),
+        host_launch_s=figure(4e-6),
+        bandwidth_by_sms=(SmBandwidth(8, figure(60e9)),),
+        cast_s_per_elem={"FP8_E4M3>BF16": figure(2e-11)},
+        clock_hz=2.4e9,
+        timer_overhead_s=1e-6,
+        seconds=30.0,
+    )
 
 
 @pytest.fixture

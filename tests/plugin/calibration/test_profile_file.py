@@ -33,9 +33,15 @@ def constants(kind, subject, fingerprint, bandwidth, **conditions):
     one = Constant("B/s", bandwidth, 0.9 * bandwidth, 0.5 * bandwidth, 0.1, 9, "sum")
     peak = Constant("FLOP/s", 5e11, 4e11, 3e11, None, 1)
     return Calibration(
-        "2026-11-21T12:00:00+00:00", subject, kind, {"read": one}, {"FP32": peak, "BF16": peak}, cache_capacity_bytes=2.0**25,
-        conditions=conditions, fingerprint=fingerprint,
-    )  # fmt: skip
+        "2026-11-21T12:00:00+00:00",
+        subject,
+        kind,
+        {"read": one},
+        {"FP32": peak, "BF16": peak},
+        cache_capacity_bytes=2.0**25,
+        conditions=conditions,
+        fingerprint=fingerprint,
+    )
 
 
 OWN = build_device(CPU, constants("cpu", CPU.cpu_name, cpu_fingerprint(CPU), 6e10, threads=2, torch="2.13.0+cpu"))
@@ -157,12 +163,18 @@ def test_a_simulated_run_takes_any_profile(cpu_file):
         (lambda text: text.replace("schema = 1", "schema ="), "line 4"),
         (lambda text: text[: text.index("\n[calibration]")], "has no [calibration] table"),
         (lambda text: text.replace('kind = "cpu"\nfing', "fing"), "[calibration] kind is missing"),
-        (lambda text: text.replace("best = 6e+10", "best = -1"), "[calibration] dram.read best must be a number of B/s"),
-        (lambda text: text.replace("best = 6e+10", "best = inf"), "[calibration] dram.read best must be a number of B/s"),
+        (
+            lambda text: text.replace("best = 6e+10", "best = -1"),
+            "[calibration] dram.read best must be a number of B/s",
+        ),
+        (
+            lambda text: text.replace("best = 6e+10", "best = inf"),
+            "[calibration] dram.read best must be a number of B/s",
+        ),
         (lambda text: text.replace("[calibration.dram]", "[calibration.ram]"), "unknown field 'ram'"),
         (lambda text: text.replace("value = 60,", 'value = "60",'), "[memory] bandwidth: value must be a number"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_file_is_one_line_with_the_key_or_line(cpu_file, edit, words):
     before = cpu_file.read_text()
     after = edit(before)

@@ -49,11 +49,14 @@ def test_the_union_is_the_count_of_covered_nanoseconds(pairs):
 
 def test_medians_over_calls():
     kernels = (
-        interval(0, 10, 1, "pad"), interval(15, 45, 2, "mm"),
-        interval(100, 110, 3, "pad"), interval(130, 160, 4, "mm"),
-        interval(200, 210, 5, "pad"), interval(212, 242, 6, "mm"),
+        interval(0, 10, 1, "pad"),
+        interval(15, 45, 2, "mm"),
+        interval(100, 110, 3, "pad"),
+        interval(130, 160, 4, "mm"),
+        interval(200, 210, 5, "pad"),
+        interval(212, 242, 6, "mm"),
         interval(90, 95, 9, "flush"),
-    )  # fmt: skip
+    )
     trace = Trace(kernels, {1: 0, 2: 0, 3: 1, 4: 1, 5: 2, 6: 2, 9: 1 << 32}, 0)
     found = attribute_trace(trace, 3)
     assert found.kernel_count == 2
@@ -114,8 +117,12 @@ def test_only_launches_are_recorded_and_the_filter_is_set_after_enabling(cupti):
     seen = []
     attribute(lambda: (library.launch("k", 1, 10), seen.append(dict(library.apis))), [()], lambda: None)
     assert seen[-1] == {
-        "cudaMalloc_v3020": 0, "cudaLaunchKernel_v7000": 1, "cuMemAlloc": 0, "cuLaunchKernel": 1, "cuGraphLaunch": 1,
-    }  # fmt: skip
+        "cudaMalloc_v3020": 0,
+        "cudaLaunchKernel_v7000": 1,
+        "cuMemAlloc": 0,
+        "cuLaunchKernel": 1,
+        "cuGraphLaunch": 1,
+    }
 
 
 def test_enumerations_under_their_later_names_are_found(cupti):

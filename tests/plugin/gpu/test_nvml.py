@@ -16,10 +16,21 @@ from plugin.gpu.nvml_fields import FieldAnswer, throttle_fields
 FakeNvml, error, ULL, UINT = fake.FakeNvml, fake.error, fake.ULL, fake.UINT
 
 READINGS = [
-    "name", "compute_capability", "power_w", "total_energy_j", "sm_clock_hz", "memory_clock_hz", "rated_clock_hz",
-    "temperature_c", "utilization_ratio", "memory_used_bytes", "memory_total_bytes", "throttle_reasons", "throttle_s",
+    "name",
+    "compute_capability",
+    "power_w",
+    "total_energy_j",
+    "sm_clock_hz",
+    "memory_clock_hz",
+    "rated_clock_hz",
+    "temperature_c",
+    "utilization_ratio",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "throttle_reasons",
+    "throttle_s",
     "other_process_count",
-]  # fmt: skip
+]
 
 
 def device(library):
@@ -51,11 +62,24 @@ def test_units_are_si():
 
 def test_facts_by_name():
     assert device(FakeNvml.h200(nvmlDeviceGetName=b"x", nvmlDeviceGetVbiosVersion=b"96.00")).facts() == {
-        "driver": "580.65.06", "cuda_driver": "13.0", "gpu_uuid": "GPU-abc", "vbios": "96.00", "power_limit_w": 700.0,
-        "power_limit_default_w": 700.0, "power_limit_enforced_w": 700.0, "persistence": True, "clock_lock_hz": None,
-        "max_clock_hz": 1.98e9, "ecc": True, "ecc_pending": True, "mig": False, "pcie_generation": 5,
-        "pcie_generation_max": 5, "pcie_width": 16, "pcie_width_max": 16,
-    }  # fmt: skip
+        "driver": "580.65.06",
+        "cuda_driver": "13.0",
+        "gpu_uuid": "GPU-abc",
+        "vbios": "96.00",
+        "power_limit_w": 700.0,
+        "power_limit_default_w": 700.0,
+        "power_limit_enforced_w": 700.0,
+        "persistence": True,
+        "clock_lock_hz": None,
+        "max_clock_hz": 1.98e9,
+        "ecc": True,
+        "ecc_pending": True,
+        "mig": False,
+        "pcie_generation": 5,
+        "pcie_generation_max": 5,
+        "pcie_width": 16,
+        "pcie_width_max": 16,
+    }
 
 
 # Power: which reading it is, and of what -------------------------------------------------------------------------
@@ -135,8 +159,12 @@ def test_older_drivers_name_the_reasons_otherwise():
 def test_counters_are_found_under_either_numbering(first):
     fields = {74: (ULL, 2 * 10**9), 76: (ULL, 0), first: (ULL, 5 * 10**8), first + 1: (ULL, 0), first + 2: (ULL, 10**9)}
     assert device(FakeNvml(fields=fields)).throttle_s() == {
-        "power cap": 2.0, "sync boost": 0.0, "software thermal": 0.5, "hardware thermal": 0.0, "hardware power brake": 1.0,
-    }  # fmt: skip
+        "power cap": 2.0,
+        "sync boost": 0.0,
+        "software thermal": 0.5,
+        "hardware thermal": 0.0,
+        "hardware power brake": 1.0,
+    }
 
 
 def test_power_smoothing_flags_are_not_taken_for_counters():

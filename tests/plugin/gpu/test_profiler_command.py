@@ -68,9 +68,19 @@ def item(nodeid, root, folder, param=None, fixtures=("roofline",), **options):
 def test_each_selected_case_gets_a_command_with_the_options_that_chose_it():
     spec = SimpleNamespace(case=CASE)
     chosen = item(
-        NODE, "/p", "/p", spec, roofline_hw="gb10", roofline_shapes="llm:a b", roofline_mode="graph", roofline_force_measure=True,
-        roofline_formats=None, roofline_profile="ncu", roofline_db="x.db", verbose=2,
-    )  # fmt: skip
+        NODE,
+        "/p",
+        "/p",
+        spec,
+        roofline_hw="gb10",
+        roofline_shapes="llm:a b",
+        roofline_mode="graph",
+        roofline_force_measure=True,
+        roofline_formats=None,
+        roofline_profile="ncu",
+        roofline_db="x.db",
+        verbose=2,
+    )
     commands = ncu_commands([chosen, item("t.py::test_other", "/p", "/p", fixtures=("tmp_path",))])
     assert len(commands) == 1
     _, _, arguments = parsed(commands[0])

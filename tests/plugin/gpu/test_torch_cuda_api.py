@@ -13,10 +13,34 @@ from plugin.gpu.cuda_graph import CudaGraphTimer
 from roofline_model.errors import UnsupportedError
 
 _TESTS_OWN = {
-    "now", "sleep", "check", "wait_for_device", "item", "launch", "log", "loaded", "error", "device", "host_s", "stream_now",
-    "clock_hz", "max_clock_hz", "launch_s", "latency_s", "record_s", "event_s", "kernel_gap_s", "sleep_offset_s", "step_s",
-    "load_s", "queue_length", "l2_bytes", "sm_count", "active_sm_count", "capability",
-}  # fmt: skip
+    "now",
+    "sleep",
+    "check",
+    "wait_for_device",
+    "item",
+    "launch",
+    "log",
+    "loaded",
+    "error",
+    "device",
+    "host_s",
+    "stream_now",
+    "clock_hz",
+    "max_clock_hz",
+    "launch_s",
+    "latency_s",
+    "record_s",
+    "event_s",
+    "kernel_gap_s",
+    "sleep_offset_s",
+    "step_s",
+    "load_s",
+    "queue_length",
+    "l2_bytes",
+    "sm_count",
+    "active_sm_count",
+    "capability",
+}
 
 
 def public(kind):

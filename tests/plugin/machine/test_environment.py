@@ -55,10 +55,40 @@ def test_the_class_of_an_unchanged_machine_is_stable_and_nothing_volatile_is_in_
 def test_facts_are_plain_json_and_name_what_matters():
     facts = capture_environment(CPU, "cpu").facts
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    wanted = {"device", "cpu", "cpu_count", "threads", "torch", "torch_build", "torch_commit", "torchao", "triton", "governor", "boost", "smt",
-              "numa_node_count", "microcode", "hypervisor", "cpu_quota_ratio", "container", "container_image", "transparent_huge_pages",
-              "malloc_preload", "speed_variables", "cudnn", "cublas", "cuda_runtime", "kernel_libraries", "plugin_version", "method_version",
-              "host", "os", "python", "memory_bytes", "load_1min"}  # fmt: skip
+    wanted = {
+        "device",
+        "cpu",
+        "cpu_count",
+        "threads",
+        "torch",
+        "torch_build",
+        "torch_commit",
+        "torchao",
+        "triton",
+        "governor",
+        "boost",
+        "smt",
+        "numa_node_count",
+        "microcode",
+        "hypervisor",
+        "cpu_quota_ratio",
+        "container",
+        "container_image",
+        "transparent_huge_pages",
+        "malloc_preload",
+        "speed_variables",
+        "cudnn",
+        "cublas",
+        "cuda_runtime",
+        "kernel_libraries",
+        "plugin_version",
+        "method_version",
+        "host",
+        "os",
+        "python",
+        "memory_bytes",
+        "load_1min",
+    }
     assert wanted <= set(facts)
 
 
@@ -98,9 +128,15 @@ def test_every_fact_of_the_class_is_explained():
 
 def test_the_facts_of_a_gpu(monkeypatch):
     nvml = SimpleNamespace(
-        facts=lambda: {"driver": "580.142", "vbios": "1.2", "power_limit_w": 140.0, "clock_lock_hz": 2.1e9, "gpu_uuid": "GPU-1"},
+        facts=lambda: {
+            "driver": "580.142",
+            "vbios": "1.2",
+            "power_limit_w": 140.0,
+            "clock_lock_hz": 2.1e9,
+            "gpu_uuid": "GPU-1",
+        },
         application_clock_hz=lambda: 2.0e9,
-    )  # fmt: skip
+    )
     monkeypatch.setattr(environment, "open_nvml_device", lambda: (nvml, ""))
     found = capture_environment(GPU, "cuda")
     assert (found.facts["device"], found.facts["compute_capability"]) == ("NVIDIA GB10", "12.1")
@@ -171,11 +207,21 @@ def test_a_command_line_of_any_length_is_cut(monkeypatch):
 
 
 def test_speed_variables_come_from_a_closed_list():
-    told = {"OMP_NUM_THREADS": " 4 ", "KMP_AFFINITY": "granularity=fine,compact,1,0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PATH": "/x", "TERM": "",
-            "NVIDIA_TF32_OVERRIDE": "", "CUDA_LAUNCH_BLOCKING": "1"}  # fmt: skip
+    told = {
+        "OMP_NUM_THREADS": " 4 ",
+        "KMP_AFFINITY": "granularity=fine,compact,1,0",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PATH": "/x",
+        "TERM": "",
+        "NVIDIA_TF32_OVERRIDE": "",
+        "CUDA_LAUNCH_BLOCKING": "1",
+    }
     assert host_facts.speed_variables(told) == {
-        "OMP_NUM_THREADS": "4", "KMP_AFFINITY": "granularity=fine,compact,1,0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "CUDA_LAUNCH_BLOCKING": "1",
-    }  # fmt: skip
+        "OMP_NUM_THREADS": "4",
+        "KMP_AFFINITY": "granularity=fine,compact,1,0",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "CUDA_LAUNCH_BLOCKING": "1",
+    }
     assert host_facts.speed_variables({}) == {}
 
 
@@ -214,9 +260,13 @@ def test_an_image_is_named_without_its_registry(tmp_path, text, variables, image
 
 def test_memory_settings_and_microcode(tmp_path):
     assert host_facts.host_facts({}, tmp_path) == {
-        "microcode": None, "transparent_huge_pages": None, "container": None, "container_image": None, "speed_variables": None,
+        "microcode": None,
+        "transparent_huge_pages": None,
+        "container": None,
+        "container_image": None,
+        "speed_variables": None,
         "malloc_preload": None,
-    }  # fmt: skip
+    }
     write(
         tmp_path,
         sys__kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",

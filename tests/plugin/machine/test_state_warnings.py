@@ -50,11 +50,22 @@ def test_facts_of_a_configured_machine(tmp_path):
     put(tmp_path, "proc/meminfo", "MemTotal: 100 kB\nSwapTotal:  3000 kB\nSwapFree:  1000 kB")
     facts = cpu_facts(tmp_path, [0, 1])
     assert facts == {
-        "governor": "performance+powersave", "cpu_driver": "intel_pstate", "energy_preference": None,
-        "cpu_clock_hz": 3.0e9, "cpu_min_clock_hz": 8e8, "cpu_max_clock_hz": 4.000001e9, "boost": False, "smt": True,
-        "numa_node_count": 2, "online_cpus": "0-7", "allowed_cpus": "0-1", "isolated_cpus": None,
-        "cpu_quota_ratio": None, "hypervisor": None, "swap_used_bytes": 2000 * 1024,
-    }  # fmt: skip
+        "governor": "performance+powersave",
+        "cpu_driver": "intel_pstate",
+        "energy_preference": None,
+        "cpu_clock_hz": 3.0e9,
+        "cpu_min_clock_hz": 8e8,
+        "cpu_max_clock_hz": 4.000001e9,
+        "boost": False,
+        "smt": True,
+        "numa_node_count": 2,
+        "online_cpus": "0-7",
+        "allowed_cpus": "0-1",
+        "isolated_cpus": None,
+        "cpu_quota_ratio": None,
+        "hypervisor": None,
+        "swap_used_bytes": 2000 * 1024,
+    }
 
 
 def test_a_machine_that_tells_nothing(tmp_path):
@@ -320,8 +331,10 @@ def test_warnings_of_a_whole_machine(monkeypatch):
     assert [re.search("clock lock|persistence", text)[0] for text in found] == ["clock lock", "persistence"]
     found = warnings(None, machine, "cpu", window(1.0, 0.0))
     assert [re.search("governor|threads|other processes", text)[0] for text in found] == [
-        "governor", "threads", "other processes",
-    ]  # fmt: skip
+        "governor",
+        "threads",
+        "other processes",
+    ]
     assert warnings(gpu, machine, None) == []
     assert warnings(None, machine, "cuda") == []
 

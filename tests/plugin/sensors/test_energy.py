@@ -129,8 +129,9 @@ def test_an_integral_with_a_hole_or_without_readings_is_none():
 def test_edges_lie_halfway_between_readings():
     edges = counter_edges([0.0, 0.1, 0.2, 0.4], [5.0, 5.0, 7.0, 9.0])
     assert [(edge.time_s, edge.energy_j, edge.uncertainty_s) for edge in edges] == [
-        (pytest.approx(0.15), 7.0, pytest.approx(0.05)), (pytest.approx(0.3), 9.0, pytest.approx(0.1)),
-    ]  # fmt: skip
+        (pytest.approx(0.15), 7.0, pytest.approx(0.05)),
+        (pytest.approx(0.3), 9.0, pytest.approx(0.1)),
+    ]
     assert counter_edges([0.0, 0.1, 0.2], [5.0, 9.0, 1.0]) is None
     assert counter_step_j([1.0, 1.0, 3.0, 5.0, None, 9.0]) == 2.0
     assert counter_step_j([1.0, 1.0]) is None
@@ -333,9 +334,14 @@ def test_no_calls_is_none():
 
 @pytest.mark.parametrize(
     ("text", "source"),
-    [("power=300", "simulated"), ("power=300,refuse=power", "simulated"), ("power=300,refuse=energy", "simulated"),
-     ("power=300,refuse=power+energy", None), ("power=300,freeze_at=4", None)],
-)  # fmt: skip
+    [
+        ("power=300", "simulated"),
+        ("power=300,refuse=power", "simulated"),
+        ("power=300,refuse=energy", "simulated"),
+        ("power=300,refuse=power+energy", None),
+        ("power=300,freeze_at=4", None),
+    ],
+)
 def test_the_simulated_device_tells_the_same(text, source):
     timer = SimulatedTimer.from_text(f"{text},true_s=0.001")
     timer.begin_case("case", None)

@@ -48,9 +48,23 @@ def test_bad_settings_name_the_known_ones(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["noise=-1", "efficiency=0", "true_s=-1", "true_s=0", "bimodal=2", "drift=1e300", "true_s=1e308", "correlation=1",
-     "throttle_clock=2", "spike_share=0.5", "sensor_share=0", "state_factor=0.5", "slow=gemv*:0", "process_noise=2"],
-)  # fmt: skip
+    [
+        "noise=-1",
+        "efficiency=0",
+        "true_s=-1",
+        "true_s=0",
+        "bimodal=2",
+        "drift=1e300",
+        "true_s=1e308",
+        "correlation=1",
+        "throttle_clock=2",
+        "spike_share=0.5",
+        "sensor_share=0",
+        "state_factor=0.5",
+        "slow=gemv*:0",
+        "process_noise=2",
+    ],
+)
 def test_settings_out_of_range_are_refused(text):
     with pytest.raises(InvalidValueError, match="must be from"):
         SimulatedSettings.from_text(text)
@@ -84,8 +98,15 @@ def test_samples_are_deterministic_per_case_and_find_the_true_time():
 
 
 @pytest.mark.parametrize(
-    "text", ["noise=0.1", "noise=0.1,kind=student", "noise=0.1,kind=spikes", "noise=0.1,correlation=0.5", "noise=0.1,correlation=0.5,slow_share=0.3"],
-)  # fmt: skip
+    "text",
+    [
+        "noise=0.1",
+        "noise=0.1,kind=student",
+        "noise=0.1,kind=spikes",
+        "noise=0.1,correlation=0.5",
+        "noise=0.1,correlation=0.5,slow_share=0.3",
+    ],
+)
 def test_population_median_is_one(text):
     # 1.25 · 0.1 / √20000 ≈ 0.09 % standard error, autocorrelation makes it 1.5 times that
     assert statistics.median(factors(text, 20_000)) == pytest.approx(1.0, abs=0.005)
@@ -198,7 +219,10 @@ def test_clock_of_a_sample_is_cycles_over_time():
     assert timer.last_clock_hz == pytest.approx(1e9 / 1.5)
 
 
-@pytest.mark.parametrize(("fault", "first"), [("backwards", -1.0), ("still", 0.0), ("zero", 0.0), ("infinite", float("inf")), ("jump", 3601.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fault", "first"),
+    [("backwards", -1.0), ("still", 0.0), ("zero", 0.0), ("infinite", float("inf")), ("jump", 3601.0)],
+)
 def test_faults_of_the_clock(fault, first):
     assert take(timer_of(f"noise=0,true_s=1,fault={fault}"), 1) == [first]
     some = take(timer_of(f"noise=0,true_s=1,fault={fault},fault_share=0.3"), 300)

@@ -24,9 +24,16 @@ def measured(pytester):
 
     def run(settings, *options):
         done = pytester.runpytest_subprocess(
-            "--hw", "b10", "--roofline-timer", f"simulated:seed=3,noise=0.002,{settings}", "--roofline-db", "r.db", *options,
-            "-p", "no:cacheprovider",
-        )  # fmt: skip
+            "--hw",
+            "b10",
+            "--roofline-timer",
+            f"simulated:seed=3,noise=0.002,{settings}",
+            "--roofline-db",
+            "r.db",
+            *options,
+            "-p",
+            "no:cacheprovider",
+        )
         assert done.ret == 0, done.stdout.str()
         with open_store(pytester.path / "r.db", read_only=True) as store:
             (record,) = store.records(store.runs()[0].run_id)
@@ -71,9 +78,19 @@ def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate
     """The first reading is its own reference: only the one after the case shows that it was slow."""
     pytester.makepyfile(test_suite=SUITE)
     done = pytester.runpytest_subprocess(
-        "--hw", "b10", "--roofline-timer", "simulated:seed=3,noise=0.002,true_s=1e-3,state_at=0,state_until=0.06",
-        "--roofline-db", "r.db", "--roofline-json", "run.json", "--roofline-isolate", isolate, "-p", "no:cacheprovider",
-    )  # fmt: skip
+        "--hw",
+        "b10",
+        "--roofline-timer",
+        "simulated:seed=3,noise=0.002,true_s=1e-3,state_at=0,state_until=0.06",
+        "--roofline-db",
+        "r.db",
+        "--roofline-json",
+        "run.json",
+        "--roofline-isolate",
+        isolate,
+        "-p",
+        "no:cacheprovider",
+    )
     said = " ".join(done.stdout.str().split())
     assert "1 of 1 case is quarantined: the canary kernel (simulated) was slow in 1 of 2 readings" in said
     with open_store(pytester.path / "r.db", read_only=True) as store:

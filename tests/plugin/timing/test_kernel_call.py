@@ -91,10 +91,16 @@ def test_the_second_of_two_kernels_gets_the_arguments_as_they_were(fake_timer):
     x = np.ones(8)
     calls = {
         name: make_kernel_call(
-            incrementing(fake_timer, True), args=(x,), make_args=None, mutates=(0,), reference=2 * np.ones(8), tolerance=0, label=name
+            incrementing(fake_timer, True),
+            args=(x,),
+            make_args=None,
+            mutates=(0,),
+            reference=2 * np.ones(8),
+            tolerance=0,
+            label=name,
         )
         for name in ("first", "second")
-    }  # fmt: skip
+    }
     rules = {name: MedianInterval(max_samples=4, min_samples=2) for name in calls}
     timings = run_interleaved({name: (call, fake_timer, rules[name]) for name, call in calls.items()}, MeasurePlan())
     assert {name: timing.max_error for name, timing in timings.items()} == {"first": 0, "second": 0}

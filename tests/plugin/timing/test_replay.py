@@ -14,9 +14,21 @@ CASE = Case("gemv", (("M", 1), ("N", 8), ("K", 8)), (("a", "FP32"), ("b", "FP32"
 
 def record(ordinal, samples, clocks=()):
     measurement = Measurement(
-        samples_s=samples, calls_per_sample=4, median_s=samples[0], min_s=1, max_s=1, mean_s=1, std_s=None, q1_s=1, q3_s=1,
-        sample_count=len(samples), ci_low_s=None, ci_high_s=None, stop_reason="budget", clocks_hz=clocks,
-    )  # fmt: skip
+        samples_s=samples,
+        calls_per_sample=4,
+        median_s=samples[0],
+        min_s=1,
+        max_s=1,
+        mean_s=1,
+        std_s=None,
+        q1_s=1,
+        q3_s=1,
+        sample_count=len(samples),
+        ci_low_s=None,
+        ci_high_s=None,
+        stop_reason="budget",
+        clocks_hz=clocks,
+    )
     return Record(f"{ordinal:032x}", "f" * 32, CASE, "measured", process=ProcessInfo(ordinal), measurement=measurement)
 
 

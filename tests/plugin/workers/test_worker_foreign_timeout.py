@@ -9,9 +9,19 @@ from results import open_store
 pytest.importorskip("pytest_timeout")
 
 COMMON = (
-    "--hw", "b10", "--roofline-no-canary", "--roofline-db", "r.db", "--roofline-force-measure", "--roofline-max-seconds", "0.02",
-    "-p", "no:hypothesispytest", "-p", "no:cacheprovider",
-)  # fmt: skip
+    "--hw",
+    "b10",
+    "--roofline-no-canary",
+    "--roofline-db",
+    "r.db",
+    "--roofline-force-measure",
+    "--roofline-max-seconds",
+    "0.02",
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:cacheprovider",
+)
 SLOW_START = """
     import os, time
     import pytest

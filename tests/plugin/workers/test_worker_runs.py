@@ -130,14 +130,25 @@ def test_processes_measure_every_case_in_fresh_ones(suite):
     result.assert_outcomes(passed=7)
     order = [line.split("::")[1].split(" ")[0] for line in result.stdout.lines if " PASSED" in line]
     assert order == [
-        "test_ordinary", "test_case[a]", "test_case[b]", "test_case[b-p2]", "test_case[a-p2]", "test_case[a-p3]", "test_case[b-p3]",
-    ]  # fmt: skip
+        "test_ordinary",
+        "test_case[a]",
+        "test_case[b]",
+        "test_case[b-p2]",
+        "test_case[a-p2]",
+        "test_case[a-p3]",
+        "test_case[b-p3]",
+    ]
     run, records = stored(suite)
     assert run.status == "complete"
     found = [(record.case.kernel, record.process.ordinal, record.test_id.partition("::")[2]) for record in records]
     assert found == [
-        ("a", 1, "test_case[a]"), ("b", 1, "test_case[b]"), ("b", 2, "test_case[b]"), ("a", 2, "test_case[a]"), ("a", 3, "test_case[a]"), ("b", 3, "test_case[b]"),
-    ]  # fmt: skip
+        ("a", 1, "test_case[a]"),
+        ("b", 1, "test_case[b]"),
+        ("b", 2, "test_case[b]"),
+        ("a", 2, "test_case[a]"),
+        ("a", 3, "test_case[a]"),
+        ("b", 3, "test_case[b]"),
+    ]
     assert len({record.process.pid for record in records}) == 3
     assert len({record.case.case_key for record in records}) == 2
     result.stdout.fnmatch_lines(["roofline: every case is measured in 3 fresh processes, one after the other"])
@@ -191,8 +202,10 @@ def test_passes_are_listed_by_collection_and_not_added_where_nothing_is_measured
         *SIMULATED, "--roofline-processes", "2", "--collect-only", "-q", "-k", "ordinary or skipped"
     )
     assert [line for line in listed.stdout.lines if "::" in line] == [
-        "test_kernels.py::test_ordinary", "test_kernels.py::test_skipped", "test_kernels.py::test_skipped[p2]",
-    ]  # fmt: skip
+        "test_kernels.py::test_ordinary",
+        "test_kernels.py::test_skipped",
+        "test_kernels.py::test_skipped[p2]",
+    ]
     predicted = suite.runpytest_subprocess(
         "--hw", "h200", "--roofline-db", "r.db", "--roofline-processes", "2", "-k", "case"
     )
@@ -260,8 +273,12 @@ def test_fixtures_of_both_processes_end(pytester):
     worker = ["worker whole begins", "worker shared begins", "worker shared ends", "worker whole ends"]
     main = ["main whole begins", "main shared begins", *worker, "main shared ends"]
     assert (pytester.path / "log.txt").read_text().splitlines() == [
-        *main, "main shared begins", *worker, "main shared ends", "main whole ends",
-    ]  # fmt: skip
+        *main,
+        "main shared begins",
+        *worker,
+        "main shared ends",
+        "main whole ends",
+    ]
 
 
 def test_output_of_a_case_passes_through_where_nothing_is_captured(suite):

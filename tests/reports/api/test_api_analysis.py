@@ -36,7 +36,12 @@ def test_analyze_gives_the_models_own_numbers(api_client, activation, weight, ca
 
 def test_gb10_and_fp16_are_the_defaults(api_client):
     found = api_client.post("/api/analyze", json=SHAPE).json()
-    assert (found["hardware"], found["weight_format"], found["op"], found["operands"]) == ("gb10", "FP16", "gemv", "W16A16")  # fmt: skip
+    assert (found["hardware"], found["weight_format"], found["op"], found["operands"]) == (
+        "gb10",
+        "FP16",
+        "gemv",
+        "W16A16",
+    )
 
 
 def test_a_chip_without_an_expected_model_says_why(api_client):
@@ -85,7 +90,13 @@ def test_sweep_gives_the_table_of_the_model(api_client, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE_ROWS", 7)  # cut small, so that the order of the pieces counts
     body = {"M": "1:16:*2", "N": [64, 4096], "K": "128:256:128", "formats": ["BF16", "INT4.BF16"], "hardware": ["gb10", "h100"]}  # fmt: skip
     found = api_client.post("/api/sweep", json=body).json()
-    grid = GemmGrid((1, 2, 4, 8, 16), (64, 4096), (128, 256), tuple(map(get_hardware, ("gb10", "h100"))), format_pairs(body["formats"]))  # fmt: skip
+    grid = GemmGrid(
+        (1, 2, 4, 8, 16),
+        (64, 4096),
+        (128, 256),
+        tuple(map(get_hardware, ("gb10", "h100"))),
+        format_pairs(body["formats"]),
+    )
     table = sweep_gemm(grid)
     assert found["point_count"] == len(table) == 5 * 2 * 2 * 4
     names = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s")
@@ -113,8 +124,13 @@ def test_what_a_chip_has_no_model_for_is_null_with_a_reason(api_client):
 
 @pytest.mark.parametrize(
     ("axis", "words"),
-    [("1:1000000000:1", "1,000,000,000 sizes"), ("1:400:1", "predictions"), ("0:4", "no list of sizes"), ("x", "no list of sizes")],
-)  # fmt: skip
+    [
+        ("1:1000000000:1", "1,000,000,000 sizes"),
+        ("1:400:1", "predictions"),
+        ("0:4", "no list of sizes"),
+        ("x", "no list of sizes"),
+    ],
+)
 def test_a_sweep_that_is_too_large_or_no_list_names_its_field(api_client, axis, words):
     body = {"M": axis, "N": "1:400:1", "K": 64, "formats": ["BF16"]}
     found = api_client.post("/api/sweep", json=body)

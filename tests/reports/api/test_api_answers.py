@@ -25,9 +25,14 @@ SIZES = st.integers(1, 20_000)
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(CHIPS), SIZES, SIZES, SIZES, st.sampled_from([None, 1e-6, 0.01, 80.0]), st.sampled_from([None, 7e10]),
+    st.sampled_from(CHIPS),
+    SIZES,
+    SIZES,
+    SIZES,
+    st.sampled_from([None, 1e-6, 0.01, 80.0]),
+    st.sampled_from([None, 7e10]),
     st.sampled_from([None, ("INT8", "INT2", "FP32"), ("BF16",)]),
-)  # fmt: skip
+)
 def test_a_recommendation_is_one_of_its_model(chip, m, n, k, limit_gb, parameters, formats):
     text = recommendation_json(chip, (m, n, k), None, limit_gb, parameters, formats)
     assert Recommendation.model_validate_json(text, strict=True).model_dump_json() == text

@@ -166,7 +166,9 @@ def test_many_watchers_do_not_ask_the_driver_more_often(gpu_client):
     assert len(nvml.calls) - asked <= asked  # one more reading at most, if 0.2 s went by meanwhile
 
 
-@pytest.mark.parametrize("query", ["interval_s=0.01", "interval_s=nan", "interval_s=inf", "interval_s=0", "count=0", "interval_s=1e9"])  # fmt: skip
+@pytest.mark.parametrize(
+    "query", ["interval_s=0.01", "interval_s=nan", "interval_s=inf", "interval_s=0", "count=0", "interval_s=1e9"]
+)
 def test_a_stream_cannot_be_asked_for_too_much(gpu_client, query):
     assert gpu_client[0].get(f"/api/nvml/stream?{query}").status_code == 422
 
@@ -238,7 +240,19 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     assert "pip install 'roofline-bench[api]'" in done.stdout
 
 
-@pytest.mark.parametrize("path", ["/", "/api/health", "/api/hardware/gb10", "/api/runs", "/api/runs/cases/cases", "/api/zz", "/api/analyze", "/api/nvml/stream"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/api/health",
+        "/api/hardware/gb10",
+        "/api/runs",
+        "/api/runs/cases/cases",
+        "/api/zz",
+        "/api/analyze",
+        "/api/nvml/stream",
+    ],
+)
 def test_head_is_get_without_the_content(api_client, path):
     head, get = api_client.head(path), api_client.get(path)
     kept = [{name: value for name, value in one.headers.items() if name != "server-timing"} for one in (head, get)]

@@ -54,8 +54,13 @@ def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client,
 
 @pytest.mark.parametrize(
     ("key", "body"),
-    [("llama-3.1-8b", {}), ("deepseek-v3", {"phase": "prefill"}), ("llama-3.1-8b", {"max_loss_pct": 0}), ("llama-3.1-8b", {"formats": ["INT4.BF16"]})],
-)  # fmt: skip
+    [
+        ("llama-3.1-8b", {}),
+        ("deepseek-v3", {"phase": "prefill"}),
+        ("llama-3.1-8b", {"max_loss_pct": 0}),
+        ("llama-3.1-8b", {"formats": ["INT4.BF16"]}),
+    ],
+)
 def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
     answer = api_client.post(f"/api/models/{key}/recommend", json=body)
     found = ModelRecommendation.model_validate_json(answer.text)
@@ -66,12 +71,16 @@ def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [
-        ({"formats": ["ZZ"]}, "formats", "unknown format"), ({"formats": []}, "formats", "a list of 1 to 24 entries, got a list of 0"),
-        ({"context_tokens": 10**8}, "context_tokens", "context"), ({"memory_limit_gb": 0}, "memory_limit_gb", "above 0 and at most 1,000,000,000, got 0"),
-        ({"max_loss_pct": -1}, "max_loss_pct", "max_loss_pct must be a number from 0 to below 1,000,000, got -1"), ({"memory_headroom_ratio": 1}, "memory_headroom_ratio", "from 0 to below 1, got 1"),
-        ({"phase": "both"}, "phase", "decode"), ({"losses": "/etc/passwd"}, "losses", "unknown field"),
+        ({"formats": ["ZZ"]}, "formats", "unknown format"),
+        ({"formats": []}, "formats", "a list of 1 to 24 entries, got a list of 0"),
+        ({"context_tokens": 10**8}, "context_tokens", "context"),
+        ({"memory_limit_gb": 0}, "memory_limit_gb", "above 0 and at most 1,000,000,000, got 0"),
+        ({"max_loss_pct": -1}, "max_loss_pct", "max_loss_pct must be a number from 0 to below 1,000,000, got -1"),
+        ({"memory_headroom_ratio": 1}, "memory_headroom_ratio", "from 0 to below 1, got 1"),
+        ({"phase": "both"}, "phase", "decode"),
+        ({"losses": "/etc/passwd"}, "losses", "unknown field"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_limit_names_its_field(api_client, body, field, words):
     answer = api_client.post("/api/models/llama-3.1-8b/recommend", json=body)
     assert answer.status_code == 422

@@ -85,12 +85,22 @@ def test_no_name_of_a_request_becomes_a_path(api_client, monkeypatch, name):
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        (b"{M:1}", 400), (b"", 422), (b"[]", 422), (b"null", 422), (b'"x"', 422), (b"[" * 100_000, 400), (b"\xff\xfe", 400),
-        (b'{"M":NaN,"N":1,"K":1}', 422), (b'{"M":Infinity,"N":1,"K":1}', 422), (b'{"M":1e400,"N":1,"K":1}', 422),
-        (b'{"M":' + b"9" * 5_000 + b',"N":1,"K":1}', 422), (rb'{"M":1,"N":1,"K":1,"precision":"\ud800"}', 422),
-        (rb'{"M":1,"N":1,"K":1,"\ud800":1}', 422), (b'{"M":1,"N":1,"K":1,"precision":"\\u0000"}', 422),
+        (b"{M:1}", 400),
+        (b"", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'"x"', 422),
+        (b"[" * 100_000, 400),
+        (b"\xff\xfe", 400),
+        (b'{"M":NaN,"N":1,"K":1}', 422),
+        (b'{"M":Infinity,"N":1,"K":1}', 422),
+        (b'{"M":1e400,"N":1,"K":1}', 422),
+        (b'{"M":' + b"9" * 5_000 + b',"N":1,"K":1}', 422),
+        (rb'{"M":1,"N":1,"K":1,"precision":"\ud800"}', 422),
+        (rb'{"M":1,"N":1,"K":1,"\ud800":1}', 422),
+        (b'{"M":1,"N":1,"K":1,"precision":"\\u0000"}', 422),
     ],
-)  # fmt: skip
+)
 def test_bodies_that_are_no_requests(api_client, body, status):
     problem(api_client.post("/api/analyze", content=body, headers=JSON), status)
 
@@ -105,7 +115,10 @@ def test_a_key_that_stands_twice_is_named(api_client, path):
 
 def test_nan_is_refused_where_a_number_may_be_a_fraction(api_client):
     body = b'{"M":1,"N":1,"K":1,"memory_limit_gb":NaN}'
-    assert problem(api_client.post("/api/recommend", content=body, headers=JSON), 422)["errors"][0]["field"] == "memory_limit_gb"  # fmt: skip
+    assert (
+        problem(api_client.post("/api/recommend", content=body, headers=JSON), 422)["errors"][0]["field"]
+        == "memory_limit_gb"
+    )
 
 
 @pytest.mark.parametrize("path", ["/api/analyze", "/api/sweep", "/api/models/llama-3.1-8b/predict"])
@@ -240,10 +253,14 @@ def test_what_is_refused_has_the_headers_of_every_answer(api_database):
         app.state.service.store.reading = broken
         good = client.get("/api/formats").headers
         found = {
-            404: client.get("/zz"), 405: client.get("/api/analyze"), 413: client.post("/api/analyze", content=b"x" * 101, headers=JSON),
-            421: client.get("/api/formats", headers={"Host": "evil.example"}), 422: client.post("/api/analyze", json={}),
-            400: client.post("/api/analyze", content=b"{", headers=JSON), 500: client.get("/api/runs"),
-        }  # fmt: skip
+            404: client.get("/zz"),
+            405: client.get("/api/analyze"),
+            413: client.post("/api/analyze", content=b"x" * 101, headers=JSON),
+            421: client.get("/api/formats", headers={"Host": "evil.example"}),
+            422: client.post("/api/analyze", json={}),
+            400: client.post("/api/analyze", content=b"{", headers=JSON),
+            500: client.get("/api/runs"),
+        }
     guards = {
         name for name in good if name.startswith(("x-", "cross-", "content-security", "referrer", "server-timing"))
     }
@@ -265,7 +282,14 @@ def test_no_message_says_where_the_database_is(tmp_path):
     (folder / "damaged.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5_000)
     with open_store(folder / "empty.db"):
         pass
-    asked = ("/api/runs/latest", "/api/runs/abcd", "/api/diff", "/api/recommendations", "/api/runs/latest/report", "/api/cases/0123456789abcdef/history")  # fmt: skip
+    asked = (
+        "/api/runs/latest",
+        "/api/runs/abcd",
+        "/api/diff",
+        "/api/recommendations",
+        "/api/runs/latest/report",
+        "/api/cases/0123456789abcdef/history",
+    )
     statuses = set()
     for name in ("damaged.db", "empty.db", "none.db"):
         with TestClient(create_app(folder / name)) as client:

@@ -25,9 +25,12 @@ from schemathesis.specs.openapi.checks import (  # noqa: E402
 )
 
 CHECKS = [
-    not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance,
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
     response_schema_conformance,
-]  # fmt: skip
+]
 OPERATION_COUNT = 22
 FEW = 3
 MANY = 400
@@ -58,7 +61,14 @@ def ask(client, operation, count):
     app, session = client
     sent = []
 
-    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], derandomize=count == FEW, database=None)  # fmt: skip
+    @settings(
+        max_examples=count,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+        derandomize=count == FEW,
+        database=None,
+    )
     @hypothesis_given(operation)
     def once(case):
         response = case.call(app=app, session=session)

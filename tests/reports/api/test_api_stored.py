@@ -67,9 +67,19 @@ def test_cases_are_chosen_by_words_and_status(api_client):
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/runs", "/api/runs/a", "/api/runs/a/cases", "/api/runs/cases/report", "/api/hardware", "/api/hardware/gb10",
-     "/api/formats", "/api/models", "/api/diff?before=a&after=b", "/"],
-)  # fmt: skip
+    [
+        "/api/runs",
+        "/api/runs/a",
+        "/api/runs/a/cases",
+        "/api/runs/cases/report",
+        "/api/hardware",
+        "/api/hardware/gb10",
+        "/api/formats",
+        "/api/models",
+        "/api/diff?before=a&after=b",
+        "/",
+    ],
+)
 def test_what_a_client_has_is_not_sent_again(api_client, path):
     first = get(api_client, path)
     tag = first.headers["etag"]

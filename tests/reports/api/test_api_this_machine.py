@@ -19,9 +19,13 @@ from roofline_model.machine_constants import Calibration, Constant
 
 SHAPE = {"M": 1, "N": 4096, "K": 4096}
 QUESTIONS = [
-    ("/api/recommend", SHAPE), ("/api/tiling", {**SHAPE, "M": 512}), ("/api/attention", {"Hq": 8, "D": 64}),
-    ("/api/attention/recommend", {"Hq": 8, "D": 64}), ("/api/models/llama-3.1-8b/predict", {}), ("/api/models/llama-3.1-8b/recommend", {}),
-]  # fmt: skip
+    ("/api/recommend", SHAPE),
+    ("/api/tiling", {**SHAPE, "M": 512}),
+    ("/api/attention", {"Hq": 8, "D": 64}),
+    ("/api/attention/recommend", {"Hq": 8, "D": 64}),
+    ("/api/models/llama-3.1-8b/predict", {}),
+    ("/api/models/llama-3.1-8b/recommend", {}),
+]
 
 
 def own_device():
@@ -54,9 +58,13 @@ def test_every_question_may_be_about_it(client, path, body):
 def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
     measured = Constant("B/s", 2e10, 2e10, 2e10, 0.01, 9)
     known = Calibration(
-        measured_at="2026-11-22T10:00:00+00:00", subject="test CPU", kind="cpu", dram={"read": measured},
-        peaks={"BF16": replace(measured, unit="FLOP/s", best_value=4e11)}, disturbed_by=("contended",),
-    )  # fmt: skip
+        measured_at="2026-11-22T10:00:00+00:00",
+        subject="test CPU",
+        kind="cpu",
+        dram={"read": measured},
+        peaks={"BF16": replace(measured, unit="FLOP/s", best_value=4e11)},
+        disturbed_by=("contended",),
+    )
     rates = {"FP16": 0.1, "BF16": 0.4}
     busy = replace(create_custom_asic("busy cpu", 20, rates), kind="cpu", calibration=known)
     with TestClient(create_app(None, this_chip=lambda: busy)) as client:

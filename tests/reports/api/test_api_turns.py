@@ -19,10 +19,20 @@ SWEEP = {"M": [1, 2], "N": [64], "K": [64], "formats": ["FP16"]}
 
 def scope_of(app, method, path, query=b""):
     return {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": method, "scheme": "http",
-        "path": path, "raw_path": path.encode(), "query_string": query, "root_path": "", "client": ("127.0.0.1", 1),
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")], "server": ("127.0.0.1", 8000), "app": app,
-    }  # fmt: skip
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "root_path": "",
+        "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "server": ("127.0.0.1", 8000),
+        "app": app,
+    }
 
 
 def test_reports_that_wait_hold_no_thread_and_not_too_many_wait(api_database, monkeypatch):

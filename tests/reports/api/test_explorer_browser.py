@@ -355,7 +355,20 @@ def test_the_keyboard_reaches_everything_in_reading_order(page):
             return [e.id || e.name || e.textContent, getComputedStyle(mark).outlineStyle !== 'none']; }"""
             )
         )
-    assert [name for name, _ in order] == ["copy", "theme", "hw", "operator", "Decode", "Batch 16", "Prefill 2k", "M", "N", "K", "cache", order[-1][0]]  # fmt: skip
+    assert [name for name, _ in order] == [
+        "copy",
+        "theme",
+        "hw",
+        "operator",
+        "Decode",
+        "Batch 16",
+        "Prefill 2k",
+        "M",
+        "N",
+        "K",
+        "cache",
+        order[-1][0],
+    ]
     assert all(is_visible for _, is_visible in order)
     page.focus("#M")
     page.keyboard.press("PageUp")
@@ -378,7 +391,9 @@ def test_no_serious_fault_of_accessibility_in_light_and_dark(page):
     for theme, rules in (("light", None), ("dark", ["color-contrast"])):
         page.select_option("#theme", theme)
         page.wait_for_timeout(50)
-        found = page.evaluate("(rules) => axe.run(document, { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) })", rules)["violations"]  # fmt: skip
+        found = page.evaluate(
+            "(rules) => axe.run(document, { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) })", rules
+        )["violations"]
         faults += [
             (theme, one["id"], [node["html"][:160] for node in one["nodes"]][:4])
             for one in found

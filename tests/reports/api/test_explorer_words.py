@@ -262,10 +262,14 @@ def test_peaks_that_differ_in_their_last_digits_are_one_roof(page, address):
 
 def test_the_theme_is_kept_and_the_plot_follows(page, address):
     at(page, address, "compare=")
-    light = page.evaluate("() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]")  # fmt: skip
+    light = page.evaluate(
+        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]"
+    )
     page.select_option("#theme", "dark")
     page.wait_for_timeout(150)
-    dark = page.evaluate("() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]")  # fmt: skip
+    dark = page.evaluate(
+        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]"
+    )
     assert light[0] == "rgb(246, 247, 249)"
     assert dark[0] == "rgb(14, 18, 22)"
     assert light[1] != dark[1]

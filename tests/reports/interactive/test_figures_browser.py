@@ -22,9 +22,15 @@ def with_terms(record):
     dram_s, tensor_s = record.ideal.memory_time_s * 1.12, record.ideal.compute_time_s * 1.18
     time_s = (max(dram_s, tensor_s) + 2.2e-6) * 1.06
     made = replace(
-        record.ideal, kind="expected", time_s=time_s, low_s=0.9 * time_s, high_s=1.2 * time_s, provenance="fitted",
-        terms_s={"dram": dram_s, "tensor": tensor_s, "launch": 2.2e-6}, error_ratio=time_s / record.measurement.median_s - 1,
-    )  # fmt: skip
+        record.ideal,
+        kind="expected",
+        time_s=time_s,
+        low_s=0.9 * time_s,
+        high_s=1.2 * time_s,
+        provenance="fitted",
+        terms_s={"dram": dram_s, "tensor": tensor_s, "launch": 2.2e-6},
+        error_ratio=time_s / record.measurement.median_s - 1,
+    )
     return replace(record, predictions=(record.ideal, made))
 
 

@@ -57,12 +57,17 @@ def test_rows_hold_the_records_numbers_to_the_digit(make):
 def test_the_fastest_of_a_shape_says_whether_others_are_level_with_it(make):
     shape = (1, 4096, 4096)
     records = [
-        make.record(shape, "BF16", "BF16", "matmul", 2e-3), make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
-        make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3), make.record((1, 64, 64), "BF16", "BF16", "matmul", 1e-5),
-    ]  # fmt: skip
+        make.record(shape, "BF16", "BF16", "matmul", 2e-3),
+        make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
+        make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
+        make.record((1, 64, 64), "BF16", "BF16", "matmul", 1e-5),
+    ]
     assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records))] == [
-        (False, ""), (False, "fastest, level with INT8 (int_mm)"), (False, ""), (False, ""),
-    ]  # fmt: skip
+        (False, ""),
+        (False, "fastest, level with INT8 (int_mm)"),
+        (False, ""),
+        (False, ""),
+    ]
     assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records[:2]))] == [
         (False, ""),
         (True, "fastest"),

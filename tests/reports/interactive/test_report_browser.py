@@ -18,9 +18,13 @@ from roofline_model.units import format_bandwidth, format_flops, format_percent,
 
 AXE = Path(__file__).parents[2] / "vendor" / "axe-core" / "axe.min.js"
 FORMATS = {
-    "measured_s": format_time, "ideal_s": format_time, "achieved_bytes_per_s": format_bandwidth, "achieved_flops_per_s": format_flops,
-    "error_ideal_ratio": lambda value: format_percent(value, signed=True), "roof_share_ratio": lambda value: format_percent(value, 0),
-}  # fmt: skip
+    "measured_s": format_time,
+    "ideal_s": format_time,
+    "achieved_bytes_per_s": format_bandwidth,
+    "achieved_flops_per_s": format_flops,
+    "error_ideal_ratio": lambda value: format_percent(value, signed=True),
+    "roof_share_ratio": lambda value: format_percent(value, 0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -257,12 +261,21 @@ HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=2></
 def test_hostile_names_are_text_on_a_phone(make, open_page):
     records = [
         replace(
-            make.record((1, 64, 64), "BF16", "BF16", HOSTILE, 1e-3, number=1, flags=("bimodal", HOSTILE), samples_s=make.series("bimodal", 1e-3)),
+            make.record(
+                (1, 64, 64),
+                "BF16",
+                "BF16",
+                HOSTILE,
+                1e-3,
+                number=1,
+                flags=("bimodal", HOSTILE),
+                samples_s=make.series("bimodal", 1e-3),
+            ),
             reason=HOSTILE,
         ),
         make.record((1, 64, 64), "FP16", "FP16", "y" * 100_000, 2e-3, number=2),
         make.record((1, 64, 64), "INT8", "INT8", "</script><b>bold</b>", 3e-3, number=3),
-    ]  # fmt: skip
+    ]
     case = replace(records[0].case, op=HOSTILE)
     ideal = replace(
         records[0].ideal, notes=(HOSTILE, "`run <b>it</b>`"), memory_level=HOSTILE, provenance=HOSTILE, bound=HOSTILE

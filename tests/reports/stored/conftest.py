@@ -24,17 +24,28 @@ def night(make: SimpleNamespace) -> Callable[..., Night]:
     """A run of a night and its records: `night(3, {BF16: 22e-6, INT4: 9e-6}, driver="580.95", processes=3)`."""
 
     def of(
-        day: int, times_s: Mapping[Kernel, float | str | None], *, driver: str = "580.95", processes: int = 3,
-        shape: tuple[int, int, int] = DECODE, device: object = None, flags: tuple[str, ...] = (), **run: object,
-    ) -> Night:  # fmt: skip
+        day: int,
+        times_s: Mapping[Kernel, float | str | None],
+        *,
+        driver: str = "580.95",
+        processes: int = 3,
+        shape: tuple[int, int, int] = DECODE,
+        device: object = None,
+        flags: tuple[str, ...] = (),
+        **run: object,
+    ) -> Night:
         chip = make.GPU if device is None else device
         run_id = f"{day:08x}{'0' * 24}"
         facts = {"device": chip.key, "driver": driver}
         fields = {
-            "run_id": run_id, "started_at": (FIRST + timedelta(days=day)).isoformat(timespec="microseconds"), "hardware_key": chip.key,
-            "environment": EnvironmentInfo({**facts, "host": "lab"}, facts), "git_branch": "main", "git_commit": f"{day:09d}" + "0" * 31,
+            "run_id": run_id,
+            "started_at": (FIRST + timedelta(days=day)).isoformat(timespec="microseconds"),
+            "hardware_key": chip.key,
+            "environment": EnvironmentInfo({**facts, "host": "lab"}, facts),
+            "git_branch": "main",
+            "git_commit": f"{day:09d}" + "0" * 31,
             **run,
-        }  # fmt: skip
+        }
         records: list[Record] = []
         for kernel, time_s in times_s.items():
             for ordinal in range(processes if isinstance(time_s, float) else 1):

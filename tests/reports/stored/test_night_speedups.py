@@ -77,9 +77,14 @@ def test_levels_of_the_same_nights_need_no_words(night, recommend) -> None:
 def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend) -> None:
     run, records = night(1, {BF16: 22e-6, INT4: 10e-6}, processes=1)
     few = [
-        replace(one, measurement=replace(one.measurement, ci_low_s=None, ci_high_s=None, min_s=5e-6, max_s=40e-6, flags=("few-samples",)))
+        replace(
+            one,
+            measurement=replace(
+                one.measurement, ci_low_s=None, ci_high_s=None, min_s=5e-6, max_s=40e-6, flags=("few-samples",)
+            ),
+        )
         for one in records
-    ]  # fmt: skip
+    ]
     row, _ = best_of(recommend([(run, few)]))
     assert (row.low_s, row.high_s) == (None, None)
     assert row.confidence_reason == "1 process only"

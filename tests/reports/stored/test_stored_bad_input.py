@@ -48,7 +48,7 @@ def test_one_case_alone_and_no_wide_baseline(night, recommend) -> None:
     assert ranking.missing[:2] == (
         "only INT4 W4A16 (tinygemm) was measured: there is nothing measured to compare it with",
         "no 16-bit or FP32 configuration: speed-ups have nothing to refer to (measure BF16)",
-    )  # fmt: skip
+    )
     assert ranking.best.speedup_ratio is None
 
 
@@ -72,8 +72,9 @@ def test_what_was_measured_and_fails_now_is_not_ranked_even_alone(night, recomme
 def test_mixed_chips_are_never_mixed(make, night, recommend) -> None:
     found = recommend([night(1, {BF16: 22e-6, INT4: 9e-6}), night(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)])
     assert [(one.hardware_key, one.best.label) for one in found.rankings] == [
-        ("h200-sxm", "INT4 W4A16 (tinygemm)"), ("this-cpu", "INT8 (int_mm)"),
-    ]  # fmt: skip
+        ("h200-sxm", "INT4 W4A16 (tinygemm)"),
+        ("this-cpu", "INT8 (int_mm)"),
+    ]
     assert any(one.startswith("2 chips are stored (h200-sxm, this-cpu)") for one in found.missing)
 
 

@@ -78,9 +78,22 @@ def with_expected(given, chip):
     """The night with an expected time beside every ideal one."""
     run, records = given
     return run, [
-        replace(one, predictions=(*one.predictions, replace(one.ideal, kind="expected", time_s=one.ideal.time_s * 1.2, low_s=one.ideal.time_s, high_s=one.ideal.time_s * 1.5, provenance="measured-here")))
+        replace(
+            one,
+            predictions=(
+                *one.predictions,
+                replace(
+                    one.ideal,
+                    kind="expected",
+                    time_s=one.ideal.time_s * 1.2,
+                    low_s=one.ideal.time_s,
+                    high_s=one.ideal.time_s * 1.5,
+                    provenance="measured-here",
+                ),
+            ),
+        )
         for one in records
-    ]  # fmt: skip
+    ]
 
 
 def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_stored(make, night, recommend) -> None:
@@ -106,10 +119,11 @@ def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, r
         return run, [replace(one, method=method) for one in records]
 
     nights = [
-        by(night(1, TIMES, label="first"), "1"), by(night(2, TIMES, label="second"), "1"),
+        by(night(1, TIMES, label="first"), "1"),
+        by(night(2, TIMES, label="second"), "1"),
         by(night(3, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096), label="first shape"), "2"),
         by(night(4, TIMES, driver="590.12", label="newest"), "2"),
-    ]  # fmt: skip
+    ]
     [note] = recommend(nights).notes
     assert note == (
         "runs 00000002 second, 00000001 first are left out: not comparable with run 00000004 newest, measured by another method "

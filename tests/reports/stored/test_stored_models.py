@@ -49,9 +49,16 @@ def passes(make, night):
                     "is_language": True,
                 }
             extra = {
-                "model": {"name": NAME, "precision": weight, "phase": phase, "method": "" if is_wide else "round-to-nearest"}, "tokens_per_call": 1,
-                "quality": told, "memory": {"original_bytes": 200, "held_bytes": (held or {}).get(weight, 200), "cache_bytes": 10},
-            }  # fmt: skip
+                "model": {
+                    "name": NAME,
+                    "precision": weight,
+                    "phase": phase,
+                    "method": "" if is_wide else "round-to-nearest",
+                },
+                "tokens_per_call": 1,
+                "quality": told,
+                "memory": {"original_bytes": 200, "held_bytes": (held or {}).get(weight, 200), "cache_bytes": 10},
+            }
             records.append(replace(one, case=case, extra=extra))
         return run, records
 
@@ -64,8 +71,9 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     prefill = passes(1, {WIDE: 30e-3, INT4: 60e-3}, phase="prefill", held={"INT4": 60})[1]
     found = recommend([(run, decode + prefill)])
     assert [(one.subject, one.phase, one.title) for one in found.rankings] == [
-        ("model", "decode", "tiny, decode, batch 1, 128 tokens"), ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
-    ]  # fmt: skip
+        ("model", "decode", "tiny, decode, batch 1, 128 tokens"),
+        ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
+    ]
     best = found.rankings[0].best
     assert (best.label, best.memory_bytes, best.is_memory_measured, best.memory_saved_ratio) == (
         "INT4 W4A16",

@@ -33,20 +33,44 @@ def row(
     quality = RowQuality("unknown" if loss is None else "claimed", "", loss)
     is_measured = source == "measured"
     return StoredRow(
-        rank=0, identity=f"{number:04d}", label=f"row {number}", weight_format="INT4", activation_format="BF16", kernel="k", method="", path="native",
-        is_baseline=False, time_source=source, time_s=time_s, low_s=time_s * (1 - width) if is_measured else None,
-        high_s=time_s * (1 + width) if is_measured else None, expected_s=None, ideal_s=None, speedup_ratio=None, memory_bytes=memory,
-        is_memory_measured=False, memory_saved_ratio=None, quality=quality, confidence="low", confidence_reason="", reason="", **more,
-    )  # fmt: skip
+        rank=0,
+        identity=f"{number:04d}",
+        label=f"row {number}",
+        weight_format="INT4",
+        activation_format="BF16",
+        kernel="k",
+        method="",
+        path="native",
+        is_baseline=False,
+        time_source=source,
+        time_s=time_s,
+        low_s=time_s * (1 - width) if is_measured else None,
+        high_s=time_s * (1 + width) if is_measured else None,
+        expected_s=None,
+        ideal_s=None,
+        speedup_ratio=None,
+        memory_bytes=memory,
+        is_memory_measured=False,
+        memory_saved_ratio=None,
+        quality=quality,
+        confidence="low",
+        confidence_reason="",
+        reason="",
+        **more,
+    )
 
 
 ROWS = st.lists(
     st.tuples(
-        st.floats(1e-6, 1e-3), st.sampled_from(["measured", "expected", "ideal"]), st.floats(0, 0.5),
-        st.none() | st.just(0.0) | st.floats(0, 20), st.none() | st.floats(1e3, 1e9), st.sampled_from(["native", "emulated"]),
+        st.floats(1e-6, 1e-3),
+        st.sampled_from(["measured", "expected", "ideal"]),
+        st.floats(0, 0.5),
+        st.none() | st.just(0.0) | st.floats(0, 20),
+        st.none() | st.floats(1e3, 1e9),
+        st.sampled_from(["native", "emulated"]),
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 def losses(one: StoredRow) -> tuple[float, float]:
@@ -147,8 +171,10 @@ def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, re
     found = recommend([night(1, TIMES), night(2, TIMES)], with_chip=True)
     [ranking] = found.rankings
     assert [(one.label, one.time_source) for one in ranking.rows[:3]] == [
-        ("INT4 W4A16 (tinygemm)", "measured"), ("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured"),
-    ]  # fmt: skip
+        ("INT4 W4A16 (tinygemm)", "measured"),
+        ("INT8 (int_mm)", "measured"),
+        ("BF16 (matmul)", "measured"),
+    ]
     later = ranking.rows[3:]
     assert later
     assert all(not one.is_measured and not one.nights and one.confidence != "high" for one in later)
@@ -197,8 +223,9 @@ def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
     [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
     assert [one.label for one in small.rows] == ["INT8 (int_mm)"]
     assert {one.label: one.reason.partition(",")[0] for one in small.refused} == {
-        "INT4 W4A16 (tinygemm)": "loses 6.5 % (claimed)", "BF16 (matmul)": "needs 0.0336 GB",
-    }  # fmt: skip
+        "INT4 W4A16 (tinygemm)": "loses 6.5 % (claimed)",
+        "BF16 (matmul)": "needs 0.0336 GB",
+    }
     assert not any("only INT8" in one for one in small.missing), "what a limit refused was measured"
 
 

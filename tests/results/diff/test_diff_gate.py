@@ -45,8 +45,12 @@ def diff(steps, *, before=None, after=None, flags=None, clocks_hz=None, **more):
     sides = [runs.side(logs[0], run=before or runs.run_info("a")), runs.side(logs[1], run=after or runs.run_info("b"))]
     keyed = {runs.case(number): value for number, value in (flags or {}).items()}
     sides[1] = replace(
-        sides[1], records=tuple(replace(one, measurement=replace(one.measurement, flags=keyed.get(one.case, ()))) for one in sides[1].records)
-    )  # fmt: skip
+        sides[1],
+        records=tuple(
+            replace(one, measurement=replace(one.measurement, flags=keyed.get(one.case, ())))
+            for one in sides[1].records
+        ),
+    )
     if clocks_hz is not None:
         sides = [
             replace(
@@ -95,8 +99,10 @@ def test_all_that_stands_in_the_way_is_told_at_once_and_first_what_cannot_be_all
         "not comparable: measured by different methods, 2 facts of machine or software differ"
     )
     assert incomparable_texts(listed) == [
-        "the method (version 2 → 3), which no --allow permits", "chip b10 → h100", "torch 2.13.0 → 3.0",
-    ]  # fmt: skip
+        "the method (version 2 → 3), which no --allow permits",
+        "chip b10 → h100",
+        "torch 2.13.0 → 3.0",
+    ]
     assert [one.name for one in listed.permitted] == ["host"]
     # what nothing allows is still there with everything else allowed; one case by the same method is enough
     allowed = compare_suites(before, after, NOISE, DiffRules(), allowed=("chip", "torch"))
@@ -280,13 +286,18 @@ def test_a_list_is_read_and_expires(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[case]]\nmatch = 'x'", "has no reason"), ("[[case]]\nreason = 'x'", "has no match"),
-        ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 'tomorrow'", "until must be a date"), ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 2026-01-01T10:00:00", "until must be a date"),
+        ("[[case]]\nmatch = 'x'", "has no reason"),
+        ("[[case]]\nreason = 'x'", "has no match"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 'tomorrow'", "until must be a date"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nuntil = 2026-01-01T10:00:00", "until must be a date"),
         ("[[case]]\nmatch = 'x'\nreason = '  '", "case 1 has no reason"),
-        ("[[case]]\nmatch = 'x'\nreason = 'y'\nutil = 2026-01-01", "has a field 'util'"), ("[[cases]]\nmatch = 'x'", "a quarantine list holds [[case]] tables"),
-        ("case = 3", "holds [[case]] tables"), ("[[case", "is not TOML"), ("x" * 2**21, "longer than 1 MiB"),
+        ("[[case]]\nmatch = 'x'\nreason = 'y'\nutil = 2026-01-01", "has a field 'util'"),
+        ("[[cases]]\nmatch = 'x'", "a quarantine list holds [[case]] tables"),
+        ("case = 3", "holds [[case]] tables"),
+        ("[[case", "is not TOML"),
+        ("x" * 2**21, "longer than 1 MiB"),
     ],
-)  # fmt: skip
+)
 def test_a_list_that_is_wrong_is_refused(tmp_path, text, said):
     path = tmp_path / "q.toml"
     path.write_text(text)
@@ -311,9 +322,20 @@ def at(day: int, label: str = "", **changes):
 AFTER = at(20, "tonight")
 OTHER_CLASS = EnvironmentInfo({**runs.FACTS, "cpu": "old", "host": "else"}, {"cpu": "old"})
 NEWEST_FIRST = [
-    at(25, "tomorrow"), AFTER, at(19, "cut", status="interrupted"), at(18, "going", status="running"), at(17, "elsewhere", environment=OTHER_CLASS),
-    at(16, "branch", git_branch="wip"), at(15, "forced", is_forced=True), at(14, "b10"), at(13, "old"), at(12, "old"), at(11), at(10), at(9),
-]  # fmt: skip
+    at(25, "tomorrow"),
+    AFTER,
+    at(19, "cut", status="interrupted"),
+    at(18, "going", status="running"),
+    at(17, "elsewhere", environment=OTHER_CLASS),
+    at(16, "branch", git_branch="wip"),
+    at(15, "forced", is_forced=True),
+    at(14, "b10"),
+    at(13, "old"),
+    at(12, "old"),
+    at(11),
+    at(10),
+    at(9),
+]
 
 
 def chosen(against, after=AFTER, known=NEWEST_FIRST):

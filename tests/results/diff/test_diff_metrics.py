@@ -54,10 +54,24 @@ def test_energy_of_different_sensors_is_not_compared():
 
 def prediction(time_s: float, version: str = "expected-3") -> PredictionRecord:
     return PredictionRecord(
-        kind="expected", model_version=version, hardware_key="b10", profile_hash="0" * 16, time_s=time_s, memory_time_s=None,
-        compute_time_s=None, bound="memory", flops=1.0, read_bytes=1.0, write_bytes=1.0, bandwidth_bytes_per_s=None,
-        peak_flops_per_s=None, compute_format="BF16", path="native", memory_level="DRAM", provenance="fitted",
-    )  # fmt: skip
+        kind="expected",
+        model_version=version,
+        hardware_key="b10",
+        profile_hash="0" * 16,
+        time_s=time_s,
+        memory_time_s=None,
+        compute_time_s=None,
+        bound="memory",
+        flops=1.0,
+        read_bytes=1.0,
+        write_bytes=1.0,
+        bandwidth_bytes_per_s=None,
+        peak_flops_per_s=None,
+        compute_format="BF16",
+        path="native",
+        memory_level="DRAM",
+        provenance="fitted",
+    )
 
 
 def predicted(side, time_s, version="expected-3"):
@@ -80,9 +94,10 @@ def model_record(one, held_bytes, kl, top1):
         return {"value": value[0], "low": value[1], "high": value[2]}
 
     extra = {
-        "model": {"name": "m", "precision": "INT4", "phase": "decode"}, "memory": {"held_bytes": held_bytes},
+        "model": {"name": "m", "precision": "INT4", "phase": "decode"},
+        "memory": {"held_bytes": held_bytes},
         "quality": {"source": "measured", "kl_nats_per_token": interval(kl), "top1_agreement_ratio": interval(top1)},
-    }  # fmt: skip
+    }
     return replace(one, extra=extra)
 
 

@@ -71,8 +71,12 @@ def test_moving_from_run_to_run_is_allowed_for_where_no_data_span_runs():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    step=st.floats(0, 0.2), more=st.floats(0.001, 0.2), count=st.integers(2, 12), sd=st.floats(1e-4, 0.2), cases=st.integers(2, 20)
-)  # fmt: skip
+    step=st.floats(0, 0.2),
+    more=st.floats(0.001, 0.2),
+    count=st.integers(2, 12),
+    sd=st.floats(1e-4, 0.2),
+    cases=st.integers(2, 20),
+)
 def test_a_larger_step_is_never_less_certain_and_more_noise_never_sees_more(step, more, count, sd, cases):
     squares = np.full(cases, (2 * count - 2) * sd**2)
     counts = np.full(cases, float(count))
@@ -131,9 +135,18 @@ def test_a_hypervariable_case_keeps_its_own_variance_and_an_ordinary_one_is_draw
 def one_case(change: float, floor: float, slower_q: float) -> Evidence:
     array = np.atleast_1d
     return Evidence(
-        array(change), array(floor), array(30.0), array(change - 2 * floor), array(change + 2 * floor), array(slower_q), array(1 - slower_q),
-        array(slower_q), array(1.0), array(max(0.01, 2 * floor)), array(0.05),
-    )  # fmt: skip
+        array(change),
+        array(floor),
+        array(30.0),
+        array(change - 2 * floor),
+        array(change + 2 * floor),
+        array(slower_q),
+        array(1 - slower_q),
+        array(slower_q),
+        array(1.0),
+        array(max(0.01, 2 * floor)),
+        array(0.05),
+    )
 
 
 @pytest.mark.parametrize(

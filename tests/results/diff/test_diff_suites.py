@@ -218,9 +218,11 @@ def test_new_and_gone_say_why():
         number: (of(found, number).verdict, of(found, number).reason, of(found, number).detail) for number in range(4)
     }
     assert told == {
-        0: ("GONE", "failed", "wrong result: error 0.3"), 1: ("GONE", "skipped", "no such kernel"), 2: ("GONE", "absent", ""),
+        0: ("GONE", "failed", "wrong result: error 0.3"),
+        1: ("GONE", "skipped", "no such kernel"),
+        2: ("GONE", "absent", ""),
         3: ("NEW", "absent", ""),
-    }  # fmt: skip
+    }
     assert of(found, 0).before_s is not None
     assert of(found, 0).after_s is None
     assert found.cases[-1].case == runs.case(2)  # what the newer run does not have at all comes last
@@ -249,9 +251,11 @@ def test_a_flag_of_the_machine_makes_a_case_invalid(flag):
 def test_a_minority_of_flagged_processes_is_set_aside_and_told():
     before, after = pair({0: math.log(1.1)})
     flagged = changed(
-        after, [0, 1], flags=lambda record: ("contended", "quarantined") if record.process.ordinal < 2 else (),
+        after,
+        [0, 1],
+        flags=lambda record: ("contended", "quarantined") if record.process.ordinal < 2 else (),
         median_s=lambda record: record.measurement.median_s * (3 if record.process.ordinal < 2 else 1),
-    )  # fmt: skip
+    )
     found = compared(before, flagged)
     assert of(found, 0).verdict == "SLOWER"
     assert of(found, 1).verdict == "SAME"

@@ -36,8 +36,11 @@ def nights(
     """Three nights with a GEMV and a GEMM each."""
     for day in (1, 2, 3):
         run = make_run(
-            run_id=f"{day:032x}", started_at=f"2026-03-0{day}T10:00:00.000000+00:00", label=f"night {day}", status="complete",
-        )  # fmt: skip
+            run_id=f"{day:032x}",
+            started_at=f"2026-03-0{day}T10:00:00.000000+00:00",
+            label=f"night {day}",
+            status="complete",
+        )
         records = [make_record(run.run_id), make_record(run.run_id, case=GEMM, reason=f"day {day}")]
         empty_store.add_run(run, [profile], records)
     return empty_store
@@ -214,10 +217,21 @@ def test_every_column_has_the_kind_that_its_name_says(
     interval = {"value": 0.5, "low": 0.25, "high": 0.75}
     extra = {
         "model": {"name": "m", "precision": "INT4", "phase": "decode", "method": "HQQ", "is_emulated": True},
-        "tokens_per_call": 1, "memory": dict.fromkeys(("original_bytes", "held_bytes", "stated_bytes", "cache_bytes", "peak_bytes", "process_bytes"), 5),
-        "quality": {"source": "measured", "reason": "r", "text": "t", "is_language": True, "tokens_count": 7,
-                    **dict.fromkeys(("kl_nats_per_token", "top1_agreement_ratio", "perplexity_ratio", "reference_perplexity"), interval)},
-    }  # fmt: skip
+        "tokens_per_call": 1,
+        "memory": dict.fromkeys(
+            ("original_bytes", "held_bytes", "stated_bytes", "cache_bytes", "peak_bytes", "process_bytes"), 5
+        ),
+        "quality": {
+            "source": "measured",
+            "reason": "r",
+            "text": "t",
+            "is_language": True,
+            "tokens_count": 7,
+            **dict.fromkeys(
+                ("kl_nats_per_token", "top1_agreement_ratio", "perplexity_ratio", "reference_perplexity"), interval
+            ),
+        },
+    }
     (row,) = flat_rows(run, [replace(record, extra=extra)])
     known = {name: value for name, value in row.items() if value is not None}
     assert len(known) > 0.75 * len(COLUMNS)

@@ -128,9 +128,14 @@ def test_hostile_names_are_kept_as_text_and_shown_harmlessly(write: Write, empty
 
 
 LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**80), 2**80), st.floats(allow_nan=True), st.text(max_size=5),
-    st.just([]), st.just({}),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**80), 2**80),
+    st.floats(allow_nan=True),
+    st.text(max_size=5),
+    st.just([]),
+    st.just({}),
+)
 
 
 @given(data=st.data())

@@ -207,12 +207,15 @@ def test_a_bad_field_is_named_and_nothing_is_imported(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"avg_ts": 100.0, "avg_ns": 1.28e9, "samples_ns": [1_280_000] * 3}, "[0].avg_ns is 1280000000.0, but the mean of samples_ns 1280000"),
+        (
+            {"avg_ts": 100.0, "avg_ns": 1.28e9, "samples_ns": [1_280_000] * 3},
+            "[0].avg_ns is 1280000000.0, but the mean of samples_ns 1280000",
+        ),
         ({"avg_ts": 1.0}, "[0].avg_ts is 1 tokens/s, but samples_ns says 160"),
         ({"avg_ts": 1.0, "samples_ns": None}, "[0].avg_ts is 1 tokens/s, but avg_ns says 160"),
         ({"avg_ts": 170.0, "samples_ns": None}, "[0].avg_ts is 170 tokens/s, but avg_ns says 160"),
     ],
-)  # fmt: skip
+)
 def test_a_test_that_contradicts_itself_is_refused(write: Write, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(StoreError) as caught:
         read_any(write("l.json", [{**TG, **changes}]))
@@ -304,11 +307,42 @@ def test_quantisations_by_llama_cpps_names(description: str, file: str, name: st
 
 
 def test_builds_of_2023_had_a_flag_for_each_backend(write: Write) -> None:
-    old = {key: value for key, value in TG.items() if key in (
-        "build_commit", "build_number", "cpu_info", "model_filename", "model_type", "model_size", "model_n_params",
-        "n_batch", "n_threads", "n_gpu_layers", "main_gpu", "tensor_split", "n_prompt", "n_gen", "test_time", "avg_ns",
-        "stddev_ns", "avg_ts", "stddev_ts", "samples_ns", "samples_ts",
-    )} | {"cuda": True, "opencl": False, "metal": False, "gpu_blas": True, "blas": True, "f16_kv": True, "mul_mat_q": True}  # fmt: skip
+    old = {
+        key: value
+        for key, value in TG.items()
+        if key
+        in (
+            "build_commit",
+            "build_number",
+            "cpu_info",
+            "model_filename",
+            "model_type",
+            "model_size",
+            "model_n_params",
+            "n_batch",
+            "n_threads",
+            "n_gpu_layers",
+            "main_gpu",
+            "tensor_split",
+            "n_prompt",
+            "n_gen",
+            "test_time",
+            "avg_ns",
+            "stddev_ns",
+            "avg_ts",
+            "stddev_ts",
+            "samples_ns",
+            "samples_ts",
+        )
+    } | {
+        "cuda": True,
+        "opencl": False,
+        "metal": False,
+        "gpu_blas": True,
+        "blas": True,
+        "f16_kv": True,
+        "mul_mat_q": True,
+    }
     (record,) = records(write("l.json", [{**old, "gpu_info": LLAMA["gpu_info"]}]))
     assert record.case.kernel.startswith("llama-bench.CUDA.")
     assert record.expected is not None

@@ -59,9 +59,20 @@ def test_a_file_that_pytest_benchmark_really_wrote(tmp_path: Path) -> None:
     pytest.importorskip("pytest_benchmark")
     (tmp_path / "test_it.py").write_text("def test_sum(benchmark):\n    benchmark(sum, range(100))\n")
     command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:roofline_pytest", "test_it.py",
-        "--benchmark-json=out.json", "--benchmark-max-time=0.02", "--benchmark-min-rounds=3", "--benchmark-disable-gc",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:roofline_pytest",
+        "test_it.py",
+        "--benchmark-json=out.json",
+        "--benchmark-max-time=0.02",
+        "--benchmark-min-rounds=3",
+        "--benchmark-disable-gc",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     foreign = read_any(tmp_path / "out.json").foreign

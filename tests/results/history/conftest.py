@@ -42,9 +42,14 @@ def make_nights(make_run, make_record) -> Callable[..., tuple[list[RunInfo], lis
             started = (FIRST + timedelta(days=first_day + night)).isoformat(timespec="microseconds")
             environment = EnvironmentInfo({**class_facts, "host": "spark", **(facts or {}).get(night, {})}, class_facts)
             fields = {
-                "started_at": started, "status": "complete", "git_commit": f"{night:09d}{0:031d}", "git_branch": "main",
-                "environment": environment, "label": "nightly", "hardware_key": hardware_key,
-            }  # fmt: skip
+                "started_at": started,
+                "status": "complete",
+                "git_commit": f"{night:09d}{0:031d}",
+                "git_branch": "main",
+                "environment": environment,
+                "label": "nightly",
+                "hardware_key": hardware_key,
+            }
             run = replace(make_run(), run_id=uuid.uuid4().hex, **{**fields, **(runs or {}).get(night, {})})
             made.append(run)
             for ordinal in range(processes):
@@ -60,10 +65,15 @@ def make_nights(make_run, make_record) -> Callable[..., tuple[list[RunInfo], lis
                 ideal = replace(record.ideal, hardware_key=hardware_key, error_ratio=error)
                 records.append(
                     replace(
-                        record, case=case or record.case, method=method, measurement=measured, created_at=started,
-                        predictions=(ideal,), extra=dict(extra(night)),
+                        record,
+                        case=case or record.case,
+                        method=method,
+                        measurement=measured,
+                        created_at=started,
+                        predictions=(ideal,),
+                        extra=dict(extra(night)),
                     )
-                )  # fmt: skip
+                )
         return made, records
 
     return make

@@ -89,8 +89,13 @@ def test_another_class_method_or_chip_is_another_segment(make_nights):
     parts = [
         make_nights(times((20, 1e-4))),
         make_nights(times((20, 1.2e-4)), first_day=20, class_facts={**CLASS_FACTS, "driver": "590.12"}),
-        make_nights(times((20, 1.3e-4)), first_day=40, class_facts={**CLASS_FACTS, "driver": "590.12"}, method=Method("cuda-event", "4", {})),
-    ]  # fmt: skip
+        make_nights(
+            times((20, 1.3e-4)),
+            first_day=40,
+            class_facts={**CLASS_FACTS, "driver": "590.12"},
+            method=Method("cuda-event", "4", {}),
+        ),
+    ]
     history = history_of(tuple([one for part in parts for one in part[place]] for place in (0, 1)))
     assert [len(one.nights) for one in history.segments] == [20, 20, 20]
     assert history.segments[0].split == ()

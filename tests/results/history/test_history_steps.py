@@ -152,9 +152,12 @@ def test_a_step_that_lasts_two_nights_is_withdrawn():
 
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 10_000), night=st.integers(20, 60), step=st.sampled_from([-4.0, 2.5, 4.0, 8.0]),
-    scale=st.sampled_from([1e-6, 1.0, 1e3]), offset=st.sampled_from([0.0, -12.0, 50.0]),
-)  # fmt: skip
+    seed=st.integers(0, 10_000),
+    night=st.integers(20, 60),
+    step=st.sampled_from([-4.0, 2.5, 4.0, 8.0]),
+    scale=st.sampled_from([1e-6, 1.0, 1e3]),
+    offset=st.sampled_from([0.0, -12.0, 50.0]),
+)
 def test_laws(seed, night, step, scale, offset):
     series = stepped(np.random.default_rng(seed), night, step)
     found = find_steps(series)

@@ -13,9 +13,12 @@ from roofline_model.errors import InvalidValueError
 
 torch = pytest.importorskip("torch")
 MX_ELEMENTS = {
-    "MXFP8_E4M3": torch.float8_e4m3fn, "MXFP8_E5M2": torch.float8_e5m2, "MXFP6_E3M2": "fp6_e3m2", "MXFP6_E2M3": "fp6_e2m3",
+    "MXFP8_E4M3": torch.float8_e4m3fn,
+    "MXFP8_E5M2": torch.float8_e5m2,
+    "MXFP6_E3M2": "fp6_e3m2",
+    "MXFP6_E2M3": "fp6_e2m3",
     "MXFP4": torch.float4_e2m1fn_x2,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,10 @@ def test_an_unknown_format_is_named():
 
 @pytest.mark.parametrize("key", [key for key in FORMATS if not key.startswith(("FP", "TF", "BF"))])
 def test_beyond_float32_is_refused_with_its_place(key):
-    with pytest.raises(InvalidValueError, match=rf"{key}: 0 values are NaN and 1 infinite or beyond float32, the first in row 1 at position 2"):  # fmt: skip
+    with pytest.raises(
+        InvalidValueError,
+        match=rf"{key}: 0 values are NaN and 1 infinite or beyond float32, the first in row 1 at position 2",
+    ):
         quantize(np.array([[1.0, 2, 3], [4, 5, 1e300]]), key)
 
 

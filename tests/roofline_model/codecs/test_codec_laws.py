@@ -99,7 +99,11 @@ def test_every_value_gets_the_nearest_number_of_its_block(name, data):
         return
     element = layout_of(q.format).element
     bits = q.format.element_bits
-    codes = np.arange(-(2 ** (bits - 1)) + (q.zero_points is None), 2 ** (bits - 1)) if q.codes.dtype == np.int8 else np.arange(2**bits)  # fmt: skip
+    codes = (
+        np.arange(-(2 ** (bits - 1)) + (q.zero_points is None), 2 ** (bits - 1))
+        if q.codes.dtype == np.int8
+        else np.arange(2**bits)
+    )
     grid = np.empty(len(codes), np.float32)
     element.decode(codes.astype(q.codes.dtype), grid)
     grid = grid[np.isfinite(grid)].astype(float)

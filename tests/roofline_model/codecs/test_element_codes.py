@@ -19,9 +19,13 @@ SMALL_FLOATS = {fmt.element_dtype: fmt for fmt in FORMATS.values() if fmt.kind =
 OTHER_FLOATS = {
     name: NumberFormat(f"MY_{name}", "float", 8, name, e, m)
     for name, e, m in (
-        ("float8_e4m3", 4, 3), ("float8_e3m4", 3, 4), ("float8_e4m3b11fnuz", 4, 3), ("float8_e4m3fnuz", 4, 3), ("float8_e5m2fnuz", 5, 2),
+        ("float8_e4m3", 4, 3),
+        ("float8_e3m4", 3, 4),
+        ("float8_e4m3b11fnuz", 4, 3),
+        ("float8_e4m3fnuz", 4, 3),
+        ("float8_e5m2fnuz", 5, 2),
     )
-}  # fmt: skip
+}
 ALL = SMALL_FLOATS | OTHER_FLOATS
 each_float = pytest.mark.parametrize("name", ALL)
 

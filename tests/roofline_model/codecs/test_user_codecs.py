@@ -69,7 +69,15 @@ def load(tmp_path, monkeypatch):
 def test_what_is_described_in_full_is_encoded_and_packed(load):
     x = np.random.default_rng(16).standard_normal((5, 100)).astype(np.float32)
     # Half a step of the largest magnitude bounds the error: of 3, 15, 2047 steps, of 1/7 for E2M2, and so on.
-    bounds = {"INT3G32": 1 / 6, "INT5Z": 1 / 30, "INT12": 0.5, "MXFP5": 1 / 7, "NVINT4": 1 / 13, "FP8ROW": 1 / 60, "PXR24IN32": 2.0**-16}  # fmt: skip
+    bounds = {
+        "INT3G32": 1 / 6,
+        "INT5Z": 1 / 30,
+        "INT12": 0.5,
+        "MXFP5": 1 / 7,
+        "NVINT4": 1 / 13,
+        "FP8ROW": 1 / 60,
+        "PXR24IN32": 2.0**-16,
+    }
     for key, fmt in load(ENOUGH).items():
         options = {"scale": "none"} if key == "INT12" else {}
         q = quantize(x, key.lower(), **options)
@@ -95,19 +103,43 @@ def test_a_described_mx_format_by_hand(load):
     ("fields", "said"),
     [
         ('kind = "table"\nelement_bits = 4', "FORMAT is a table, and a description has no field for the values"),
-        ('kind = "int"\nelement_bits = 4\nscales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]', r"scales\[0\] \(12 bits\) has no dtype"),
-        ('kind = "int"\nelement_bits = 4\nscales = [{bits = 24, block_elems = 32, dtype = "float16"}]', "what the other 8 bits hold is not described"),
-        ('kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "int16"}]', "scales of type int16 cannot be written"),
-        ('kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, block_elems = 256, dtype = "float32"}]', "2 levels of scales; known are"),
-        ('kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, dtype = "float32"}]', "can be float8_e4m3fn or float8_e5m2, not float16"),
+        (
+            'kind = "int"\nelement_bits = 4\nscales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]',
+            r"scales\[0\] \(12 bits\) has no dtype",
+        ),
+        (
+            'kind = "int"\nelement_bits = 4\nscales = [{bits = 24, block_elems = 32, dtype = "float16"}]',
+            "what the other 8 bits hold is not described",
+        ),
+        (
+            'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "int16"}]',
+            "scales of type int16 cannot be written",
+        ),
+        (
+            'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, block_elems = 256, dtype = "float32"}]',
+            "2 levels of scales; known are",
+        ),
+        (
+            'kind = "int"\nelement_bits = 4\nscales = [{bits = 16, block_elems = 32, dtype = "float16"}, {bits = 32, dtype = "float32"}]',
+            "can be float8_e4m3fn or float8_e5m2, not float16",
+        ),
         ('kind = "int"\nelement_bits = 24', "integers of 2 to 16 bits"),
         ('kind = "int"\nelement_bits = 1', "integers of 2 to 16 bits"),
-        ('kind = "float"\nelement_bits = 6', "element_dtype is missing, or exponent_bits and mantissa_bits that give 6"),
-        ('kind = "float"\nelement_bits = 6\nexponent_bits = 3\nmantissa_bits = 2', "max_value must say where the numbers end"),
+        (
+            'kind = "float"\nelement_bits = 6',
+            "element_dtype is missing, or exponent_bits and mantissa_bits that give 6",
+        ),
+        (
+            'kind = "float"\nelement_bits = 6\nexponent_bits = 3\nmantissa_bits = 2',
+            "max_value must say where the numbers end",
+        ),
         ('kind = "float"\nelement_bits = 12', "a float of 12 bits needs element_dtype"),
-        ('kind = "float"\nelement_bits = 16\nelement_dtype = "bfloat16"\nscales = [{bits = 32, dtype = "float32"}]', "rounded without scales"),
+        (
+            'kind = "float"\nelement_bits = 16\nelement_dtype = "bfloat16"\nscales = [{bits = 32, dtype = "float32"}]',
+            "rounded without scales",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_is_said(load, fields, said):
     load(f"[FORMAT]\n{fields}")
     with pytest.raises(UnsupportedError, match=said) as raised:

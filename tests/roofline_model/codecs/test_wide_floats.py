@@ -76,8 +76,14 @@ def test_fp32_and_fp64_are_themselves():
 
 
 @pytest.mark.parametrize(
-    ("key", "largest"), [("FP16", 65504.0), ("BF16", 3.3895313892515355e38), ("TF32", 3.4011621342146535e38), ("FP32", 3.4028234663852886e38)]
-)  # fmt: skip
+    ("key", "largest"),
+    [
+        ("FP16", 65504.0),
+        ("BF16", 3.3895313892515355e38),
+        ("TF32", 3.4011621342146535e38),
+        ("FP32", 3.4028234663852886e38),
+    ],
+)
 def test_beyond_the_largest_value(key, largest):
     x = np.array([largest * 1.5, -largest * 1.5])
     assert dequantize(quantize(x, key)).tolist() == [np.inf, -np.inf]  # as a cast does
@@ -88,7 +94,10 @@ def test_not_a_number_and_infinity_pass_on_request_only():
     x = np.array([[1.0, np.nan], [np.inf, -np.inf]], np.float32)
     for key in ("FP64", "FP32", "TF32", "BF16", "FP16"):
         assert np.array_equal(dequantize(quantize(x, key, **PASS)), x, equal_nan=True)
-        with pytest.raises(InvalidValueError, match=rf"{key}: 1 values are NaN and 2 infinite .* row 0 at position 1 .* nonfinite='prop"):  # fmt: skip
+        with pytest.raises(
+            InvalidValueError,
+            match=rf"{key}: 1 values are NaN and 2 infinite .* row 0 at position 1 .* nonfinite='prop",
+        ):
             quantize(x, key)
 
 

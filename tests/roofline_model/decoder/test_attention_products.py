@@ -102,11 +102,15 @@ def test_layers_and_windows_have_their_own() -> None:
     found = predicted("h100", "decode", "attention_products@0-5=FP8", "kv@0-5=FP8", model=GEMMA)
     calls = {
         (one.kernel.name, dict(one.kernel.work.formats)["q"]): one.kernel.calls_count
-        for one in found.kernels if one.kernel.work.op == "attention"
-    }  # fmt: skip
+        for one in found.kernels
+        if one.kernel.work.op == "attention"
+    }
     assert calls == {
-        ("attention[1024]", "FP8_E4M3"): 5, ("attention", "FP8_E4M3"): 1, ("attention[1024]", "BF16"): 47, ("attention", "BF16"): 9,
-    }  # fmt: skip
+        ("attention[1024]", "FP8_E4M3"): 5,
+        ("attention", "FP8_E4M3"): 1,
+        ("attention[1024]", "BF16"): 47,
+        ("attention", "BF16"): 9,
+    }
 
 
 def test_latent_attention_casts_the_query_and_in_prefill_the_expanded_cache() -> None:

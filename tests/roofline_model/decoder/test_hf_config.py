@@ -60,9 +60,15 @@ def test_every_supported_architecture_is_a_class_of_transformers() -> None:
 
 
 REQUIRED = (
-    "architectures", "hidden_act", "hidden_size", "intermediate_size", "max_position_embeddings", "num_attention_heads",
-    "num_hidden_layers", "vocab_size",
-)  # fmt: skip
+    "architectures",
+    "hidden_act",
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "vocab_size",
+)
 
 
 @pytest.mark.parametrize("field", REQUIRED)
@@ -256,9 +262,15 @@ def test_hostile_names_are_errors_of_ours(text: str) -> None:
 
 
 JSON_VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.lists(st.integers(), max_size=3),
-    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2), st.sampled_from(["sliding_attention", 0, -1, 10**30]),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
+    st.sampled_from(["sliding_attention", 0, -1, 10**30]),
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -13,20 +13,36 @@ from roofline_model.decoder.model_parameters import parameter_counts
 # Architectures that no shipped model has.
 OTHERS: dict[str, dict[str, Any]] = {
     "smollm3": llama(
-        architectures=["SmolLM3ForCausalLM"], hidden_size=2048, intermediate_size=11008, num_attention_heads=16,
-        num_hidden_layers=36, num_key_value_heads=4, tie_word_embeddings=True,
+        architectures=["SmolLM3ForCausalLM"],
+        hidden_size=2048,
+        intermediate_size=11008,
+        num_attention_heads=16,
+        num_hidden_layers=36,
+        num_key_value_heads=4,
+        tie_word_embeddings=True,
     ),
     "granite": llama(
-        architectures=["GraniteForCausalLM"], hidden_size=2048, intermediate_size=8192, num_hidden_layers=40,
-        tie_word_embeddings=True, vocab_size=49155,
+        architectures=["GraniteForCausalLM"],
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=40,
+        tie_word_embeddings=True,
+        vocab_size=49155,
     ),
     "gemma": llama(
-        architectures=["GemmaForCausalLM"], hidden_size=2048, intermediate_size=16384, num_attention_heads=8,
-        num_hidden_layers=18, num_key_value_heads=1, head_dim=256, tie_word_embeddings=None, vocab_size=256000,
+        architectures=["GemmaForCausalLM"],
+        hidden_size=2048,
+        intermediate_size=16384,
+        num_attention_heads=8,
+        num_hidden_layers=18,
+        num_key_value_heads=1,
+        head_dim=256,
+        tie_word_embeddings=None,
+        vocab_size=256000,
     ),
     "llama with biases": llama(attention_bias=True, mlp_bias=True, num_hidden_layers=2),
     "qwen3 with biases": {**CONFIGS["qwen3-0.6b"], "attention_bias": True},
-}  # fmt: skip
+}
 QUICK = ("qwen3-0.6b", "gemma-3-1b", "phi-2", "llama with biases")
 
 

@@ -92,9 +92,20 @@ def test_a_decode_step_of_llama_3_8b_by_hand() -> None:
     found = predict_model(GB10, "llama-3-8b", context=4096)
     kernels = {one.kernel.name: one for one in found.kernels}
     assert {name: one.kernel.calls_count for name, one in kernels.items()} == {
-        "embedding": 1, "input_norm": 32, "qkv_proj": 32, "rope": 32, "kv_write": 32, "attention": 32, "o_proj": 32,
-        "ffn_norm": 32, "gate_up_proj": 32, "silu_mul": 32, "down_proj": 32, "final_norm": 1, "lm_head": 1,
-    }  # fmt: skip
+        "embedding": 1,
+        "input_norm": 32,
+        "qkv_proj": 32,
+        "rope": 32,
+        "kv_write": 32,
+        "attention": 32,
+        "o_proj": 32,
+        "ffn_norm": 32,
+        "gate_up_proj": 32,
+        "silu_mul": 32,
+        "down_proj": 32,
+        "final_norm": 1,
+        "lm_head": 1,
+    }
     assert found.launch_count == 10 * 32 + 3
     assert kernels["qkv_proj"].moved_bytes == 32 * 2 * (4096 + 6144 * 4096 + 6144)
     assert kernels["gate_up_proj"].moved_bytes == 32 * 2 * (4096 + 2 * 14336 * 4096 + 2 * 14336)
@@ -165,9 +176,20 @@ def test_latent_attention_absorbs_in_decode_and_expands_in_prefill() -> None:
 def test_a_parallel_block_has_one_norm_and_a_plain_mlp() -> None:
     names = [one.kernel.name for one in predict_model(GB10, "phi-2", context=64).kernels]
     assert names == [
-        "embedding", "input_norm", "qkv_proj", "rope", "kv_write", "attention", "o_proj", "up_proj", "gelu", "down_proj",
-        "residual_add", "final_norm", "lm_head",
-    ]  # fmt: skip
+        "embedding",
+        "input_norm",
+        "qkv_proj",
+        "rope",
+        "kv_write",
+        "attention",
+        "o_proj",
+        "up_proj",
+        "gelu",
+        "down_proj",
+        "residual_add",
+        "final_norm",
+        "lm_head",
+    ]
 
 
 def test_gemma_has_four_norms_and_normed_heads() -> None:
@@ -207,9 +229,12 @@ def test_memory_is_parameters_and_cache(name: str) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    name=st.sampled_from(NAMES), batch=st.integers(1, 64), context=st.integers(1, 2048), data=st.data(),
+    name=st.sampled_from(NAMES),
+    batch=st.integers(1, 64),
+    context=st.integers(1, 2048),
+    data=st.data(),
     phase=st.sampled_from(["decode", "prefill"]),
-)  # fmt: skip
+)
 def test_more_work_never_takes_less_time(name: str, batch: int, context: int, phase: str, data: st.DataObject) -> None:
     one = predict_model(GB10, name, phase, batch=batch, context=context)
     more_batch = predict_model(GB10, name, phase, batch=batch + data.draw(st.integers(1, 64)), context=context)

@@ -155,9 +155,13 @@ def test_a_calibrated_cpu_predicts_every_kernel_from_its_own_numbers() -> None:
         return Constant(unit, value, value, value, 0.0, 5)
 
     known = Calibration(
-        measured_at="2026-11-21T12:00:00+00:00", subject="Test CPU", kind="cpu", dram={"read": speed(50e9), "copy": speed(30e9)},
-        peaks={"BF16": speed(400e9, "FLOP/s"), "FP32": speed(200e9, "FLOP/s")}, floors={"call": speed(2e-6, "s")},
-    )  # fmt: skip
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="Test CPU",
+        kind="cpu",
+        dram={"read": speed(50e9), "copy": speed(30e9)},
+        peaks={"BF16": speed(400e9, "FLOP/s"), "FP32": speed(200e9, "FLOP/s")},
+        floors={"call": speed(2e-6, "s")},
+    )
     chip = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
     chip = replace(chip, calibration=known, kind="cpu")
     found = predict_model(chip, "tinyllama", context=128)

@@ -25,7 +25,9 @@ HOST = HostTime(4e-3, 3e-3, 6e-3, "measured by nobody")
 CAST = LinearPath("INT8", "BF16", "BF16", is_scaled=False, source="a library that casts")
 
 
-def model_pass(formats: str, phase: str = "decode", *, shape: ModelShape = LLAMA, context: int = 1024, **more: object) -> ModelPass:  # fmt: skip
+def model_pass(
+    formats: str, phase: str = "decode", *, shape: ModelShape = LLAMA, context: int = 1024, **more: object
+) -> ModelPass:
     exceptions = [] if formats == "BF16" else ["embedding=BF16"]
     return ModelPass(
         shape, Workload.of(phase, 1, context), plan_from_text(formats, shape, exceptions=exceptions), **more
@@ -43,12 +45,18 @@ def cpu() -> Device:
         return Constant("s", value, value, value * 1.2, 0.05, 10, "call")
 
     known = Calibration(
-        measured_at="2026-11-21T12:00:00+00:00", subject="a test", kind="cpu",
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="a test",
+        kind="cpu",
         dram={name: rate(40e9) for name in ("read", "copy", "write", "triad")},
-        cache={"read": rate(100e9), "copy": rate(100e9)}, cache_capacity_bytes=2.0**25,
-        peaks={"BF16": Constant("FLOP/s", 5e11, 4e11, 3e11, 0.05, 10, "mm")}, floors={"call": cost(2e-6)},
-        kernels=kernel_curves([TimedCall(gemm(1, 64, 64, a="FP16"), "matmul", 1e-5)]),  # of another format than the passes
-    )  # fmt: skip
+        cache={"read": rate(100e9), "copy": rate(100e9)},
+        cache_capacity_bytes=2.0**25,
+        peaks={"BF16": Constant("FLOP/s", 5e11, 4e11, 3e11, 0.05, 10, "mm")},
+        floors={"call": cost(2e-6)},
+        kernels=kernel_curves(
+            [TimedCall(gemm(1, 64, 64, a="FP16"), "matmul", 1e-5)]
+        ),  # of another format than the passes
+    )
     level = MemoryLevel("LLC", 2.0**25, Quantity(100e9, "B/s", "measured-here", "test"))
     chip = create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2})
     return replace(chip, kind="cpu", calibration=known, levels=(level,))
@@ -173,9 +181,19 @@ def test_what_nobody_models_has_no_expected_time_and_says_why() -> None:
 
 def test_a_small_model_is_told_that_it_fits_in_the_cache() -> None:
     small = ModelShape(
-        name="small", source="a test", layer_count=2, hidden_size=128, query_heads=4, kv_heads=2, head_dim=32, ffn_size=256,
-        vocab_size=256, max_context_size=512, wide_format="BF16", weight_format="BF16",
-    )  # fmt: skip
+        name="small",
+        source="a test",
+        layer_count=2,
+        hidden_size=128,
+        query_heads=4,
+        kv_heads=2,
+        head_dim=32,
+        ffn_size=256,
+        vocab_size=256,
+        max_context_size=512,
+        wide_format="BF16",
+        weight_format="BF16",
+    )
     assert any("fits in" in note for note in model_pass("BF16", shape=small, context=16).ideal(H100).notes)
     assert not any("fits in" in note for note in model_pass("BF16").ideal(H100).notes)
 

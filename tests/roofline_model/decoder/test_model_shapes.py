@@ -152,8 +152,11 @@ def test_llama_3_8b_by_hand() -> None:
     shape = get_model("llama-3-8b")
     counts = parameter_counts(shape)
     assert attention_matrices(shape) == {
-        "q_proj": (4096, 4096), "k_proj": (1024, 4096), "v_proj": (1024, 4096), "o_proj": (4096, 4096)
-    }  # fmt: skip
+        "q_proj": (4096, 4096),
+        "k_proj": (1024, 4096),
+        "v_proj": (1024, 4096),
+        "o_proj": (4096, 4096),
+    }
     layers = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)  # the corrected formula: 6.979 G
     assert counts.attention_count + counts.ffn_count == layers == 6_979_321_856
     assert counts.embedding_count == counts.head_count == 128256 * 4096
@@ -187,9 +190,18 @@ def test_a_latent_cache_holds_one_vector_for_all_heads() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["llama-3-8b", "LLAMA-3-8B", "llama_3_8b", "meta-llama/Meta-Llama-3-8B", "Meta-Llama-3-8B-Instruct",
-             "llama3:8b", "llama-3-8b-instruct", "Llama 3 8B"]
-)  # fmt: skip
+    "name",
+    [
+        "llama-3-8b",
+        "LLAMA-3-8B",
+        "llama_3_8b",
+        "meta-llama/Meta-Llama-3-8B",
+        "Meta-Llama-3-8B-Instruct",
+        "llama3:8b",
+        "llama-3-8b-instruct",
+        "Llama 3 8B",
+    ],
+)
 def test_names_and_hub_ids_find_a_model(name: str) -> None:
     assert get_model(name).name == "llama-3-8b"
 
@@ -270,13 +282,23 @@ def test_a_latent_is_checked() -> None:
         ({"layers": 3}, "m.toml, [x]: unknown field 'layers'"),
         ({"layer_count": 3}, "field ffn_size, head_dim, hidden_size, kv_heads"),
         (3, "must be a table"),
-        ({**SIZES,
-          "source": "s", "ffn_size": 8, "vocab_size": 8, "max_context_size": 8, "experts": {"expert_count": 2}},
-         "[x] experts: field active_count, ffn_size is missing"),
-        ({**SIZES,
-          "source": "s", "ffn_size": 8, "vocab_size": -1, "max_context_size": 8}, "vocab_size must be a whole number"),
+        (
+            {
+                **SIZES,
+                "source": "s",
+                "ffn_size": 8,
+                "vocab_size": 8,
+                "max_context_size": 8,
+                "experts": {"expert_count": 2},
+            },
+            "[x] experts: field active_count, ffn_size is missing",
+        ),
+        (
+            {**SIZES, "source": "s", "ffn_size": 8, "vocab_size": -1, "max_context_size": 8},
+            "vocab_size must be a whole number",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_table_names_file_model_and_field(table: object, words: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         shape_from_table("x", table, "m.toml")

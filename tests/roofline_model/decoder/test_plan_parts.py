@@ -119,8 +119,10 @@ def test_a_latent_cache_has_one_matrix_for_keys_and_values() -> None:
 
 def test_fewer_parts_are_stronger() -> None:
     found = plan_from_text(
-        "BF16", LLAMA, exceptions=["mlp@0=FP16", "ffn=FP8", "gate_up_proj=INT8.BF16", "up_proj=INT4.BF16", "up_proj@3=NVFP4.BF16"]
-    )  # fmt: skip
+        "BF16",
+        LLAMA,
+        exceptions=["mlp@0=FP16", "ffn=FP8", "gate_up_proj=INT8.BF16", "up_proj=INT4.BF16", "up_proj@3=NVFP4.BF16"],
+    )
     assert [found.of(part, 0).weights for part in ("gate_proj", "up_proj", "down_proj")] == ["INT8", "INT4", "FP8_E4M3"]
     assert found.of("up_proj", 3).label == "NVFP4.BF16"
     assert found.of("qkv_proj", 3).label == "BF16"
@@ -160,8 +162,10 @@ def test_every_matrix_is_counted_once_in_its_own_format(model: Any, data: st.Dat
     plan = found.plan
     saved = sum(
         size * (2 - plan.weight_bytes_per_element(get_format(chosen[part].partition(".")[0]).key))
-        for layer in range(model.layer_count) for part, size in layer_matrices(model, layer) if part in chosen
-    )  # fmt: skip
+        for layer in range(model.layer_count)
+        for part, size in layer_matrices(model, layer)
+        if part in chosen
+    )
     assert wide.memory.weights_bytes - found.memory.weights_bytes == pytest.approx(saved, rel=1e-12)
     if model.experts is None:
         assert read_weight_bytes(model, wide.plan) - read_weight_bytes(model, plan) == pytest.approx(saved, rel=1e-12)

@@ -59,10 +59,20 @@ def plan_of(label: str, shape: ModelShape) -> FormatPlan:
 def digest(passes: Iterable[ModelPrediction]) -> str:
     """Return a hash of every kernel: name, shape, formats, calls, FLOPs and bytes."""
     rows = sorted(
-        json.dumps([one.kernel.name, one.kernel.work.op, one.kernel.work.shape, one.kernel.work.formats,
-                    one.kernel.calls_count, one.flops, one.moved_bytes])
-        for found in passes for one in found.kernels
-    )  # fmt: skip
+        json.dumps(
+            [
+                one.kernel.name,
+                one.kernel.work.op,
+                one.kernel.work.shape,
+                one.kernel.work.formats,
+                one.kernel.calls_count,
+                one.flops,
+                one.moved_bytes,
+            ]
+        )
+        for found in passes
+        for one in found.kernels
+    )
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
 

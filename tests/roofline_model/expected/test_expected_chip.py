@@ -57,7 +57,9 @@ def test_a_missing_number_is_named(missing, said):
     else:
         chip = replace(chip, chip={name: value for name, value in chip.chip.items() if name != missing})
         # the clock of a peak stands in for the chip's own
-        chip = replace(chip, paths={"BF16": replace(chip.paths["BF16"], dense=replace(chip.paths["BF16"].dense, clock_hz=None))})  # fmt: skip
+        chip = replace(
+            chip, paths={"BF16": replace(chip.paths["BF16"], dense=replace(chip.paths["BF16"].dense, clock_hz=None))}
+        )
     with pytest.raises(UnsupportedError, match=said):
         ChipSpec.of(chip, "BF16")
 
@@ -86,8 +88,20 @@ def test_roundings_of_one_number_take_the_fitted_one():
 
 def test_families_hold_what_the_study_found():
     # (a, h, a_O, theta) and the smallest tile side
-    rows = {key: (one.l2_share_ratio, one.l2_edge_factor, one.output_l2_share_ratio, one.clock_loss_ratio, one.smallest_mma_elems) for key, one in FAMILIES.items()}  # fmt: skip
+    rows = {
+        key: (
+            one.l2_share_ratio,
+            one.l2_edge_factor,
+            one.output_l2_share_ratio,
+            one.clock_loss_ratio,
+            one.smallest_mma_elems,
+        )
+        for key, one in FAMILIES.items()
+    }
     assert rows == {
-        "sm80": (0.47, 12, 0.20, 0, 16), "sm89": (1.02, 40, 0.60, 0.05, 16), "sm120": (1.01, 40, 0.75, 0, 16),
-        "sm90": (0.68, 10, 0.25, 0.02, 64), "sm100": (0.50, 10, 1.20, 0.035, 128),
-    }  # fmt: skip
+        "sm80": (0.47, 12, 0.20, 0, 16),
+        "sm89": (1.02, 40, 0.60, 0.05, 16),
+        "sm120": (1.01, 40, 0.75, 0, 16),
+        "sm90": (0.68, 10, 0.25, 0.02, 64),
+        "sm100": (0.50, 10, 1.20, 0.035, 128),
+    }

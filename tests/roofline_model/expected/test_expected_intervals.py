@@ -30,8 +30,14 @@ def test_regimes_are_rows_and_floor():
     m = np.array([1.0, 16, 16, 17, 256, 257, 4096])
     time_s = np.array([1.0, 1.6, 1.7, 1.0, 2.0, 1.5, 9.0])
     assert [REGIMES[i] for i in regimes_of(m, time_s, 1.0)] == [
-        "m16-floor", "m16-floor", "m16-body", "m256-floor", "m256-body", "large-floor", "large-body",
-    ]  # fmt: skip
+        "m16-floor",
+        "m16-floor",
+        "m16-body",
+        "m256-floor",
+        "m256-body",
+        "large-floor",
+        "large-body",
+    ]
 
 
 def test_bounds_multiply_the_time():

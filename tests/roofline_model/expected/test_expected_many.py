@@ -41,10 +41,15 @@ def test_many_are_the_same_as_each(chip: str, pairs, m: int, n: int, k: int):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(CHIPS), ROWS, SIZES, SIZES,
-    st.sampled_from([None, "decode", "prefill"]), st.sampled_from([None, 0.05, 40.0]), st.sampled_from([None, 7e9]),
+    st.sampled_from(CHIPS),
+    ROWS,
+    SIZES,
+    SIZES,
+    st.sampled_from([None, "decode", "prefill"]),
+    st.sampled_from([None, 0.05, 40.0]),
+    st.sampled_from([None, 7e9]),
     st.one_of(st.none(), st.lists(st.sampled_from(sorted(FORMATS)), min_size=1, max_size=6)),
-)  # fmt: skip
+)
 def test_a_recommendation_is_the_same_either_way(chip, m, n, k, phase, limit_gb, parameters, formats):
     device = get_hardware(chip)
     times = expected_times(device)
@@ -94,9 +99,13 @@ def machine():
         rate = Constant("B/s", 48e9, 40e9, 32e9, 0.1, 20)
         peak = Constant("FLOP/s", 380e9, 320e9, 250e9, 0.1, 20)
         known = Calibration(
-            measured_at="2026-11-21T12:00:00+00:00", subject="Test", kind=kind, dram={"read": rate, "copy": rate},
-            peaks={"BF16": peak, "FP32": peak}, floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20)},
-        )  # fmt: skip
+            measured_at="2026-11-21T12:00:00+00:00",
+            subject="Test",
+            kind=kind,
+            dram={"read": rate, "copy": rate},
+            peaks={"BF16": peak, "FP32": peak},
+            floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20)},
+        )
         return replace(base, calibration=known)
 
     return made

@@ -38,7 +38,9 @@ def test_a_prediction_has_time_interval_parts_and_provenance():
     assert found.time_s > predict(gemv(4096, 4096, a="BF16"), "h100-sxm").time_s
 
 
-@pytest.mark.parametrize("key", ["gb10", "h200-sxm", "gb200", "b300", "l4", "rtx-4090", "rtx-5090", "orin-agx-64gb", "thor-t5000"])  # fmt: skip
+@pytest.mark.parametrize(
+    "key", ["gb10", "h200-sxm", "gb200", "b300", "l4", "rtx-4090", "rtx-5090", "orin-agx-64gb", "thor-t5000"]
+)
 @pytest.mark.parametrize(("a", "b"), [("BF16", "BF16"), ("FP16", "INT4"), ("INT8", "INT8"), ("NVFP4", "NVFP4")])
 @pytest.mark.parametrize("m", [1, 512])
 def test_chips_that_were_never_measured_have_an_expected_time_too(key, a, b, m):
@@ -87,7 +89,9 @@ def test_a_custom_chip_has_none_and_says_why():
     assert "architecture" in why_no_expected(gemv(64, 64, a="BF16"), asic)
 
 
-@pytest.mark.parametrize("work", [Operator("rope", (("rows", 4),), (("x", "BF16"),), OpCost(read_bytes=8)), OpCost(flops={"BF16": 8})])  # fmt: skip
+@pytest.mark.parametrize(
+    "work", [Operator("rope", (("rows", 4),), (("x", "BF16"),), OpCost(read_bytes=8)), OpCost(flops={"BF16": 8})]
+)
 def test_other_operators_have_none_and_say_why(work):
     assert predict_expected(work, "gb10") is None
     assert "gemv, gemm and attention" in why_no_expected(work, "gb10")

@@ -17,7 +17,12 @@ from roofline_model.roofline import predict
 from roofline_model.tiling import gemm_tiling
 
 CHIPS = [device.key for device in list_hardware()]
-PAIRS = [*((key, key) for key in FORMATS), *(("BF16", key) for key in FORMATS if key != "BF16"), ("FP8_E4M3", "INT4"), ("FP32", "INT8")]  # fmt: skip
+PAIRS = [
+    *((key, key) for key in FORMATS),
+    *(("BF16", key) for key in FORMATS if key != "BF16"),
+    ("FP8_E4M3", "INT4"),
+    ("FP32", "INT8"),
+]
 """(activation, weight)"""
 SHAPES = (
     (1, 4096, 4096), (1, 1, 1), (7, 129, 777), (16, 4096, 14336), (300, 5000, 3001), (512, 4096, 4096), (4096, 14336, 4096),

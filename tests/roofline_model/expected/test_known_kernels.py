@@ -39,10 +39,14 @@ def timed_here():
         for N in (512, 2048)
     ]
     known = Calibration(
-        "2026-11-22T04:00:00+00:00", "Test CPU", "cpu", {"read": constant(4e10, "B/s")},
+        "2026-11-22T04:00:00+00:00",
+        "Test CPU",
+        "cpu",
+        {"read": constant(4e10, "B/s")},
         peaks={key: constant(value, "FLOP/s") for key, value in (("FP32", 1e11), ("BF16", 4e11), ("INT8", 8e11))},
-        floors={"call": constant(2e-6, "s")}, kernels=kernel_curves(calls),
-    )  # fmt: skip
+        floors={"call": constant(2e-6, "s")},
+        kernels=kernel_curves(calls),
+    )
     plain = create_custom_asic("test cpu", 40, {"FP32": 0.1, "BF16": 0.4, "INT8": 0.8})
     wide = plain.paths["BF16"].dense
     widened = {

@@ -47,12 +47,18 @@ def test_contradictions_name_the_field(fields: dict[str, Any], named: str) -> No
 @pytest.mark.parametrize(
     ("sizes", "named"),
     [
-        ((0, 8, 8, 1, 1, 64), "batch"), ((1, 0, 1, 1, 1, 64), "num_heads"), ((1, 8, 0, 1, 1, 64), "num_kv_heads"),
-        ((1, 8, 3, 1, 1, 64), "num_kv_heads"), ((1, 8, 16, 1, 1, 64), "num_kv_heads"), ((1, 8, 8, 0, 1, 64), "seq_len_q"),
-        ((1, 8, 8, 1, 0, 64), "seq_len_kv"), ((1, 8, 8, 1, 1, 0), "head_dim"), ((1.5, 8, 8, 1, 1, 64), "batch"),
+        ((0, 8, 8, 1, 1, 64), "batch"),
+        ((1, 0, 1, 1, 1, 64), "num_heads"),
+        ((1, 8, 0, 1, 1, 64), "num_kv_heads"),
+        ((1, 8, 3, 1, 1, 64), "num_kv_heads"),
+        ((1, 8, 16, 1, 1, 64), "num_kv_heads"),
+        ((1, 8, 8, 0, 1, 64), "seq_len_q"),
+        ((1, 8, 8, 1, 0, 64), "seq_len_kv"),
+        ((1, 8, 8, 1, 1, 0), "head_dim"),
+        ((1.5, 8, 8, 1, 1, 64), "batch"),
         ((10**6, 10**6, 10**6, 10**6, 1, 64), "batch"),
     ],
-)  # fmt: skip
+)
 def test_shapes_name_the_size(sizes: tuple[Any, ...], named: str) -> None:
     with pytest.raises(InvalidValueError, match=named):
         AttentionShape(*sizes)

@@ -21,9 +21,16 @@ CHIPS_AND_VERSIONS = st.sampled_from(
 )  # fmt: skip
 HEAD_DIMS = st.sampled_from([64, 80, 128])
 SHAPES = st.builds(
-    lambda batch, kv_heads, group, queries, extra, head_dim: AttentionShape(batch, kv_heads * group, kv_heads, queries, queries + extra, head_dim),
-    st.integers(1, 16), st.integers(1, 16), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3000), st.integers(0, 9000), HEAD_DIMS,
-)  # fmt: skip
+    lambda batch, kv_heads, group, queries, extra, head_dim: AttentionShape(
+        batch, kv_heads * group, kv_heads, queries, queries + extra, head_dim
+    ),
+    st.integers(1, 16),
+    st.integers(1, 16),
+    st.sampled_from([1, 2, 4, 8]),
+    st.integers(1, 3000),
+    st.integers(0, 9000),
+    HEAD_DIMS,
+)
 LAWS = settings(max_examples=120, deadline=None)
 
 
@@ -73,8 +80,10 @@ def test_masks_never_add_work(case: tuple[str, str], shape: AttentionShape, wind
 
 @LAWS
 @given(
-    st.sampled_from([("a100", "fa1"), ("a100", "fa2"), ("gb10", "fa2"), ("b200", "fa4"), ("h100", "fa2")]), SHAPES, st.integers(1, 4000)
-)  # fmt: skip
+    st.sampled_from([("a100", "fa1"), ("a100", "fa2"), ("gb10", "fa2"), ("b200", "fa4"), ("h100", "fa2")]),
+    SHAPES,
+    st.integers(1, 4000),
+)
 def test_masks_never_cost_time(case: tuple[str, str], shape: AttentionShape, window: int) -> None:
     """Kernels whose tiles do not depend on the mask. FA4 emulates fewer exponentials under a causal mask: 1 % allowed."""
     full = run(case, shape, split_count=1)

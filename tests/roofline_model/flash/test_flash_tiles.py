@@ -97,9 +97,14 @@ def brute_blocks(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    queries=st.integers(1, 40), extra=st.integers(0, 40), per_query=st.integers(1, 4), rows=st.integers(1, 24), width=st.integers(1, 16),
-    causal=st.booleans(), window=st.none() | st.integers(1, 60),
-)  # fmt: skip
+    queries=st.integers(1, 40),
+    extra=st.integers(0, 40),
+    per_query=st.integers(1, 4),
+    rows=st.integers(1, 24),
+    width=st.integers(1, 16),
+    causal=st.booleans(),
+    window=st.none() | st.integers(1, 60),
+)
 def test_block_counts_are_those_of_the_mask(
     queries: int, extra: int, per_query: int, rows: int, width: int, causal: bool, window: int | None
 ) -> None:

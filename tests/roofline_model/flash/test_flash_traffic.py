@@ -30,8 +30,9 @@ def test_prompt_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "bytes_per_element"), [("FP16", 2), ("FP8", 1), ("INT8", 1), ("INT4", 0.5), ("NVFP4_KV", 4.53125 / 8), ("MXFP4", 4.25 / 8)]
-)  # fmt: skip
+    ("precision", "bytes_per_element"),
+    [("FP16", 2), ("FP8", 1), ("INT8", 1), ("INT4", 0.5), ("NVFP4_KV", 4.53125 / 8), ("MXFP4", 4.25 / 8)],
+)
 def test_a_narrow_cache_counts_with_its_scales(precision: str, bytes_per_element: float) -> None:
     found = predicted("gb10", "fa2", (1, 32, 8, 1, 32768, 128), kv_cache_precision=precision)
     assert dict(found.traffic_bytes)["kv"] == 2 * 8 * 32768 * 128 * bytes_per_element

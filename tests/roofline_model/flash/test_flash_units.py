@@ -53,7 +53,10 @@ def test_fp8_halves_the_products_and_not_the_exponentials() -> None:
 
 
 def test_mma_sync_is_slower_where_a_newer_instruction_exists() -> None:
-    ratios = {chip: chip_units(get_hardware(chip), TRAITS[FlashAttentionVersion.FA2], "BF16").tensor_ratio for chip in ("a100", "gb10", "h100", "b200")}  # fmt: skip
+    ratios = {
+        chip: chip_units(get_hardware(chip), TRAITS[FlashAttentionVersion.FA2], "BF16").tensor_ratio
+        for chip in ("a100", "gb10", "h100", "b200")
+    }
     assert ratios == {"a100": 1.0, "gb10": 1.0, "h100": 0.63, "b200": 0.315}
     assert chip_units(get_hardware("h100"), TRAITS[FlashAttentionVersion.FA3], "BF16").tensor_ratio == pytest.approx(
         794.5 / 989.4

@@ -52,8 +52,12 @@ def test_a_weight_wider_than_the_default_activation_is_not_quantised() -> None:
 
 def test_layers_override_and_without_a_layer_the_format_outside_them_holds() -> None:
     config = MixedPrecisionConfig(
-        "mine", "", {"ffn_up": "INT8"}, layers=(LayerPrecisions(2, 3, {"ffn_up": "INT4", "kv_cache": "FP8"}),), layer_count=6
-    )  # fmt: skip
+        "mine",
+        "",
+        {"ffn_up": "INT8"},
+        layers=(LayerPrecisions(2, 3, {"ffn_up": "INT4", "kv_cache": "FP8"}),),
+        layer_count=6,
+    )
     assert [config.get_precision("ffn_up", layer) for layer in range(6)] == ["INT8"] * 2 + ["INT4"] * 2 + ["INT8"] * 2
     assert config.get_precision("ffn_up") == "INT8"
     assert [config.get_precision("kv_cache", layer) for layer in (1, 2)] == ["FP16", "FP8_E4M3"]
@@ -81,25 +85,44 @@ def test_layers_override_and_without_a_layer_the_format_outside_them_holds() -> 
         ({"operator_precisions": {"qk_matmul": "NF4"}}, "a code table is a format of weights or caches"),
         ({"operator_precisions": {"qk_matmul": "FP8"}}, "kv_cache=FP16 is wider than qk_matmul=FP8_E4M3"),
         ({"default_activation_precision": "NF4"}, "a code table is a format of weights or caches"),
-        ({"operator_precisions": {"kv_cache": "FP8"}, "kv_cache_precision": "INT8"}, "the cache's format is given twice"),
+        (
+            {"operator_precisions": {"kv_cache": "FP8"}, "kv_cache_precision": "INT8"},
+            "the cache's format is given twice",
+        ),
         ({"kv_cache_precision": "INT8.FP16"}, "kv_cache_precision is one format"),
         ({"layers": (LayerPrecisions(0, 1, {"q_proj": "FP8"}),)}, "layer ranges need layer_count"),
-        ({"layers": (LayerPrecisions(0, 9, {"q_proj": "FP8"}),), "layer_count": 8}, "layers 0-9 are beyond layer_count 8"),
         (
-            {"layers": (LayerPrecisions(0, 3, {"q_proj": "FP8"}), LayerPrecisions(3, 4, {"q_proj": "INT8"})), "layer_count": 8},
+            {"layers": (LayerPrecisions(0, 9, {"q_proj": "FP8"}),), "layer_count": 8},
+            "layers 0-9 are beyond layer_count 8",
+        ),
+        (
+            {
+                "layers": (LayerPrecisions(0, 3, {"q_proj": "FP8"}), LayerPrecisions(3, 4, {"q_proj": "INT8"})),
+                "layer_count": 8,
+            },
             "q_proj is given twice for the same layers, in 0-3 and in 3-4",
         ),
-        ({"layers": (LayerPrecisions(0, 3, {"q_proj": "INT8"}),), "layer_count": 8, "default_activation_precision": "FP8"}, "contradict"),
+        (
+            {
+                "layers": (LayerPrecisions(0, 3, {"q_proj": "INT8"}),),
+                "layer_count": 8,
+                "default_activation_precision": "FP8",
+            },
+            "contradict",
+        ),
         ({"layers": ({"q_proj": "FP8"},), "layer_count": 8}, "layers holds LayerPrecisions, got a dict"),
         ({"layers": None}, "layers holds LayerPrecisions, got a NoneType"),
-        ({"operator_precisions": dict.fromkeys(("qk_matmul", "sv_matmul"), "FP8"), "kv_cache_precision": "INT8"}, "contradict each other"),
+        (
+            {"operator_precisions": dict.fromkeys(("qk_matmul", "sv_matmul"), "FP8"), "kv_cache_precision": "INT8"},
+            "contradict each other",
+        ),
         ({"layer_count": 0}, "layer_count must be a whole number from 1"),
         ({"layer_count": True}, "layer_count must be a whole number from 1"),
         ({"name": " "}, "a strategy's name is printable text"),
         ({"name": "a\x1b[2J"}, "a strategy's name is printable text"),
         ({"description": None}, "description must be text"),
     ],
-)  # fmt: skip
+)
 def test_contradictions_are_refused_in_one_line(arguments: dict, words: str) -> None:
     with pytest.raises(RooflineError) as caught:
         MixedPrecisionConfig(**{"name": "mine", **arguments})

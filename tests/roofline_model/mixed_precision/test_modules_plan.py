@@ -12,7 +12,15 @@ from roofline_model.mixed_precision.modules_plan import modules_plan
 
 LLAMA = get_model("llama-3-8b")
 INT4, BF16 = PartFormats("INT4", "BF16"), PartFormats("BF16", "BF16")
-LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")  # fmt: skip
+LINEARS = (
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+)
 
 
 def modules(formats: PartFormats = INT4) -> dict[str, PartFormats]:
@@ -38,8 +46,11 @@ def test_a_layer_that_fell_back_is_wide_in_that_layer_alone() -> None:
 def test_a_fused_module_is_all_its_parts() -> None:
     plan = modules_plan({"model.layers.0.self_attn.qkv_proj": INT4}, LLAMA, wide="BF16")
     assert {part: plan.of(part, 0).weights for part in ("q_proj", "k_proj", "v_proj", "o_proj")} == {
-        "q_proj": "INT4", "k_proj": "INT4", "v_proj": "INT4", "o_proj": "BF16",
-    }  # fmt: skip
+        "q_proj": "INT4",
+        "k_proj": "INT4",
+        "v_proj": "INT4",
+        "o_proj": "BF16",
+    }
 
 
 def test_what_is_no_part_of_the_decoder_is_refused_only_when_it_is_narrow() -> None:

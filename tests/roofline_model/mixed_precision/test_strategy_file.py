@@ -114,9 +114,12 @@ def test_a_bad_file_is_refused_with_field_and_reason(old: str, new: str, words: 
         ('{"schema": NaN}', "NaN is not a number of a strategy"),
         ("{", "not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"schema": 1, "name": "x", "operator_precisions": {}, "layers": {}}', "layers must be written as [[layers]] tables"),
+        (
+            '{"schema": 1, "name": "x", "operator_precisions": {}, "layers": {}}',
+            "layers must be written as [[layers]] tables",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_json_is_refused(text: str, words: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         read_strategy_text(text, "json", "mine.json")

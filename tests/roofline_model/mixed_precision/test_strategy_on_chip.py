@@ -106,9 +106,7 @@ def test_formats_by_layer_reach_the_plan_and_time_and_memory_follow() -> None:
 
 
 def test_a_cache_may_vary_with_depth() -> None:
-    config = MixedPrecisionConfig(
-        "kv", "", {}, layers=(LayerPrecisions(4, 31, {"kv_cache": "FP8"}),), layer_count=32
-    )  # fmt: skip
+    config = MixedPrecisionConfig("kv", "", {}, layers=(LayerPrecisions(4, 31, {"kv_cache": "FP8"}),), layer_count=32)
     plan = strategy_plan(config, LLAMA)
     assert [plan.kv_of(layer) for layer in (0, 3, 4, 31)] == ["FP16", "FP16", "FP8_E4M3", "FP8_E4M3"]
     full = predict_model("b10", LLAMA, formats=strategy_plan(get_strategy("fp16_baseline"), LLAMA))

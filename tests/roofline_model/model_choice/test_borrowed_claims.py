@@ -39,8 +39,9 @@ def test_claims_are_those_of_the_published_table_whatever_a_strategy_is_called()
     on_gb10 = recommend_model("gb10", MODEL)
     quality = on_gb10.candidate("fp8_balanced").quality
     assert (quality.source, quality.text) == (
-        "claimed", "claimed: 0.8-1.2 % (RTN) + cache under 1 % of task accuracy",
-    )  # fmt: skip
+        "claimed",
+        "claimed: 0.8-1.2 % (RTN) + cache under 1 % of task accuracy",
+    )
     assert quality.loss_pct == pytest.approx(1.2 + 1.0)
     assert "document" not in quality.note  # the design document's own claim has no source: not beside one that has
     assert on_gb10.candidate("INT4.BF16").quality.text == "claimed: 6.5 % (AWQ)"

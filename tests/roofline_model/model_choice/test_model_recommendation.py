@@ -38,8 +38,11 @@ def small_llama(**changes: object) -> ModelShape:
 def small_losses(method: str = "kl", **extra: float) -> MeasuredLosses:
     drawn = random.Random(5)
     values = {
-        (f"layers.{layer}.{part}", name): loss * drawn.uniform(0.5, 2) for layer in range(LAYERS) for part in PARTS for name, loss in LOSSES.items()
-    }  # fmt: skip
+        (f"layers.{layer}.{part}", name): loss * drawn.uniform(0.5, 2)
+        for layer in range(LAYERS)
+        for part in PARTS
+        for name, loss in LOSSES.items()
+    }
     values |= {("layers.0.kv", name): value for name, value in extra.items()}
     unit = "relative" if method == "prior" else "nats/token"
     return MeasuredLosses(values, "small", method, unit, "a text", 0 if method == "prior" else 4096)
@@ -122,8 +125,12 @@ def test_paths_and_methods_say_how(on_gb10):
         label: on_gb10.candidate(label).method for label in ("BF16", "INT4.BF16", "INT8.BF16", "NVFP4", "FP8_E4M3")
     }
     assert methods == {
-        "BF16": "none", "INT4.BF16": "AWQ", "INT8.BF16": "weight_only", "NVFP4": "native_fp4", "FP8_E4M3": "native_fp8",
-    }  # fmt: skip
+        "BF16": "none",
+        "INT4.BF16": "AWQ",
+        "INT8.BF16": "weight_only",
+        "NVFP4": "native_fp4",
+        "FP8_E4M3": "native_fp8",
+    }
     prefill = recommend_model("gb10", "llama-3-8b", phase="prefill", context=2048)
     assert prefill.candidate("NVFP4.BF16").reason.startswith("compute-bound: weights are widened")
     assert prefill.candidate("FP8_E4M3").reason == "compute-bound: narrow operands have a unit of their own"
@@ -390,9 +397,13 @@ def test_a_placeholder_chip_and_losses_of_another_model_are_told():
         ({"formats": ["BF16.FP8"]}, InvalidValueError, "wider than activations"),
         ({"traffic": []}, InvalidValueError, "traffic is empty"),
         ({"losses": {}}, InvalidValueError, "must be MeasuredLosses"),
-        ({"losses": MeasuredLosses({("layers.3.o_proj", "INT4.BF16"): 1.0}, "deeper", "kl", tokens_count=1)}, InvalidValueError, "deeper with layer 3, but small has layers 0 to 2"),
+        (
+            {"losses": MeasuredLosses({("layers.3.o_proj", "INT4.BF16"): 1.0}, "deeper", "kl", tokens_count=1)},
+            InvalidValueError,
+            "deeper with layer 3, but small has layers 0 to 2",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_names_the_field(options, kind, words):
     with pytest.raises(kind) as error:
         recommend_model("gb10", small_llama(), **options)

@@ -18,9 +18,17 @@ from roofline_model.ops.attention_ops import attention
 from roofline_model.pareto.losses_file import MeasuredLosses
 
 SHAPE = ModelShape(
-    name="small", source="this test", layer_count=2, hidden_size=1024, query_heads=8, kv_heads=2, head_dim=128,
-    ffn_size=2816, vocab_size=8000, max_context_size=4096,
-)  # fmt: skip
+    name="small",
+    source="this test",
+    layer_count=2,
+    hidden_size=1024,
+    query_heads=8,
+    kv_heads=2,
+    head_dim=128,
+    ffn_size=2816,
+    vocab_size=8000,
+    max_context_size=4096,
+)
 
 
 def constant(unit: str, value: float) -> Constant:
@@ -41,14 +49,18 @@ def cpu() -> Device:
     decode = attention(1, 8, 2, 1, 4096, 128, q="BF16", kv="BF16", o="BF16")
     slow_s = 10 * bf16.cost.total_bytes / 20e9
     measured = Calibration(
-        measured_at="2026-11-21T10:00:00+00:00", subject="test CPU", kind="cpu",
+        measured_at="2026-11-21T10:00:00+00:00",
+        subject="test CPU",
+        kind="cpu",
         dram={"read": constant("B/s", 2e10), "copy": constant("B/s", 2e10)},
-        peaks={"BF16": constant("FLOP/s", 1e11)}, floors={"call": constant("s", 1e-6)},
+        peaks={"BF16": constant("FLOP/s", 1e11)},
+        floors={"call": constant("s", 1e-6)},
         kernels=(
-            curve("matmul", bf16, slow_s), curve("int8pack", int8, slow_s / 2),
+            curve("matmul", bf16, slow_s),
+            curve("int8pack", int8, slow_s / 2),
             curve("sdpa", decode, 10 * decode.cost.total_bytes / 20e9),
         ),
-    )  # fmt: skip
+    )
     return replace(create_custom_asic("cpu", 20.0, {"BF16": 0.1}), kind="cpu", calibration=measured)
 
 
@@ -111,8 +123,10 @@ def test_a_plan_on_ceilings_stands_behind_and_is_not_chosen(cpu):
 def test_the_search_takes_timed_formats_only(cpu):
     values = {
         (f"layers.{layer}.{part}", name): 1e-5
-        for layer in range(2) for part in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj") for name in ("INT8.BF16", "NVFP4.BF16")
-    }  # fmt: skip
+        for layer in range(2)
+        for part in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
+        for name in ("INT8.BF16", "NVFP4.BF16")
+    }
     values |= {(f"layers.{layer}.kv", "NVFP4"): 1e-6 for layer in range(2)}
     found = recommend_model(cpu, SHAPE, losses=MeasuredLosses(values, "small", "kl", tokens_count=64))
     (search,) = found.searches

@@ -12,9 +12,17 @@ from roofline_model.mixed_precision.strategies import get_strategy
 from roofline_model.model_recommendation import recommend_model
 
 SHAPE = ModelShape(
-    name="small", source="this test", layer_count=2, hidden_size=1024, query_heads=8, kv_heads=2, head_dim=128,
-    ffn_size=2816, vocab_size=8000, max_context_size=4096,
-)  # fmt: skip
+    name="small",
+    source="this test",
+    layer_count=2,
+    hidden_size=1024,
+    query_heads=8,
+    kv_heads=2,
+    head_dim=128,
+    ffn_size=2816,
+    vocab_size=8000,
+    max_context_size=4096,
+)
 
 
 @pytest.fixture(scope="module")

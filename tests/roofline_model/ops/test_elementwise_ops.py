@@ -12,9 +12,14 @@ from roofline_model import InvalidValueError, Operator, get_hardware, list_hardw
 from roofline_model.ops.elementwise_ops import gelu, residual_add, residual_rmsnorm, rmsnorm, rope, silu_mul, softmax
 
 ALL: dict[str, Callable[..., Operator]] = {
-    "softmax": softmax, "rmsnorm": rmsnorm, "residual_add": residual_add, "residual_rmsnorm": residual_rmsnorm, "rope": rope, "silu_mul": silu_mul,
+    "softmax": softmax,
+    "rmsnorm": rmsnorm,
+    "residual_add": residual_add,
+    "residual_rmsnorm": residual_rmsnorm,
+    "rope": rope,
+    "silu_mul": silu_mul,
     "gelu": gelu,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

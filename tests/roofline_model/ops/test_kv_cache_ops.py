@@ -102,7 +102,7 @@ def test_tokens_add_up(b: int, hkv: int, s: int, d: int, kv: str) -> None:
         (lambda: kv_cache_bytes(1, 8, 1, 128, layers=0), "layers must"),
         (lambda: kv_cache_bytes(1, 8, 1, 128, Dv=0), "Dv must"),
     ],
-)  # fmt: skip
+)
 def test_wrong_input_is_refused_by_field(call, words: str) -> None:
     with pytest.raises(InvalidValueError, match=words):
         call()

@@ -20,8 +20,11 @@ def test_projections_by_hand() -> None:
     found = projections(3, 64, 8, 2, 16, a="BF16", b="INT4")
     assert list(found) == ["q_proj", "k_proj", "v_proj", "o_proj"]
     assert [dict(op.shape) for op in found.values()] == [
-        {"M": 3, "N": 128, "K": 64}, {"M": 3, "N": 32, "K": 64}, {"M": 3, "N": 32, "K": 64}, {"M": 3, "N": 64, "K": 128},
-    ]  # fmt: skip
+        {"M": 3, "N": 128, "K": 64},
+        {"M": 3, "N": 32, "K": 64},
+        {"M": 3, "N": 32, "K": 64},
+        {"M": 3, "N": 64, "K": 128},
+    ]
     assert [op.cost.total_flops for op in found.values()] == [
         2 * 3 * 64 * 128,
         2 * 3 * 64 * 32,
@@ -146,7 +149,7 @@ def test_rows_cost_no_weights(rows: int, more: int, hidden: int, inner: int) -> 
         (lambda: embedding(1, 0, 4), "vocabulary must"),
         (lambda: lm_head(1, 10, 0), "K must"),
     ],
-)  # fmt: skip
+)
 def test_wrong_input_is_refused_by_field(call, words: str) -> None:
     with pytest.raises(InvalidValueError, match=words):
         call()

@@ -104,13 +104,19 @@ def test_fused_attention_is_never_slower(chip: str, length: int, kv_heads: int) 
         (named.predict_silu_mul("gb10", 32, 14336), silu_mul(32, 14336, a="FP16")),
         (named.predict_embedding("gb10", 32, 128256, 4096), embedding(32, 128256, 4096, b="FP16")),
         (named.predict_lm_head("gb10", 1, 128256, 4096), lm_head(1, 128256, 4096, a="FP16")),
-        (named.predict_kv_write("gb10", 2, 8, 16, 128, kv_precision="FP8"), kv_write(2, 8, 16, 128, source="FP16", kv="FP8")),
+        (
+            named.predict_kv_write("gb10", 2, 8, 16, 128, kv_precision="FP8"),
+            kv_write(2, 8, 16, 128, source="FP16", kv="FP8"),
+        ),
         (named.predict_kv_read("gb10", 2, 8, 16, 128, "FP8"), kv_read(2, 8, 16, 128, kv="FP8")),
         (named.predict_quantize("gb10", 32, 4096), quantize(32, 4096, "FP16", "FP8")),
         (named.predict_dequantize("gb10", 32, 4096, "INT4"), dequantize(32, 4096, "INT4", "FP16")),
-        (named.predict_attention("gb10", 1, 8, 4, 64, causal=True), attention(1, 8, 8, 4, 4, 64, q="FP16", causal=True)),
+        (
+            named.predict_attention("gb10", 1, 8, 4, 64, causal=True),
+            attention(1, 8, 8, 4, 4, 64, q="FP16", causal=True),
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_name_predicts_its_operator(prediction, work) -> None:
     assert prediction == predict(work, "gb10")
 
@@ -150,7 +156,7 @@ def test_warm_reaches_every_part() -> None:
         (lambda: named.predict_projections("b10", 0, 1, 64, 4, 16), "batch must"),
         (lambda: predict_sequence({}, "b10"), "at least one operator"),
     ],
-)  # fmt: skip
+)
 def test_wrong_input_is_refused_by_field(call, words: str) -> None:
     with pytest.raises(InvalidValueError, match=words):
         call()

@@ -29,13 +29,8 @@ def problem_of(rows) -> ParetoProblem:
 
 @given(rows=problems, loss=st.integers(0, 80), memory=st.none() | st.integers(10, 120))
 def test_no_plan_within_the_loss_is_faster(rows, loss, memory):
-    every = [
-        tuple(math.fsum(values) for values in zip(*plan, strict=True))
-        for plan in product(*rows)
-    ]  # fmt: skip
-    times = [
-        3.0 + time for value, time, size in every if value <= loss and (memory is None or size + 5 <= memory)
-    ]  # fmt: skip
+    every = [tuple(math.fsum(values) for values in zip(*plan, strict=True)) for plan in product(*rows)]
+    times = [3.0 + time for value, time, size in every if value <= loss and (memory is None or size + 5 <= memory)]
     problem = problem_of(rows)
     found = least_time_s(problem, loss_value=float(loss), memory_bytes=memory)
     assert found == (min(times) if times else None)

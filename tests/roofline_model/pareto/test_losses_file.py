@@ -28,9 +28,17 @@ from roofline_model.pareto.losses_file import (
 )
 
 GOOD = {
-    "schema": 1, "model": "tiny", "method": "kl", "unit": "nats/token", "text": "a text", "tokens_count": 512,
-    "losses": {"layers.0.qkv_proj": {"INT4.BF16": 0.01, "FP8": 0.001}, "model.layers.1.mlp.down_proj": {"INT4.BF16": 0.02}},
-}  # fmt: skip
+    "schema": 1,
+    "model": "tiny",
+    "method": "kl",
+    "unit": "nats/token",
+    "text": "a text",
+    "tokens_count": 512,
+    "losses": {
+        "layers.0.qkv_proj": {"INT4.BF16": 0.01, "FP8": 0.001},
+        "model.layers.1.mlp.down_proj": {"INT4.BF16": 0.02},
+    },
+}
 
 
 def text_of(**changes: object) -> str:
@@ -45,10 +53,14 @@ layer_names = st.integers(0, 40).flatmap(
 @given(
     values=st.dictionaries(
         st.tuples(layer_names, st.sampled_from(["INT4.BF16", "FP8_E4M3", "NVFP4"])),
-        st.floats(-1e-3, 1e6, exclude_max=True), min_size=1, max_size=12,
+        st.floats(-1e-3, 1e6, exclude_max=True),
+        min_size=1,
+        max_size=12,
     ),
-    method=st.sampled_from(list(METHODS)), tokens=st.integers(1, 10**9), note=st.sampled_from(["", 'weights "only" \\ µ']),
-)  # fmt: skip
+    method=st.sampled_from(list(METHODS)),
+    tokens=st.integers(1, 10**9),
+    note=st.sampled_from(["", 'weights "only" \\ µ']),
+)
 def test_what_is_written_reads_back_equal(values, method, tokens, note):
     losses = MeasuredLosses(values, "tiny", method, text="a text", tokens_count=tokens, note=note)
     assert read_losses_text(losses_text(losses)) == losses
@@ -62,9 +74,10 @@ def test_a_file_is_written_whole_and_read(tmp_path: Path):
     assert [one.name for one in tmp_path.iterdir()] == ["losses.json"]
     assert losses.source == "KL of the logits, one layer at a time, tiny, 512 tokens of a text, nats/token"
     assert losses.table.values == {
-        ("layers.0.qkv_proj", "INT4.BF16"): 0.01, ("layers.0.qkv_proj", "FP8"): 0.001,
+        ("layers.0.qkv_proj", "INT4.BF16"): 0.01,
+        ("layers.0.qkv_proj", "FP8"): 0.001,
         ("model.layers.1.mlp.down_proj", "INT4.BF16"): 0.02,
-    }  # fmt: skip
+    }
     with pytest.raises(DefinitionError, match="cannot be written"):
         write_losses(losses, tmp_path / "absent" / "losses.json")
 
@@ -116,9 +129,15 @@ def test_a_table_of_this_process_becomes_losses():
         (text_of(losses={}), "table of losses is empty"),
         (text_of(losses=[1]), "losses must be an object of layer"),
         (text_of(losses={"lm_head": 0.1}), "losses of 'lm_head' must be {format: loss}"),
-        (text_of(losses={"lm_head": {"INT4.BF16": "much"}}), "the loss of lm_head in INT4.BF16 must be a number of nats"),
+        (
+            text_of(losses={"lm_head": {"INT4.BF16": "much"}}),
+            "the loss of lm_head in INT4.BF16 must be a number of nats",
+        ),
         (text_of(losses={"lm_head": {"INT4.BF16": -0.5}}), "a KL is not negative"),
-        (text_of(losses={"lm_head": {"INT4.BF16": 10**400}}), "the loss of lm_head in INT4.BF16 must be a number of nats"),
+        (
+            text_of(losses={"lm_head": {"INT4.BF16": 10**400}}),
+            "the loss of lm_head in INT4.BF16 must be a number of nats",
+        ),
         (text_of(losses={"lm_head": {"INT4.BF16": 1e308}}), "below 1,000,000"),
         (text_of(losses={"lm_head": {"INT4.BF16": True}}), "got True"),
         (text_of(losses={"lm\nhead": {"INT4.BF16": "x"}}), "the loss of 'lm\\nhead' in INT4.BF16"),
@@ -128,7 +147,7 @@ def test_a_table_of_this_process_becomes_losses():
         ('{"schema": 1, "schema": 1}', "'schema' is given twice"),
         (text_of().replace("0.01", "NaN"), "NaN is not a number of a losses file"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_told_with_file_field_and_reason(text, words):
     with pytest.raises(DefinitionError) as error:
         read_losses_text(text, "mine.json")

@@ -83,9 +83,15 @@ def test_a_point_within_budgets_is_the_one_of_least_loss():
 
 def test_a_front_over_two_thousand_plans_is_its_supported_part():
     groups = tuple(
-        LayerGroup(f"g{at}", tuple(FormatChoice(f"f{i}", i * (1 + at / 7), (3 - i) * (1 + at / 11), (3 - i) ** 2 * (1 + at / 13)) for i in range(4)))
+        LayerGroup(
+            f"g{at}",
+            tuple(
+                FormatChoice(f"f{i}", i * (1 + at / 7), (3 - i) * (1 + at / 11), (3 - i) ** 2 * (1 + at / 13))
+                for i in range(4)
+            ),
+        )
         for at in range(20)
-    )  # fmt: skip
+    )
     front = pareto_front(ParetoProblem(groups))
     assert not front.is_complete
     totals = {(point.loss_value, point.time_s, point.memory_bytes) for point in front.points}

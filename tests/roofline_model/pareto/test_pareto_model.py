@@ -34,8 +34,11 @@ def losses(
     parts: tuple[str, ...] = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj"), *, kv: bool = False
 ) -> LossTable:
     values = {
-        (f"layers.{layer}.{part}", name): loss * (1 + layer) for layer in range(LAYERS) for part in parts for name, loss in FORMATS.items()
-    }  # fmt: skip
+        (f"layers.{layer}.{part}", name): loss * (1 + layer)
+        for layer in range(LAYERS)
+        for part in parts
+        for name, loss in FORMATS.items()
+    }
     values |= {("lm_head", name): 3 * loss for name, loss in FORMATS.items()}
     if kv:
         values |= {(f"layers.{layer}.kv", name): 0.02 for layer in range(LAYERS) for name in ("FP8_E4M3", "NVFP4")}
@@ -202,8 +205,10 @@ def test_losses_of_modules_add_up_to_parts():
     # A block whose loss is known as a whole in one format adds its modules up in the others.
     mixed = LossTable({**whole.values, ("layers.2.ffn", "FP8"): 1.0}, "given", "medium").by_part(small_llama())
     assert mixed == {
-        ("layers.2.qkv_proj", "INT4.BF16"): 7.0, ("layers.2.ffn", "FP8_E4M3"): 1.0, ("layers.2.ffn", "INT4.BF16"): 56.0,
-    }  # fmt: skip
+        ("layers.2.qkv_proj", "INT4.BF16"): 7.0,
+        ("layers.2.ffn", "FP8_E4M3"): 1.0,
+        ("layers.2.ffn", "INT4.BF16"): 56.0,
+    }
     plain = LossTable({(f"model.layers.0.mlp.{name}", "INT4.BF16"): 1.0 for name in ("fc1", "fc2")}, "given", "low")
     assert [name for name, _ in plain.by_part(get_model("phi-2"))] == ["layers.0.up_proj", "layers.0.down_proj"]
 
@@ -250,15 +255,31 @@ def test_a_norm_that_two_parts_read_is_counted_once(name):
         (lambda: LossTable({("a", "INT4"): math.nan}, "given", "low"), InvalidValueError, "finite number"),
         (lambda: LossTable({("a", "FP8"): 1, ("a", "fp8_e4m3"): 2}, "given", "low"), InvalidValueError, "given twice"),
         (lambda: LossTable({("a", "INT4"): 1}, " ", "low"), InvalidValueError, "need a source"),
-        (lambda: LossTable({("layers.0.ffn", "FP8"): 1, ("layers.0.down_proj", "FP8"): 1}, "given", "low"), InvalidValueError, "layers.0.ffn and layers.0.down_proj are both given"),
+        (
+            lambda: LossTable({("layers.0.ffn", "FP8"): 1, ("layers.0.down_proj", "FP8"): 1}, "given", "low"),
+            InvalidValueError,
+            "layers.0.ffn and layers.0.down_proj are both given",
+        ),
         (lambda: LossTable({("a", "INT4"): 1}, "given", "sure"), InvalidValueError, "confidence of losses"),
         (lambda: LossTable({("a", "INT5"): 1}, "given", "low"), UnknownNameError, "INT5"),
         (lambda: traffic_share(share=0), InvalidValueError, "share of a pass"),
-        (lambda: model_problem("b10", small_llama(), LossTable({("x", "INT4.BF16"): 1}, "given", "low")), InvalidValueError, "none of the losses"),
-        (lambda: model_problem("b10", small_llama(), losses(), traffic=[traffic_share(context=99999)]), InvalidValueError, "context 99,999"),
-        (lambda: model_problem("b10", small_llama(), LossTable({("lm_head", "BF16.FP8"): 1}, "given", "low")), InvalidValueError, "wider than activations"),
+        (
+            lambda: model_problem("b10", small_llama(), LossTable({("x", "INT4.BF16"): 1}, "given", "low")),
+            InvalidValueError,
+            "none of the losses",
+        ),
+        (
+            lambda: model_problem("b10", small_llama(), losses(), traffic=[traffic_share(context=99999)]),
+            InvalidValueError,
+            "context 99,999",
+        ),
+        (
+            lambda: model_problem("b10", small_llama(), LossTable({("lm_head", "BF16.FP8"): 1}, "given", "low")),
+            InvalidValueError,
+            "wider than activations",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_questions_are_named(make, error, message):
     with pytest.raises(error, match=message):
         make()

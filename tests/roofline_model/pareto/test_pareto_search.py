@@ -107,14 +107,23 @@ def test_units_do_not_matter(problem, loss_power, time_power, byte_power):
     units = [2.0**power for power in (loss_power, time_power, byte_power)]
     scaled = ParetoProblem(
         tuple(
-            replace(group, choices=tuple(
-                replace(one, loss_value=one.loss_value * units[0], time_s=one.time_s * units[1], memory_bytes=one.memory_bytes * units[2])
-                for one in group.choices
-            ))
+            replace(
+                group,
+                choices=tuple(
+                    replace(
+                        one,
+                        loss_value=one.loss_value * units[0],
+                        time_s=one.time_s * units[1],
+                        memory_bytes=one.memory_bytes * units[2],
+                    )
+                    for one in group.choices
+                ),
+            )
             for group in problem.groups
         ),
-        problem.fixed_time_s * units[1], problem.fixed_bytes * units[2],
-    )  # fmt: skip
+        problem.fixed_time_s * units[1],
+        problem.fixed_bytes * units[2],
+    )
     plans = every_plan(problem)
     time_s = sum(plan[1] for plan in plans) / len(plans)
     memory = sum(plan[2] for plan in plans) / len(plans)
@@ -145,10 +154,15 @@ def decoder(layer_count: int, *, is_equal: bool = False) -> ParetoProblem:
         choices = tuple(
             FormatChoice(name, hard * loss, time, size * 1e6)
             for name, loss, time, size in (
-                ("BF16", 0.0, 1e-3, 16), ("FP8", 0.011, 5.6e-4, 8), ("INT8", 0.009, 6.4e-4, 8.1), ("MXFP6", 0.02, 4.9e-4, 6.25),
-                ("NVFP4", 0.051, 3.3e-4, 4.5), ("MXFP4", 0.06, 3.1e-4, 4.25), ("INT4", 0.08, 3.2e-4, 4.125),
+                ("BF16", 0.0, 1e-3, 16),
+                ("FP8", 0.011, 5.6e-4, 8),
+                ("INT8", 0.009, 6.4e-4, 8.1),
+                ("MXFP6", 0.02, 4.9e-4, 6.25),
+                ("NVFP4", 0.051, 3.3e-4, 4.5),
+                ("MXFP4", 0.06, 3.1e-4, 4.25),
+                ("INT4", 0.08, 3.2e-4, 4.125),
             )
-        )  # fmt: skip
+        )
         groups.append(LayerGroup(f"layers.{layer}", choices))
     return ParetoProblem(tuple(groups), 1e-3, 1e6)
 
@@ -167,8 +181,10 @@ def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
         [one.loss_value for one in rows],
         A_ub=[[one.time_s * 1e3 for one in rows], [one.memory_bytes / 1e6 for one in rows]],
         b_ub=[(budgets.time_s - problem.fixed_time_s) * 1e3, (budgets.memory_bytes - problem.fixed_bytes) / 1e6],
-        A_eq=one_each, b_eq=[1.0] * len(one_each), bounds=(0, 1),
-    )  # fmt: skip
+        A_eq=one_each,
+        b_eq=[1.0] * len(one_each),
+        bounds=(0, 1),
+    )
     return float(found.fun)
 
 

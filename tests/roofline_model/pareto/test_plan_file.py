@@ -14,7 +14,15 @@ from roofline_model.mixed_precision.modules_plan import modules_plan
 from roofline_model.pareto.plan_file import applied_plan, write_plan
 
 LLAMA = get_model("llama-3-8b")
-LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")  # fmt: skip
+LINEARS = (
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+)
 
 
 def test_every_group_is_named_with_both_formats(tmp_path) -> None:

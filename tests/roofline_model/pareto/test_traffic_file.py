@@ -14,9 +14,12 @@ from roofline_model.pareto.traffic_file import read_traffic, traffic_from_text, 
 
 
 @given(
-    phase=st.sampled_from(["decode", "prefill"]), batch=st.integers(1, 4096), context=st.integers(2, 10**6),
-    share=st.floats(1e-6, 1e6), new=st.none() | st.integers(1, 2),
-)  # fmt: skip
+    phase=st.sampled_from(["decode", "prefill"]),
+    batch=st.integers(1, 4096),
+    context=st.integers(2, 10**6),
+    share=st.floats(1e-6, 1e6),
+    new=st.none() | st.integers(1, 2),
+)
 def test_a_line_reads_back_equal(phase, batch, context, share, new):
     one = traffic_share(phase, batch=batch, context=context, new_tokens=new, share=share)
     assert traffic_from_text(traffic_text(one)) == (one,)

@@ -125,7 +125,10 @@ def test_cycles_go_with_the_clock_and_floors_stay():
 
 def test_b300_computes_exponentials_twice_as_fast():
     source, found = shipped("b200", "prefill"), find_attention(chip("b300"), "prefill")
-    gains = {size: found.values[f"efficiency_{size}_16bit"] / source.values[f"efficiency_{size}_16bit"] for size in (64, 128, 256)}  # fmt: skip
+    gains = {
+        size: found.values[f"efficiency_{size}_16bit"] / source.values[f"efficiency_{size}_16bit"]
+        for size in (64, 128, 256)
+    }
     assert gains == pytest.approx({64: 1.22, 128: 1.16, 256: 1.10})
     assert (
         find_attention(chip("gb200"), "prefill").values["efficiency_64_16bit"] == source.values["efficiency_64_16bit"]
@@ -195,7 +198,9 @@ def test_a_sibling_keeps_a_part_of_the_surface_and_a_class_none():
     source = shipped("h100-sxm", "decode")
     found = find_attention(chip("h200"), "decode")
     assert found.correction_chip == source.chip
-    assert found.correction.log_ratio["8bit"] == pytest.approx([0.75 * value for value in source.correction.log_ratio["8bit"]])  # fmt: skip
+    assert found.correction.log_ratio["8bit"] == pytest.approx(
+        [0.75 * value for value in source.correction.log_ratio["8bit"]]
+    )
     rest = tuple(one for one in shipped_attention() if one.chip.key != "rtx-pro-6000")
     assert find_attention(chip("rtx-pro-6000"), "prefill", rest).correction is None
 

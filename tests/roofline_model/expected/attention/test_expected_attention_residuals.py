@@ -56,7 +56,14 @@ def test_known_constants_are_found_again(key, phase):
     found = fitted(problem, exact * noise)
     error = np.abs(problem.predict_s(found) / exact - 1)
     assert error.mean() < 0.015, "the noise is 3 %; times without it are found within half of it"
-    strong = ("dram_ratio", "launch_us_16bit", "efficiency_128_16bit", "efficiency_128_8bit", "head_cta_us_16bit", "token_ns_16bit")  # fmt: skip
+    strong = (
+        "dram_ratio",
+        "launch_us_16bit",
+        "efficiency_128_16bit",
+        "efficiency_128_8bit",
+        "head_cta_us_16bit",
+        "token_ns_16bit",
+    )
     for name in set(strong) & set(problem.names):
         if not (phase == "prefill" and name == "dram_ratio"):
             place = problem.names.index(name)

@@ -30,8 +30,14 @@ HEADER = (
 )
 TRUE = {
     "prefill": {"launch_us_16bit": 9.0, "efficiency_128_16bit": 0.55, "dram_ratio": 0.8},
-    "decode": {"launch_us_16bit": 6.5, "cta_us_16bit": 4.0, "token_ns_16bit": 12.0, "dram_ratio": 0.75, "head_token_ns_16bit": 16.0},
-}  # fmt: skip
+    "decode": {
+        "launch_us_16bit": 6.5,
+        "cta_us_16bit": 4.0,
+        "token_ns_16bit": 12.0,
+        "dram_ratio": 0.75,
+        "head_token_ns_16bit": 16.0,
+    },
+}
 
 
 def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 256), widths=("16bit", "8bit"), seed=4):
@@ -52,9 +58,19 @@ def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 2
         at = np.flatnonzero(is_narrow == narrow)
         kv = "FP8" if narrow else "BF16"
         batch_at = expected_attention(
-            chip, batch[at], heads[at], kv_heads[at], query[at], length[at], dim[at], causal=phase == "prefill",
-            activation_format=kv if phase == "prefill" else "BF16", kv_format=kv, phase=phase, constants=known,
-        )  # fmt: skip
+            chip,
+            batch[at],
+            heads[at],
+            kv_heads[at],
+            query[at],
+            length[at],
+            dim[at],
+            causal=phase == "prefill",
+            activation_format=kv if phase == "prefill" else "BF16",
+            kv_format=kv,
+            phase=phase,
+            constants=known,
+        )
         times[at] = batch_at.time_s
     times *= np.exp(rng.normal(0, noise, count))
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -64,7 +80,9 @@ def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 2
             kv = "FP8" if is_narrow[i] else "BF16"
             maths = kv if phase == "prefill" else "BF16"
             sizes = [batch[i], query[i], length[i], heads[i], kv_heads[i], dim[i]]
-            writer.writerow([device, "attention", phase, *sizes, phase == "prefill", "", maths, kv, repr(float(times[i])), "lab"])  # fmt: skip
+            writer.writerow(
+                [device, "attention", phase, *sizes, phase == "prefill", "", maths, kv, repr(float(times[i])), "lab"]
+            )
     return read_kernel_table(path)
 
 
@@ -149,15 +167,23 @@ def test_groups_predict_as_the_model_does_in_any_order(tmp_path):
     n = table.numbers
     for time, i in zip(told, joined.rows[positions], strict=True):
         alone = expected_attention(
-            joined.chip, *(int(n[name][i]) for name in ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim")),
-            causal=False, activation_format="BF16", kv_format=table.texts["kv_format"][i], phase="decode", constants=known,
-        )  # fmt: skip
+            joined.chip,
+            *(int(n[name][i]) for name in ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim")),
+            causal=False,
+            activation_format="BF16",
+            kv_format=table.texts["kv_format"][i],
+            phase="decode",
+            constants=known,
+        )
         assert time == pytest.approx(float(alone.time_s[0]), rel=1e-12)
 
 
 def test_shared_pages_of_one_old_collector_read_half_the_cache(tmp_path):
     path = tmp_path / "t.csv"
-    rows = [f"a100-sxm-80gb,attention,decode,64,1,8192,32,8,128,False,,BF16,BF16,1e-3,{source}" for source in ("aiconfigurator trtllm 1.0.0", "lab")]  # fmt: skip
+    rows = [
+        f"a100-sxm-80gb,attention,decode,64,1,8192,32,8,128,False,,BF16,BF16,1e-3,{source}"
+        for source in ("aiconfigurator trtllm 1.0.0", "lab")
+    ]
     path.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
     (group,) = attention_row_groups(read_kernel_table(path), {})
     assert group.cache_read.tolist() == [0.5, 1.0]

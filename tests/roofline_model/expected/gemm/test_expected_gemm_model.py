@@ -79,9 +79,16 @@ def study_time_us(
 ) -> float:
     weight, activation = FORMATS[family]
     batch = expected_gemm(
-        study_chip(key, family), m, n, k, weight_format=weight, activation_format=activation, weight_copies=copies,
-        dynamic_activation_quantization=family in ("FP8", "NVFP4"), constants=study_constants(source or key, family),
-    )  # fmt: skip
+        study_chip(key, family),
+        m,
+        n,
+        k,
+        weight_format=weight,
+        activation_format=activation,
+        weight_copies=copies,
+        dynamic_activation_quantization=family in ("FP8", "NVFP4"),
+        constants=study_constants(source or key, family),
+    )
     return float(batch.time_s[0]) * 1e6
 
 
@@ -107,7 +114,9 @@ def test_the_studys_check_values(key, family, shape, copies, rotated_us, cold_us
 def test_the_check_value_of_gb10():
     # A working set of 134 MB in an L2 of 24 MiB: rotated and cold are the same.
     assert study_time_us("gb10", "BF16", 1, 8192, 8192, source="rtx-pro-6000") == pytest.approx(581.42, rel=1e-4)
-    assert study_time_us("gb10", "BF16", 1, 8192, 8192, source="rtx-pro-6000", copies=1) == pytest.approx(581.42, rel=1e-4)  # fmt: skip
+    assert study_time_us("gb10", "BF16", 1, 8192, 8192, source="rtx-pro-6000", copies=1) == pytest.approx(
+        581.42, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,13 +164,23 @@ def test_many_rows_are_priced_as_one_by_one(key, family):
 @pytest.mark.parametrize(("key", "family"), KNOWN)
 def test_a_fit_sees_the_times_of_the_formulas(key, family):
     fitted = replace(shipped(key, family), correction=None)
-    m, n, k = np.array([1.0, 5, 64, 700, 4096]), np.array([512.0, 4096, 96, 8192, 12288]), np.array([4096.0, 65536, 128, 512, 8192])  # fmt: skip
+    m, n, k = (
+        np.array([1.0, 5, 64, 700, 4096]),
+        np.array([512.0, 4096, 96, 8192, 12288]),
+        np.array([4096.0, 65536, 128, 512, 8192]),
+    )
     for quantizes in (False, True):
         full = priced(fitted, m, n, k, dynamic_activation_quantization=quantizes)
         bare = gemm_times(
-            fitted.chip, gemm_formats(*FORMATS[family]), fitted.constants, m, n, k, np.full(5, np.inf),
+            fitted.chip,
+            gemm_formats(*FORMATS[family]),
+            fitted.constants,
+            m,
+            n,
+            k,
+            np.full(5, np.inf),
             dynamic_activation_quantization=quantizes,
-        )  # fmt: skip
+        )
         np.testing.assert_allclose(full.time_s, bare, rtol=1e-12)
 
 
@@ -203,7 +222,13 @@ def test_parts_add_up_to_the_time(known, m, n, k, quantizes):
 
 
 @settings(deadline=None, max_examples=60)
-@given(known=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes, faster=st.sampled_from(["bandwidth_bytes_per_s", "peak_flops_per_s"]))  # fmt: skip
+@given(
+    known=st.sampled_from(KNOWN),
+    m=sizes,
+    n=sizes,
+    k=sizes,
+    faster=st.sampled_from(["bandwidth_bytes_per_s", "peak_flops_per_s"]),
+)
 def test_a_faster_chip_is_never_slower(known, m, n, k, faster):
     fitted = replace(shipped(*known), correction=None)
     quick = replace(fitted, chip=replace(fitted.chip, **{faster: 1.5 * getattr(fitted.chip, faster)}))

@@ -26,9 +26,15 @@ POSITIVE = st.floats(1e-12, 1e12)
 
 @settings(max_examples=120, deadline=None)
 @given(
-    st.sampled_from(CHIPS), st.sampled_from(FORMATS), st.sampled_from(FORMATS), ROWS, SIZES, SIZES,
-    st.sampled_from(["cold", "warm"]), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(CHIPS),
+    st.sampled_from(FORMATS),
+    st.sampled_from(FORMATS),
+    ROWS,
+    SIZES,
+    SIZES,
+    st.sampled_from(["cold", "warm"]),
+    st.booleans(),
+)
 def test_one_is_the_same_as_an_array_of_one(chip, weight, activation, m, n, k, cache, quantizes):
     try:
         model = ProductModel.of(get_hardware(chip), weight=weight, activation=activation, output="FP16")
@@ -60,9 +66,11 @@ def test_a_size_that_is_none_is_refused_alike(name, size):
 def test_numbers_and_arrays_round_alike(x, limit, exponent):
     one = np.array([x])
     for of_number, of_array in (
-        (ceiling(x), ceiling(one)), (larger(x, limit), larger(one, limit)), (smaller(x, limit), smaller(one, limit)),
+        (ceiling(x), ceiling(one)),
+        (larger(x, limit), larger(one, limit)),
+        (smaller(x, limit), smaller(one, limit)),
         (to_power(x / 1e12, exponent), to_power(one / 1e12, exponent)),
-    ):  # fmt: skip
+    ):
         assert isinstance(of_number, float)
         assert of_number == of_array[0]
 

@@ -44,7 +44,10 @@ def test_constants_fitted_on_a_chip_stay(chip):
     assert with_published_rate(found, device, formats) is found
 
 
-@pytest.mark.parametrize(("chip", "key"), [("b300", "BF16"), ("gb200", "BF16"), ("h200-sxm", "BF16"), ("l4", "BF16"), ("rtx-4090", "INT4.BF16")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("chip", "key"),
+    [("b300", "BF16"), ("gb200", "BF16"), ("h200-sxm", "BF16"), ("l4", "BF16"), ("rtx-4090", "INT4.BF16")],
+)
 def test_a_rate_that_is_slower_or_of_another_kernel_changes_nothing(chip, key):
     [(weight, activation)] = format_pairs([key])
     weight, activation = (getattr(one, "key", one) for one in (weight, activation))

@@ -116,7 +116,9 @@ def test_a_slower_dram_rules_where_a_faster_one_did_not():
     assert source.dram_ratio < 0.65 < wide.dram_ratio
     assert found.constants.dram_ratio == wide.dram_ratio
     assert "share of the DRAM bandwidth taken from its 16-bit kernels" in found.note
-    assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(own("b200", "NVFP4").constants.dram_ratio)  # fmt: skip
+    assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(
+        own("b200", "NVFP4").constants.dram_ratio
+    )
     alone = transferred(chip("gb10", "NVFP4"), "NVFP4", [own("rtx-pro-6000", "NVFP4")])
     assert alone.constants.dram_ratio == pytest.approx(source.dram_ratio)
 
@@ -129,7 +131,9 @@ def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():
 
 
 def test_nvfp4_of_another_class_leans_on_the_chips_own_fp8():
-    found = find_gemm(chip("b200", "NVFP4"), "NVFP4", tuple(one for one in LIBRARY if (one.chip.key, one.family) != ("b200", "NVFP4")))  # fmt: skip
+    found = find_gemm(
+        chip("b200", "NVFP4"), "NVFP4", tuple(one for one in LIBRARY if (one.chip.key, one.family) != ("b200", "NVFP4"))
+    )
     assert found.constants.l2_ratio == own("b200", "FP8").constants.l2_ratio
     ratio = own("rtx-pro-6000", "NVFP4").constants.cast_ratio / own("rtx-pro-6000", "FP8").constants.cast_ratio
     assert found.constants.cast_ratio == pytest.approx(ratio * own("b200", "FP8").constants.cast_ratio)

@@ -51,9 +51,23 @@ def write_table(path, device: str, count: int, *, noise: float, weight="BF16", a
     times *= np.exp(np.random.default_rng(seed + 1).normal(0, noise, count))
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["device", "op", "m", "n", "k", "weight_format", "activation_format", "dynamic_activation_quantization", "time_s"])  # fmt: skip
+        writer.writerow(
+            [
+                "device",
+                "op",
+                "m",
+                "n",
+                "k",
+                "weight_format",
+                "activation_format",
+                "dynamic_activation_quantization",
+                "time_s",
+            ]
+        )
         for row in zip(m, n, k, times, strict=True):
-            writer.writerow([device, "gemm", *(int(size) for size in row[:3]), weight, activation, cast, repr(float(row[3]))])  # fmt: skip
+            writer.writerow(
+                [device, "gemm", *(int(size) for size in row[:3]), weight, activation, cast, repr(float(row[3]))]
+            )
     return read_kernel_table(path)
 
 

@@ -41,7 +41,9 @@ def test_published_decode_rates_of_gb10_lie_in_the_interval(tmp_path):
 
 def test_the_ideal_is_the_models_own(tmp_path):
     found = predict_table(read(tmp_path, "h100-sxm,model,decode,llama-3.1-8b,4096,1,8,1,,BF16,BF16,,0.01"))
-    assert found.ideal_s[0] == pytest.approx(predict_model("h100-sxm", "llama-3.1-8b", batch=8, context=4096, formats="BF16").time_s)  # fmt: skip
+    assert found.ideal_s[0] == pytest.approx(
+        predict_model("h100-sxm", "llama-3.1-8b", batch=8, context=4096, formats="BF16").time_s
+    )
     assert found.ideal_s[0] < found.expected_s[0] < 2 * found.ideal_s[0]
 
 

@@ -61,7 +61,9 @@ def test_whole_numbers_as_pandas_writes_them(read):
 
 
 def test_a_phase_left_empty_follows_from_the_sizes(read):
-    table = read(row(phase="", m="16"), row(phase="", m="17"), row(ATTENTION, phase=""), row(ATTENTION, phase="", q_len="9"))  # fmt: skip
+    table = read(
+        row(phase="", m="16"), row(phase="", m="17"), row(ATTENTION, phase=""), row(ATTENTION, phase="", q_len="9")
+    )
     assert [phase_of(table, i) for i in range(4)] == ["decode", "prefill", "decode", "prefill"]
 
 
