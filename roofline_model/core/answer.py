@@ -1,0 +1,230 @@
+"""The spine of every answer: estimate → times → option → ranking. Frozen values; what they mean in words is a surface's matter.
+
+A question (which format for this shape, this model, this stored run?) is answered by a `Ranking`: its options in order, the
+baseline that speed-ups refer to, the option to take, and what was excluded with the finding that says why. `recommend/`
+builds them; every surface renders them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline_model.core.finding import Finding
+from roofline_model.errors import InvalidValueError
+
+Source = Literal["measured", "expected", "ceilings", "ideal"]
+"""measured: a clock said it. expected: what a good kernel takes. ceilings: what this machine's measured ceilings allow, a
+lower bound of kernels that nobody timed. ideal: speed of light, `max(bytes / bandwidth, FLOPs / peak)`."""
+BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
+"""Sources that bound a time from below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One time of one case, its interval, and where it comes from."""
+
+    time_s: float
+    low_s: float | None = None
+    """Lower end of the interval: 80 % of a prediction, 95 % of a measurement; None where there is none."""
+    high_s: float | None = None
+    source: Source = "expected"
+    provenance: str = ""
+    """fitted, transferred-sibling, …, measured-here, datasheet, …; of a measured time the run it is of."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.time_s < math.inf:
+            raise InvalidValueError(f"time_s of an Estimate must be a positive number of seconds, got {self.time_s!r}")
+
+    @property
+    def prudent_s(self) -> float:
+        """Upper end of the interval, which nine of ten stay below; the time itself where it has none."""
+        return self.time_s if self.high_s is None else self.high_s
+
+
+def is_comparable(source: Source, other: Source) -> bool:
+    """Return whether times of two sources may be held against each other: of one source, or neither a bound."""
+    return source == other or not {source, other} & BOUNDS
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of one option, each from its own source; None where there is none."""
+
+    ideal: Estimate | None = None
+    expected: Estimate | None = None
+    """Source expected or ceilings."""
+    measured: Estimate | None = None
+
+    @property
+    def best(self) -> Estimate:
+        """The best evidence: measured, else expected, else ideal."""
+        estimate = self.measured or self.expected or self.ideal
+        if estimate is None:
+            raise InvalidValueError("these Times hold no estimate")
+        return estimate
+
+
+LossSource = Literal["reference", "measured", "estimated", "claimed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is known of the quality that an option loses against the 16-bit original."""
+
+    source: LossSource
+    """reference: it is the original. estimated: from gradients. claimed: published, of this model or of others."""
+    pct: float | None = None
+    """What limits and ties go by, in percent: rise of perplexity, or drop of task accuracy (`metric`); of a claim the upper end.
+    None where nothing comparable is known."""
+    low_pct: float | None = None
+    """Lower end of a claimed range."""
+    metric: str = ""
+    """perplexity or task accuracy; empty for the reference and where nothing is known."""
+    value: float | None = None
+    """Sum of a losses table, in `unit`."""
+    unit: str = ""
+    """Of `value`: nats/token, or what the table says."""
+    at_least_pct: float | None = None
+    """What the measured layers alone lose, where the table has not all of the plan."""
+    is_of_model: bool = False
+    """Whether a claim is of this very model."""
+    method: str = ""
+    """How the claimed figure was reached: AWQ, GPTQ, PTQ, …"""
+    citation: str = ""
+    """Where a claim was published."""
+    kl_nats_per_token: float | None = None
+    perplexity_ratio: float | None = None
+    """Quantised over original."""
+    top1_agreement_ratio: float | None = None
+    """Share of tokens whose likeliest successor stays the same."""
+    run_id: str = ""
+    """The stored run that measured it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What an option has to hold."""
+
+    total_bytes: float
+    """Of a product its operands (or the weights of the whole model, when its size is given); of a model weights, cache and
+    activations."""
+    weight_bytes: float | None = None
+    cache_bytes: float | None = None
+    capacity_bytes: float | None = None
+    """What the device has; None where no limit is known."""
+    saved_ratio: float | None = None
+    """Share of the 16-bit weight bytes that is saved."""
+    is_measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A stored run behind a measured time."""
+
+    run_id: str
+    started_at: str
+    """UTC, ISO 8601."""
+    label: str
+    record_ids: tuple[str, ...]
+    process_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to run the work: formats, kernel and method, with its times, memory and loss."""
+
+    key: str
+    """Names it within its ranking and in every surface's input: `INT4`, `INT4.BF16`, `pareto-fastest`, a case key."""
+    formats: tuple[tuple[str, str], ...]
+    """Operand → format key (a, b, c; q, kv), or part → pair of a model's plan."""
+    method: str
+    """none, weight_only, AWQ, PTQ, native_fp8, …; several joined by `+`."""
+    path: str
+    """native, emulated, dequantize, …: how the chip computes it."""
+    bound: str
+    """What takes the time: memory, compute, launch."""
+    times: Times
+    memory: Memory | None
+    loss: Loss
+    speedup_ratio: float | None
+    """Over the baseline, times of the same source; ideal against ideal where the sources cannot be compared."""
+    ideal_speedup_ratio: float | None
+    """Over the baseline, ideal against ideal."""
+    kernel: str | None = None
+    """The kernel that was measured or chosen; None: the format is proposed, the kernel is the library's choice."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same option."""
+    energy_j: float | None = None
+    tokens_per_s: float | None = None
+    """Of a model's pass at its time."""
+    evidence: tuple[Evidence, ...] = ()
+    """The runs behind the measured time, oldest first."""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def estimate(self) -> Estimate:
+        """The time that it is ranked by."""
+        return self.times.best
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """An option that is not ranked, and why."""
+
+    key: str
+    finding: Finding
+    """The reason that decides."""
+    option: Option | None = None
+    """Its figures; None where it could not be predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, so that an answer says it without its caller."""
+
+    subject: Literal["shape", "model", "attention", "cache", "pipeline"]
+    hardware: str
+    """Chip key."""
+    name: str
+    """`gemv 1x4096x4096`, a model's name, …"""
+    phase: str = ""
+    """decode, prefill, or empty."""
+    policy: str = "evidence"
+    """The named policy of `recommend/ranking` that ordered the options."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """Limit → value in the unit of its name: `memory_bytes`, `loss_pct`, `time_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """An option worth naming beside the choice, and what picks it."""
+
+    role: Literal["lower-loss", "faster", "safest"]
+    option: Option
+    slowdown_ratio: float | None = None
+    """Its time over that of the choice; None where their sources cannot be compared."""
+    max_loss_pct: float | None = None
+    """The limit of the loss that chooses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A question answered."""
+
+    question: Question
+    options: tuple[Option, ...]
+    """Best first."""
+    baseline: Option | None
+    """The 16-bit option that speed-ups refer to, whether it is ranked or not; None where nothing of the kind exists."""
+    choice: Option | None
+    """The option to take; None where nothing meets the limits (`findings` says by how much the nearest misses)."""
+    alternatives: tuple[Alternative, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
+    """Nearest to the limits first, then what cannot run."""
+    findings: tuple[Finding, ...] = ()
+
+    def option(self, key: str) -> Option | None:
+        """Return the ranked option of a key or alias; None when it is not ranked."""
+        return next((option for option in self.options if key == option.key or key in option.aliases), None)

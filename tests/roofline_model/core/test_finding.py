@@ -1,0 +1,55 @@
+"""Findings: codes with values; words from one catalog."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+
+from roofline_model.core.answer import Estimate, Times, is_comparable
+from roofline_model.core.finding import SEVERITIES, Finding, by_severity, catalog, finding, short_text
+from roofline_model.errors import InvalidValueError
+
+
+@pytest.mark.parametrize("entry", catalog().values(), ids=lambda entry: entry.code)
+def test_every_entry_is_whole(entry):
+    assert entry.severity in SEVERITIES
+    assert entry.short
+    assert "\n" not in entry.short
+    assert entry.explanation
+    assert all(name.isidentifier() for _, name, _, _ in string.Formatter().parse(entry.short) if name)
+
+
+def test_values_are_printed_by_the_unit_of_their_name():
+    legacy = finding("legacy-note", text="as it was")
+    assert short_text(legacy) == "as it was"
+    assert finding("x", time_s=3.2e-5).value("time_s") == 3.2e-5
+    assert finding("x").value("time_s") is None
+
+
+def test_an_unknown_code_is_shown_by_its_code():
+    newer = Finding("from-a-newer-version")
+    assert short_text(newer) == newer.code
+    assert newer.severity == "info"
+
+
+def test_the_most_severe_come_first_and_each_once():
+    info, caution = finding("legacy-note", text="a"), finding("kernel-gap", "NVFP4", hardware="h100-sxm")
+    assert by_severity([info, caution, info]) == [caution, info]
+
+
+def test_the_best_evidence_is_what_was_measured():
+    ideal, expected = Estimate(1e-6, source="ideal"), Estimate(2e-6, 1.5e-6, 3e-6)
+    measured = Estimate(2.2e-6, source="measured")
+    assert Times(ideal).best is ideal
+    assert Times(ideal, expected).best.prudent_s == 3e-6
+    assert Times(ideal, expected, measured).best is measured
+    with pytest.raises(InvalidValueError):
+        _ = Times().best
+
+
+def test_a_bound_is_compared_with_its_own_kind_only():
+    assert is_comparable("measured", "expected")
+    assert is_comparable("ideal", "ideal")
+    assert not is_comparable("ideal", "expected")
+    assert not is_comparable("ceilings", "measured")
