@@ -158,10 +158,10 @@ def newest_flash(capability: Capability) -> str | None:
     return next((key for key in reversed(FLASH_MODELS) if ATTENTION_KERNELS[key].model_for(capability)), None)
 
 
-def attention_kernel(name: str) -> AttentionKernel:
+def find_attention_kernel(name: str) -> AttentionKernel:
     """Return the kernel of a key or alias, in any case. Raises `UnknownNameError` with the known ones.
 
-    >>> attention_kernel("FA3").name
+    >>> find_attention_kernel("FA3").name
     'FlashAttention-3'
     """
     wanted = name.strip().lower()
