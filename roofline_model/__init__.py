@@ -9,9 +9,11 @@ __roofline_bench__ = True  # tells our package from another one of this common n
 
 # Public name → module. Resolved on first use, so that `import roofline_model` costs next to nothing.
 _PUBLIC = {
+    "ATTENTION_KERNELS": "kernels.attention_kernels",
     "ActivationStats": "mixed_precision.activation_stats",
     "AdaptivePrecisionSelector": "mixed_precision.precision_selector",
     "AdaptiveQuantConfig": "mixed_precision.precision_selector",
+    "AttentionKernel": "kernels.attention_kernels",
     "AttentionShape": "flash.flash_config",
     "BLACKWELL_B10": "hardware",
     "Budgets": "pareto.problem",
@@ -110,6 +112,7 @@ _PUBLIC = {
     "explain_gap": "gap",
     "ffn": "ops.layer_ops",
     "ffn_parts": "ops.layer_ops",
+    "find_attention_kernel": "kernels.attention_kernels",
     "find_strategy": "mixed_precision.strategy_file",
     "first_token_pass": "decoder.llm",
     "fit_table": "expected.fitting.fit",
