@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import UnsupportedError
-from roofline_model.expected.attention.flash_kernel import expected_flash
+from roofline_model.expected.attention.flash.expected import expected_flash
 from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
 from roofline_model.expected.attention.shape import unmeasured
 from roofline_model.formats import get_format

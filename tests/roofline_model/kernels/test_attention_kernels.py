@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import ATTENTION_KERNELS, UnknownNameError, find_attention_kernel, get_hardware
-from roofline_model.flash.flash_versions import TRAITS, availability
+from roofline_model.expected.attention.flash.versions import TRAITS, availability
 from roofline_model.kernels.attention_kernels import FITTED_MODEL, FLASH_MODELS, newest_flash
 
 CHIPS = ("a100", "l40s", "h100", "b200", "thor", "gb10", "mi300x")

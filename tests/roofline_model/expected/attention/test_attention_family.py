@@ -15,7 +15,7 @@ from roofline_model import (
     list_hardware,
     predict_expected,
 )
-from roofline_model.expected.attention.flash_kernel import CALL_RATIO
+from roofline_model.expected.attention.flash.expected import CALL_RATIO
 from roofline_model.expected.attention.predict import MODULE_OPS, STAND_IN_RATIO, predict_attention
 from roofline_model.expected.predict import why_no_expected
 from roofline_model.ops.operator_sequence import predict_operator

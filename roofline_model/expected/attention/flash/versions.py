@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from roofline_model.flash.flash_config import FlashAttentionVersion
+from roofline_model.expected.attention.flash.config import FlashAttentionVersion
 from roofline_model.hardware import Device
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, newest_flash
 
@@ -118,7 +118,7 @@ published 1535 TFLOP/s (flash-attention pull request 2280), others 1357 to 1613 
 Memory overlap 4: measured attention kernels, where any value ≥ 3 does.
 FA1: overlap 1 because its four warps meet at a barrier in every 16-row step; memory overlap 2 so that FA2 is 1.7 to 3 times as
 fast on A100 at long sequences (FA2 paper, section 4.1).
-All other points of these tables, and GB10's, are predictions (tests/roofline_model/test_flash_published.py)."""
+All other points of these tables, and GB10's, are predictions (tests/roofline_model/expected/attention/flash/test_flash_published.py)."""
 
 POLYNOMIAL_OPS_PER_EXP = 7.0
 """FP32 instructions of one emulated exp2: 3 FMA (degree 3), 1 maximum, 1 rounding add, 2 subtractions.

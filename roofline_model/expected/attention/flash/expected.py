@@ -1,4 +1,4 @@
-"""The analytical FlashAttention models (`flash/`) in the form of an expected time: derived, with a measured interval.
+"""The analytical FlashAttention models in the form of an expected time: derived, with a measured interval.
 
 They are of the bare kernel with cold operands. An engine's call takes longer, most of all a short one: the interval is that
 of measured calls over the model.
@@ -11,15 +11,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.expected.batch import ExpectedCall
-from roofline_model.flash.flash_attention import FlashAttentionPrediction, predict_flash_attention
-from roofline_model.flash.flash_config import (
+from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionVersion,
 )
+from roofline_model.expected.attention.flash.model import FlashAttentionPrediction, predict_flash_attention
+from roofline_model.expected.batch import ExpectedCall
 from roofline_model.hardware import Device
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, AttentionKernel
 from roofline_model.operators import Operator

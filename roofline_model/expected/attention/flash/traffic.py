@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from roofline_model.cost import OpCost
-from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig
-from roofline_model.flash.flash_splits import Work
-from roofline_model.flash.flash_versions import VersionTraits
+from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig
+from roofline_model.expected.attention.flash.splits import Work
+from roofline_model.expected.attention.flash.versions import VersionTraits
 from roofline_model.ops.attention_ops import PAGE_NUMBER_BYTES
 
 L2_SHARE = 0.7

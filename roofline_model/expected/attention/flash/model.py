@@ -1,8 +1,8 @@
 """FlashAttention 1 to 4 on a chip: time, what binds it, its parts and bytes; and a side-by-side comparison.
 
-A model of the published kernels, not a bound: tiles, waves, the units of an SM and their overlap (`flash_pipeline.py`),
-DRAM traffic (`flash_traffic.py`), split keys with their combine kernel, launch floors. The few fitted numbers stand in
-`flash_versions.py` and `flash_units.py` with their sources; the plain speed of light is `attention_ops` and `roofline`.
+A model of the published kernels, not a bound: tiles, waves, the units of an SM and their overlap (`pipeline.py`),
+DRAM traffic (`traffic.py`), split keys with their combine kernel, launch floors. The few fitted numbers stand in
+`versions.py` and `units.py` with their sources; the plain speed of light is `attention_ops` and `roofline`.
 Operands are cold: each comes from DRAM once, whatever a cache holds from the call before.
 """
 
@@ -15,19 +15,19 @@ from typing import Any
 
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
-from roofline_model.flash.flash_config import (
+from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionVersion,
 )
-from roofline_model.flash.flash_pipeline import StepClocks, overlapped, step_clocks
-from roofline_model.flash.flash_splits import Work, plan_work
-from roofline_model.flash.flash_tiles import ctas_per_sm
-from roofline_model.flash.flash_traffic import Traffic, traffic
-from roofline_model.flash.flash_units import ChipUnits, chip_units
-from roofline_model.flash.flash_versions import (
+from roofline_model.expected.attention.flash.pipeline import StepClocks, overlapped, step_clocks
+from roofline_model.expected.attention.flash.splits import Work, plan_work
+from roofline_model.expected.attention.flash.tiles import ctas_per_sm
+from roofline_model.expected.attention.flash.traffic import Traffic, traffic
+from roofline_model.expected.attention.flash.units import ChipUnits, chip_units
+from roofline_model.expected.attention.flash.versions import (
     FILL_CYCLES_PER_CTA,
     TRAITS,
     VersionTraits,
