@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from results.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.case import Case, history_key, short_hash
+from roofline_model.core.finding import short_text
 from roofline_model.roofline import Prediction, error_ratio
 
 Status = Literal["measured", "predicted", "skipped", "failed"]
@@ -221,7 +222,7 @@ class PredictionRecord:
             path=prediction.path,
             memory_level=prediction.memory_level,
             provenance=prediction.provenance,
-            notes=prediction.notes,
+            notes=tuple(map(short_text, prediction.findings)),
             error_ratio=error_ratio(prediction.time_s, measured_s),
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.case import Case
 from roofline_model.claimed_losses import claimed_quality
+from roofline_model.core.finding import short_text
 from roofline_model.errors import InvalidValueError
 from roofline_model.expected.standing_kernel import standing_kernel
 from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_of
@@ -95,7 +96,7 @@ def recommend_quantization(
     notes = _notes(device, everyone)
     if times is not None and (why_not := _why_ideal(device, M, N, K, everyone)):
         notes.append(why_not)
-    notes += doubts_of(device)
+    notes += map(short_text, doubts_of(device))
     if limit_bytes is not None and parameters is None:
         notes.append(_ONE_PRODUCT_NOTE)
     fitting, too_big, misfit, problem = _fitting(everyone, limit_bytes)
@@ -273,7 +274,8 @@ def _why_ideal(device: Device, M: int, N: int, K: int, everyone: Sequence[Candid
 
     if device.is_placeholder or any(one.time_source != "ideal" for one in everyone):
         return ""
-    return why_no_expected(gemm(M, N, K, a=everyone[0].precision), device)
+    why_not = why_no_expected(gemm(M, N, K, a=everyone[0].precision), device)
+    return "" if why_not is None else short_text(why_not)
 
 
 def _fitting(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from roofline_model.calibration_doubt import doubts_of
+from roofline_model.core.finding import short_text
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -230,7 +231,7 @@ def _notes(device: Device, shape: ModelShape, wide: str, losses: MeasuredLosses 
         )
     elif weigher.is_by_ceilings and (why_not := weigher.why_no_expected):
         notes.append(f"ranked by what the ceilings allow: {CEILINGS_ARE}; {why_not}")
-    notes += doubts_of(device)
+    notes += map(short_text, doubts_of(device))
     if wide != shape.wide_format:
         notes.append(f"{device.key} has no native {shape.wide_format}: {wide} is the 16-bit format here")
     if losses is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from roofline_model.core.finding import finding, short_text
 from roofline_model.decoder.llm import ModelPrediction
-from roofline_model.expected.attention.predict import UNSPLIT_NOTE
 from roofline_model.expected.predict import ExpectedPrediction, predict_expected
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
@@ -27,7 +27,7 @@ def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> str:
             if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
                 continue
             said = f"attention takes {mine.time_s / wide.time_s:.1f}x as long on its {narrow} cache as on a 16-bit one"
-            return f"{said}: {UNSPLIT_NOTE}" if mine.is_cache_unsplit else said
+            return f"{said}: {short_text(finding('unsplit-cache'))}" if mine.is_cache_unsplit else said
     return ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from roofline_model.core.finding import subject_text
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.llm import ModelPrediction, predict_model
 from roofline_model.decoder.model_shapes import ModelShape
@@ -105,7 +106,7 @@ class Weigher:
     def why_no_expected(self) -> str:
         """Why the baseline has no expected time, and how to get one; empty where it has, or times are the caller's own."""
         reasons = (why_no_step(found, self.device) for found in self._baseline_passes if self.is_listed)
-        return next(filter(None, reasons), "")
+        return next((subject_text(reason) for reason in reasons if reason is not None), "")
 
     def passes(self, plan: FormatPlan) -> tuple[ModelPrediction, ...]:
         """Return the prediction of every kind of pass; raises `UnsupportedError` for what the chip cannot run."""
