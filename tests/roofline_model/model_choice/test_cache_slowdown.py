@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.expected.attention.predict import UNSPLIT_NOTE
+from roofline_model.core.finding import finding, short_text
 from roofline_model.expected.predict import predict_expected
 from roofline_model.mixed_precision.strategies import get_strategy
 from roofline_model.model_recommendation import recommend_model
@@ -17,7 +17,9 @@ def test_the_reason_of_fp8_balanced_names_its_attention(chip, batch, is_slower):
     found = recommend_model(chip, "llama-3-8b", batch=batch, formats=["FP8_E4M3"], strategies=strategies)
     balanced, fp8 = found.candidate("fp8_balanced"), found.candidate("FP8_E4M3")
     assert (balanced.time_s > fp8.time_s) is is_slower
-    assert ("as long on its FP8_E4M3 cache as on a 16-bit one: " + UNSPLIT_NOTE in balanced.reason) is is_slower
+    assert (
+        "as long on its FP8_E4M3 cache as on a 16-bit one: " + short_text(finding("unsplit-cache")) in balanced.reason
+    ) is is_slower
     assert "cache" not in fp8.reason
 
 
