@@ -6,7 +6,8 @@ normalised answer, which stays as it is whatever types the code has. Both are pl
 (keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class and slug are the
 answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of this file; once the code
 gives findings, map their codes to those there and delete the patterns. Where a new code is finer than an old one, map it to
-the old one here. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
+the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8_E4M3 W8A16 (dequantize)`: the
+case's precision label and kernel; of a model its label), flags and doubts by their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
 """
 
 from __future__ import annotations
@@ -167,6 +168,31 @@ def _expected_kernels(found: Any) -> dict[str, Any] | None:
             ]
             for one in found.kernels
         ],
+    }
+
+
+TABLE_COLUMNS = (
+    "op,phase,m,n,k,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,weight_format,activation_format,kv_format,"
+    "output_format,time_s"
+)
+
+
+def table(hardware: str, rows: Sequence[str]) -> dict[str, Any]:
+    """Answer with the predictions of a table of measured kernels; `rows` hold `TABLE_COLUMNS`, as in a CSV file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.csv"
+        lines = [f"device,{TABLE_COLUMNS},source", *(f"{hardware},{row},frozen" for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        found = rm.predict_table(rm.read_kernel_table(path))
+    return {
+        **{
+            name: [None if value != value else value for value in getattr(found, name).tolist()]
+            for name in ("ideal_s", "expected_s", "low_s", "high_s")
+        },
+        "provenance": list(found.provenance),
+        "binding": list(found.binding),
+        "has_reason": [bool(reason) for reason in found.reasons],
+        "is_scored": found.is_scored.tolist(),
     }
 
 

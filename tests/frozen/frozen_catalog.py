@@ -161,6 +161,21 @@ def _expected_block() -> Iterator[Question]:
         yield question("expected_block", hardware=chip, block=block)
 
 
+def _table() -> Iterator[Question]:
+    products = [
+        f"gemm,{'decode' if M <= 16 else 'prefill'},{M},{N},{K},,,,,,,,{weight},{activation},,BF16,2e-5"
+        for (M, N, K), (weight, activation) in product(SHAPES[::2], (pair.split(".") for pair in MAIN_PAIRS))
+    ]
+    attentions = [
+        f"attention,{phase},,,,{batch},{queries},{keys},32,8,128,{queries > 1},,BF16,{kv},BF16,5e-5"
+        for (phase, batch, queries, keys), kv in product(
+            (("decode", 4, 1, 4096), ("prefill", 1, 2048, 2048)), CACHES[:3]
+        )
+    ]
+    for chip, rows in product(CHIPS, (products, attentions, [*attentions[:1], *products[:1]])):
+        yield question("table", hardware=chip, rows=rows)
+
+
 def _recommend() -> Iterator[Question]:
     for chip, (M, N, K), times in product(MACHINES, SHAPES, ("ideal", "expected")):
         yield question("recommend", hardware=chip, M=M, N=N, K=K, times=times)
@@ -565,6 +580,7 @@ FAMILIES: Mapping[str, Callable[[], Iterable[Question]]] = {
     "ideal_call": _ideal_call,
     "expected": _expected,
     "expected_block": _expected_block,
+    "table": _table,
     "recommend": _recommend,
     "model": _model,
     "recommend_model": _recommend_model,
