@@ -11,6 +11,7 @@ from roofline_model import (
     UnknownNameError,
     UnsupportedError,
     attention,
+    expected_attention,
     get_hardware,
     list_hardware,
     predict_expected,
@@ -59,6 +60,16 @@ def test_a_flashattention_kernel_takes_what_its_model_says(chip: str, version: s
         assert (answer.provenance, answer.model_version, answer.covered_ops) == ("derived", model.model_version, ())
         assert answer.kernel == f"{version}/{model.split_count}"
         assert dict(answer.terms)["dram"] == pytest.approx(dict(model.parts)["memory"])
+
+
+def test_window_and_pages_reach_the_model() -> None:
+    config = FlashAttentionConfig("fa3", qkv_precision="BF16", causal=True, window_size=512, page_size=16)
+    model = FlashAttentionRoofline("h100").predict(2, 32, 2048, 8192, 128, config, num_kv_heads=8)
+    answer = predict_expected(
+        work((2, 32, 8, 2048, 8192, 128), window=512, page_tokens=16), "h100", attention_kernel="fa3"
+    )
+    assert dict(model.traffic_bytes)["page_table"] == 2 * 160 * 4  # 2,559 keys in pages of 16
+    assert answer.time_s == model.time_s
 
 
 def test_the_numbers_of_one_call() -> None:
@@ -146,6 +157,9 @@ def test_a_decode_that_does_not_split_a_narrow_cache_is_marked() -> None:
     asked = {kv: predict_expected(work(SHAPES[0], kv=kv), "l40s") for kv in ("BF16", "FP8")}
     assert [answer.is_cache_unsplit for answer in asked.values()] == [False, True]
     assert not predict_expected(work(SHAPES[0], kv="FP8"), "h100").is_cache_unsplit
+    # A100 reads an FP8 cache with the kernels of 16-bit ones: per head, or split where it is long.
+    rows = expected_attention("a100", [1024, 64, 1], 32, 4, 1, [100, 65536, 100], 128, causal=False, kv_format="FP8")
+    assert rows.is_unsplit == [kernel == "mma/1" for kernel in rows.kernel] == [True, False, False]
 
 
 def test_what_was_not_measured_is_a_field() -> None:
