@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.finding import FindingError, finding, short_text
+from roofline_model.core.finding import finding, short_text, unsupported
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.ideal_floor import floored
 from roofline_model.formats import NumberFormat, get_format
@@ -225,7 +225,7 @@ def _expected(
     from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel
 
     if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device)) is not None:
-        raise FindingError(why_not)
+        raise unsupported(why_not)
     output = default_output_format(activation).key
     found: dict[str, Any] = {}
     for one in dict.fromkeys((activation.key, computed_activation(device, weight, activation))):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.core.finding import FindingError
+from roofline_model.core.finding import unsupported
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.formats import get_format
@@ -157,7 +157,7 @@ def gemm_tiling(
     if expected is None:
         why_not = why_no_expected(work, device, cache=cache)
         assert why_not is not None  # the same question has no answer
-        raise FindingError(why_not)
+        raise unsupported(why_not)
     return Tiling(
         hardware=device.key,
         M=M,

@@ -6,7 +6,7 @@ from typing import Any
 
 from reports.api.base_models import ExpectedTime
 from roofline_model.calibration_doubt import doubt_of_ideals
-from roofline_model.core.finding import short_text, reason_text
+from roofline_model.core.finding import reason_text, short_text
 from roofline_model.expected.predict import ExpectedPrediction, why_no_expected
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator

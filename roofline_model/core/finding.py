@@ -68,17 +68,14 @@ def has_code(findings: Iterable[Finding], code: str) -> bool:
     return any(item.code == code for item in findings)
 
 
-class FindingError(UnsupportedError):
-    """A finding that makes an answer impossible: which part, chip or kernel lacks what. Its message is the finding's line."""
-
-    def __init__(self, item: Finding) -> None:
-        super().__init__(short_text(item))
-        self.finding = item
+def unsupported(item: Finding) -> UnsupportedError:
+    """Return the error of a finding that makes an answer impossible; its message is the finding's line."""
+    return UnsupportedError(short_text(item), item)
 
 
 def finding_of(error: UnsupportedError) -> Finding:
     """Return why something is not possible, as the error has it."""
-    return error.finding if isinstance(error, FindingError) else finding("unsupported", reason=str(error))
+    return error.finding if isinstance(error.finding, Finding) else finding("unsupported", reason=str(error))
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

@@ -194,7 +194,7 @@ def why_no_kernels(
         if _kernel(kernel, device, ask, reference) is None:
             work = _stand_ins(kernel.work)[0][0]
             why_not = of_all or why_no_expected(work, device, attention_kernel=attention_kernel)
-            return of_all or (None if why_not is None else replace(why_not, subject=kernel.name))
+            return of_all or replace(why_not or finding("no-estimate"), subject=kernel.name)
     return None
 
 

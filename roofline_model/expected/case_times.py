@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.case import Case
-from roofline_model.core.finding import FindingError
+from roofline_model.core.finding import unsupported
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
@@ -106,7 +106,7 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
         roof = None
         try:
             if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device)) is not None:
-                raise FindingError(why_not)
+                raise unsupported(why_not)
             model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output.key)
             if not model.computes_wide:
                 roof = ProductRoof.of(device, activation=activation, weight=weight, output=output)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
-from roofline_model.core.finding import Finding, FindingError, finding, finding_of
+from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch, ExpectedCall
@@ -149,14 +149,14 @@ def _predicted(
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
         why_not = why_untimed(work, device) if timed is None else None
         if why_not is not None and not allow:
-            raise reason or FindingError(why_not)
+            raise reason or unsupported(why_not)
         # Curves are of cold operands.
         return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
     if reason is not None:
         raise reason
     if op not in (*PRODUCTS, "attention"):
-        raise FindingError(finding("no-expected-model", operation=op or "a plain cost"))
-    raise FindingError(finding("never-calibrated", hardware=device.key))
+        raise unsupported(finding("no-expected-model", operation=op or "a plain cost"))
+    raise unsupported(finding("never-calibrated", hardware=device.key))
 
 
 def _above_roof(
@@ -173,7 +173,7 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
     from roofline_model.expected.gemm.product import ProductModel
 
     if (why_not := why_no_product_kernel(work, device)) is not None:
-        raise FindingError(why_not)
+        raise unsupported(why_not)
     sizes, formats = dict(work.shape), dict(work.formats)
     weight, activation, output = formats["b"], formats["a"], formats["c"]
     decoded = dict(work.cost.write_bytes).get("B decoded")
