@@ -78,12 +78,9 @@ def test_flags_of_a_measurement_and_reasons_of_a_diff_have_entries():
 
 
 def test_a_segment_in_brackets_needs_its_values():
-    bare, whole = (
-        finding("kernel-gap", formats="A.B", hardware="x", needed_capability=needed, capability="9.0")
-        for needed in (None, "10.x")
-    )
-    assert short_text(bare) == "no kernel known for A.B on x"
-    assert "10.x" in short_text(whole)
+    bare, whole = (finding("rows-fitted", row_count=12, mean_error_ratio=error) for error in (None, 0.05))
+    assert short_text(bare) == "12 measured rows"
+    assert "5.0 %" in short_text(whole)
 
 
 def test_a_finding_survives_its_stored_form_and_its_error():
