@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
-from roofline_model.auto_quantize import recommend_quantization
+from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.hardware import get_hardware
 from roofline_model.pareto.front import pareto_front
 from roofline_model.pareto.losses import LossTable

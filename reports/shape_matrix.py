@@ -14,7 +14,7 @@ from reports.regime import regime_title
 from reports.shape_results import Configuration, ShapeResult, speedups
 from results.gain import times_faster
 from results.verdict import PREDICTED_TIE_RATIO, UNKNOWN_LEVEL_RATIO, expected_speedup
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.units import format_time
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]

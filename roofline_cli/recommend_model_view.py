@@ -88,14 +88,11 @@ def limits_sentence(found: ModelRecommendation) -> str:
 
 def basis_sentence(found: ModelRecommendation) -> str:
     """Say which kind of time ranks, and how ties and unknown losses are treated."""
-    from roofline_model.tie_ranking import PREDICTION_RULE
+    from roofline_model.core.finding import finding, short_text
 
     kind = found.time_source
     has_intervals = any(one.high_s is not None for one in found.candidates)
-    rule = PREDICTION_RULE.replace("expected time", f"{kind} time", 1)
-    if not has_intervals:
-        light = ", the speed of light" if kind == "ideal" else ""
-        rule = f"by {kind} time{light}; where this is within 5 % by the smaller loss, then the smaller memory"
+    rule = short_text(finding("order-of-predictions" if has_intervals else "order-of-bounds", source=kind))
     published = "; a checkpoint published narrow stays unless it is clearly slower"
     return (
         f"Ranked {rule}{published if any(one.kind == 'published' for one in found.candidates) else ''}. Plans of unknown loss stand "
@@ -126,7 +123,7 @@ def choice_sentence(found: ModelRecommendation) -> str:
 
 def _why_stay(found: ModelRecommendation) -> str:
     from roofline_model.model_choice.time_kinds import is_comparable
-    from roofline_model.tie_ranking import LEVEL_RATIO
+    from roofline_model.recommend.ranking import LEVEL_RATIO
     from roofline_model.units import format_time
 
     others = [

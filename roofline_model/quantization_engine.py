@@ -27,7 +27,7 @@ from roofline_model.mixed_precision.model_plan import strategy_plan
 from roofline_model.mixed_precision.operator_type import OperatorType
 from roofline_model.mixed_precision.precision_selector import AdaptiveQuantConfig
 from roofline_model.mixed_precision.strategies import create_fp16_baseline, list_strategies
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.units import format_time
 
 MAX_QUALITY_LOSS_PCT = 1.0

@@ -11,7 +11,6 @@ from roofline_model.model_choice.plan_quality import PlanQuality
 from roofline_model.pareto.front import FormatAssignment
 from roofline_model.pareto.model_problem import TrafficShare
 from roofline_model.pareto.search import ParetoChoice
-from roofline_model.recommendation import speedup_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +165,17 @@ class ModelRecommendation:
             return f"stay at {self.chosen.label}"
         said = speedup_words(self.chosen.speedup, self.wide, why_slower=f"needed because {self.wide} misses the limits")
         return f"{self.chosen.label} ({self.chosen.method}) {said}"
+
+
+def speedup_words(speedup: float, wide: str, *, why_slower: str) -> str:
+    """Return `3.5x speedup`, `as fast as BF16` within 1 %, or a slowdown and why it is taken.
+
+    >>> speedup_words(3.52, "FP16", why_slower=""), speedup_words(1.003, "BF16", why_slower="")
+    ('3.5x speedup', 'as fast as BF16')
+    >>> speedup_words(0.82, "BF16", why_slower="needed for the memory limit")
+    '0.8x the speed of BF16, needed for the memory limit'
+    """
+    if abs(speedup - 1) < 0.01:
+        return f"as fast as {wide}" + (f", {why_slower}" if speedup < 1 else "")
+    said = f"{speedup:.2f}x" if 0.95 <= speedup < 1.05 else f"{speedup:.1f}x"
+    return f"{said} speedup" if speedup > 1 else f"{said} the speed of {wide}, {why_slower}"

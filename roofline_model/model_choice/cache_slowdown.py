@@ -11,7 +11,7 @@ from roofline_model.expected.predict import ExpectedPrediction, predict_expected
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO
 
 
 def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> str:

@@ -15,8 +15,8 @@ from roofline_model.hardware import Device
 from roofline_model.model_choice.answer import ModelCandidate
 from roofline_model.model_choice.plan_candidates import PlanCandidate, uniform_plan
 from roofline_model.model_choice.plan_formats import plan_formats
+from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.serving_kernels import cache_kernel
-from roofline_model.tie_ranking import LEVEL_RATIO
 
 CACHE_FORMAT = "FP8_E4M3"
 PAIRED_PLANS = (("INT4", 16), ("NVFP4", 4))

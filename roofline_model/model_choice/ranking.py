@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from roofline_model.model_choice.answer import ModelCandidate, RefusedPlan
 from roofline_model.model_choice.limits import ModelLimits, limit_misses
 from roofline_model.model_choice.time_kinds import CEILINGS, is_comparable
-from roofline_model.tie_ranking import LEVEL_RATIO, are_level_predictions, order_predictions
+from roofline_model.recommend.ranking import LEVEL_RATIO, Standing, are_level_predictions, order_predictions
 from roofline_model.units import format_time
 
 
@@ -68,17 +68,11 @@ def _by_the_rule(candidates: Iterable[ModelCandidate], baseline: ModelCandidate)
     found = list(candidates)
     alike = [one for one in found if is_comparable(one.time_source, baseline.time_source)]
     others = [one for one in found if not is_comparable(one.time_source, baseline.time_source)]
-    return [
-        one
-        for group in (alike, others)
-        for one in order_predictions(
-            group,
-            time_s=lambda one: one.time_s,
-            high_s=lambda one: one.high_s,
-            loss_pct=_known_loss,
-            memory_bytes=lambda one: one.memory.total_bytes,
-        )
-    ]
+    return [one for group in (alike, others) for one in order_predictions(group, _standing)]
+
+
+def _standing(one: ModelCandidate) -> Standing:
+    return Standing(one.time_s, one.low_s, one.high_s, _known_loss(one), one.memory.total_bytes)
 
 
 def _known_loss(one: ModelCandidate) -> float | None:
@@ -237,7 +231,7 @@ def _why_behind(one: ModelCandidate, chosen: ModelCandidate) -> str:
         return (
             f"less certain, its 80 % interval ends at {format_time(one.prudent_s)}, not {format_time(chosen.prudent_s)}"
         )
-    if not are_level_predictions(one.time_s, chosen.time_s, one_high_s=one.high_s, other_high_s=chosen.high_s):
+    if not are_level_predictions(_standing(one), _standing(chosen)):
         return "behind a plan that is surer"
     within = "level: the end of the interval and the expected time within 5 %"
     if (one.quality.loss_pct or 0.0) > (chosen.quality.loss_pct or 0.0):

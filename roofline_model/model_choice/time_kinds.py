@@ -9,6 +9,7 @@ stand beside: plans have their ideal times, as everywhere else.
 from __future__ import annotations
 
 from roofline_model.calibrated import CALIBRATED_VERSION
+from roofline_model.core.answer import Estimate
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.llm import ModelPrediction
 from roofline_model.decoder.step_expected import PRODUCTS, ExpectedStep, expected_step
@@ -17,7 +18,6 @@ from roofline_model.expected.predict import ExpectedPrediction
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.pareto.pass_times import remembering
-from roofline_model.recommendation import TimeEstimate
 
 IDEAL, EXPECTED, CEILINGS = "ideal", "expected", "ceilings"
 _BOUNDS = frozenset({IDEAL, CEILINGS})
@@ -45,7 +45,7 @@ class ExpectedPasses:
         self._device, self._remembered = device, remembering()
         self._reference: dict[Workload, frozenset[str]] = {}
 
-    def __call__(self, prediction: ModelPrediction) -> ExpectedStep | TimeEstimate | None:
+    def __call__(self, prediction: ModelPrediction) -> ExpectedStep | Estimate | None:
         """Return the expected time, as `ceilings` where it rests on kernels that were not timed; None without one."""
         if why_no_time_here(self._device):
             return None
@@ -60,7 +60,7 @@ class ExpectedPasses:
         step = expected_step(prediction, self._device, estimate=ask)
         if step is None or not self._rests_on_ceilings(prediction, untimed):
             return step
-        return TimeEstimate(step.time_s, CEILINGS, step.low_s, step.high_s, step.provenance)
+        return Estimate(step.time_s, step.low_s, step.high_s, CEILINGS, step.provenance)
 
     def _rests_on_ceilings(self, prediction: ModelPrediction, untimed: set[Operator]) -> bool:
         products = [one for one in prediction.kernels if one.kernel.work.op in PRODUCTS]

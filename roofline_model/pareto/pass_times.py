@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.case import Case
+from roofline_model.core.answer import Estimate
 from roofline_model.decoder.decoder_step import StepKernel, Workload, step_kernels
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.decoder.model_shapes import ModelShape
@@ -16,12 +17,11 @@ from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.ops.operator_sequence import predict_operator
 from roofline_model.pareto.problem import joined_source
-from roofline_model.recommendation import TimeEstimate
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction
 
-Times = Callable[[Case], TimeEstimate | None]
+Times = Callable[[Case], Estimate | None]
 """Better times than the ideal: asked for each kernel's case, with kernel `*` and cold operands."""
 
 
