@@ -1,0 +1,382 @@
+"""The frozen questions' only contact with the project: one function per family, from plain arguments to a plain answer.
+
+**How to adapt.** Whoever renames, moves or merges code edits this file to the new names and nothing else of the frozen
+answers: the keyword arguments of a function are those of its questions (`frozen_catalog.py`), and what it returns is the
+normalised answer, which stays as it is whatever types the code has. Both are plain numbers, text that identifies something
+(keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class and slug are the
+answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of this file; once the code
+gives findings, map their codes to those there and delete the patterns. Where a new code is finer than an old one, map it to
+the old one here. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import roofline_model as rm
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Shared -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _chip(name: str) -> Any:
+    """Return a chip by key, or `run:FOLDER/FILE`, the calibrated machine of a run under examples/runs."""
+    if not name.startswith("run:"):
+        return rm.get_hardware(name)
+    from roofline_model.device_profile import device_from_profile
+
+    text = (ROOT / "examples" / "runs" / f"{name.removeprefix('run:')}.json").read_text(encoding="utf-8")
+    return device_from_profile(json.loads(text)["profiles"][0]["profile"])
+
+
+def _operator(work: Mapping[str, Any]) -> Any:
+    """Return the operator of `{op: gemm, M: …, a: …}`: `op` names the function, the rest are its arguments."""
+    arguments = dict(work)
+    name = arguments.pop("op")
+    if name == "experts":
+        from roofline_model.decoder.model_shapes import Experts
+        from roofline_model.ops.expert_ops import expert_product
+
+        count, active = arguments.pop("expert_count"), arguments.pop("active_count")
+        return expert_product(experts=Experts(count, active, arguments["N"]), **arguments)
+    if name == "combine_experts":
+        from roofline_model.ops.expert_ops import combine_experts
+
+        return combine_experts(**arguments)
+    return getattr(rm, name)(**arguments)
+
+
+def _parts(block: Mapping[str, Any]) -> Any:
+    """Return the operators by name of `{block: ffn_parts, rows: …}`."""
+    arguments = dict(block)
+    return getattr(rm, arguments.pop("block"))(**arguments)
+
+
+def _ideal(found: Any) -> dict[str, Any]:
+    return {
+        "time_s": found.time_s,
+        "memory_s": found.memory_time_s,
+        "compute_s": found.compute_time_s,
+        "bound": found.bound,
+        "flops": found.flops,
+        "read_bytes": found.read_bytes,
+        "write_bytes": found.write_bytes,
+        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
+        "peak_flops_per_s": found.peak_flops_per_s,
+        "compute_format": found.compute_format,
+        "path": found.path,
+        "memory_level": found.memory_level,
+        "provenance": found.provenance,
+        "model_version": found.model_version,
+    }
+
+
+def _sequence(found: Any) -> dict[str, Any]:
+    return {
+        "time_s": found.time_s,
+        "memory_s": found.memory_time_s,
+        "compute_s": found.compute_time_s,
+        "bound": found.bound,
+        "flops": found.flops,
+        "read_bytes": found.read_bytes,
+        "write_bytes": found.write_bytes,
+        "path": found.path,
+        "provenance": found.provenance,
+        "parts": [
+            [part.name, part.prediction.time_s, part.prediction.bound, part.prediction.path] for part in found.parts
+        ],
+    }
+
+
+def _interval(time_s: Any, low_s: Any, high_s: Any, source: str, provenance: str) -> dict[str, Any]:
+    return {"time_s": time_s, "low_s": low_s, "high_s": high_s, "source": source, "provenance": provenance}
+
+
+# Ideal and expected times -------------------------------------------------------------------------------------------
+
+
+def ideal(hardware: str, work: Mapping[str, Any], cache: str = "cold") -> dict[str, Any]:
+    """Answer with the ideal prediction of one operator."""
+    return _ideal(rm.predict(_operator(work), _chip(hardware), cache=cache))
+
+
+def ideal_call(hardware: str, call: str, **arguments: Any) -> dict[str, Any]:
+    """Answer with `predict_gemv`, `predict_ffn`, …: the functions of the original documents, by name."""
+    found = getattr(rm, call)(_chip(hardware), **arguments)
+    return _sequence(found) if hasattr(found, "parts") else _ideal(found)
+
+
+def expected(
+    hardware: str, work: Mapping[str, Any], cache: str = "cold", dynamic: bool = False, kernel: str | None = None
+) -> dict[str, Any] | None:
+    """Answer with the expected time of one operator; without one, whether a reason is given."""
+    operator, chip = _operator(work), _chip(hardware)
+    found = rm.predict_expected(operator, chip, cache=cache, dynamic_activation_quantization=dynamic, kernel=kernel)
+    if found is None:
+        return {"expected": None, "has_reason": bool(rm.why_no_expected(operator, chip, cache=cache))}
+    return {
+        "time_s": found.time_s,
+        "low_s": found.low_s,
+        "high_s": found.high_s,
+        "parts": dict(found.parts),
+        "terms": dict(found.terms),
+        "binding": found.binding,
+        "kernel": found.kernel,
+        "provenance": found.provenance,
+        "model_version": found.model_version,
+    }
+
+
+def expected_block(hardware: str, block: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Answer with the expected time of several kernels in sequence."""
+    from roofline_model.decoder.decoder_step import StepKernel
+
+    kernels = [StepKernel(name, work, 1) for name, work in _parts(block).items()]
+    return _expected_kernels(rm.expected_sequence(rm.expected_kernels(kernels, _chip(hardware))))
+
+
+def _expected_kernels(found: Any) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "time_s": found.time_s,
+        "low_s": found.low_s,
+        "high_s": found.high_s,
+        "binding": found.binding,
+        "provenance": found.provenance,
+        "parts": [
+            [
+                one.kernel.name,
+                one.kernel.calls_count,
+                one.time_s,
+                one.low_s,
+                one.high_s,
+                one.binding,
+                one.provenance,
+            ]
+            for one in found.kernels
+        ],
+    }
+
+
+# Which format for a shape -------------------------------------------------------------------------------------------
+
+
+def recommend(
+    hardware: str,
+    M: int,
+    N: int,
+    K: int,
+    times: str = "ideal",
+    phase: str | None = None,
+    memory_limit_gb: float | None = None,
+    model_parameters: float | None = None,
+    formats: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Answer with the ranking of formats for one product, by ideal or expected times."""
+    chip = _chip(hardware)
+    found = rm.recommend_quantization(
+        chip,
+        M,
+        N,
+        K,
+        phase,
+        memory_limit_gb,
+        model_parameters=model_parameters,
+        formats=formats,
+        times=rm.expected_times(chip) if times == "expected" else None,
+    )
+    return {
+        "phase": found.phase,
+        "options": [_candidate(one) for one in found.candidates],
+        "choice": found.best.precision,
+        "fits": found.fits,
+        "baseline": _candidate(found.baseline),
+        "excluded": [[key, _reason_code(reason)] for key, reason in found.excluded],
+    }
+
+
+def _candidate(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.precision,
+        "weight_format": one.weight_format,
+        "activation_format": one.activation_format,
+        "method": one.method,
+        "path": one.path,
+        "time_s": one.time_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "source": one.time_source,
+        "provenance": one.time_provenance,
+        "ideal_s": one.ideal_s,
+        "speedup": one.speedup,
+        "ideal_speedup": one.ideal_speedup,
+        "memory_bytes": one.memory_bytes,
+        "memory_saved_ratio": one.memory_saved_ratio,
+        "bound": one.bound,
+        "loss_pct": one.loss_pct,
+        "has_kernel_gap": bool(one.kernel_gap),
+        "has_engine_gap": bool(one.engine_gap),
+    }
+
+
+# Whole models -------------------------------------------------------------------------------------------------------
+
+
+def model(
+    hardware: str,
+    model: str,
+    phase: str = "decode",
+    batch: int = 1,
+    context: int = 4096,
+    new_tokens: int | None = None,
+    formats: str = "checkpoint",
+    kv: str | None = None,
+    exceptions: Sequence[str] = (),
+    devices: int = 1,
+    link_bytes_per_s: float | None = None,
+) -> dict[str, Any]:
+    """Answer with one pass of a decoder, kernel by kernel: ideal and expected."""
+    chip = _chip(hardware)
+    found = rm.predict_model(
+        chip,
+        model,
+        phase,
+        batch=batch,
+        context=context,
+        new_tokens=new_tokens,
+        formats=formats,
+        kv=kv,
+        exceptions=exceptions,
+        parallel=rm.Parallel(devices, link_bytes_per_s) if devices > 1 else rm.Parallel(),
+    )
+    step = rm.expected_step(found, chip)
+    better = _expected_kernels(step)
+    if better is not None and step is not None:
+        better["all_reduce_s"], better["stream_time_s"] = step.all_reduce_s, step.stream_time_s
+    return {
+        "time_s": found.time_s,
+        "graph_time_s": found.graph_time_s,
+        "stream_time_s": found.stream_time_s,
+        "tokens_per_s": found.tokens_per_s,
+        "flops": found.flops,
+        "moved_bytes": found.moved_bytes,
+        "bound": found.bound,
+        "provenance": found.provenance,
+        "launch_count": found.launch_count,
+        "all_reduce_s": found.all_reduce_s,
+        "kv_crossover_tokens": found.kv_crossover_tokens,
+        "memory": _model_memory(found.memory),
+        "kernels": [
+            [one.kernel.name, one.kernel.calls_count, one.prediction.time_s, one.prediction.bound, one.prediction.path]
+            for one in found.kernels
+        ],
+        "expected": better,
+    }
+
+
+def _model_memory(memory: Any) -> dict[str, Any]:
+    return {
+        "weights_bytes": memory.weights_bytes,
+        "kv_bytes": memory.kv_bytes,
+        "activation_bytes": memory.activation_bytes,
+        "total_bytes": memory.total_bytes,
+        "fits": memory.fits,
+    }
+
+
+def recommend_model(
+    hardware: str,
+    model: str,
+    losses: Mapping[str, Any] | None = None,
+    traffic: Sequence[Mapping[str, Any]] | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Answer with the ranked plans of a model; `losses` as in a losses file, `traffic` a list of passes with shares."""
+    if losses is not None:
+        arguments["losses"] = _losses(losses)
+    if traffic is not None:
+        arguments["traffic"] = [rm.traffic_share(**share) for share in traffic]
+    found = rm.recommend_model(_chip(hardware), model, **arguments)
+    return {
+        "wide": found.wide,
+        "options": [_plan(one) for one in found.candidates],
+        "choice": None if found.chosen is None else found.chosen.label,
+        "baseline": _plan(found.baseline),
+        "is_baseline_fitting": found.is_baseline_fitting,
+        "lower_loss_alternative": None
+        if found.gentler is None
+        else [found.gentler.candidate.label, found.gentler.max_loss_pct, found.gentler.slowdown_ratio],
+        "excluded": [[one.label, _plan_exclusion(one), one.worst_excess_ratio] for one in found.excluded],
+        "searches": [[one.label, one.choice.choices, one.passes_count] for one in found.searches],
+        "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],
+    }
+
+
+def _losses(losses: Mapping[str, Any]) -> Any:
+    """Return measured losses from the fields of a losses file."""
+    fields = dict(losses)
+    values = {(name, label): loss for name, row in fields.pop("losses").items() for label, loss in row.items()}
+    return rm.MeasuredLosses(values, **fields)
+
+
+def _plan(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.label,
+        "kind": one.kind,
+        "aliases": sorted(one.aliases),
+        "method": one.method,
+        "time_s": one.time_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "source": one.time_source,
+        "provenance": one.provenance,
+        "ideal_s": one.ideal_s,
+        "tokens_per_s": one.tokens_per_s,
+        "speedup": one.speedup,
+        "ideal_speedup": one.ideal_speedup,
+        "memory_bytes": one.memory.total_bytes,
+        "loss_pct": one.quality.loss_pct,
+        "loss_value": one.quality.loss_value,
+        "loss_at_least_pct": one.quality.at_least_pct,
+        "loss_source": one.quality.source,
+        "bound": one.bound,
+        "has_kernel_gap": bool(one.kernel_gap),
+        "is_speedup_ideal": one.is_speedup_ideal,
+    }
+
+
+def _plan_exclusion(one: Any) -> str:
+    if one.misses:
+        return "limit:" + "+".join(miss.limit for miss in one.misses)
+    return _reason_code(one.reason)
+
+
+# Reasons as codes (sentences of 01d84d4; delete a pattern once the code gives a finding) ----------------------------
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    ("more than the limit of", "limit:memory"),
+    ("nothing to gain", "not-narrower"),
+    ("activations would be quantised for nothing", "no-unit"),
+    ("no released kernel", "kernel-gap"),
+    ("no released attention kernel", "kernel-gap"),
+    ("no serving engine multiplies", "kernel-gap"),
+    ("torch multiplies", "kernel-gap"),
+    ("torch has no CPU kernel", "kernel-gap"),
+    ("neither cuBLAS nor torch", "kernel-gap"),
+    ("no plan within the memory", "search-empty"),
+)
+
+
+def _reason_code(reason: str) -> str:
+    """Return the code of a sentence that says why something is not ranked."""
+    for words, code in _REASONS:
+        if words in reason:
+            return code
+    return f"unclassified: {reason}"
