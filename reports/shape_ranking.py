@@ -28,7 +28,6 @@ from roofline_model.core.finding import findings_text, short_text
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device
 from roofline_model.operators import GEMV_MAX_ROWS
-from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.ranking import Standing, maybe_faster, order_measured, order_predictions
 from roofline_model.units import format_percent
 
@@ -173,7 +172,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Optio
         ideal_s=one.ideal_s,
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
-        quality=_quality(one, candidate),
+        quality=_claimed_quality(one.weight_format, one.activation_format),
         reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=one.contender.doubts,
@@ -260,7 +259,7 @@ def _row_of_candidate(
         ideal_s=_ideal_s(candidate),
         speedup=baseline_s / time_s if baseline_s else None,
         memory_saved_ratio=weight_saved_ratio(None, operands["b"]),
-        quality=shown(loss_text(candidate.loss)),
+        quality=_claimed_quality(operands["b"], operands["a"]),
         reason=shown(findings_text(candidate.findings)),
         record_ids=(),
         memory_bytes=None if candidate.memory is None else candidate.memory.total_bytes,
@@ -353,17 +352,15 @@ def phase_of(case: Case) -> str:
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
 
 
-def _quality(one: Configuration, candidate: Option | None) -> str:
-    """Return what is claimed of a configuration's formats, the same for those that the model has no candidate for."""
+def _claimed_quality(weight: str, activation: str) -> str:
+    """Return what is claimed of a product's formats."""
     from reports.stored.quality import product_quality  # whose package ranks shapes by this file
     from roofline_model.claimed_losses import UNKNOWN
 
-    if candidate is not None:
-        return shown(loss_text(candidate.loss))
-    known = product_quality(one.weight_format, one.activation_format)
+    known = product_quality(weight, activation)
     if known.source != "unknown":
         return shown(known.text)
-    return UNKNOWN if one.weight_format else ""
+    return UNKNOWN if weight else ""
 
 
 def _plain_method(one: Configuration) -> str:

@@ -14,7 +14,7 @@ from roofline_cli.main import app
 from roofline_model.pareto.losses_file import read_losses_text
 from roofline_model.pareto.search import TIE_BREAK_CHOICES
 from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pareto.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)

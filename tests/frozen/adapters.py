@@ -192,37 +192,55 @@ def recommend(
         formats=formats,
         times=rm.expected_times(chip) if times == "expected" else None,
     )
+    options = found.options or (found.nearest,)
+    excluded = [one for one in found.excluded if one.option is not found.nearest]
     return {
-        "phase": found.phase,
-        "options": [_candidate(one) for one in found.candidates],
-        "choice": found.best.precision,
-        "fits": found.fits,
-        "baseline": _candidate(found.baseline),
-        "excluded": [[key, _reason_code(reason)] for key, reason in found.excluded],
+        "phase": found.question.phase,
+        "options": [_option(one) for one in options],
+        "choice": found.precision,
+        "fits": found.choice is not None,
+        "baseline": _option(found.baseline),
+        "excluded": [
+            [one.key, _EXCLUSIONS[one.finding.code]] for one in sorted(excluded, key=_as_asked(found.baseline, formats))
+        ],
     }
 
 
-def _candidate(one: Any) -> dict[str, Any]:
+def _as_asked(baseline: Any, formats: Sequence[str] | None) -> Any:
+    """Return a key that sorts exclusions as they were frozen: formats never weighed, then the others as they were named."""
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+
+    named = [rm.get_format(name).key for name in formats or DEFAULT_FORMATS]
+    order = [baseline.key, *(key for key in dict.fromkeys(named) if key != baseline.key)]
+    return lambda one: (one.option is not None, order.index(one.key))
+
+
+_EXCLUSIONS = {"not-narrower": "not-narrower", "misses-memory-limit": "limit:memory"}
+
+
+def _option(one: Any) -> dict[str, Any]:
+    formats, estimate = dict(one.formats), one.estimate
+    codes = {found.code for found in one.findings}
     return {
-        "key": one.precision,
-        "weight_format": one.weight_format,
-        "activation_format": one.activation_format,
+        "key": one.key,
+        "weight_format": formats["b"],
+        "activation_format": formats["a"],
         "method": one.method,
         "path": one.path,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "source": one.time_source,
-        "provenance": one.time_provenance,
-        "ideal_s": one.ideal_s,
-        "speedup": one.speedup,
-        "ideal_speedup": one.ideal_speedup,
-        "memory_bytes": one.memory_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance,
+        "ideal_s": one.times.ideal.time_s,
+        "speedup": one.speedup_ratio,
+        "ideal_speedup": one.ideal_speedup_ratio,
+        "memory_bytes": one.memory.total_bytes,
+        "memory_saved_ratio": one.memory.saved_ratio,
         "bound": one.bound,
-        "loss_pct": one.loss_pct,
-        "has_kernel_gap": bool(one.kernel_gap),
-        "has_engine_gap": bool(one.engine_gap),
+        "loss_pct": one.loss.pct,
+        "has_kernel_gap": "kernel-gap" in codes,
+        "has_engine_gap": "engine-gap" in codes,
     }
 
 

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from roofline_model.core.answer import Estimate
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import expected_step
@@ -19,8 +20,7 @@ from roofline_model.model_choice.answer import ModelRecommendation
 from roofline_model.model_recommendation import recommend_model
 from roofline_model.pareto.losses_file import MeasuredLosses, loss_pct
 from roofline_model.pareto.model_problem import traffic_share
-from roofline_model.recommendation import TimeEstimate
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO
 
 LAYERS = 3
 LOSSES = {"FP8_E4M3": 2e-4, "INT8.BF16": 1e-4, "NVFP4.BF16": 1.2e-3, "INT4.BF16": 1.5e-3}
@@ -215,7 +215,7 @@ def test_estimates_of_a_caller_replace_the_expected_times():
         asked.append(prediction.plan.label)
         if prediction.plan.label == "FP8_E4M3":
             return None
-        return TimeEstimate(2 * prediction.time_s, "measured", provenance="measured-here")
+        return Estimate(2 * prediction.time_s, source="measured", provenance="measured-here")
 
     found = recommend_model("gb10", shape, strategies=[], estimate=twice_the_ideal)
     assert "INT4.BF16" in asked
@@ -321,7 +321,7 @@ def test_a_search_that_meets_the_latency_only_as_a_whole_is_searched_again(searc
     # The machine's real path is 30 % slower than the kernels' sum, so the first plan found is too slow.
     def slower(prediction):
         known = expected_step(prediction, "gb10")
-        return TimeEstimate(1.3 * known.time_s, "expected", provenance="stretched")
+        return Estimate(1.3 * known.time_s, provenance="stretched")
 
     limit_s = 0.8 * 1.3 * searched.baseline.time_s
     found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s, estimate=slower)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from roofline_model.auto_quantize import recommend_quantization
+from roofline_model.core.finding import has_code
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.standing_kernel import WEIGHT_ONLY_KERNEL
 from roofline_model.hardware import get_hardware
 from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.shape import recommend_quantization
 
 MODEL = "llama-3.1-8b"
 
@@ -29,7 +30,7 @@ def test_a_weight_only_choice_and_one_within_reach_carry_the_caveat():
     product = recommend_quantization(
         "h100", 1, 4096, 4096, formats=["BF16", "INT4"], times=expected_times(get_hardware("h100"))
     )
-    assert WEIGHT_ONLY_KERNEL in next(one for one in product.candidates if one.precision == "INT4").reason
+    assert has_code(product.option("INT4").findings, "reference-kernel")
 
 
 def test_it_is_left_out_where_no_such_plan_is_near_or_the_times_are_not_the_fitted_ones():

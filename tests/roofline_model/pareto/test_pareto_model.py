@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from roofline_model.core.answer import Estimate
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
@@ -16,7 +17,6 @@ from roofline_model.pareto.losses import LossTable
 from roofline_model.pareto.model_problem import ModelProblem, members_of, model_problem, traffic_share
 from roofline_model.pareto.problem import Budgets, share_formats
 from roofline_model.pareto.search import choose_formats
-from roofline_model.recommendation import TimeEstimate
 
 LAYERS = 4
 FORMATS = {"FP8_E4M3": 0.01, "NVFP4.BF16": 0.05, "INT4.BF16": 0.09}
@@ -97,7 +97,7 @@ def test_measured_times_are_taken_where_they_exist():
     def times(case):
         sizes = dict(case.shape)
         if case.op in ("gemv", "gemm") and sizes["N"] == 2 * 5632 and dict(case.formats)["b"] == "FP8_E4M3":
-            return TimeEstimate(1e-6, "measured")
+            return Estimate(1e-6, source="measured")
         return None
 
     measured = model_problem("gb10", shape, losses(), times=times)

@@ -5,25 +5,23 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.tie_ranking import are_level_predictions, order_predictions
+from roofline_model.recommend.ranking import Standing, are_level_predictions, order_predictions
 
 
 def predictions(*items):
     """Return the items in order; each is (time, end of its interval, loss, memory)."""
-    return order_predictions(
-        items,
-        time_s=lambda one: one[0],
-        high_s=lambda one: one[1],
-        loss_pct=lambda one: one[2],
-        memory_bytes=lambda one: one[3],
-    )
+    return order_predictions(items, lambda item: Standing(item[0], None, *item[1:]))
+
+
+def standing(time_s, high_s=None):
+    return Standing(time_s, None, high_s, None, None)
 
 
 def test_predictions_are_level_where_times_and_ends_are_within_5_percent():
-    assert are_level_predictions(1.0, 1.05)
-    assert not are_level_predictions(1.0, 1.06)
-    assert are_level_predictions(1.0, 1.03, one_high_s=1.2, other_high_s=1.15)
-    assert not are_level_predictions(1.0, 1.03, one_high_s=1.2, other_high_s=1.3)
+    assert are_level_predictions(standing(1.0), standing(1.05))
+    assert not are_level_predictions(standing(1.0), standing(1.06))
+    assert are_level_predictions(standing(1.0, 1.2), standing(1.03, 1.15))
+    assert not are_level_predictions(standing(1.0, 1.2), standing(1.03, 1.3))
 
 
 def test_the_surer_prediction_leads_then_the_faster_then_the_smaller_loss_then_the_smaller_memory():
