@@ -44,7 +44,6 @@ from roofline_cli.screen import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Exclusion, Option, Ranking
-    from roofline_model.core.finding import Finding
 
 _RowsOption = Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
 _ColumnsOption = Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
@@ -244,18 +243,12 @@ def print_no_choice(ranking: Ranking) -> None:
     """Print that nothing meets the limits, by how much the nearest misses, and what each of the others misses."""
     from roofline_model.core.finding import short_text
 
-    show_line("; ".join(short_text(item) for item in _decision(ranking)), "bold red")
+    show_line(str(ranking), "bold red")
     for exclusion in ranking.excluded:
         show_line(f"  excluded: {exclusion_text(exclusion)}")
     for item in ranking.findings:
-        if item not in _decision(ranking):
+        if item not in ranking.decision:
             show_line(f"  note: {short_text(item)}", "yellow")
-
-
-def _decision(ranking: Ranking) -> list[Finding]:
-    """Return why nothing is chosen, and what the nearest option misses."""
-    nearest = next((exclusion.findings for exclusion in ranking.excluded if exclusion.option is ranking.nearest), ())
-    return [ranking.headline, *nearest]
 
 
 def exclusion_text(exclusion: Exclusion) -> str:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from roofline_model.core.finding import Finding, finding, findings_text, short_text
+from roofline_model.core.finding import Finding, finding, findings_text
 from roofline_model.errors import InvalidValueError
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
@@ -258,8 +258,15 @@ class Ranking:
         code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else "take-slower"
         return finding(code, choice.key, method=choice.method, speedup_ratio=ratio, baseline=baseline.key)
 
+    @property
+    def decision(self) -> tuple[Finding, ...]:
+        """The headline; where nothing meets the limits also what the nearest option misses."""
+        if self.choice is not None or not self.excluded:
+            return (self.headline,)
+        return (self.headline, *(item for item in self.excluded[0].findings if item in self.findings))
+
     def __str__(self) -> str:
-        return short_text(self.headline)
+        return findings_text(self.decision)
 
     # The names of the original documents.
 
