@@ -20,7 +20,6 @@ from roofline_model.flash.flash_attention import predict_flash_attention
 from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.chip_check import check_strategy, validate_strategy
-from roofline_model.mixed_precision.claimed_loss import claimed_loss
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig, check_number
 from roofline_model.mixed_precision.model_plan import strategy_plan
@@ -281,7 +280,12 @@ def _quality(config: MixedPrecisionConfig, measured: Mapping[str, float] | None)
     if measured is not None and config.name in measured:
         value = measured[config.name]
         return value, f"measured: {value:.3g}%"
-    return claimed_loss(config.claims)
+    from roofline_model.recommend.plan_loss import claimed_pct
+
+    claims = config.claims
+    if claims is None:
+        return None, "unknown: neither measured nor claimed"
+    return claimed_pct(claims), "reference" if claims.quality_loss == "none" else f"claimed: {claims.quality_loss}"
 
 
 def _chosen(weighed: list[_Weighed], max_loss_pct: float, limit_bytes: float | None) -> tuple[_Weighed, dict[str, str]]:

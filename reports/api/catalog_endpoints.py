@@ -32,8 +32,8 @@ from roofline_model.decoder.model_registry import list_models
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
-from roofline_model.model_choice.plan_candidates import wide_format
 from roofline_model.recommend.options import baseline_format
+from roofline_model.recommend.plans import wide_format
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 

@@ -114,6 +114,8 @@ class Memory:
     activations."""
     weight_bytes: float | None = None
     cache_bytes: float | None = None
+    activation_bytes: float | None = None
+    """Estimate of the working buffers of a pass."""
     capacity_bytes: float | None = None
     """What the device has; None where no limit is known."""
     saved_ratio: float | None = None

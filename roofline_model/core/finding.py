@@ -122,7 +122,7 @@ def times_text(ratio: float) -> str:
 
 _FORMATS = {
     "speedup_ratio": times_text,
-    "slowdown_ratio": times_text,
+    "slowdown_ratio": lambda ratio: f"{ratio:.2f}x",
     "_bytes_per_s": format_bandwidth,
     "_flops_per_s": format_flops,
     "_bytes": format_memory,

@@ -125,7 +125,7 @@ def product_options(
         baseline = options[0] if options else None
         shape_findings = _shape_findings(each, roof, estimate, formats[0], roofs[0], baseline_rate)
         option_times = _times(roof, estimate)
-        speedup_ratio, ideal_speedup_ratio = _speedups(option_times, baseline)
+        speedup_ratio, ideal_speedup_ratio = speedups(option_times, baseline)
         total_bytes = (
             roof.total_bytes if model_parameters is None else model_parameters * each.weight.traffic_bytes_per_element
         )
@@ -283,12 +283,12 @@ def _times(roof: RoofTimes, estimate: Estimate | None) -> Times:
     return Times(ideal, measured=estimate) if estimate.source == "measured" else Times(ideal, estimate)
 
 
-def _speedups(times: Times, baseline: Option | None) -> tuple[float, float]:
+def speedups(times: Times, baseline: Option | None) -> tuple[float, float]:
     """Return the speed-up over the baseline by its best evidence, and ideal against ideal."""
     if baseline is None:
         return 1.0, 1.0
     ideal, their_ideal, best, theirs = times.ideal, baseline.times.ideal, times.best, baseline.times.best
-    assert ideal is not None  # every product has an ideal time
+    assert ideal is not None  # every option has an ideal time
     assert their_ideal is not None
     ideal_ratio = their_ideal.time_s / ideal.time_s
     return (theirs.time_s / best.time_s if is_comparable(best.source, theirs.source) else ideal_ratio), ideal_ratio

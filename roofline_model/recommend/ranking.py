@@ -506,6 +506,16 @@ def _alternatives(
     return (Alternative("lower-loss", first.option, ratio, LOWER_LOSS_PCT),)
 
 
+def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
+    """Return an alternative as a finding: its loss, its time, and what it costs against the choice."""
+    option, choice, ratio = alternative.option, ranking.choice, alternative.slowdown_ratio
+    time_s, loss_pct = option.estimate.time_s, option.loss.pct or 0.0
+    if choice is None or ratio is None:
+        return finding("alternative", option.key, loss_pct=loss_pct, time_s=time_s)
+    values = {"choice": choice.key, "slowdown_ratio": ratio}
+    return finding("alternative-to-choice", option.key, loss_pct=loss_pct, time_s=time_s, **values)
+
+
 def _loses_little(loss: Loss) -> bool:
     at_least_pct = loss.pct if loss.at_least_pct is None else loss.at_least_pct
     return loss.pct is not None and max(loss.pct, at_least_pct or 0.0) <= LOWER_LOSS_PCT

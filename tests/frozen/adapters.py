@@ -324,17 +324,24 @@ def recommend_model(
     found = rm.recommend_model(_chip(hardware), model, **arguments)
     return {
         "wide": found.wide,
-        "options": [_plan(one) for one in found.candidates],
-        "choice": None if found.chosen is None else found.chosen.label,
-        "baseline": _plan(found.baseline),
-        "is_baseline_fitting": found.is_baseline_fitting,
-        "lower_loss_alternative": None
-        if found.gentler is None
-        else [found.gentler.candidate.label, found.gentler.max_loss_pct, found.gentler.slowdown_ratio],
-        "excluded": [[one.label, _plan_exclusion(one), one.worst_excess_ratio] for one in found.excluded],
+        "options": [_plan(one, found.baseline) for one in found.options],
+        "choice": None if found.choice is None else found.choice.key,
+        "baseline": _baseline_plan(found.baseline),
+        "is_baseline_fitting": found.limits.memory_bytes is None
+        or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
+        "lower_loss_alternative": next(
+            ([one.option.key, one.max_loss_pct, one.slowdown_ratio] for one in found.alternatives), None
+        ),
+        "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
         "searches": [[one.label, one.choice.choices, one.passes_count] for one in found.searches],
         "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],
     }
+
+
+def _baseline_plan(baseline: Any) -> dict[str, Any]:
+    """Return the baseline as 01d84d4 had it: priced before a search could turn out to be nothing else, so without its name."""
+    plan = _plan(baseline, baseline)
+    return {**plan, "aliases": [name for name in plan["aliases"] if not name.startswith("pareto-")]}
 
 
 def _losses(losses: Mapping[str, Any]) -> Any:
@@ -344,57 +351,47 @@ def _losses(losses: Mapping[str, Any]) -> Any:
     return rm.MeasuredLosses(values, **fields)
 
 
-def _plan(one: Any) -> dict[str, Any]:
+def _plan(one: Any, baseline: Any) -> dict[str, Any]:
+    from roofline_model.core.answer import is_comparable
+
+    estimate, codes = one.estimate, {found.code for found in one.findings}
     return {
-        "key": one.label,
+        "key": one.key,
         "kind": one.kind,
         "aliases": sorted(one.aliases),
         "method": one.method,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "source": one.time_source,
-        "provenance": one.provenance,
-        "ideal_s": one.ideal_s,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance,
+        "ideal_s": one.times.ideal.time_s,
         "tokens_per_s": one.tokens_per_s,
-        "speedup": one.speedup,
-        "ideal_speedup": one.ideal_speedup,
+        "speedup": one.speedup_ratio,
+        "ideal_speedup": one.ideal_speedup_ratio,
         "memory_bytes": one.memory.total_bytes,
-        "loss_pct": one.quality.loss_pct,
-        "loss_value": one.quality.loss_value,
-        "loss_at_least_pct": one.quality.at_least_pct,
-        "loss_source": one.quality.source,
+        "loss_pct": one.loss.pct,
+        "loss_value": one.loss.value,
+        "loss_at_least_pct": one.loss.at_least_pct,
+        "loss_source": one.loss.source,
         "bound": one.bound,
-        "has_kernel_gap": bool(one.kernel_gap),
-        "is_speedup_ideal": one.is_speedup_ideal,
+        "has_kernel_gap": "kernel-gap" in codes,
+        "is_speedup_ideal": not is_comparable(estimate.source, baseline.estimate.source),
     }
 
 
+_LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
+_CANNOT = {"no-unit": "no-unit", "no-unit-weight-only": "no-unit", "kernel-gap": "kernel-gap", "search-empty": "search-empty"}
+
+
 def _plan_exclusion(one: Any) -> str:
-    if one.misses:
-        return "limit:" + "+".join(miss.limit for miss in one.misses)
-    return _reason_code(one.reason)
+    limits = [_LIMITS[found.code] for found in one.findings if found.code in _LIMITS]
+    if limits:
+        return "limit:" + "+".join(sorted(limits, key=list(_LIMITS.values()).index))
+    return _CANNOT.get(one.finding.code) or f"unclassified: {one.finding}"
 
 
-# Reasons as codes (sentences of 01d84d4; delete a pattern once the code gives a finding) ----------------------------
+def _excess_ratio(one: Any) -> float | None:
+    from roofline_model.recommend.ranking import excess_ratio
 
-_REASONS: tuple[tuple[str, str], ...] = (
-    ("more than the limit of", "limit:memory"),
-    ("nothing to gain", "not-narrower"),
-    ("activations would be quantised for nothing", "no-unit"),
-    ("no released kernel", "kernel-gap"),
-    ("no released attention kernel", "kernel-gap"),
-    ("no serving engine multiplies", "kernel-gap"),
-    ("torch multiplies", "kernel-gap"),
-    ("torch has no CPU kernel", "kernel-gap"),
-    ("neither cuBLAS nor torch", "kernel-gap"),
-    ("no plan within the memory", "search-empty"),
-)
-
-
-def _reason_code(reason: str) -> str:
-    """Return the code of a sentence that says why something is not ranked."""
-    for words, code in _REASONS:
-        if words in reason:
-            return code
-    return f"unclassified: {reason}"
+    return excess_ratio(one.finding) if one.finding.code in _LIMITS else None

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
-from roofline_model.model_recommendation import recommend_model
-from roofline_model.pareto.losses_file import MeasuredLosses, write_losses
+from roofline_model.recommend.model import recommend_model
+from roofline_model.recommend.search.losses_file import MeasuredLosses, write_losses
 
 runner = CliRunner()
 LAYERS = 4
@@ -99,7 +99,7 @@ def test_the_table_has_every_figure_when_piped(model, losses: str) -> None:
 
 
 def test_json_is_what_python_says(model, losses: str) -> None:
-    from roofline_model.pareto.losses_file import read_losses
+    from roofline_model.recommend.search.losses_file import read_losses
 
     document, code = ask(model, "--losses", losses, "--memory-limit-gb", "4", "--context", "2048", "--batch", "2")
     found = recommend_model("gb10", model[1], batch=2, context=2048, memory_limit_bytes=4e9, losses=read_losses(losses))

@@ -24,7 +24,7 @@ from roofline_model.claimed_losses import (
 )
 from roofline_model.formats import FORMATS
 from roofline_model.model_choice.limits import MAX_CLAIMED_LOSS_PCT
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.shape import recommend_quantization
 
 

@@ -19,9 +19,9 @@ from bench_cases.quality.tiny_decoder import TINY_DECODER  # noqa: E402
 from bench_cases.quality.variants import score_variants  # noqa: E402
 from bench_cases.quality.whole_plan import plan_of_formats, whole_variant  # noqa: E402
 from roofline_model.mixed_precision.strategies import STRATEGIES, list_strategies  # noqa: E402
-from roofline_model.pareto.model_problem import model_problem, traffic_share  # noqa: E402
-from roofline_model.pareto.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem  # noqa: E402
-from roofline_model.pareto.search import choose_formats  # noqa: E402
+from roofline_model.recommend.search.model_problem import model_problem, traffic_share  # noqa: E402
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem  # noqa: E402
+from roofline_model.recommend.search.search import choose_formats  # noqa: E402
 from roofline_model.units import format_time  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,7 +12,7 @@ from reports.api.model_advice_models import ModelRecommendation
 from reports.model_advice_json import model_recommendation_json
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 from roofline_model.ops.attention_ops import attention
 
 DECODE = {"Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 8192, "D": 128}

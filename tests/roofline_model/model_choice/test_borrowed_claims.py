@@ -8,7 +8,7 @@ import pytest
 
 from roofline_model.mixed_precision.config import StrategyClaims
 from roofline_model.mixed_precision.strategies import get_strategy
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 
 MODEL = "llama-3-8b"
 

@@ -7,7 +7,7 @@ import pytest
 from roofline_model.expected.attention.predict import UNSPLIT_NOTE
 from roofline_model.expected.predict import predict_expected
 from roofline_model.mixed_precision.strategies import get_strategy
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 from roofline_model.ops.attention_ops import attention
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from roofline_model.hardware import create_custom_asic
 from roofline_model.model_choice.cached_pairs import LEAST_CACHE_RATIO
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 
 PAIR = "INT4.BF16.FP8_E4M3"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 from roofline_model.units import format_time
 
 CHIPS = ("gb10", "h100", "h200", "b200", "a100", "orin")

@@ -7,7 +7,7 @@ import pytest
 from reports.model_advice_json import model_recommendation_json
 from roofline_model.hardware import get_hardware
 from roofline_model.model_choice.gentler import GENTLE_PCT
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 
 
 @pytest.mark.parametrize("chip", ["a100", "gb10"])

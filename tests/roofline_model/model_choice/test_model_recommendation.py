@@ -17,9 +17,9 @@ from roofline_model.hardware import create_custom_asic
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.strategies import get_strategy
 from roofline_model.model_choice.answer import ModelRecommendation
-from roofline_model.model_recommendation import recommend_model
-from roofline_model.pareto.losses_file import MeasuredLosses, loss_pct
-from roofline_model.pareto.model_problem import traffic_share
+from roofline_model.recommend.model import recommend_model
+from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct
+from roofline_model.recommend.search.model_problem import traffic_share
 from roofline_model.recommend.ranking import LEVEL_RATIO
 
 LAYERS = 3

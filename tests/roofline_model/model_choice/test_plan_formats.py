@@ -6,7 +6,7 @@ import pytest
 
 from roofline_model.decoder.format_plan import plan_from_text
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.model_choice.plan_formats import formats_text, plan_formats, rewidened
+from roofline_model.recommend.plan_formats import formats_text, plan_formats, rewidened
 
 LLAMA = get_model("llama-3-8b")
 KEPT = ("lm_head=BF16", "embedding=BF16")

@@ -6,7 +6,7 @@ from roofline_model.core.finding import has_code
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.standing_kernel import WEIGHT_ONLY_KERNEL
 from roofline_model.hardware import get_hardware
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.shape import recommend_quantization
 
 MODEL = "llama-3.1-8b"

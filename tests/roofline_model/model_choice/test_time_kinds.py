@@ -11,11 +11,11 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.expected.kernels.curve import CurvePoint, KernelCurve, work_size
 from roofline_model.hardware import Device, create_custom_asic
 from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.model_choice.time_kinds import CEILINGS, CEILINGS_ARE, ExpectedPasses, is_comparable
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.expected_passes import CEILINGS, CEILINGS_ARE, ExpectedPasses, is_comparable
+from roofline_model.recommend.model import recommend_model
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
-from roofline_model.pareto.losses_file import MeasuredLosses
+from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 SHAPE = ModelShape(
     name="small",

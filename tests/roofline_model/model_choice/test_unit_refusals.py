@@ -9,7 +9,7 @@ import pytest
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.hardware import Device, create_custom_asic
 from roofline_model.mixed_precision.strategies import get_strategy
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import recommend_model
 
 SHAPE = ModelShape(
     name="small",

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.errors import DefinitionError, InvalidValueError
-from roofline_model.model_recommendation import recommend_model
-from roofline_model.pareto.losses import LossTable
-from roofline_model.pareto.losses_file import (
+from roofline_model.recommend.model import recommend_model
+from roofline_model.recommend.search.losses import LossTable
+from roofline_model.recommend.search.losses_file import (
     CONFIDENCE_OF,
     METHODS,
     MeasuredLosses,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.pareto import front as front_module
-from roofline_model.pareto.front import assess, pareto_front
-from roofline_model.pareto.problem import FormatChoice, LayerGroup, ParetoProblem
+from roofline_model.recommend.search import front as front_module
+from roofline_model.recommend.search.front import assess, pareto_front
+from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 WHOLE = st.integers(0, 9)

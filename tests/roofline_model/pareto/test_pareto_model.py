@@ -12,11 +12,11 @@ from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import expected_step
 from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.pareto.front import assess, pareto_front
-from roofline_model.pareto.losses import LossTable
-from roofline_model.pareto.model_problem import ModelProblem, members_of, model_problem, traffic_share
-from roofline_model.pareto.problem import Budgets, share_formats
-from roofline_model.pareto.search import choose_formats
+from roofline_model.recommend.search.front import assess, pareto_front
+from roofline_model.recommend.search.losses import LossTable
+from roofline_model.recommend.search.model_problem import ModelProblem, members_of, model_problem, traffic_share
+from roofline_model.recommend.search.problem import Budgets, share_formats
+from roofline_model.recommend.search.search import choose_formats
 
 LAYERS = 4
 FORMATS = {"FP8_E4M3": 0.01, "NVFP4.BF16": 0.05, "INT4.BF16": 0.09}

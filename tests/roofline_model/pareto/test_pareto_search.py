@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.pareto.front import pareto_front
-from roofline_model.pareto.knapsack import Table, minimise
-from roofline_model.pareto.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem, share_formats
-from roofline_model.pareto.search import choose_formats
+from roofline_model.recommend.search.front import pareto_front
+from roofline_model.recommend.search.knapsack import Table, minimise
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem, share_formats
+from roofline_model.recommend.search.search import choose_formats
 
 NUMBERS = st.integers(0, 12) | st.floats(0, 12, allow_nan=False).map(lambda value: round(value, 3))
 EXAMPLES = settings(max_examples=60, deadline=None)
@@ -208,7 +208,7 @@ def test_a_search_cut_short_reports_its_gap(monkeypatch):
     budgets = Budgets(time_s=0.0215, memory_bytes=2.9e8)
     whole = choose_formats(problem, budgets)
     for name in ("STATE_LIMIT", "STATE_BUDGET", "MIN_STATES"):
-        monkeypatch.setattr(f"roofline_model.pareto.knapsack.{name}", 1)
+        monkeypatch.setattr(f"roofline_model.recommend.search.knapsack.{name}", 1)
     cut = choose_formats(problem, budgets)
     assert whole.plan is not None
     assert cut.plan is not None

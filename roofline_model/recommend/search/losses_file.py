@@ -38,8 +38,8 @@ from roofline_model.definition_text import (
     write_definition_text,
 )
 from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.pareto.losses import LossTable, is_loss, named
-from roofline_model.pareto.problem import CONFIDENCES
+from roofline_model.recommend.search.losses import LossTable, is_loss, named
+from roofline_model.recommend.search.problem import CONFIDENCES
 from roofline_model.user_path import user_path
 
 SCHEMA = 1

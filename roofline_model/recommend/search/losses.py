@@ -19,7 +19,7 @@ from roofline_model.formats import get_format
 from roofline_model.mixed_precision.module_names import operators_of_module
 from roofline_model.mixed_precision.operator_type import ATTENTION_PROJECTIONS, FFN_PROJECTIONS, OperatorType
 from roofline_model.mixed_precision.precision_text import split_precision
-from roofline_model.pareto.problem import CONFIDENCES
+from roofline_model.recommend.search.problem import CONFIDENCES
 
 MOST_VALUE = 1e100
 """Losses of a million layers below it add up to a number."""

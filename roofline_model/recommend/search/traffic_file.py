@@ -18,7 +18,7 @@ from typing import Any
 from roofline_model.decoder.decoder_step import PHASES
 from roofline_model.definition_text import only_known_fields, parse_json_definition, read_definition_text, shown
 from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
-from roofline_model.pareto.model_problem import TrafficShare, traffic_share
+from roofline_model.recommend.search.model_problem import TrafficShare, traffic_share
 from roofline_model.user_path import user_path
 
 SCHEMA = 1

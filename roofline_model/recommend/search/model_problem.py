@@ -26,9 +26,9 @@ from roofline_model.decoder.step_expected import Estimator
 from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
-from roofline_model.pareto.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
-from roofline_model.pareto.pass_times import TimedPass, Times, remembering, timed_pass
-from roofline_model.pareto.problem import FormatChoice, LayerGroup, ParetoProblem, joined_source
+from roofline_model.recommend.search.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
+from roofline_model.recommend.search.pass_times import TimedPass, Times, remembering, timed_pass
+from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem, joined_source
 
 _GROUP_OF = {
     **dict.fromkeys(QKV, "qkv_proj"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from roofline_model.pareto.front import choice_table, ordered_choices
-from roofline_model.pareto.knapsack import ROUNDING_RATIO, minimise
-from roofline_model.pareto.problem import ParetoProblem
+from roofline_model.recommend.search.front import choice_table, ordered_choices
+from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, minimise
+from roofline_model.recommend.search.problem import ParetoProblem
 
 
 def least_time_s(problem: ParetoProblem, *, loss_value: float, memory_bytes: float | None = None) -> float | None:

@@ -17,21 +17,10 @@ from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.expected.predict import ExpectedPrediction
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
-from roofline_model.pareto.pass_times import remembering
+from roofline_model.recommend.search.pass_times import remembering
 
-IDEAL, EXPECTED, CEILINGS = "ideal", "expected", "ceilings"
-_BOUNDS = frozenset({IDEAL, CEILINGS})
-CEILINGS_ARE = (
-    "memory, arithmetic and launches as measured here, of kernels that nobody timed, which take as long or longer (≥)"
-)
-"""What a ceilings time is, for those who read one."""
 UNTIMED_RATIO = 0.1
 """Share of the reference's ideal time in products and attention that may rest on ceilings without saying so."""
-
-
-def is_comparable(source: str, other: str) -> bool:
-    """Return whether times of two sources may be compared: of one kind, or neither a bound."""
-    return source == other or not {source, other} & _BOUNDS
 
 
 class ExpectedPasses:
@@ -60,7 +49,7 @@ class ExpectedPasses:
         step = expected_step(prediction, self._device, estimate=ask)
         if step is None or not self._rests_on_ceilings(prediction, untimed):
             return step
-        return Estimate(step.time_s, step.low_s, step.high_s, CEILINGS, step.provenance)
+        return Estimate(step.time_s, step.low_s, step.high_s, "ceilings", step.provenance)
 
     def _rests_on_ceilings(self, prediction: ModelPrediction, untimed: set[Operator]) -> bool:
         products = [one for one in prediction.kernels if one.kernel.work.op in PRODUCTS]

@@ -16,7 +16,7 @@ from roofline_model.decoder.step_expected import Estimator, call_within_ceilings
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.ops.operator_sequence import predict_operator
-from roofline_model.pareto.problem import joined_source
+from roofline_model.recommend.search.problem import joined_source
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction

@@ -1,7 +1,10 @@
-"""The plans worth weighing for a model on a chip: 16 bit, uniform formats, named strategies; what has no sense there is told.
+"""The plans worth weighing for a model on a chip: 16 bit, uniform formats, named strategies, some with an FP8 cache.
 
 A uniform plan has one format in every matrix of the layers. Embedding, output head, router and cache stay in 16 bit, as
 in published checkpoints and in the strategies of document 004, so that all plans are compared like with like.
+
+Engines take the format of the cache apart from that of the weights (vLLM: `--kv-cache-dtype fp8` beside AWQ, GPTQ or NVFP4
+weights; TensorRT-LLM exports NVFP4 weights with an FP8 cache), so a usual plan has a second form where its cache is large.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.core.answer import Exclusion, Memory
+from roofline_model.core.finding import Finding, finding
 from roofline_model.decoder.format_plan import (
     AS_PUBLISHED,
     FormatException,
@@ -24,24 +29,31 @@ from roofline_model.hardware import Device
 from roofline_model.mixed_precision.chip_check import validate_strategy
 from roofline_model.mixed_precision.config import MixedPrecisionConfig, StrategyClaims
 from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.model_choice.plan_formats import (
+from roofline_model.recommend.plan_formats import (
     SIXTEEN_BIT,
     PlanFormats,
     plan_formats,
     rewidened,
 )
-from roofline_model.pareto.losses import parse_formats
-from roofline_model.serving_kernels import product_gap
+from roofline_model.recommend.ranking import LEVEL_RATIO
+from roofline_model.recommend.search.losses import parse_formats
+from roofline_model.serving_kernels import cache_kernel, product_gap
 
 WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
 """Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
 BOTH_OPERANDS = ("INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
 """Uniform formats of weights and activations; those for which the chip has a unit take part."""
 _SIXTEEN_BITS = 16
+CACHE_FORMAT = "FP8_E4M3"
+PAIRED_PLANS = (("INT4", 16), ("NVFP4", 4))
+"""(weights, bits of the activations) of the usual plans that get an FP8 cache. With 8-bit weights the strategy `fp8_balanced` is
+that plan, NVFP4 under 16-bit activations is as INT4 is, and MXFP4 loses more than NVFP4 of the same bits."""
+LEAST_CACHE_RATIO = 2 * LEVEL_RATIO
+"""Share of a plan's memory that its 16-bit cache has to take: halving less saves less than can be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlanCandidate:
+class CandidatePlan:
     """One plan to weigh."""
 
     label: str
@@ -59,13 +71,12 @@ class PlanCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanField:
-    """Everything that takes part, and why the rest does not."""
+class CandidatePlans:
+    """Everything that takes part, and what does not."""
 
-    candidates: tuple[PlanCandidate, ...]
+    candidates: tuple[CandidatePlan, ...]
     """The 16-bit baseline first."""
-    left_out: tuple[tuple[str, str], ...]
-    """(label, reason)."""
+    excluded: tuple[Exclusion, ...]
 
 
 def wide_format(shape: ModelShape, device: Device) -> str:
@@ -83,7 +94,7 @@ def wide_format(shape: ModelShape, device: Device) -> str:
     return (native or declared)[0]
 
 
-def plan_field(
+def candidate_plans(
     shape: ModelShape,
     device: Device,
     wide: str,
@@ -92,7 +103,7 @@ def plan_field(
     extra_formats: Iterable[str] = (),
     strategies: Sequence[MixedPrecisionConfig] = (),
     are_strategies_asked_for: bool = False,
-) -> PlanField:
+) -> CandidatePlans:
     """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
     `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
 
@@ -100,8 +111,8 @@ def plan_field(
     names and nobody knows, and for an empty list.
     """
     base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
-    found = [PlanCandidate(wide, "baseline", base, plan_formats(base, shape))]
-    left_out: list[tuple[str, str]] = []
+    found = [CandidatePlan(wide, "baseline", base, plan_formats(base, shape))]
+    excluded: list[Exclusion] = []
     published = published_candidate(shape, wide)
     if published is not None:
         _add(found, published)
@@ -109,34 +120,34 @@ def plan_field(
     for text in dict.fromkeys([*usual, *_named(formats), *extra]):
         plan = uniform_plan(text, shape, wide)
         formats_of = plan_formats(plan, shape)
-        reason = _why_senseless(formats_of, device) if text in usual and text not in extra else ""
-        if reason:
-            left_out.append((plan.label, reason))
+        missing = _missing_unit(formats_of, device) if text in usual and text not in extra else None
+        if missing is not None:
+            excluded.append(Exclusion(plan.label, (missing,)))
         else:
             short = (plan.base.label,) if plan.base.label != plan.label and plan.kv == plan.wide else ()
             is_asked_for = text not in usual or text in extra
             _add(
                 found,
-                PlanCandidate(plan.label, "uniform", plan, formats_of, aliases=short, is_asked_for=is_asked_for),
+                CandidatePlan(plan.label, "uniform", plan, formats_of, aliases=short, is_asked_for=is_asked_for),
             )
     for config in strategies:
         try:
             one = _strategy_candidate(config, shape, device, wide)
         except RooflineError as error:
-            left_out.append((config.name, str(error)))
+            excluded.append(Exclusion(config.name, (finding("cannot-run", config.name, error=str(error)),)))
             continue
-        reason = "" if are_strategies_asked_for else _why_senseless(one.formats, device)
-        if reason:
-            left_out.append((config.name, reason))
+        missing = None if are_strategies_asked_for else _missing_unit(one.formats, device)
+        if missing is not None:
+            excluded.append(Exclusion(config.name, (missing,)))
         else:
             _add(found, replace(one, is_asked_for=are_strategies_asked_for))
-    return PlanField(tuple(found), tuple(left_out))
+    return CandidatePlans(tuple(found), tuple(excluded))
 
 
-def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> PlanCandidate:
+def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> CandidatePlan:
     validate_strategy(config, device)
     plan = rewidened(strategy_plan(config, shape), wide)
-    return PlanCandidate(config.name, "strategy", plan, plan_formats(plan, shape), config.claims)
+    return CandidatePlan(config.name, "strategy", plan, plan_formats(plan, shape), config.claims)
 
 
 def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
@@ -159,7 +170,7 @@ def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     return replace(plan, label=label)
 
 
-def published_candidate(shape: ModelShape, wide: str) -> PlanCandidate | None:
+def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:
     """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against itself."""
     if shape.weight_format in (None, shape.wide_format) and shape.expert_format is None:
         return None
@@ -167,10 +178,10 @@ def published_candidate(shape: ModelShape, wide: str) -> PlanCandidate | None:
         plan = rewidened(published_plan(shape), wide)
     except InvalidValueError:
         return None
-    return PlanCandidate(AS_PUBLISHED, "published", plan, plan_formats(plan, shape))
+    return CandidatePlan(AS_PUBLISHED, "published", plan, plan_formats(plan, shape))
 
 
-def add_candidate(found: Sequence[PlanCandidate], one: PlanCandidate) -> list[PlanCandidate]:
+def add_candidate(found: Sequence[CandidatePlan], one: CandidatePlan) -> list[CandidatePlan]:
     """Return the candidates with one more, or with one more name where its plan is known."""
     joined = list(found)
     _add(joined, one)
@@ -190,8 +201,8 @@ def _named(formats: Iterable[str] | None) -> list[str]:
     return names
 
 
-def _why_senseless(formats: PlanFormats, device: Device) -> str:
-    """Return why nobody should try these formats on this chip: activations are quantised for a unit that it does not have.
+def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
+    """Return the unit that a chip lacks for activations which a plan would quantise for it; None where it has it.
 
     How fast a unit is refuses nothing: a pass that waits for memory gains by its bytes all the same, and its time says so.
     """
@@ -203,16 +214,17 @@ def _why_senseless(formats: PlanFormats, device: Device) -> str:
         try:
             path = device.path(key)
         except UnsupportedError as error:
-            return str(error)
+            return finding("cannot-run", key, error=str(error))
         if path.kind == "native":
             continue
         weight_only = f"{key}.{formats.wide}"
-        instead = "" if product_gap(device, key, formats.wide) else f", see {weight_only}"
-        return f"{path.reason or f'no {key} unit'}; activations would be quantised for nothing{instead}"
-    return ""
+        if product_gap(device, key, formats.wide):
+            return finding("no-unit", key, unit=key, reason=path.reason)
+        return finding("no-unit-weight-only", key, unit=key, reason=path.reason, instead=weight_only)
+    return None
 
 
-def _add(found: list[PlanCandidate], one: PlanCandidate) -> None:
+def _add(found: list[CandidatePlan], one: CandidatePlan) -> None:
     """Add a candidate, or its name and claims to the one with the same formats."""
     for at, known in enumerate(found):
         if known.formats != one.formats:
@@ -226,3 +238,32 @@ def _add(found: list[PlanCandidate], one: PlanCandidate) -> None:
         )
         return
     found.append(one)
+
+
+def cached_pairs(
+    weighed: Iterable[tuple[CandidatePlan, Memory]], device: Device, shape: ModelShape, wide: str
+) -> list[CandidatePlan]:
+    """Return the usual uniform plans among those weighed once more with an FP8 cache, where it is large and engines serve it.
+
+    Served: a released attention kernel reads such a cache on the chip, and the chip converts FP8 itself. Before compute
+    capability 8.9 it is decoded in software, and was slower on A100 than a 16-bit cache (vllm-project/vllm 49077, open).
+    """
+    if cache_kernel(device, CACHE_FORMAT) is None or not _converts_natively(device):
+        return []
+    pairs = []
+    for candidate, memory in weighed:
+        base = candidate.plan.base
+        is_paired = (base.weights, int(get_format(base.activations).element_bits)) in PAIRED_PLANS
+        is_large = (memory.cache_bytes or 0.0) >= LEAST_CACHE_RATIO * memory.total_bytes
+        if candidate.kind != "uniform" or candidate.plan.kv != wide or not is_paired or not is_large:
+            continue
+        plan = uniform_plan(f"{base.weights}.{base.activations}.{CACHE_FORMAT}", shape, wide)
+        pairs.append(CandidatePlan(plan.label, "uniform", plan, plan_formats(plan, shape)))
+    return pairs
+
+
+def _converts_natively(device: Device) -> bool:
+    try:
+        return device.path(CACHE_FORMAT).kind == "native"
+    except UnsupportedError:
+        return False

@@ -1,4 +1,4 @@
-"""What a plan gives each part of a model, over the layers: to tell plans apart, and to say one in a line."""
+"""What a plan gives each part of a model, over the layers: to tell plans apart, and to name one in a line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.plan_parts import GROUPS
 
 CACHE = "kv"
+ALL_LAYERS = "layers"
+"""What all matrices of all layers are called together."""
 SIXTEEN_BIT = ("FP16", "BF16")
 _KEPT_WIDE = ("router",)
 """Parts that every plan here keeps in 16 bit; they are not told."""
@@ -51,10 +53,11 @@ def plan_formats(plan: FormatPlan, shape: ModelShape) -> PlanFormats:
     return PlanFormats(tuple(layers), head, embedding, plan.wide)
 
 
-def formats_text(formats: PlanFormats) -> str:
-    """Return a plan in a line: `ffn INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8; cache NVFP4`.
+def formats_by_part(formats: PlanFormats) -> tuple[tuple[str, str], ...]:
+    """Return part → formats: `ffn` → `INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8`, `cache` → `NVFP4`.
 
-    What stays in 16 bit is left out, and so is `in 80 of 80 layers`; parts that agree in every layer are told together.
+    What stays in 16 bit is left out, and so is `in 80 of 80 layers`. Parts that agree in every layer share a group's name;
+    `layers`: all of them agree; `everything`: nothing is narrow.
     """
     by_part: dict[str, list[str | None]] = {}
     for at, layer in enumerate(formats.layers):
@@ -62,19 +65,23 @@ def formats_text(formats: PlanFormats) -> str:
             by_part.setdefault(part, [None] * len(formats.layers))[at] = label
     cache = by_part.pop(CACHE)
     rows = {part: _filled(labels) for part, labels in by_part.items() if part not in _KEPT_WIDE}
-    said = [f"{name} {text}" for name, labels in _grouped(rows).items() if (text := _counted(labels, formats.wide))]
-    if not said and not rows:
-        return formats.wide
+    counted = {name: _counted(labels, formats.wide) for name, labels in _grouped(rows).items()}
+    pairs = {name: text for name, text in counted.items() if text}
     distinct = set(rows.values())
-    if said and len(distinct) == 1:
-        said = [_counted(next(iter(distinct)), formats.wide)]
+    if pairs and len(distinct) == 1:
+        pairs = {ALL_LAYERS: _counted(next(iter(distinct)), formats.wide)}
     if text := _counted(tuple(cache), formats.wide):
-        said.append(f"cache {text}")
+        pairs["cache"] = text
     if formats.head != formats.wide:
-        said.append(f"head {formats.head}")
+        pairs["head"] = formats.head
     if formats.embedding not in (formats.wide, formats.head):
-        said.append(f"embedding {formats.embedding}")
-    return "; ".join(said) or f"everything {formats.wide}"
+        pairs["embedding"] = formats.embedding
+    return tuple(pairs.items()) or (("everything", formats.wide),)
+
+
+def formats_text(by_part: Iterable[tuple[str, str]]) -> str:
+    """Return a plan in a line: `ffn INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8; cache NVFP4`."""
+    return "; ".join(text if part == ALL_LAYERS else f"{part} {text}" for part, text in by_part)
 
 
 def rewidened(plan: FormatPlan, wide: str) -> FormatPlan:

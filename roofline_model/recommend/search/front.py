@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.errors import InvalidValueError
-from roofline_model.pareto.knapsack import ROUNDING_RATIO, Table, undominated
-from roofline_model.pareto.problem import FormatChoice, LayerGroup, ParetoProblem
+from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Table, undominated
+from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

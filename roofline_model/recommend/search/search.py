@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofline_model.pareto.front import FormatAssignment, assignment, choice_table, ordered_choices
-from roofline_model.pareto.knapsack import ROUNDING_RATIO, Solution, Table, minimise
-from roofline_model.pareto.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
+from roofline_model.recommend.search.front import FormatAssignment, assignment, choice_table, ordered_choices
+from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Solution, Table, minimise
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
 from roofline_model.units import format_time
 
 NO_LIMITS = Budgets()
