@@ -381,7 +381,12 @@ def _plan(one: Any, baseline: Any) -> dict[str, Any]:
 
 
 _LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
-_CANNOT = {"no-unit": "no-unit", "no-unit-weight-only": "no-unit", "kernel-gap": "kernel-gap", "search-empty": "search-empty"}
+_CANNOT = {
+    "no-unit": "no-unit",
+    "no-unit-weight-only": "no-unit",
+    "kernel-gap": "kernel-gap",
+    "search-empty": "search-empty",
+}
 
 
 def _plan_exclusion(one: Any) -> str:

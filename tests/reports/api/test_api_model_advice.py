@@ -12,8 +12,8 @@ from reports.api.model_advice_models import ModelRecommendation
 from reports.model_advice_json import model_recommendation_json
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
-from roofline_model.recommend.model import recommend_model
 from roofline_model.ops.attention_ops import attention
+from roofline_model.recommend.model import recommend_model
 
 DECODE = {"Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 8192, "D": 128}
 
@@ -64,7 +64,7 @@ def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client,
 def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
     answer = api_client.post(f"/api/models/{key}/recommend", json=body)
     found = ModelRecommendation.model_validate_json(answer.text)
-    assert (found.chosen is None) == (found.misfit is not None)
+    assert found.chosen is not None or found.candidates == []
     assert [one.plan for one in found.candidates if one.kernel_gap] == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from roofline_model.decoder.format_plan import plan_from_text
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.recommend.plan_formats import formats_text, plan_formats, rewidened
+from roofline_model.recommend.plan_formats import formats_by_part, formats_text, plan_formats, rewidened
 
 LLAMA = get_model("llama-3-8b")
 KEPT = ("lm_head=BF16", "embedding=BF16")
@@ -14,7 +14,7 @@ KEPT = ("lm_head=BF16", "embedding=BF16")
 
 def said(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | None = None) -> str:
     shape = get_model(model)
-    return formats_text(plan_formats(plan_from_text(text, shape, kv=kv, exceptions=exceptions), shape))
+    return formats_text(formats_by_part(plan_formats(plan_from_text(text, shape, kv=kv, exceptions=exceptions), shape)))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_same_plan_written_in_two_ways_is_equal():
 def test_a_tied_embedding_is_not_told_apart_from_the_head():
     shape = get_model("llama-3.2-1b")
     tied = plan_formats(plan_from_text("BF16", shape, exceptions=["lm_head=INT8.BF16"]), shape)
-    assert formats_text(tied) == "head INT8.BF16"
+    assert formats_text(formats_by_part(tied)) == "head INT8.BF16"
 
 
 def test_another_16_bit_format_replaces_the_plans_own_everywhere():

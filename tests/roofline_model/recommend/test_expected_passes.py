@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from roofline_model.core.answer import is_comparable
+from roofline_model.core.finding import has_code
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.expected.kernels.curve import CurvePoint, KernelCurve, work_size
 from roofline_model.hardware import Device, create_custom_asic
 from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.recommend.expected_passes import CEILINGS, CEILINGS_ARE, ExpectedPasses, is_comparable
-from roofline_model.recommend.model import recommend_model
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
+from roofline_model.recommend.expected_passes import ExpectedPasses
+from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 SHAPE = ModelShape(
@@ -71,53 +73,55 @@ def test_the_kind_of_an_expected_time_is_that_of_its_kernels(cpu):
         formats: getattr(passes(predict_model(cpu, SHAPE, formats=formats, exceptions=kept)), "source", "expected")
         for formats in ("BF16", "INT8.BF16", "NVFP4.BF16", "BF16.BF16.NVFP4")
     }
-    assert kinds == {"BF16": "expected", "INT8.BF16": "expected", "NVFP4.BF16": CEILINGS, "BF16.BF16.NVFP4": CEILINGS}
+    assert kinds == {
+        "BF16": "expected",
+        "INT8.BF16": "expected",
+        "NVFP4.BF16": "ceilings",
+        "BF16.BF16.NVFP4": "ceilings",
+    }
 
 
 def test_where_no_kernel_was_timed_the_ideals_rank_as_they_are_predicted(cpu):
     bare = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
     found = recommend_model(bare, SHAPE)
-    assert {one.time_source for one in found.candidates} == {"ideal"}
-    assert found.baseline.time_s == predict_model(bare, SHAPE, context=4096, formats=found.baseline.plan).time_s
-    assert [note for note in found.notes if note.startswith("ranked by ideal times") and "none of its kernels" in note]
+    assert {one.estimate.source for one in found.options} == {"ideal"}
+    assert (
+        found.baseline.estimate.time_s == predict_model(bare, SHAPE, context=4096, formats=found.baseline.plan).time_s
+    )
+    assert has_code(found.findings, "ranked-by-ideals")
 
 
 def test_a_baseline_that_was_not_timed_ranks_by_ceilings_and_says_what_they_are(cpu):
     (attention_only,) = (one for one in cpu.calibration.kernels if one.kernel == "sdpa")
     found = recommend_model(replace(cpu, calibration=replace(cpu.calibration, kernels=(attention_only,))), SHAPE)
-    assert found.time_source == CEILINGS
-    assert [
-        note for note in found.notes if note.startswith("ranked by what the ceilings allow") and CEILINGS_ARE in note
-    ]
+    assert found.baseline.estimate.source == "ceilings"
+    assert has_code(found.findings, "ranked-by-ceilings")
 
 
 def test_kinds_that_may_be_compared():
     assert is_comparable("expected", "measured")
-    assert is_comparable(CEILINGS, CEILINGS)
-    assert not is_comparable("expected", CEILINGS)
+    assert is_comparable("ceilings", "ceilings")
+    assert not is_comparable("expected", "ceilings")
     assert not is_comparable("ideal", "expected")
-    assert not is_comparable(CEILINGS, "ideal")
+    assert not is_comparable("ceilings", "ideal")
 
 
 def test_a_plan_on_ceilings_stands_behind_and_is_not_chosen(cpu):
     found = recommend_model(cpu, SHAPE, formats=["NVFP4.BF16", "INT8.BF16"])
-    ceilings = found.candidate("NVFP4.BF16")
-    assert ceilings.time_source == CEILINGS
-    assert ceilings.time_s < found.baseline.time_s / 2
-    assert found.chosen is found.candidates[0]
-    assert found.chosen.label == "INT8.BF16"
-    assert found.candidates[-1] is ceilings
-    assert ceilings.speedup == pytest.approx(ceilings.ideal_speedup)
-    assert [one.is_speedup_ideal for one in (ceilings, found.baseline, found.candidate("INT8.BF16"))] == [
-        True,
-        False,
-        False,
-    ]
-    assert any("NVFP4.BF16" in note and "were not timed on this machine" in note for note in found.notes)
-    assert found.candidate("INT8.BF16").time_source == "expected"
+    ceilings = found.option("NVFP4.BF16")
+    assert ceilings.estimate.source == "ceilings"
+    assert ceilings.estimate.time_s < found.baseline.estimate.time_s / 2
+    assert found.choice is found.options[0]
+    assert found.choice.key == "INT8.BF16"
+    assert found.options[-1] is ceilings
+    assert ceilings.speedup_ratio == pytest.approx(ceilings.ideal_speedup_ratio)
+    assert has_code(ceilings.findings, "ceilings-only")
+    untimed = next(item for item in found.findings if item.code == "untimed-kernels")
+    assert untimed.value("options") == ("NVFP4.BF16",)
+    assert found.option("INT8.BF16").estimate.source == "expected"
     # Left out unless it is named: torch multiplies no NVFP4 weights on a CPU.
     usual = recommend_model(cpu, SHAPE)
-    assert "no CPU kernel" in {one.label: one.reason for one in usual.excluded}["NVFP4.BF16"]
+    assert {one.key: one.finding.code for one in usual.excluded}["NVFP4.BF16"] == "kernel-gap"
 
 
 def test_the_search_takes_timed_formats_only(cpu):
@@ -131,7 +135,7 @@ def test_the_search_takes_timed_formats_only(cpu):
     found = recommend_model(cpu, SHAPE, losses=MeasuredLosses(values, "small", "kl", tokens_count=64))
     (search,) = found.searches
     assert {one.chosen.label for one in search.choice.reasons} == {"INT8.BF16"}
-    assert found.chosen.label == "INT8.BF16"  # the search found nothing but this uniform plan
-    assert "pareto-fastest" in found.chosen.aliases
-    notes = [note for note in found.notes if note.startswith("not searched: ")]
-    assert [note.partition(": ")[2].partition(": ")[0] for note in notes] == ["kv=NVFP4", "NVFP4.BF16"]
+    assert found.choice.key == "INT8.BF16"  # the search found nothing but this uniform plan
+    assert "pareto-fastest" in found.choice.aliases
+    left = [item.subject for item in found.findings if item.code == "not-searched"]
+    assert left == ["kv=NVFP4", "NVFP4.BF16"]
