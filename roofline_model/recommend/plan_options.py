@@ -15,7 +15,6 @@ from roofline_model.decoder.model_memory import ModelMemory
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import why_no_step
 from roofline_model.errors import UnsupportedError
-from roofline_model.expected.attention.predict import UNSPLIT_NOTE
 from roofline_model.expected.predict import ExpectedPrediction, predict_expected
 from roofline_model.expected.standing_kernel import standing_kernel
 from roofline_model.formats import get_format
@@ -402,7 +401,7 @@ def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding
             mine, wide = (_expected(one.kernel.work, device, kv) for kv in (narrow, found.plan.wide))
             if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
                 continue
-            code = "cache-slower-unsplit" if UNSPLIT_NOTE in mine.notes else "cache-slower"
+            code = "cache-slower-unsplit" if mine.is_cache_unsplit else "cache-slower"
             return finding(code, narrow, cache=narrow, slowdown_ratio=mine.time_s / wide.time_s)
     return None
 
