@@ -6,7 +6,7 @@ Domain code builds findings and compares codes; only a surface (terminal, page, 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -120,9 +120,13 @@ def times_text(ratio: float) -> str:
     return f"{ratio:.0f}x" if ratio >= 99.5 else f"{ratio:.2f}x" if 0.95 <= ratio < 1.05 else f"{ratio:.1f}x"
 
 
-_FORMATS = {
+def _two_digits(ratio: float) -> str:
+    return f"{ratio:.2f}x"
+
+
+_FORMATS: Mapping[str, Callable[[float], str]] = {
     "speedup_ratio": times_text,
-    "slowdown_ratio": lambda ratio: f"{ratio:.2f}x",
+    "slowdown_ratio": _two_digits,
     "_bytes_per_s": format_bandwidth,
     "_flops_per_s": format_flops,
     "_bytes": format_memory,

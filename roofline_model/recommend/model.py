@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
@@ -48,8 +49,11 @@ IsRunnable = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRanking(Ranking):
-    """The ranked plans of a model on a chip; its options are `PlanOption`s."""
+    """The ranked plans of a model on a chip."""
 
+    options: tuple[PlanOption, ...]
+    baseline: PlanOption | None
+    choice: PlanOption | None
     wide: str
     """16-bit format of the baseline."""
     traffic: tuple[TrafficShare, ...]
@@ -150,9 +154,10 @@ def recommend_model(
     )
     return ModelRanking(
         question=ranking.question,
-        options=ranking.options,
-        baseline=ranking.baseline,
-        choice=ranking.choice,
+        # `rank` returns the options that it was given.
+        options=cast("tuple[PlanOption, ...]", ranking.options),
+        baseline=cast("PlanOption | None", ranking.baseline),
+        choice=cast("PlanOption | None", ranking.choice),
         alternatives=ranking.alternatives,
         excluded=ranking.excluded,
         findings=(*ranking.findings, *_ranked_findings(ranking, shape.name, is_claimed=losses is None)),

@@ -146,7 +146,8 @@ def published_loss(
     known = {label: claim for label, claim in claims.items() if claim is not None}
     if not known and not cache_claims:
         return Loss("claimed", 0.0), ()
-    loss, findings = Loss("claimed", 0.0), ()
+    loss = Loss("claimed", 0.0)
+    findings: tuple[Finding, ...] = ()
     if known:
         worst = max(known, key=lambda label: known[label].high_pct)
         claim = known[worst]

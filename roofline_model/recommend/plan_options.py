@@ -232,7 +232,7 @@ class PlanPricer:
         if len(known) < len(estimates):
             return None
         lows, highs = [estimate.low_s for estimate in known], [estimate.high_s for estimate in known]
-        sources = {getattr(estimate, "source", "expected") for estimate in known}
+        sources: set[Source] = {getattr(estimate, "source", "expected") for estimate in known}
         return Estimate(
             self._mean([estimate.time_s for estimate in known]),
             self._mean([low for low in lows if low is not None]) if None not in lows else None,

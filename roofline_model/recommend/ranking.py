@@ -260,7 +260,9 @@ def rank(
     ordered = _ordered(within, baseline, question.subject)
     excluded = (*missing, *excluded)
     choice, refusal = _choice(ordered, baseline, excluded, limits)
-    ranked, alternatives, taken = [each.option for each in ordered], (), None
+    ranked = [each.option for each in ordered]
+    alternatives: tuple[Alternative, ...] = ()
+    taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, ordered, baseline, missing)
         taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
@@ -512,8 +514,9 @@ def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
     time_s, loss_pct = option.estimate.time_s, option.loss.pct or 0.0
     if choice is None or ratio is None:
         return finding("alternative", option.key, loss_pct=loss_pct, time_s=time_s)
-    values = {"choice": choice.key, "slowdown_ratio": ratio}
-    return finding("alternative-to-choice", option.key, loss_pct=loss_pct, time_s=time_s, **values)
+    return finding(
+        "alternative-to-choice", option.key, loss_pct=loss_pct, time_s=time_s, choice=choice.key, slowdown_ratio=ratio
+    )
 
 
 def _loses_little(loss: Loss) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from roofline_cli.main import app
-from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
+from roofline_model.recommend.engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
 from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.recommend.search.losses_file import read_losses_text
 from roofline_model.recommend.search.search import TIE_BREAK_CHOICES

@@ -643,23 +643,50 @@ def engine(hardware: str, model: Any, **arguments: Any) -> dict[str, Any]:
         "memory_savings_pct": found.memory_savings_pct,
         "kv_cache_bytes": found.kv_cache_bytes,
         "confidence": found.confidence,
-        "source": found.time_source,
-        "provenance": found.provenance,
+        "source": found.ranking.choice.estimate.source,
+        "provenance": found.ranking.choice.estimate.provenance,
         "bottlenecks": {
             name: [one["bound"], one["time_us"], one["share_pct"], one["arithmetic_intensity"]]
             for name, one in found.bottleneck_analysis.items()
         },
-        "options": [
-            {
-                "key": one.name,
-                "time_s": one.time_s,
-                "speedup": one.speedup,
-                "memory_bytes": one.memory_bytes,
-                "refused": _reason_code(one.reason) if one.reason else None,
-            }
-            for one in found.outcomes
-        ],
+        "options": _outcomes(found.ranking),
     }
+
+
+def _outcomes(ranking: Any) -> list[dict[str, Any]]:
+    """Return every strategy that was weighed, fastest first, then those that cannot run."""
+    within = [(one, None) for one in ranking.options]
+    missing = [(one.option, one) for one in ranking.excluded if one.option is not None]
+    # The frozen order of equally fast strategies is that in which they were weighed.
+    names = [ranking.baseline.key, *(name for name in _strategy_names() if name != ranking.baseline.key)]
+    place = {name: at for at, name in enumerate(names)}
+    weighed = sorted(within + missing, key=lambda pair: (pair[0].estimate.time_s, place.get(pair[0].key, len(place))))
+    fastest_s = min(one.estimate.time_s for one in ranking.options)
+    outcomes = []
+    for one, exclusion in weighed:
+        refused = None if exclusion is None else _strategy_exclusion(exclusion)
+        if exclusion is None and one.key != ranking.choice.key:
+            refused = "level" if one.estimate.time_s <= fastest_s * 1.05 else "slower"
+        figures = {"time_s": one.estimate.time_s, "speedup": one.speedup_ratio, "memory_bytes": one.memory.total_bytes}
+        outcomes.append({"key": one.key, **figures, "refused": refused})
+    for exclusion in ranking.excluded:
+        if exclusion.option is None:
+            refused = _reason_code(exclusion.finding.value("error"))
+            outcomes.append(
+                {"key": exclusion.key, "time_s": None, "speedup": None, "memory_bytes": None, "refused": refused}
+            )
+    return outcomes
+
+
+def _strategy_names() -> list[str]:
+    return [one.name for one in rm.list_strategies(num_layers=32)]
+
+
+def _strategy_exclusion(exclusion: Any) -> str:
+    codes = {found.code for found in exclusion.findings}
+    if "misses-memory-limit" in codes:
+        return "limit:memory"
+    return "limit:quality-unknown" if "loss-unknown" in codes else "limit:quality"
 
 
 def selector(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
+from roofline_model.core.finding import Finding, has_code
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.step_expected import expected_step
 from roofline_model.errors import InvalidValueError, UnknownNameError
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.model_plan import strategy_plan
 from roofline_model.mixed_precision.strategies import STRATEGIES, get_strategy
-from roofline_model.quantization_engine import IntegratedQuantizationEngine, QuantizationRecommendation
+from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
 
@@ -22,22 +21,16 @@ def on_gb10() -> QuantizationRecommendation:
     return IntegratedQuantizationEngine("gb10").recommend("llama-3-8b", "decode", 4096, enable_dynamic=True)
 
 
+def exclusions(found: QuantizationRecommendation) -> dict[str, Finding]:
+    return {one.key: one.finding for one in found.ranking.excluded}
+
+
 def test_the_answer_has_every_field_of_the_document(on_gb10):
-    named = [one.name for one in dataclasses.fields(on_gb10)]
-    assert named[:12] == [
-        "config",
-        "mixed_precision",
-        "fa_config",
-        "predicted_speedup",
-        "predicted_time_us",
-        "baseline_time_us",
-        "memory_savings_pct",
-        "kv_cache_bytes",
-        "expected_quality_loss",
-        "confidence",
-        "reason",
-        "bottleneck_analysis",
-    ]
+    names = (
+        "config mixed_precision fa_config predicted_speedup predicted_time_us baseline_time_us memory_savings_pct "
+        "kv_cache_bytes expected_quality_loss confidence reason bottleneck_analysis"
+    )
+    assert all(hasattr(on_gb10, name) for name in names.split())
     assert on_gb10.config.mixed_precision is on_gb10.mixed_precision
     assert on_gb10.config.fa_config is on_gb10.fa_config
     assert on_gb10.config.strategy_name == on_gb10.mixed_precision.name
@@ -52,7 +45,7 @@ def test_figures_are_those_of_the_predictions(on_gb10):
     ours, theirs = (expected_step(one, "gb10") for one in passes)
     assert ours is not None
     assert theirs is not None
-    assert on_gb10.time_source == "expected"
+    assert on_gb10.ranking.choice.estimate.source == "expected"
     assert on_gb10.predicted_time_us == pytest.approx(ours.time_s * 1e6)
     assert on_gb10.baseline_time_us == pytest.approx(theirs.time_s * 1e6)
     assert on_gb10.predicted_speedup == pytest.approx(theirs.time_s / ours.time_s)
@@ -74,7 +67,8 @@ def test_gb10_gets_the_attention_it_can_run(on_gb10):
     assert on_gb10.fa_config is not None
     assert on_gb10.fa_config.version.value == "fa2"
     assert on_gb10.fa_config.kv_cache_precision == on_gb10.config.kv_cache_precision == "NVFP4"
-    assert any(note.startswith("fa3: ") for note in on_gb10.notes)
+    unavailable = [item.subject for item in on_gb10.ranking.findings if item.code == "attention-kernel-unavailable"]
+    assert "fa3" in unavailable
     hopper = IntegratedQuantizationEngine("h100").recommend(LLAMA, "prefill", 8192)
     assert hopper.fa_config is not None
     assert hopper.fa_config.version.value == "fa3"
@@ -85,11 +79,12 @@ def test_the_limit_on_quality_decides():
     careful = engine.recommend(LLAMA, max_quality_loss_pct=0)
     assert careful.config.strategy_name == "fp16_baseline"
     assert careful.predicted_speedup == 1.0
-    assert "nothing within the limits is faster" in careful.reason
+    assert careful.ranking.headline.code == "stay"
     # What is measured replaces what is claimed, both ways.
     bad = engine.recommend(LLAMA, measured_loss_pct={"nvfp4_blackwell": 3.0})
     assert bad.config.strategy_name == "fp8_balanced"
-    assert {one.name: one.reason for one in bad.outcomes}["nvfp4_blackwell"] == "measured: 3%: above the limit of 1%"
+    missed = exclusions(bad)["nvfp4_blackwell"]
+    assert (missed.code, missed.value("value_pct"), missed.value("limit_pct")) == ("misses-loss-limit", 3.0, 1.0)
     good = engine.recommend(LLAMA, measured_loss_pct={"w4a16_aggressive": 0.1})
     assert good.config.strategy_name == "w4a16_aggressive"
     assert good.expected_quality_loss == "measured: 0.1%"
@@ -99,7 +94,7 @@ def test_claims_are_called_claims_and_confidence_follows():
     placeholder = IntegratedQuantizationEngine("b10").recommend(LLAMA)
     assert placeholder.expected_quality_loss == "claimed: <1%"
     assert placeholder.confidence == "low"
-    assert any("placeholder" in note for note in placeholder.notes)
+    assert has_code(placeholder.ranking.findings, "placeholder-chip")
     measured = IntegratedQuantizationEngine("h100").recommend(
         LLAMA, "prefill", 2048, measured_loss_pct={"fp8_balanced": 0.2}
     )
@@ -112,9 +107,8 @@ def test_a_model_that_does_not_fit_says_by_how_much():
     engine = IntegratedQuantizationEngine("gb10")
     tight = engine.recommend("llama-3-8b", memory_limit_gb=8)
     assert tight.config.strategy_name == "nvfp4_blackwell"
-    refused = {one.name: one.reason for one in tight.outcomes}
-    assert "more than there is" in refused["fp16_baseline"]
-    with pytest.raises(InvalidValueError, match=r"no strategy meets both limits: .* more than there is"):
+    assert exclusions(tight)["fp16_baseline"].code == "misses-memory-limit"
+    with pytest.raises(InvalidValueError, match=r"no strategy meets both limits: .* more than the limit of 1 GB"):
         engine.recommend("llama-3-8b", memory_limit_gb=1)
 
 
@@ -126,7 +120,7 @@ def test_dynamic_and_adaptive_are_set_where_they_mean_something():
     assert prefill.config.adaptive is not None
     decode = engine.recommend(LLAMA, enable_dynamic=True)
     assert decode.config.dynamic is None
-    assert any("nothing to quantise at run time" in note for note in decode.notes)
+    assert has_code(decode.ranking.findings, "activations-stay-wide")
     assert engine.recommend(LLAMA, "prefill", 2048).config.dynamic is None
 
 
@@ -135,26 +129,25 @@ def test_strategies_of_the_users_own():
     engine = IntegratedQuantizationEngine("gb10")
     unknown = engine.recommend(LLAMA, strategies=[mine])
     assert unknown.config.strategy_name == "fp16_baseline"
-    assert {one.name: one.reason for one in unknown.outcomes}["mine"] == "its loss is neither measured nor claimed"
+    assert exclusions(unknown)["mine"].code == "loss-unknown"
     assert engine.recommend(LLAMA, strategies=[mine], measured_loss_pct={"mine": 0.5}).config.strategy_name == "mine"
     # Up alone in INT4: two products in place of one, and still faster than reading it in 16 bit.
     odd = MixedPrecisionConfig("odd", operator_precisions={"ffn_up": "INT4"})
     found = engine.recommend(LLAMA, strategies=[odd], measured_loss_pct={"odd": 0.1})
-    times = {one.name: one.time_s for one in found.outcomes}
-    assert times["odd"] < times["fp16_baseline"]
+    assert found.ranking.option("odd").estimate.time_s < found.ranking.baseline.estimate.time_s
     assert found.config.strategy_name == "odd"
     mla = MixedPrecisionConfig("apart", operator_precisions={"k_proj": "INT4"})
-    outcome = engine.recommend("deepseek-v2-lite", strategies=[mla]).outcomes[-1]
-    assert outcome.time_s is None
-    assert "gives keys and values by one matrix" in outcome.reason
+    (refused,) = engine.recommend("deepseek-v2-lite", strategies=[mla]).ranking.excluded
+    assert refused.option is None
+    assert "gives keys and values by one matrix" in refused.finding.value("error")
 
 
 @pytest.mark.parametrize("chip", ["b10", "gb10", "h100", "h200"])
 def test_all_six_strategies_are_weighed(chip):
     for phase in ("decode", "prefill"):
         found = IntegratedQuantizationEngine(chip).recommend("llama-3-8b", phase, 4096)
-        assert {one.name for one in found.outcomes} == set(STRATEGIES)
-        assert all(one.time_s is not None for one in found.outcomes)
+        predicted = [*found.ranking.options, *(one.option for one in found.ranking.excluded)]
+        assert {one.key for one in predicted} == set(STRATEGIES)
 
 
 @pytest.mark.parametrize(
