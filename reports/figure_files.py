@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from reports.display_text import counted
 from reports.error_plot import draw_errors
+from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
+from reports.figures.roofline import roofline_figure
 from reports.gap_plot import draw_gaps
 from reports.model_results import model_title
 from reports.pareto_plot import draw_pareto
-from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.run_timeline import run_timeline
 from reports.small_plots import draw_canaries, draw_samples
 from reports.spread_plot import draw_spreads
@@ -107,7 +108,7 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         f"roofline{suffix}",
         f"Dual roofline of {where}",
         f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
-        lambda: draw_dual_roofline(chip.roofline),
+        lambda: draw_figure(roofline_figure(chip.roofline)),
     )
     drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
         (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reports.display_text import shown
-from reports.plot_style import GRID, INK, MUTED, PLAIN_TEXT, SURFACE
+from reports.figures.matplotlib_drawer import PLAIN_TEXT
+from reports.figures.palette import GRID, INK, MUTED, SURFACE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

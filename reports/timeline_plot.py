@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reports.display_text import prefixed, shown
 from reports.figure_frame import FONT, frame, key, key_rows, plain
-from reports.plot_style import ACCENT, INK, MUTED, SURFACE, format_inks
+from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, format_colours
 from reports.run_timeline import CaseSpan, RunTimeline, reading_of
 from reports.small_plots import thinned
 
@@ -20,7 +20,7 @@ ROW_INCHES, LANE_INCHES = 1.25, 0.42
 MAX_DRAWN_READINGS = 1_200
 """Readings of one channel in the figure; of more the extremes of each stretch."""
 
-_LINE = format_inks(["BF16"])["BF16"].light
+_LINE = format_colours(["BF16"])["BF16"].light
 _AXES = {
     "power_w": ("Power (W)", 1.0),
     "clock_hz": ("clock (GHz)", 1e-9),

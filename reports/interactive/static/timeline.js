@@ -66,7 +66,7 @@ function points(spans, name, unit, scale) {
 function laneTraces(told, spans, unit, axis, palette) {
   const bars = (held) => {
     const drawn = spans.filter((span) => Boolean(span.is_throttled) === held);
-    const colours = held ? { color: palette.accent, pattern: { shape: "/", fillmode: "overlay", size: 5, solidity: 0.35, fgcolor: palette.surface } } : { color: drawn.map((span) => ink(span.chip.roofline.inks[span.row.format] || DATA.inks.muted)) };
+    const colours = held ? { color: palette.accent, pattern: { shape: "/", fillmode: "overlay", size: 5, solidity: 0.35, fgcolor: palette.surface } } : { color: drawn.map((span) => ink(span.chip.colours[span.row.format] || DATA.inks.muted)) };
     return { type: "bar", orientation: "h", width: 0.72, y: drawn.map(() => 0), base: drawn.map((span) => span.begin_s / unit), x: drawn.map((span) => (span.end_s - span.begin_s) / unit), customdata: drawn.map((span) => spans.indexOf(span)), marker: { ...colours, line: { color: palette.surface, width: 0.6 } } };
   };
   // Two traces: a pattern takes its colours from the trace only where the trace has one colour.

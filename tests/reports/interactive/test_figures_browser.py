@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.plot_style import ACCENT, SURFACE
+from reports.figures.palette import ACCENT, SURFACE
 from results.records import TelemetrySample
 from roofline_model.units import format_percent, format_time
 
@@ -183,7 +183,7 @@ def test_the_name_of_the_best_covers_no_mark_and_its_line_crosses_none(page):
         const plot = document.querySelector('.figure.tall'), {xaxis, yaxis} = plot._fullLayout;
         const note = plot.layout.annotations.find((one) => /^Best/.test(one.text));
         const to = [xaxis.l2p(note.x), yaxis.l2p(note.y)], from = [to[0] + note.ax, to[1] + note.ay];
-        const marks = plot.data.filter((one) => one.mode === 'markers' && String((one.customdata || [])[0]).startsWith('case:'))
+        const marks = plot.data.filter((one) => /^(measured|predicted|expected) /.test(one.name) && one.mode === 'markers')
             .flatMap((one) => one.x.map((x, at) => [xaxis.l2p(Math.log10(x)), yaxis.l2p(Math.log10(one.y[at]))]));
         const away = ([px, py]) => {
             const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
