@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from plugin.outcome import clean
 from plugin.terminal_notes import MOST_WIDTH, Line, wrapped
+from roofline_model.core.finding import catalog_entry
 from roofline_model.errors import RooflineError, StoreError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
         remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *case.set_aside])
         lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
     codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
-    lines += [Line(f"  {code}: {REASONS[code]}", "light") for code in codes]
+    lines += [Line(f"  {code}: {catalog_entry(code).short}", "light") for code in codes]
     if len(cases) > MOST_LINES:
         lines.append(
             Line(f"  and {len(cases) - MOST_LINES} more; `roofline diff {diff.after[0].run_id[:8]}` lists all")

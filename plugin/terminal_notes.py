@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from results.flags import FLAGS
+from results.flags import DOUBTFUL_FLAGS, FLAGS, meaning
 from results.gain import times_faster
 from results.records import ProcessInfo, Record
 from results.state_records import CanaryReading
@@ -47,7 +47,7 @@ def flag_lines(
     lines += _quarantine_lines(by_flag.get("quarantined", []), measured, canaries, width)
     if capped := by_flag.get("capped", []):
         lines += wrapped(
-            f"{_of(capped, measured)} capped: {FLAGS['capped'].meaning}. Lock a lower clock or cool the machine, then run "
+            f"{_of(capped, measured)} capped: {meaning('capped')}. Lock a lower clock or cool the machine, then run "
             f"{'it' if len(capped) == 1 else 'them'} again ({_named(capped)})",
             "yellow",
             width,
@@ -55,7 +55,7 @@ def flag_lines(
     lines += _worker_lines(records, processes, width)
     if impossible := by_flag.get("above-roof", []):
         lines += wrapped(
-            f"above-roof (!): {_counted(impossible)}: {FLAGS['above-roof'].meaning} ({_named(impossible)})",
+            f"above-roof (!): {_counted(impossible)}: {meaning('above-roof')} ({_named(impossible)})",
             "yellow",
             width,
         )
@@ -67,12 +67,12 @@ def flag_lines(
             "yellow",
             width,
         )
-    for flag in FLAGS.values():
-        count = len(by_flag.get(flag.key, []))
-        if count and flag.key not in _TOLD_APART:
-            mark = " (!)" if flag.is_doubtful else ""
-            text = f"{flag.key}{mark}: {_counted(by_flag[flag.key])}: {flag.meaning}"
-            lines += wrapped(text, "yellow" if flag.is_doubtful else "", width)
+    for flag in FLAGS:
+        count = len(by_flag.get(flag, []))
+        if count and flag not in _TOLD_APART:
+            mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
+            text = f"{flag}{mark}: {_counted(by_flag[flag])}: {meaning(flag)}"
+            lines += wrapped(text, "yellow" if flag in DOUBTFUL_FLAGS else "", width)
     return lines
 
 
@@ -103,7 +103,7 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
     if not cases:
         return wrapped(f"canary: {said}; no case lay beside it", "yellow", width)
     found = wrapped(
-        f"{_of(cases, measured)} quarantined: {said or FLAGS['quarantined'].meaning} ({_named(cases)})", "yellow", width
+        f"{_of(cases, measured)} quarantined: {said or meaning('quarantined')} ({_named(cases)})", "yellow", width
     )
     return found + wrapped(
         "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "

@@ -33,6 +33,7 @@ from results.history.alerts import Change
 from results.history.case_history import CaseHistory, HistoryOptions, case_histories
 from results.history.metrics import get_metric
 from results.records import RunInfo
+from roofline_model.core.finding import catalog_entry
 
 if TYPE_CHECKING:
     from results.store import ResultStore
@@ -168,5 +169,5 @@ def _row(case: CaseDiff) -> ComparedRow:
         probability=probability(case.adjusted_p_value),
         sensitivity="–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
         reason=shown("; ".join([case.reason, *parts]), 400),
-        meaning=REASONS.get(case.reason, ""),
+        meaning=catalog_entry(case.reason).short if case.reason in REASONS else "",
     )

@@ -20,7 +20,7 @@ from reports.model_results import model_sentences, model_title
 from reports.recommend import RankedRow, ShapeRecommendation
 from reports.regime import regime_words
 from reports.views import ChipView, ReportView
-from results.flags import FLAGS
+from results.flags import DOUBTFUL_FLAGS, meaning
 from results.gain import times_faster
 from results.model_results import ModelResult
 from results.model_text import model_notes, model_tables
@@ -322,10 +322,9 @@ def _machine_blocks(view: ReportView) -> Iterator[Block]:
 
 
 def _words(view: ReportView) -> Iterator[Block]:
-    meanings = [f"{word}: {meaning}" for word, meaning in view.regimes]
+    meanings = [f"{word}: {text}" for word, text in view.regimes]
     meanings += [
-        f"{flag.key}{' (the time is in doubt)' if flag.is_doubtful else ''}: {FLAGS[flag.key].meaning}"
-        for flag in view.flags
+        f"{flag}{' (the time is in doubt)' if flag in DOUBTFUL_FLAGS else ''}: {meaning(flag)}" for flag in view.flags
     ]
     if meanings:
         yield Heading(2, "Words")

@@ -40,7 +40,7 @@ from reports.shape_matrix import entries_and_matrices, reason_spans
 from reports.small_plots import draw_canaries, draw_samples
 from reports.timeline_plot import draw_timeline
 from reports.views import ReportView, report_view, utc_minutes
-from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.flags import DOUBTFUL_FLAGS, meaning
 from results.gain import times_faster
 from results.model_text import (
     EMULATED_MARK,
@@ -272,7 +272,7 @@ def _template() -> Template:
         time=format_time,
         percent=format_percent,
         width=lambda ratio: "–" if ratio is None else width_text(ratio),
-        meanings=lambda flags: "; ".join(f"{flag}: {FLAGS[flag].meaning}" for flag in flags),
+        meanings=lambda flags: "; ".join(f"{flag}: {meaning(flag)}" for flag in flags),
         signed_percent=lambda ratio: format_percent(ratio, signed=True),
         bandwidth=format_bandwidth,
         flops=format_flops,
@@ -286,7 +286,7 @@ def _template() -> Template:
         row_state=lambda row: None if row.record.measurement is None else state_of([row.record.measurement]),
         gap=expected_gap,
         attribution=lambda case: next((one.attribution for one in case.measurements if one.attribution), None),
-        meaning=lambda flag: FLAGS[flag].meaning if flag in FLAGS else "a flag that this version does not know",
+        meaning=meaning,
         reason_spans=reason_spans,
         doubtful=lambda flag: flag in DOUBTFUL_FLAGS,
         regime=lambda one: regime_words(one.cache, one.mode),

@@ -19,6 +19,7 @@ from reports.shape_results import Configuration, ShapeResult
 from reports.trade_offs import trade_groups
 from reports.views import ChipView, ReportView
 from reports.what_to_do import Action
+from results.flags import DOUBTFUL_FLAGS, meaning
 
 if TYPE_CHECKING:
     from reports.comparison import Comparison
@@ -61,7 +62,9 @@ def report_json(
             "worker_ends": list(view.state.restarts),
             "warnings": list(view.state.warnings),
         },
-        "flags": [{"key": one.key, "is_doubtful": one.is_doubtful, "meaning": one.meaning} for one in view.flags],
+        "flags": [
+            {"key": flag, "is_doubtful": flag in DOUBTFUL_FLAGS, "meaning": meaning(flag)} for flag in view.flags
+        ],
         "environment": dict(view.environment),
     }
 

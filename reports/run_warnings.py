@@ -10,7 +10,7 @@ from reports.case_summary import CaseSummary
 from reports.display_text import counted
 from reports.error_summary import comparable_rows
 from reports.run_state import RunState
-from results.flags import FLAGS
+from results.flags import DOUBTFUL_FLAGS, FLAGS, meaning
 from results.records import RunInfo
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ def missing(
 
 def _flagged(cases: tuple[CaseSummary, ...], said_already: set[str]) -> list[str]:
     found = []
-    for flag in FLAGS.values():
-        ids = [case.lead.case_id for case in cases if flag.key in case.flags]
-        if ids and flag.is_doubtful and flag.key not in said_already:
-            found.append(f"{counted(len(ids), 'case')} flagged {flag.key} ({_named(ids)}): {flag.meaning}.")
+    for flag in FLAGS:
+        ids = [case.lead.case_id for case in cases if flag in case.flags]
+        if ids and flag in DOUBTFUL_FLAGS and flag not in said_already:
+            found.append(f"{counted(len(ids), 'case')} flagged {flag} ({_named(ids)}): {meaning(flag)}.")
     return found
 
 

@@ -33,7 +33,7 @@ from reports.sample_series import SampleSeries, flagged_series
 from reports.shape_results import ShapeResult, shape_results
 from reports.what_to_do import Action, actions
 from results.case_names import is_model_case
-from results.flags import FLAGS, Flag
+from results.flags import FLAGS
 from results.impossible import possible_records
 from results.model_results import ModelResult, model_results
 from results.records import HardwareProfile, Record, RunInfo
@@ -108,7 +108,7 @@ class ReportView:
     has_power: bool
     state: RunState
     """The machine over the run."""
-    flags: tuple[Flag, ...]
+    flags: tuple[str, ...]
     """The known flags that occur, to be explained once."""
     regimes: tuple[tuple[str, str], ...]
     """(word, meaning) of the cache states and modes that occur."""
@@ -168,7 +168,7 @@ def report_view(
         environment=_environment(run),
         has_power=has_power,
         state=state,
-        flags=tuple(flag for flag in FLAGS.values() if any(flag.key in row.flags for row in rows)),
+        flags=tuple(flag for flag in FLAGS if any(flag in row.flags for row in rows)),
         regimes=regime_meanings((row.cache, row.mode) for row in rows),
     )
 

@@ -96,7 +96,7 @@ class Gain:
         if not self.is_doubtful:
             return ""
         found = {*self.doubts, *self.baseline_doubts}
-        why = [*(key for key in FLAGS if key in found), *sorted(found - FLAGS.keys())]
+        why = [*(key for key in FLAGS if key in found), *sorted(found.difference(FLAGS))]
         them = "both" if self.doubts and self.baseline_doubts else "it"
         return f"{self.in_doubt} ({', '.join(why)}): measure {them} again"
 

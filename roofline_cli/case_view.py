@@ -137,12 +137,11 @@ def _print_gap(case: CaseSummary) -> None:
 
 
 def _print_flags(case: CaseSummary) -> None:
-    from results.flags import FLAGS
+    from results.flags import DOUBTFUL_FLAGS, meaning
 
     for key in case.flags:
-        flag = FLAGS.get(key)
-        mark = " (!)" if flag is not None and flag.is_doubtful else ""
-        _fact("flag", f"{key}{mark}: {flag.meaning if flag else 'a flag that this version does not know'}")
+        mark = " (!)" if key in DOUBTFUL_FLAGS else ""
+        _fact("flag", f"{key}{mark}: {meaning(key)}")
     if not case.flags:
         _fact("flags", "none")
 

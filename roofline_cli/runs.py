@@ -232,14 +232,14 @@ def print_interval_meaning(cases: Iterable[CaseSummary]) -> None:
 
 def print_flag_meanings(cases: Iterable[CaseSummary]) -> None:
     """Explain the flags that occur, one line each."""
-    from results.flags import FLAGS
+    from results.flags import DOUBTFUL_FLAGS, FLAGS, meaning
 
     occurring = {flag for case in cases for flag in case.flags}
-    for flag in FLAGS.values():
-        if flag.key in occurring:
+    for flag in FLAGS:
+        if flag in occurring:
             show_line(
-                f"{flag.key}{' (!)' if flag.is_doubtful else ''}: {flag.meaning}",
-                "yellow" if flag.is_doubtful else "dim",
+                f"{flag}{' (!)' if flag in DOUBTFUL_FLAGS else ''}: {meaning(flag)}",
+                "yellow" if flag in DOUBTFUL_FLAGS else "dim",
             )
 
 

@@ -20,7 +20,7 @@ from reports.run_timeline import run_timeline
 from reports.stored.answer import StoredRecommendations
 from reports.trade_offs import trade_groups
 from reports.views import ReportView
-from results.flags import DOUBTFUL_FLAGS, FLAGS
+from results.flags import DOUBTFUL_FLAGS, meaning
 from results.history.case_history import CaseHistory
 
 DATA_VERSION = 2
@@ -69,11 +69,7 @@ def page_data(
         "run": view.run.run_id[:8] if view.run.run_id[:8].isalnum() else "run",
         "svg_limit_count": SVG_LIMIT_COUNT,
         "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
-        "flags": {
-            flag.key: {"meaning": flag.meaning, "is_doubtful": flag.key in DOUBTFUL_FLAGS}
-            for flag in view.flags
-            if flag.key in FLAGS
-        },
+        "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
         "histories": history_data(histories),
         "timeline": timeline_data(view, run_timeline(view)),

@@ -10,9 +10,9 @@ from reports.environment_words import change_words
 from reports.stored.answer import StoredRanking, StoredRow
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
-from results.diff.rules import REASONS
 from results.diff.sentences import interval_text, percent, short
 from results.records import RunInfo
+from roofline_model.core.finding import catalog_entry
 from roofline_model.units import format_time
 
 NOISE_WORDS = "small movements of times that are level decide otherwise"
@@ -127,9 +127,7 @@ def _time_text(move: Move) -> str:
     interval = f" (95 %: {interval_text(diff)})" if diff.low_ratio is not None else ""
     between = f"between {run_words(move.run_before)} and {run_words(move.run_after)}"
     weak = (
-        ""
-        if diff.verdict in ("SLOWER", "FASTER")
-        else f", {diff.verdict.lower()}: {REASONS.get(diff.reason, diff.reason)}"
+        "" if diff.verdict in ("SLOWER", "FASTER") else f", {diff.verdict.lower()}: {catalog_entry(diff.reason).short}"
     )
     return f"its measured time {verb} {percent(abs(ratio))}{interval} {between}{weak}"
 
@@ -140,7 +138,7 @@ def _not_compared(move: Move, moves: Sequence[Move]) -> str:
         if one.diff is not None and one.diff.verdict == "INVALID" and one.diff.change_ratio is None:
             detail = f" ({short(shown(one.diff.detail), _SHOWN_DETAIL)})" if one.diff.detail else ""
             whose = "its times" if one is move else f"the times of {one.label}"
-            return f"{whose} are not comparable: {REASONS.get(one.diff.reason, one.diff.reason)}{detail}"
+            return f"{whose} are not comparable: {catalog_entry(one.diff.reason).short}{detail}"
     return ""
 
 

@@ -88,6 +88,7 @@ def _quality_change(
             "quality", name, unit, is_higher_better, first.value, second.value, ratio, None, None, "SAME"
         )
     ends = (first.low_value, first.high_value, second.low_value, second.high_value)
+    verdict: MetricVerdict
     if None in ends:
         verdict, reason = "AMBIGUOUS", "noise-unknown"
     else:
@@ -104,7 +105,7 @@ def _quality_change(
         None,
         None,
         verdict,
-        reason,  # type: ignore[arg-type]
+        reason,
     )
 
 

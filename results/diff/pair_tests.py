@@ -96,7 +96,7 @@ def judge_pairs(
             cycles_change_ratio=ratio_of(cycles_log),
             threshold_ratio=_threshold_ratio((one, other)),
             metrics=(*energy, *other_changes(one, other)),
-            **_numbers(found, index),
+            **_numbers(found, index),  # type: ignore[arg-type]
             **sizes(one, other),  # type: ignore[arg-type]
         )
     return cases

@@ -11,36 +11,33 @@ Verdict = Literal["SLOWER", "FASTER", "SAME", "AMBIGUOUS", "INVALID", "NEW", "GO
 VERDICTS: tuple[Verdict, ...] = ("SLOWER", "FASTER", "GONE", "NEW", "INVALID", "AMBIGUOUS", "SAME")
 """In the order they are told."""
 
-REASONS: dict[str, str] = {
-    "more-cycles": "at an unchanged clock, or beyond what the clock explains: the code or what it calls changed",
-    "fewer-cycles": "beyond what the clock explains: the code or what it calls changed",
-    "clock-lower": "at equal cycles: the clock was lower, not the code slower",
-    "clock-higher": "at equal cycles: the clock was higher, not the code faster",
-    "significant": "beyond noise; no clock is known on both sides, so code and clock cannot be told apart",
-    "no-difference": "no change of the minimum effect, and none beyond the limit can be hidden in the noise",
-    "below-minimum": "a change is there, but smaller than the minimum effect",
-    "not-significant": "a change as large as the minimum effect was seen, which noise makes as often in a suite of this size",
-    "ranks-disagree": "the means differ, the order of the processes does not: one or two processes carry the change",
-    "few-processes": "so few processes cannot tell a slow process from a slow kernel; three a side can (--roofline-processes 3), or a stored noise floor (`roofline doctor --noise`)",
-    "too-noisy": "a change beyond the limit can be hidden in the noise",
-    "noise-unknown": "one process a side and no stored noise floor: nothing says how far fresh processes differ; --roofline-processes 3 or `roofline doctor --noise` tells",
-    "method-differs": "the two sides were measured by different methods",
-    "contended": "other processes used the CPUs meanwhile: repeat on a quiet machine",
-    "stolen": "the hypervisor gave the CPUs away",
-    "shared-device": "another process used the GPU",
-    "capped": "the clock was held down in every try",
-    "quarantined": "the canary kernel beside it ran slow: the machine was in a slow state",
-    "above-roof": "a time that no kernel of this work can have",
-    "absent": "the other run does not have the case",
-    "skipped": "the case was skipped there",
-    "failed": "the case failed there",
-    "predicted": "the case was only predicted there",
-}
-"""Reason code of a verdict → what it says."""
-
 INVALIDATING_FLAGS = ("quarantined", "capped", "contended", "stolen", "shared-device", "above-roof")
 """Flags of a measurement that a diff does not use: the state of the machine or a wrong count of work, not the code. The
 other doubtful flags (noisy, drift, bimodal, …) are in the spread that the test knows, and are only told."""
+
+REASONS = frozenset(
+    (
+        "more-cycles",
+        "fewer-cycles",
+        "clock-lower",
+        "clock-higher",
+        "significant",
+        "no-difference",
+        "below-minimum",
+        "not-significant",
+        "ranks-disagree",
+        "few-processes",
+        "too-noisy",
+        "noise-unknown",
+        "method-differs",
+        *INVALIDATING_FLAGS,
+        "absent",
+        "skipped",
+        "failed",
+        "predicted",
+    )
+)
+"""Reason codes of a verdict; the catalog of findings has their words."""
 
 MACHINE_REASONS = frozenset({"quarantined", "capped", "contended", "stolen", "shared-device"})
 """Reasons of INVALID that are the machine's."""

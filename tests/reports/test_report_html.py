@@ -13,7 +13,7 @@ from reports.html import render_page, write_report
 from reports.sample_series import MAX_SERIES
 from reports.views import report_view
 from results import open_store
-from results.flags import FLAGS
+from results.flags import meaning
 from results.load import import_file
 from results.records import EnvironmentInfo, ProcessInfo
 from results.replication import total_intervals
@@ -243,11 +243,11 @@ def test_flags_have_their_meaning_as_tooltip_and_in_a_legend(make, rich):
     tips = {attrs["title"] for tag, attrs in page.tags if tag == "abbr" and "flag" in attrs["class"]}
     used = {flag for record in make.rich_records() if record.measurement for flag in record.measurement.flags}
     assert used == {"bimodal", "drift", "outliers", "capped", "quarantined", "noisy"}
-    assert tips == {FLAGS[key].meaning for key in used}
+    assert tips == {meaning(key) for key in used}
     for key in used:
-        assert FLAGS[key].meaning in page.text.replace("\u00a0", " ")
+        assert meaning(key) in page.text.replace("\u00a0", " ")
     doubtful = {attrs["title"] for tag, attrs in page.tags if tag == "abbr" and "doubt" in attrs["class"]}
-    assert doubtful == {FLAGS[key].meaning for key in used - {"outliers"}}
+    assert doubtful == {meaning(key) for key in used - {"outliers"}}
 
 
 def test_rows_of_the_ranking_with_a_doubtful_time_are_marked_with_their_reasons(make):
@@ -257,7 +257,7 @@ def test_rows_of_the_ranking_with_a_doubtful_time_are_marked_with_their_reasons(
     ]
     text, page = page_of(make, records)
     marks = [attrs["title"] for tag, attrs in page.tags if tag == "abbr" and attrs["class"] == "mark"]
-    assert marks == [f"drift: {FLAGS['drift'].meaning}; capped: {FLAGS['capped'].meaning}"]
+    assert marks == [f"drift: {meaning('drift')}; capped: {meaning('capped')}"]
     (row,) = re.findall(r"<tr[^>]*><td class=\"n\">1</td>.*?</tr>", text, re.DOTALL)
     assert "INT8 (int_mm)" in row
     assert ">!</abbr>" in row

@@ -53,3 +53,12 @@ def test_a_bound_is_compared_with_its_own_kind_only():
     assert is_comparable("ideal", "ideal")
     assert not is_comparable("ideal", "expected")
     assert not is_comparable("ceilings", "measured")
+
+
+def test_flags_of_a_measurement_and_reasons_of_a_diff_have_entries():
+    from results.diff.rules import INVALIDATING_FLAGS, REASONS
+    from results.flags import DOUBTFUL_FLAGS, FLAGS
+
+    assert set(FLAGS) | REASONS <= catalog().keys()
+    assert {flag for flag in FLAGS if catalog()[flag].severity == "warning"} == set(INVALIDATING_FLAGS)
+    assert set(INVALIDATING_FLAGS) < DOUBTFUL_FLAGS
