@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.case_rows import CaseRow
 from reports.display_text import counted, shown
 from reports.error_summary import comparable_rows
-from reports.figure_frame import FONT, ROW_INCHES, frame, key, row_axes
+from reports.figures.frame import FONT, ROW_INCHES, frame, key, row_axes
 from reports.figures.palette import ACCENT, INK, MUTED, format_colours
 from reports.regime import regime_title
 from results.case_names import pass_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reports.case_gap import LABELS, case_gap, expected_gap
 from reports.case_summary import CaseSummary
 from reports.display_text import shown
-from reports.figure_frame import FONT, KEY_INCHES, ROW_INCHES, frame, key, key_rows, row_axes
+from reports.figures.frame import FONT, KEY_INCHES, ROW_INCHES, frame, key, key_rows, row_axes
 from reports.figures.palette import HATCHED_PARTS, INK, MUTED, PART_COLOURS, SURFACE
 from reports.regime import regime_title
 from results.case_names import pass_name

@@ -23,9 +23,10 @@ from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
 from reports.environment_words import environment_words
-from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
+from reports.figures.matplotlib_drawer import draw_figure, draw_stack, figure_png, figure_svg
 from reports.figures.palette import all_colours
 from reports.figures.roofline import roofline_figure
+from reports.figures.timeline import run_stack
 from reports.inline_svg import inline_svg
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.page_script import interactive_css, script_policy, scripts, tight_css
@@ -38,7 +39,6 @@ from reports.run_timeline import RunTimeline, run_timeline
 from reports.sample_series import MAX_SERIES, SHAPE_FLAGS
 from reports.shape_matrix import entries_and_matrices, reason_spans
 from reports.small_plots import draw_canaries, draw_samples
-from reports.timeline_plot import draw_timeline
 from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, meaning
 from results.gain import times_faster
@@ -227,9 +227,10 @@ def _roofline_markup(figure: Figure, view: RooflineView, prefix: str, png: bytes
 
 
 def _timeline_markup(view: ReportView, timeline: RunTimeline) -> str:
-    figure = draw_timeline(timeline, title="Power and clock over the run", subtitle=view.date)
-    if figure is None:
+    stack = run_stack(view, timeline)
+    if stack is None:
         return ""
+    figure = draw_stack(stack)
     if len(timeline.spans) <= SVG_SPANS:
         return inline_svg(figure_svg(figure, text_as_paths=False), "t-")
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(figure_png(figure)).decode("ascii")}">'

@@ -8,8 +8,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from reports.display_text import prefixed, shown
-from reports.figure_frame import FONT, frame, key, plain
-from reports.figures.matplotlib_drawer import PLAIN_TEXT
+from reports.figures.frame import FONT, PLAIN_TEXT, frame, key, plain
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 from reports.trade_offs import on_front
 from results.model_figures import Interval

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.display_text import shown
-from reports.figures.matplotlib_drawer import PLAIN_TEXT
+from reports.figures.frame import PLAIN_TEXT
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 from reports.run_state import RunState
 from reports.sample_series import SampleSeries

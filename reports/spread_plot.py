@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.case_rows import CaseRow
 from reports.case_summary import CaseSummary
 from reports.display_text import counted, shown
-from reports.figure_frame import FONT, ROW_INCHES, frame, key, row_axes
+from reports.figures.frame import FONT, ROW_INCHES, frame, key, row_axes
 from reports.figures.palette import ACCENT, INK, MUTED, format_colours
 from reports.small_plots import thinned
 from results.flags import DOUBTFUL_FLAGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reports.display_text import shown
-from reports.figures.matplotlib_drawer import PLAIN_TEXT
+from reports.figures.frame import PLAIN_TEXT
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 
 if TYPE_CHECKING:

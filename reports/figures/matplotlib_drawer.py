@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reports.figures.frame import FONT, KEY_INCHES, PLAIN_TEXT, KeyEntry, frame, key, key_rows, plain
 from reports.figures.label_layout import Field, Position, callout_place, first_free, rectangle, spread
-from reports.figures.palette import GRID, INK, MUTED, SURFACE, Shape
-from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
+from reports.figures.spec import Axis, Bars, Figure, Label, LegendEntry, Line, Marks, Panel, Series, Stack
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 SIZE_INCHES = (11.6, 7.2)
 PNG_DPI = 170
-PLAIN_TEXT: dict[str, Any] = {"parse_math": False}
-"""For every text that holds a name from outside: a `$` in a label is a dollar sign, not a formula."""
 
 _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of the figure
 _LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
@@ -72,13 +71,33 @@ def draw_figure(figure: Figure) -> Drawing:
     # Everything that is drawn first, then what is written: the least movable label chooses first.
     field = label_field(axes)
     for place_in_order, series in enumerate(figure.of("still")):
-        zorder = 3 + 0.01 * place_in_order
-        if isinstance(series, Line):
-            _draw_line(axes, series, field, zorder)
-        else:
-            _draw_marks(axes, series, field, zorder)
+        _draw_series(axes, series, field, 3 + 0.01 * place_in_order)
     _write_labels(axes, labels, field)
     _draw_legend(drawing, [entry for entry in figure.legend if entry.medium in ("any", "still")])
+    return drawing
+
+
+def draw_stack(stack: Stack) -> Drawing:
+    """Return the drawing of planes over each other, the lowest with the title of their axis."""
+    width = 10.4
+    entries = [_key_entry(entry) for entry in stack.legend if entry.medium in ("any", "still")]
+    below = 0.72 + KEY_INCHES * key_rows(entries, width)
+    height = 0.85 + below + sum(panel.height for panel in stack.panels)
+    drawing = frame(stack.title, stack.subtitle, (width, height))
+    bottom, lowest = below, None
+    for panel in reversed(stack.panels):
+        air = 0.2 if lowest is not None else 0.08
+        place = (0.092, bottom / height, 0.888, (panel.height - air) / height)
+        axes = drawing.add_axes(place, facecolor=SURFACE.light, sharex=lowest)
+        _draw_panel(axes, panel)
+        for start, stop in stack.shades:
+            axes.axvspan(start, stop, color=ACCENT.light, alpha=0.13, linewidth=0)
+        if lowest is None:
+            axes.set_xlabel(stack.x.title, fontsize=FONT, color=INK.light)
+        else:
+            axes.tick_params(labelbottom=False)
+        bottom, lowest = bottom + panel.height, lowest or axes
+    key(drawing, entries)
     return drawing
 
 
@@ -125,7 +144,57 @@ def _scale(axes: Axes, x: Axis, y: Axis) -> None:
         axes.spines[side].set_color(MUTED.light)
 
 
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+    y = panel.y
+    plain(axes, grid="x" if y.is_bare else "both")
+    if y.is_log:
+        axes.set_yscale("log")
+    field = label_field(axes)
+    for place, series in enumerate(panel.series):
+        if series.medium in ("any", "still"):
+            _draw_series(axes, series, field, 3 + 0.01 * place)
+    axes.autoscale_view()
+    if y.low is not None and y.high is not None:
+        axes.set_ylim(y.low, y.high)
+    elif y.has_zero:
+        axes.set_ylim(bottom=0)
+    if y.ticks:
+        axes.yaxis.set_major_locator(FixedLocator([value for value, _ in y.ticks]))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: dict(y.ticks).get(value, ""))
+    elif not y.is_log:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.get_yaxis().get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]  # a ScalarFormatter
+    if y.is_bare:
+        axes.tick_params(axis="y", length=0)
+    axes.set_ylabel(y.title, fontsize=FONT - 1.5, color=INK.light)
+    axes.yaxis.set_label_coords(-0.078, 0.5)
+
+
+def _key_entry(entry: LegendEntry) -> KeyEntry:
+    marker = {"swatch": "s", "line": "_"}.get(entry.kind) or _SHAPES[entry.shape]
+    faded = f"{entry.colour.light}{round(255 * entry.opacity):02x}" if entry.opacity < 1 else entry.colour.light
+    return (marker, faded, f"{entry.text} (dashed)" if entry.dash else entry.text)
+
+
 # --- series
+
+
+def _draw_series(axes: Axes, series: Series, field: Field, zorder: float) -> None:
+    if isinstance(series, Line):
+        _draw_line(axes, series, field, zorder)
+    elif isinstance(series, Bars):
+        pieces = list(zip(series.starts, series.lengths, strict=True))
+        style: dict[str, Any] = {"hatch": "////"} if series.is_hatched else {}
+        place = (series.y - series.height / 2, series.height)
+        colour = series.colour.light
+        axes.broken_barh(
+            pieces, place, facecolors=colour, edgecolor=SURFACE.light, linewidth=0.5, zorder=zorder, **style
+        )
+    else:
+        _draw_marks(axes, series, field, zorder)
 
 
 def _draw_line(axes: Axes, line: Line, field: Field, zorder: float) -> None:
@@ -141,7 +210,7 @@ def _draw_line(axes: Axes, line: Line, field: Field, zorder: float) -> None:
         "label": line.name,
         "capstyle": "butt" if line.dash else "projecting",
     }
-    axes.add_collection(LineCollection(pieces, zorder=zorder, **style), autolim=False)
+    axes.add_collection(LineCollection(pieces, zorder=zorder, **style), autolim=axes.get_autoscaley_on())
     for piece in pieces:
         corners = pixels(axes, piece)
         for start, stop in itertools.pairwise(corners):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from math import log10
 from typing import Any
 
-from reports.figures.palette import GRID, INK, MUTED, SURFACE, Colour, Shape
-from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.spec import Axis, Bars, Card, Figure, Label, LegendEntry, Line, Marks, Series, Stack
 
 MOST_SVG_POINTS = 1_000
 """More cases than this are drawn by WebGL where the browser has it."""
@@ -52,33 +52,68 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
     is_log = figure.x.is_log and figure.y.is_log
     cases = {key for series in figure.of("live") if isinstance(series, Marks) for key in series.keys}
     is_many = len(cases) > most_svg_points
-    data = [
-        _line(series, palette, is_log) if isinstance(series, Line) else _marks(series, palette, is_many=is_many)
-        for series in figure.of("live")
-    ]
+    data = [_trace(series, palette, is_log=is_log, is_many=is_many) for series in figure.of("live")]
     for trace in data:
         if with_texts and trace["hoverinfo"] == "none":
             trace |= {"hoverinfo": "text", "text": [texts.get(key, "") for key in trace["customdata"]]}
+    labels = [label for label in figure.labels if label.medium in ("any", "live")]
+    right = 148 if any(label.place == "margin" for label in labels) else 14
     return {
         "data": data,
-        "layout": {
-            "xaxis": _axis(figure.x, palette),
-            "yaxis": _axis(figure.y, palette),
-            "font": {"family": "system-ui, sans-serif", "color": palette(INK)},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "showlegend": False,
-        },
-        "labels": [
-            _label(label, palette, may_be_bold=not with_texts)
-            for label in figure.labels
-            if label.medium in ("any", "live")
-        ],
-        "legend": [_entry(entry, palette) for entry in figure.legend if entry.medium in ("any", "live")],
+        "layout": {"xaxis": _axis(figure.x, palette), "yaxis": _axis(figure.y, palette), **_ground(palette)},
+        "margin": {"wide": {"l": 66, "r": right, "t": 14, "b": 52}, "narrow": {"l": 46, "r": 8, "t": 10, "b": 44}},
+        "labels": [_label(label, palette, may_be_bold=not with_texts) for label in labels],
+        "legend": _legend(figure.legend, palette),
         "cards": {} if with_texts else {key: _card(card) for key, card in figure.cards.items()},
         "ground": palette(SURFACE),
         "palette": palette.pairs,
     }
+
+
+def stack_json(stack: Stack) -> dict[str, Any]:
+    """Return planes over each other as `plotly_json` returns one."""
+    palette = _Palette()
+    whole, below = sum(panel.height for panel in stack.panels), 1.0
+    layout: dict[str, Any] = {"xaxis": _axis(stack.x, palette) | {"anchor": f"y{len(stack.panels)}"}}
+    data: list[dict[str, Any]] = []
+    for place, panel in enumerate(stack.panels, 1):
+        top, below = below, below - panel.height / whole
+        name = "" if place == 1 else str(place)
+        air = 0.14 * (top - below) if place < len(stack.panels) else 0.0
+        layout[f"yaxis{name}"] = _axis(panel.y, palette, is_small=True) | {"domain": [max(below + air, 0), top]}
+        drawn = (series for series in panel.series if series.medium in ("any", "live"))
+        data += [_trace(series, palette) | {"xaxis": "x", "yaxis": f"y{name}"} for series in drawn]
+    shade = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}, "layer": "below"}
+    layout["shapes"] = [
+        shade | {"x0": _short(start), "x1": _short(stop), "fillcolor": palette(ACCENT), "opacity": 0.13}
+        for start, stop in stack.shades
+    ]
+    return {
+        "data": data,
+        "layout": layout | {"barmode": "overlay", "bargap": 0, **_ground(palette)},
+        "margin": {"wide": {"l": 74, "r": 14, "t": 10, "b": 46}, "narrow": {"l": 64, "r": 14, "t": 10, "b": 46}},
+        "height": {"wide": round(108 * whole) + 74, "narrow": round(96 * whole) + 80},
+        "labels": [],
+        "legend": _legend(stack.legend, palette),
+        "cards": {key: _card(card) for key, card in stack.cards.items()},
+        "ground": palette(SURFACE),
+        "palette": palette.pairs,
+    }
+
+
+def _ground(palette: _Palette) -> dict[str, Any]:
+    return {
+        "font": {"family": "system-ui, sans-serif", "color": palette(INK)},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": False,
+    }
+
+
+def _trace(series: Series, palette: _Palette, *, is_log: bool = False, is_many: bool = False) -> dict[str, Any]:
+    if isinstance(series, Line):
+        return _line(series, palette, is_log)
+    return _bars(series, palette) if isinstance(series, Bars) else _marks(series, palette, is_many=is_many)
 
 
 class _Palette:
@@ -163,10 +198,34 @@ def _marks(marks: Marks, palette: _Palette, *, is_many: bool) -> dict[str, Any]:
     return trace
 
 
-def _axis(axis: Axis, palette: _Palette) -> dict[str, Any]:
+def _bars(bars: Bars, palette: _Palette) -> dict[str, Any]:
+    marker: dict[str, Any] = {"color": palette(bars.colour), "line": {"color": palette(SURFACE), "width": 0.6}}
+    if bars.is_hatched:
+        stripes = {"shape": "/", "fillmode": "overlay", "size": 5, "solidity": 0.35, "fgcolor": palette(SURFACE)}
+        marker["pattern"] = stripes
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": plain(bars.name),
+        "width": bars.height,
+        "base": [_short(start) for start in bars.starts],
+        "x": [_short(length) for length in bars.lengths],
+        "y": [bars.y] * len(bars.starts),
+        "customdata": list(bars.keys),
+        "hoverinfo": "skip" if bars.is_silent or not bars.keys else "none",
+        "marker": marker,
+    }
+
+
+def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str, Any]:
+    title_size, standoff, tick_size = (11, 6, 10.5) if is_small else (13, 12, 12)
     found: dict[str, Any] = {
-        "title": {"text": plain(axis.title), "font": {"color": palette(INK), "size": 13}, "standoff": 12},
-        "tickfont": {"color": palette(MUTED), "size": 12},
+        "title": {
+            "text": plain(axis.title),
+            "font": {"color": palette(INK), "size": title_size},
+            "standoff": standoff,
+        },
+        "tickfont": {"color": palette(MUTED), "size": tick_size},
         "gridcolor": palette(GRID),
         "linecolor": palette(MUTED),
         "tickcolor": palette(MUTED),
@@ -178,9 +237,16 @@ def _axis(axis: Axis, palette: _Palette) -> dict[str, Any]:
     }
     if axis.is_log:
         found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
-        found["range"] = [log10(axis.low), log10(axis.high)] if axis.low and axis.high else None
+        if axis.low and axis.high:
+            found["range"] = [log10(axis.low), log10(axis.high)]
     elif axis.low is not None and axis.high is not None:
         found["range"] = [axis.low, axis.high]
+    elif is_small:
+        found |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
+    if axis.ticks:
+        found |= {"tickvals": [value for value, _ in axis.ticks], "ticktext": [plain(text) for _, text in axis.ticks]}
+    if axis.is_bare:
+        found |= {"showgrid": False, "ticks": "", "showline": False}
     return found
 
 
@@ -197,6 +263,10 @@ def _label(label: Label, palette: _Palette, *, may_be_bold: bool) -> dict[str, A
     }
 
 
+def _legend(entries: Sequence[LegendEntry], palette: _Palette) -> list[dict[str, Any]]:
+    return [_entry(entry, palette) for entry in entries if entry.medium in ("any", "live")]
+
+
 def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
     return {
         "text": entry.text,
@@ -206,6 +276,7 @@ def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
         "fill": entry.fill,
         "sign": entry.sign,
         "dash": list(entry.dash),
+        "is_hatched": entry.is_hatched,
         "is_large": entry.is_large,
         "is_for_narrow": entry.is_for_narrow,
     }

@@ -27,6 +27,12 @@ class Axis:
     low: float | None = None
     high: float | None = None
     is_log: bool = False
+    has_zero: bool = False
+    """Without ends, zero is on it all the same."""
+    ticks: tuple[tuple[float, str], ...] = ()
+    """Empty: where and how the drawer likes them."""
+    is_bare: bool = False
+    """Neither line nor grid: its ticks are names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,23 @@ class Marks:
     medium: Medium = "any"
 
 
-Series = Line | Marks
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars at one height, each from a start over a length."""
+
+    name: str
+    y: float
+    starts: tuple[float, ...]
+    lengths: tuple[float, ...]
+    colour: Colour
+    height: float = 0.72
+    is_hatched: bool = False
+    keys: tuple[Key, ...] = ()
+    is_silent: bool = False
+    medium: Medium = "any"
+
+
+Series = Line | Marks | Bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +125,7 @@ class LegendEntry:
     """A small sign on the mark."""
     dash: tuple[float, ...] = ()
     opacity: float = 1.0
+    is_hatched: bool = False
     is_large: bool = False
     medium: Medium = "any"
     is_for_narrow: bool = False
@@ -136,3 +159,28 @@ class Figure:
     def of(self, medium: Medium) -> tuple[Series, ...]:
         """Return the series that a medium draws."""
         return tuple(one for one in self.series if one.medium in ("any", medium))
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plane of a stack."""
+
+    y: Axis
+    series: tuple[Series, ...]
+    height: float
+    """Inches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Planes over each other on one axis."""
+
+    title: str
+    x: Axis
+    panels: tuple[Panel, ...]
+    """From the top."""
+    shades: tuple[tuple[float, float], ...] = ()
+    """Stretches of x that are shaded in every plane."""
+    legend: tuple[LegendEntry, ...] = ()
+    subtitle: str = ""
+    cards: Mapping[str, Card] = field(default_factory=dict)

@@ -6,11 +6,11 @@ import pytest
 
 from reports.case_rows import case_rows
 from reports.error_summary import error_summaries, overall_error
+from reports.figures.matplotlib_drawer import draw_figure
+from reports.figures.roofline import roofline_figure
 from reports.headlines import operator_headlines
 from reports.recommend import recommend_from_run
 from reports.regime import regime_meanings, regime_title, regime_words
-from reports.figures.matplotlib_drawer import draw_figure
-from reports.figures.roofline import roofline_figure
 from reports.roofline_view import roofline_view
 from reports.shape_results import best_overall, shape_results
 from reports.views import report_view

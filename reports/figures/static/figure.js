@@ -57,9 +57,10 @@ function isNarrow(plot) {
 export function drawFigure(plot, figure, { isDark, passes = () => true, ranges = null, extra = [], layout = {} }) {
   const narrow = isNarrow(plot);
   const ours = merged(figure.layout, layout);
-  const made = merged(ours, { width: plot.clientWidth, height: plot.clientHeight, margin: margins(plot, figure), ...(narrow ? narrowed(ours) : {}) });
+  if (figure.height) plot.style.height = `${figure.height[narrow ? "narrow" : "wide"]}px`;
+  const made = merged(ours, { width: plot.clientWidth, height: plot.clientHeight, margin: figure.margin[narrow ? "narrow" : "wide"], ...(narrow ? narrowed(ours) : {}) });
   for (const [axis, range] of Object.entries(ranges || {})) made[axis].range = range;
-  for (const axis of [made.xaxis, made.yaxis]) if (axis.type === "log") axis.dtick = decadeStep(axis.range);
+  for (const axis of [made.xaxis, made.yaxis]) if (axis.type === "log" && !axis.tickvals) axis.dtick = decadeStep(axis.range);
   const data = [...figure.data.map((trace) => sized(filtered(trace, passes), narrow)), ...extra];
   made.annotations = placedLabels(plot, figure.labels, data, made, figure.ground);
   return Plotly.react(plot, painted(data, figure.palette, isDark), painted(made, figure.palette, isDark), BARE);
@@ -69,11 +70,6 @@ function sized(trace, narrow) {
   const type = trace.type === "scattergl" && !hasWebGl ? "scatter" : trace.type;
   const small = narrow && trace.mode === "markers";
   return { ...trace, type, ...(small ? { marker: { ...trace.marker, size: trace.marker.size * NARROW_MARKS } } : {}) };
-}
-
-function margins(plot, figure) {
-  if (isNarrow(plot)) return { l: 46, r: 8, t: 10, b: 44 };
-  return { l: 66, r: figure.labels.some((label) => label.place === "margin") ? 148 : 14, t: 14, b: 52 };
 }
 
 function narrowed(layout) {
@@ -89,6 +85,7 @@ function decadeStep([low, high]) {
 // --- labels: the plane in pixels, and the places that are still free
 
 function placedLabels(plot, labels, data, layout, ground) {
+  if (!labels.length) return [];
   const { l, r, t, b } = layout.margin;
   const size = [plot.clientWidth - l - r, plot.clientHeight - t - b];
   const along = (axis, value) => ((axis.type === "log" ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
@@ -230,7 +227,10 @@ function legendMark(entry, ground) {
   const made = svg("svg", { viewBox: isLine ? "0 0 20 12" : "0 0 12 12", width: isLine ? 20 : entry.is_large ? 16 : 12, height: entry.is_large ? 16 : 12, "aria-hidden": "true" });
   const stroke = { stroke: entry.color, "stroke-width": entry.is_large ? 1.6 : 1.5 };
   if (isLine) made.append(svg("path", { d: "M0,6H20", fill: "none", ...stroke, "stroke-dasharray": entry.dash.map((one) => (one * 4) / 3).join(" ") }));
-  else if (entry.kind === "swatch") made.append(svg("rect", { x: 1, y: 1, width: 10, height: 10, rx: 2, fill: entry.color }));
+  else if (entry.kind === "swatch") {
+    made.append(svg("rect", { x: 1, y: 1, width: 10, height: 10, rx: 2, fill: entry.color }));
+    if (entry.is_hatched) made.append(svg("path", { d: "M1,7L7,1M1,11L11,1M5,11L11,5", stroke: ground, "stroke-width": 1.2 }));
+  }
   else {
     const fill = STROKES.has(entry.shape) || entry.fill === "ring" ? "none" : entry.fill === "hollow" ? ground : entry.color;
     made.append(svg("path", { d: DRAWN[entry.shape], fill, ...stroke }));

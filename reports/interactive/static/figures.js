@@ -10,7 +10,7 @@ function explain(place, figure) {
       const items = entries.filter(which).map((one) => el("li", {}, one.mark, one.text));
       return items.length ? el("ul", { class: kind }, items) : null;
     };
-    place.replaceChildren(...[list("legend-line", (one) => one.kind !== "swatch"), list("legend-line", (one) => one.kind === "swatch" && !one.is_for_narrow), list("legend-line only-narrow", (one) => one.is_for_narrow)].filter(Boolean));
+    place.replaceChildren(...[list("legend-line", (one) => !one.is_for_narrow), list("legend-line only-narrow", (one) => one.is_for_narrow)].filter(Boolean));
   };
   themeWatchers.push(paint);
   paint();
@@ -49,6 +49,24 @@ function figure(place, name, label, rowsOf, draw, size) {
   themeWatchers.push(redraw);
   resized(plot, redraw);
   return { plot, redraw, first };
+}
+
+// What the figure itself tells of a thing that is pointed at.
+function figureCard(card) {
+  return [el("p", { class: "card-title" }, el("strong", {}, card.title)), factList(card.facts), card.note ? el("p", { class: "quiet" }, card.note) : null].filter(Boolean);
+}
+
+// A figure that came as JSON, with its buttons; drawn anew when theme or width change.
+function drawnFigure(place, name, label, rowsOf, drawn, size) {
+  const plot = el("div", { class: `figure ${size || ""}`, role: "img", "aria-label": label });
+  place.append(plot, toolbar(name, rowsOf, plot));
+  const redraw = () => drawFigure(plot, drawn, { isDark: isDark(), layout: { ...POINTED, hoverdistance: 20 } });
+  redraw();
+  plot.addEventListener("reset-zoom", () => Plotly.relayout(plot, { "xaxis.autorange": true, "yaxis.autorange": true }));
+  plot.on("plotly_unhover", hideTip);
+  themeWatchers.push(redraw);
+  resized(plot, redraw);
+  return { plot, redraw };
 }
 
 function choice(label, options, react) {

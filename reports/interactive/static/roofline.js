@@ -7,10 +7,6 @@ function selectionRing(chip, palette) {
   return [{ type: "scatter", mode: "markers", hoverinfo: "skip", x: [trace.x[at]], y: [trace.y[at]], marker: { symbol: "circle-open", size: 26, color: palette.ink, line: { width: 2.5, color: palette.ink } } }];
 }
 
-function figureCard(card) {
-  return [el("p", { class: "card-title" }, el("strong", {}, card.title)), factList(card.facts), card.note ? el("p", { class: "quiet" }, card.note) : null].filter(Boolean);
-}
-
 function drawRoofline(chip, place) {
   const plot = el("div", { class: "figure tall", role: "img", "aria-label": `Dual roofline of ${chip.name}. The numbers are in the table of all cases.` });
   const card = el("div", { class: "selected", role: "status" });
