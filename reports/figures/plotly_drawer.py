@@ -55,7 +55,8 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
     data = [_trace(series, palette, is_log=is_log, is_many=is_many) for series in figure.of("live")]
     for trace in data:
         if with_texts and trace["hoverinfo"] == "none":
-            trace |= {"hoverinfo": "text", "text": [texts.get(key, "") for key in trace["customdata"]]}
+            told = [texts.get(key, "") for key in trace["customdata"]]
+            trace |= {"hoverinfo": "text", "text": told[0] if trace["mode"] == "lines" else told}
     labels = [label for label in figure.labels if label.medium in ("any", "live")]
     right = 148 if any(label.place == "margin" for label in labels) else 14
     return {

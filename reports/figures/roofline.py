@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reports.display_text import shown
 from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, Colour, Shape, format_colours, operator_shapes
-from reports.figures.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks
+from reports.figures.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks, Series
 from reports.roofline_view import CacheRoof, ExpectedRoof, Point, Roof, RooflineView
 from roofline_model.units import format_bandwidth, format_flops
 
@@ -35,7 +35,7 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
     shapes = operator_shapes(view.operators)
     x, y = _axes(view)
     ends = _ends(x)
-    series = (
+    series: tuple[Series, ...] = (
         *roof_lines(view, ends, colours),
         *slope_lines(view, ends),
         *_expected_roof_lines(view, ends, colours),
@@ -406,7 +406,7 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendE
     drawn = dict.fromkeys(point.op for point in view.points)
     for op in drawn:
         yield LegendEntry(shown(op, 30), MUTED, shape=shapes[op], medium="still")
-    first = next((shapes[op] for op in drawn), "circle")
+    first: Shape = next((shapes[op] for op in drawn), "circle")
     measured = [point for point in view.points if point.measured_flops_per_s]
     if measured:
         yield LegendEntry("measured", MUTED, shape=first)

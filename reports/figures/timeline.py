@@ -13,8 +13,8 @@ from reports.run_timeline import CaseSpan, RunTimeline, reading_of
 from reports.small_plots import thinned
 
 if TYPE_CHECKING:
+    from reports.run_state import CanaryPoint
     from reports.views import ReportView
-    from results.state_records import CanaryReading
 
 MOST_READINGS = 2_400
 """Readings of one channel in a figure; of more the extremes of each stretch. The store keeps them all."""
@@ -44,7 +44,7 @@ def run_stack(view: ReportView, timeline: RunTimeline) -> Stack | None:
 def timeline_stack(
     timeline: RunTimeline,
     colours: Mapping[str, Colour],
-    canaries: Sequence[CanaryReading] = (),
+    canaries: Sequence[CanaryPoint] = (),
     *,
     title: str = "Power and clock over the run",
     subtitle: str = "",
@@ -214,7 +214,7 @@ def _lane(spans: Sequence[CaseSpan], colours: Mapping[str, Colour], unit_s: floa
         )
 
 
-def _canaries(canaries: Sequence[CanaryReading], unit_s: float) -> Iterator[Marks]:
+def _canaries(canaries: Sequence[CanaryPoint], unit_s: float) -> Iterator[Marks]:
     for is_slow, name, colour in ((False, "canary", MUTED), (True, "slow canary", ACCENT)):
         chosen = [(place, one) for place, one in enumerate(canaries) if one.is_slow is is_slow]
         if chosen:
@@ -231,7 +231,7 @@ def _canaries(canaries: Sequence[CanaryReading], unit_s: float) -> Iterator[Mark
 
 
 def _legend(
-    timeline: RunTimeline, colours: Mapping[str, Colour], canaries: Sequence[CanaryReading]
+    timeline: RunTimeline, colours: Mapping[str, Colour], canaries: Sequence[CanaryPoint]
 ) -> Iterator[LegendEntry]:
     spans = timeline.spans
     if len(spans) <= MOST_BARS:
