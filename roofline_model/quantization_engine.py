@@ -16,8 +16,8 @@ from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import expected_step
 from roofline_model.errors import InvalidValueError, RooflineError
-from roofline_model.flash.flash_attention import predict_flash_attention
-from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
+from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
+from roofline_model.expected.attention.flash.model import predict_flash_attention
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.mixed_precision.chip_check import check_strategy, validate_strategy
 from roofline_model.mixed_precision.claimed_loss import claimed_loss

@@ -27,7 +27,7 @@ def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> str:
             if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
                 continue
             said = f"attention takes {mine.time_s / wide.time_s:.1f}x as long on its {narrow} cache as on a 16-bit one"
-            return f"{said}: {UNSPLIT_NOTE}" if UNSPLIT_NOTE in mine.notes else said
+            return f"{said}: {UNSPLIT_NOTE}" if mine.is_cache_unsplit else said
     return ""
 
 

@@ -14,7 +14,11 @@ from roofline_model.decoder.kv_crossover import kv_crossover_tokens
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_parameters import model_kv_bytes, parameter_counts, read_weight_count
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.flash.flash_attention import FlashAttentionConfig, FlashAttentionRoofline, compare_fa_versions
+from roofline_model.expected.attention.flash.model import (
+    FlashAttentionConfig,
+    FlashAttentionRoofline,
+    compare_fa_versions,
+)
 from roofline_model.mixed_precision.chip_check import check_strategy
 from roofline_model.mixed_precision.model_plan import strategy_plan
 from roofline_model.mixed_precision.strategies import get_strategy

@@ -27,5 +27,4 @@ def test_the_ratio_is_that_of_the_two_attentions():
     )
     found = recommend_model("l40s", "llama-3-8b", formats=["FP8_E4M3"], strategies=[get_strategy("fp8_balanced")])
     assert f"attention takes {narrow.time_s / wide.time_s:.1f}x" in found.candidate("fp8_balanced").reason
-    assert UNSPLIT_NOTE in narrow.notes
-    assert UNSPLIT_NOTE not in wide.notes
+    assert (narrow.is_cache_unsplit, wide.is_cache_unsplit) == (True, False)

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from roofline_model import create_custom_asic, get_hardware
-from roofline_model.flash.flash_attention import FlashAttentionConfig, FlashAttentionPrediction, FlashAttentionRoofline
+from roofline_model.expected.attention.flash.model import (
+    FlashAttentionConfig,
+    FlashAttentionPrediction,
+    FlashAttentionRoofline,
+)
 from roofline_model.ops.attention_ops import attention
 
 MIB = 1024**2

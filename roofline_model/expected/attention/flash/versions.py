@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from roofline_model.flash.flash_config import FlashAttentionVersion
+from roofline_model.expected.attention.flash.config import FlashAttentionVersion
 from roofline_model.hardware import Device
+from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, newest_flash
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ published 1535 TFLOP/s (flash-attention pull request 2280), others 1357 to 1613 
 Memory overlap 4: measured attention kernels, where any value ≥ 3 does.
 FA1: overlap 1 because its four warps meet at a barrier in every 16-row step; memory overlap 2 so that FA2 is 1.7 to 3 times as
 fast on A100 at long sequences (FA2 paper, section 4.1).
-All other points of these tables, and GB10's, are predictions (tests/roofline_model/test_flash_published.py)."""
+All other points of these tables, and GB10's, are predictions (tests/roofline_model/expected/attention/flash/test_flash_published.py)."""
 
 POLYNOMIAL_OPS_PER_EXP = 7.0
 """FP32 instructions of one emulated exp2: 3 FMA (degree 3), 1 maximum, 1 rounding add, 2 subtractions.
@@ -141,13 +142,16 @@ def availability(traits: VersionTraits, device: Device, head_dim: int, *, native
         return False, f"{traits.version.value} has no kernel above head_dim {traits.head_dims[-1]} (asked: {head_dim})"
     if native_fp8 and device.path("FP8_E4M3").kind != "native":
         return False, f"{device.key} has no FP8 tensor cores: {device.path('FP8_E4M3').reason}"
-    if device.is_placeholder or device.kind == "custom":
+    if ATTENTION_KERNELS[traits.version.value].model_on(device) is not None:
         return True, ""
     if device.kind == "cpu":
         return False, f"{device.key} is a CPU; FlashAttention is a GPU kernel"
     if device.vendor != "nvidia":
-        return _foreign_availability(traits, device)
-    return _nvidia_availability(traits, device)
+        return (
+            False,
+            f"{traits.version.value} is written with NVIDIA's {traits.instruction}; {device.key} runs an FA2-class kernel",
+        )
+    return False, _missing_instruction(traits, device)
 
 
 def padded_head_dim(traits: VersionTraits, head_dim: int) -> int:
@@ -174,34 +178,17 @@ def emulated_exp_ratio(device: Device, *, causal: bool, head_dim: int) -> float:
     return emulated / 16 * 2 / 4
 
 
-def _foreign_availability(traits: VersionTraits, device: Device) -> tuple[bool, str]:
-    if traits.version is FlashAttentionVersion.FA2:
-        return True, ""  # Dao-AILab/flash-attention README: ROCm through Composable Kernel or Triton
-    return (
-        False,
-        f"{traits.version.value} is written with NVIDIA's {traits.instruction}; {device.key} runs an FA2-class kernel",
-    )
-
-
-def _nvidia_availability(traits: VersionTraits, device: Device) -> tuple[bool, str]:
-    capability = compute_capability(device)
+def _missing_instruction(traits: VersionTraits, device: Device) -> str:
+    """Return what an NVIDIA chip lacks that does not run this version."""
+    capability = device.match.capability
     if capability is None:
-        return False, f"{device.key} states no compute capability; add [match] compute_capability to its file"
-    shown = f"{device.key} (sm_{capability})"
-    if traits.instruction == "wgmma" and capability // 10 != 9:
-        return False, f"fa3 needs Hopper's wgmma instruction; {shown} has none: use {_best(capability)}"
-    if traits.instruction == "tcgen05" and capability // 10 not in (10, 11):
-        return (
-            False,
-            f"fa4 needs tcgen05 and tensor memory (sm_100 to sm_110); {shown} has neither: use {_best(capability)}",
-        )
-    if capability < (75 if traits.version is FlashAttentionVersion.FA1 else 80):
-        return False, f"{traits.version.value} needs a newer chip than {shown}"
-    return True, ""
-
-
-def _best(capability: int) -> str:
-    return {9: "fa3", 10: "fa4", 11: "fa4"}.get(capability // 10, "fa2")
+        return f"{device.key} states no compute capability; add [match] compute_capability to its file"
+    shown = f"{device.key} (sm_{compute_capability(device)})"
+    if traits.instruction == "wgmma":
+        return f"fa3 needs Hopper's wgmma instruction; {shown} has none: use {newest_flash(capability)}"
+    if traits.instruction == "tcgen05":
+        return f"fa4 needs tcgen05 and tensor memory (sm_100 to sm_110); {shown} has neither: use {newest_flash(capability)}"
+    return f"{traits.version.value} needs a newer chip than {shown}"
 
 
 def newest_available(device: Device, head_dim: int) -> FlashAttentionVersion | None:

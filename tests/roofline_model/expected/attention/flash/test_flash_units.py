@@ -7,16 +7,16 @@ import dataclasses
 import pytest
 
 from roofline_model import create_custom_asic, get_format, get_hardware
-from roofline_model.flash.flash_attention import (
+from roofline_model.expected.attention.flash.model import (
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionRoofline,
     FlashAttentionVersion,
 )
-from roofline_model.flash.flash_pipeline import dequantize_ops, overlapped, step_clocks
-from roofline_model.flash.flash_splits import plan_work
-from roofline_model.flash.flash_units import chip_units
-from roofline_model.flash.flash_versions import TRAITS, emulated_exp_ratio
+from roofline_model.expected.attention.flash.pipeline import dequantize_ops, overlapped, step_clocks
+from roofline_model.expected.attention.flash.splits import plan_work
+from roofline_model.expected.attention.flash.units import chip_units
+from roofline_model.expected.attention.flash.versions import TRAITS, emulated_exp_ratio
 
 
 def clocks_of(chip: str, version: str, queries: int, head_dim: int, **options: object):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
-from roofline_model.flash.flash_versions import TRAITS, compute_capability, padded_head_dim
+from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
+from roofline_model.expected.attention.flash.versions import TRAITS, compute_capability, padded_head_dim
 from roofline_model.hardware import Device
 
 

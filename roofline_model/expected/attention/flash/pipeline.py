@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from roofline_model.flash.flash_config import FlashAttentionConfig, FlashAttentionVersion
-from roofline_model.flash.flash_tiles import Tile
-from roofline_model.flash.flash_units import SHARED_BYTES_PER_CLOCK, ChipUnits
-from roofline_model.flash.flash_versions import POLYNOMIAL_OPS_PER_EXP, VersionTraits
+from roofline_model.expected.attention.flash.config import FlashAttentionConfig, FlashAttentionVersion
+from roofline_model.expected.attention.flash.tiles import Tile
+from roofline_model.expected.attention.flash.units import SHARED_BYTES_PER_CLOCK, ChipUnits
+from roofline_model.expected.attention.flash.versions import POLYNOMIAL_OPS_PER_EXP, VersionTraits
 from roofline_model.formats import NumberFormat
 
 DEQUANTIZE_OPS = {2: 4.5, 4: 1.5, 6: 2.0, 8: 1.0}

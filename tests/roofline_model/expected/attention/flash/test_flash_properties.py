@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline_model.flash.flash_attention import (
+from roofline_model.expected.attention.flash.model import (
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionPrediction,
     predict_flash_attention,
 )
-from roofline_model.flash.unfused_attention import unfused_attention
+from roofline_model.expected.attention.unfused import unfused_attention
 
 CHIPS_AND_VERSIONS = st.sampled_from(
     [("a100", "fa1"), ("a100", "fa2"), ("gb10", "fa1"), ("gb10", "fa2"), ("h100", "fa2"), ("h100", "fa3"), ("b200", "fa4"), ("b10", "fa3")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline_model.flash.flash_versions import VersionTraits, compute_capability
+from roofline_model.expected.attention.flash.versions import VersionTraits, compute_capability
 from roofline_model.hardware import Device, Quantity
 
 SHARED_BYTES_PER_CLOCK = 128.0

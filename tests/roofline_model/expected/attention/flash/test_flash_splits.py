@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from roofline_model import get_hardware
-from roofline_model.flash.flash_attention import AttentionShape, FlashAttentionConfig
-from roofline_model.flash.flash_splits import Work, plan_work
+from roofline_model.expected.attention.flash.model import AttentionShape, FlashAttentionConfig
+from roofline_model.expected.attention.flash.splits import Work, plan_work
 
 
 def plan(chip: str, version: str, shape: tuple[int, ...], **options: Any) -> Work:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from roofline_model.errors import InvalidValueError
-from roofline_model.flash.flash_attention import (
+from roofline_model.expected.attention.flash.config import parse_version
+from roofline_model.expected.attention.flash.model import (
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionRoofline,
     FlashAttentionVersion,
     compare_fa_versions,
 )
-from roofline_model.flash.flash_config import parse_version
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 
-from roofline_model.flash.flash_config import AttentionShape, FlashAttentionConfig
-from roofline_model.flash.flash_splits import Work
-from roofline_model.flash.flash_versions import VersionTraits
-from roofline_model.ops.attention_shape import keys_read, pages_read
+from roofline_model.cost import OpCost
+from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig
+from roofline_model.expected.attention.flash.splits import Work
+from roofline_model.expected.attention.flash.versions import VersionTraits
+from roofline_model.ops.attention_ops import PAGE_NUMBER_BYTES
 
 L2_SHARE = 0.7
 """Share of L2 that keeps operands between their uses: 0.70 on chips whose L2 has two partitions (fitted to measured
 attention kernels; research of expected attention times)."""
 
-INDEX_BYTES = 4
-"""One entry of a page table or of a list of visited blocks: int32."""
+BLOCK_NUMBER_BYTES = PAGE_NUMBER_BYTES
+"""One entry of a list of visited blocks: int32."""
 
 Traffic = tuple[tuple[str, float], ...]
 
@@ -27,6 +28,7 @@ Traffic = tuple[tuple[str, float], ...]
 def traffic(
     shape: AttentionShape,
     config: FlashAttentionConfig,
+    cost: OpCost,
     traits: VersionTraits,
     work: Work,
     sm_count: int | None,
@@ -35,15 +37,14 @@ def traffic(
 ) -> Traffic:
     """Return bytes by name: q, kv, o, then what applies of kv_reread, output_round_trips, partial, page_table, block_lists.
 
-    `sm_count` or `l2_bytes` None: no re-reads are counted.
+    `cost`: the operator's, which has each operand once. `sm_count` or `l2_bytes` None: no re-reads are counted.
     """
-    kv_once = _kv_bytes(shape, config, traits) * _kv_visited_ratio(shape, config, work)
-    query = shape.batch_size * shape.query_heads * shape.query_count * shape.head_dim
-    found = {
-        "q": query * config.query_format.traffic_bytes_per_element,
-        "kv": kv_once,
-        "o": query * config.output_format.traffic_bytes_per_element,
-    }
+    reads = dict(cost.read_bytes)
+    heads_ratio = (
+        1 if traits.has_gqa else shape.group_size
+    )  # without grouped heads K and V are repeated for every query head
+    kv_once = heads_ratio * (reads["K"] + reads["V"]) * _kv_visited_ratio(shape, config, work)
+    found = {"q": reads["Q"], "kv": kv_once, "o": dict(cost.write_bytes)["O"]}
     if sm_count is not None and l2_bytes is not None:
         usable, concurrent = L2_SHARE * l2_bytes, sm_count * resident_ctas
         found["kv_reread"] = kv_once * (_kv_passes(shape, work, kv_once, usable, concurrent) - 1)
@@ -52,20 +53,12 @@ def traffic(
         found["partial"] = _partial_bytes(shape, work, usable)
     elif not traits.keeps_output:
         found["output_round_trips"] = _round_trip_bytes(shape, config, work, 0.0, 1)
-    if config.page_size is not None:
-        pages = pages_read(shape.query_count, shape.kv_count, config.page_size, window=config.window_size)
-        found["page_table"] = float(shape.batch_size * pages * INDEX_BYTES)
+    if "block_table" in reads:
+        found["page_table"] = reads["block_table"]
     if config.block_sparse:
         # One list of visited key blocks per query tile, and its length.
-        found["block_lists"] = (work.total_blocks + work.head_count * work.blocks.tiles_count) * INDEX_BYTES
+        found["block_lists"] = (work.total_blocks + work.head_count * work.blocks.tiles_count) * BLOCK_NUMBER_BYTES
     return tuple((name, size) for name, size in found.items() if size or name in ("q", "kv", "o"))
-
-
-def _kv_bytes(shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits) -> float:
-    """Return the bytes of the keys and values that the mask lets any query see, each once."""
-    heads = shape.kv_heads if traits.has_gqa else shape.query_heads
-    tokens = keys_read(shape.query_count, shape.kv_count, window=config.window_size)
-    return 2 * shape.batch_size * heads * tokens * shape.head_dim * config.cache_format.traffic_bytes_per_element
 
 
 def _kv_visited_ratio(shape: AttentionShape, config: FlashAttentionConfig, work: Work) -> float:

@@ -1,8 +1,8 @@
 """FlashAttention 1 to 4 on a chip: time, what binds it, its parts and bytes; and a side-by-side comparison.
 
-A model of the published kernels, not a bound: tiles, waves, the units of an SM and their overlap (`flash_pipeline.py`),
-DRAM traffic (`flash_traffic.py`), split keys with their combine kernel, launch floors. The few fitted numbers stand in
-`flash_versions.py` and `flash_units.py` with their sources; the plain speed of light is `attention_ops` and `roofline`.
+A model of the published kernels, not a bound: tiles, waves, the units of an SM and their overlap (`pipeline.py`),
+DRAM traffic (`traffic.py`), split keys with their combine kernel, launch floors. The few fitted numbers stand in
+`versions.py` and `units.py` with their sources; the plain speed of light is `attention_ops` and `roofline`.
 Operands are cold: each comes from DRAM once, whatever a cache holds from the call before.
 """
 
@@ -15,19 +15,19 @@ from typing import Any
 
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
-from roofline_model.flash.flash_config import (
+from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionVersion,
 )
-from roofline_model.flash.flash_pipeline import StepClocks, overlapped, step_clocks
-from roofline_model.flash.flash_splits import Work, plan_work
-from roofline_model.flash.flash_tiles import ctas_per_sm
-from roofline_model.flash.flash_traffic import Traffic, traffic
-from roofline_model.flash.flash_units import ChipUnits, chip_units
-from roofline_model.flash.flash_versions import (
+from roofline_model.expected.attention.flash.pipeline import StepClocks, overlapped, step_clocks
+from roofline_model.expected.attention.flash.splits import Work, plan_work
+from roofline_model.expected.attention.flash.tiles import ctas_per_sm
+from roofline_model.expected.attention.flash.traffic import Traffic, traffic
+from roofline_model.expected.attention.flash.units import ChipUnits, chip_units
+from roofline_model.expected.attention.flash.versions import (
     FILL_CYCLES_PER_CTA,
     TRAITS,
     VersionTraits,
@@ -35,7 +35,7 @@ from roofline_model.flash.flash_versions import (
     emulated_exp_ratio,
 )
 from roofline_model.hardware import Device, get_hardware
-from roofline_model.ops.attention_shape import visible_pairs
+from roofline_model.ops.attention_ops import attention
 
 __all__ = [
     "AttentionShape",
@@ -176,18 +176,15 @@ def predict_flash_attention(
     if not available:
         return FlashAttentionPrediction(config.version, device.key, shape, config, False, reason)
     units = chip_units(device, traits, config.math_format.key)
-    work = plan_work(shape, config, device)
-    moved = traffic(
-        shape, config, traits, work, units.sm_count, units.l2_bytes, ctas_per_sm(work.tile, device, config.version)
-    )
+    work, cost = plan_work(shape, config, device), attention_cost(shape, config)
+    resident_ctas = ctas_per_sm(work.tile, device, config.version)
+    moved = traffic(shape, config, cost, traits, work, units.sm_count, units.l2_bytes, resident_ctas)
     emulated = 0.0
     if config.version is FlashAttentionVersion.FA4:
         emulated = emulated_exp_ratio(device, causal=config.causal, head_dim=shape.head_dim)
     clocks = step_clocks(work.tile, config, traits, units, emulated)
     parts = _parts(work, units, traits, clocks, moved, native_fp8=config.use_native_fp8)
     time_s = _time_s(work, units, traits, clocks, parts)
-    pairs = visible_pairs(shape.query_count, shape.kv_count, causal=config.causal, window=config.window_size)
-    useful = 4.0 * shape.batch_size * shape.query_heads * pairs * shape.head_dim * config.visited_ratio
     return FlashAttentionPrediction(
         version=config.version,
         hardware=device.key,
@@ -197,7 +194,7 @@ def predict_flash_attention(
         time_s=time_s,
         bound=_bound(parts),
         parts=tuple(parts.items()),
-        flops=useful,
+        flops=cost.total_flops * config.visited_ratio,
         padded_flops=_padded_flops(work),
         traffic_bytes=moved,
         tile_rows_count=work.tile.rows_count,
@@ -210,6 +207,24 @@ def predict_flash_attention(
         provenance=units.provenance,
         notes=(*units.notes, *_notes(shape, config, traits, emulated)),
     )
+
+
+def attention_cost(shape: AttentionShape, config: FlashAttentionConfig) -> OpCost:
+    """Return the work and the compulsory traffic of the fused operator; block sparsity is not in it."""
+    return attention(
+        shape.batch_size,
+        shape.query_heads,
+        shape.kv_heads,
+        shape.query_count,
+        shape.kv_count,
+        shape.head_dim,
+        q=config.query_format,
+        kv=config.cache_format,
+        o=config.output_format,
+        causal=config.causal,
+        window=config.window_size,
+        page_tokens=config.page_size,
+    ).cost
 
 
 def compare_fa_versions(

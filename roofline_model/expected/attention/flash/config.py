@@ -1,7 +1,7 @@
 """What is asked of FlashAttention: the version, how it is to run, and the shape; values that refuse nonsense.
 
 Letters: B batch, Hq query heads, Hkv key and value heads, Sq queries, Skv keys, D head dimension.
-`flash_attention.py` turns a configuration and a shape into a time.
+`model.py` turns a configuration and a shape into a time.
 """
 
 from __future__ import annotations

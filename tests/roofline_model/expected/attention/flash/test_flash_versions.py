@@ -7,14 +7,14 @@ import json
 import pytest
 
 from roofline_model import UnsupportedError, get_hardware, list_hardware
-from roofline_model.flash.flash_attention import (
+from roofline_model.expected.attention.flash.model import (
     FlashAttentionConfig,
     FlashAttentionRoofline,
     FlashAttentionVersion,
     compare_fa_rows,
     compare_fa_versions,
 )
-from roofline_model.flash.flash_versions import TRAITS, availability, newest_available, padded_head_dim
+from roofline_model.expected.attention.flash.versions import TRAITS, availability, newest_available, padded_head_dim
 
 RUNS = {
     "b10": "fa1 fa2 fa3 fa4", "gb10": "fa1 fa2", "rtx-pro-6000": "fa1 fa2", "a100": "fa1 fa2", "l40s": "fa1 fa2", "orin": "fa1 fa2",

@@ -11,8 +11,8 @@ from statistics import mean
 import pytest
 
 from roofline_model import get_hardware
-from roofline_model.flash.flash_attention import AttentionShape, FlashAttentionConfig, FlashAttentionRoofline
-from roofline_model.flash.unfused_attention import unfused_attention
+from roofline_model.expected.attention.flash.model import AttentionShape, FlashAttentionConfig, FlashAttentionRoofline
+from roofline_model.expected.attention.unfused import unfused_attention
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 

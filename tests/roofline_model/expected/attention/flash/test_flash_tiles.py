@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import get_hardware
-from roofline_model.flash.flash_attention import AttentionShape, FlashAttentionConfig
-from roofline_model.flash.flash_tiles import choose_tile, count_blocks, ctas_per_sm
+from roofline_model.expected.attention.flash.model import AttentionShape, FlashAttentionConfig
+from roofline_model.expected.attention.flash.tiles import choose_tile, count_blocks, ctas_per_sm
 
 
 def tile_of(
