@@ -220,7 +220,7 @@ def _canaries(canaries: Sequence[CanaryPoint], unit_s: float) -> Iterator[Marks]
         if chosen:
             yield Marks(
                 name,
-                tuple(one.offset_s / unit_s for _, one in chosen),
+                tuple((one.offset_s or 0.0) / unit_s for _, one in chosen),
                 (0.62,) * len(chosen),
                 colour,
                 shape="cross" if is_slow else "down",
