@@ -251,17 +251,6 @@ def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
     assert error.endswith("got 'x'")
 
 
-def test_peaks_that_differ_in_their_last_digits_are_one_roof(page, address):
-    at(page, address, "compare=")
-    roofs = page.evaluate(
-        """async () => (await import('./explorer/roofline_figure.js')).roofsOf([
-            { computeFormat: 'FP16', label: 'FP16', peak: 21.94e9, bandwidth: 62e9 },
-            { computeFormat: 'FP16', label: 'FP16', peak: 21.93e9, bandwidth: 62e9 },
-            { computeFormat: 'FP32', label: 'FP32', peak: 20e9, bandwidth: 62e9 }]).map((one) => one.names.join())"""
-    )
-    assert roofs == ["FP16", "FP32"]
-
-
 def test_the_theme_is_kept_and_the_plot_follows(page, address):
     at(page, address, "compare=")
     light = page.evaluate(
