@@ -422,7 +422,7 @@ class _Reference:
             high * time_s,
             "tensor" if computed_s > moved_s else "dram",
             known.provenance,
-            finding("latent-attention"),
+            finding("latent-decode"),
         )
 
     def not_faster(self, one: KernelExpectation) -> KernelExpectation:
