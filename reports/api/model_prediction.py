@@ -18,7 +18,7 @@ from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
 from roofline_model.kept import Kept
-from roofline_model.model_choice.plan_candidates import wide_format
+from roofline_model.recommend.plans import wide_format
 from roofline_model.serving_kernels import plan_gap
 
 KEPT_MODEL_ANSWERS = 512
