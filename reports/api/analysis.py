@@ -26,7 +26,7 @@ from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.roofline import predict
 from roofline_model.serving_kernels import engine_gap
 from roofline_model.tiling import gemm_tiling
-from roofline_model.weight_storage import product_of_pair, with_storage_note
+from roofline_model.weight_storage import product_of_pair, with_storage
 
 KEPT_ANSWERS = 4_096
 """Answers of each kind that are kept as text: a few kilobytes each."""
@@ -41,7 +41,7 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
     """Return the `Analysis` of a product as JSON. Raises `UnsupportedError` where the chip cannot compute in the formats."""
     chip = find_chip(chip_key)
     work = product_of_pair(*shape, weight=weight, activation=activation)
-    found = with_storage_note(predict(work, chip, cache=cache), weight, activation)
+    found = with_storage(predict(work, chip, cache=cache), weight, activation)
     expected = predict_expected(work, chip, cache=cache, ideal=found)
     baseline = product_baseline(chip, shape)
     is_wide = activation == weight == baseline

@@ -18,7 +18,7 @@ from reports.api.attention_models import (
 )
 from reports.api.cache_ranking import rank_caches
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
-from reports.api.direct_route import DirectRoute
+from reports.api.fast_path import FastPathRoute
 from reports.api.prediction_fields import kernel_fields
 from reports.api.problem import naming
 from roofline_model.expected.predict import predict_expected
@@ -31,7 +31,7 @@ from roofline_model.ops.operator_sequence import predict_operator, predict_seque
 from roofline_model.recommend.options import baseline_format
 from roofline_model.serving_kernels import cache_gap
 
-router = APIRouter(tags=["one product"], route_class=DirectRoute)
+router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
 
 class _Question(NamedTuple):

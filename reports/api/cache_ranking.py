@@ -14,6 +14,7 @@ from reports.api.analysis_models import Excluded
 from reports.api.attention_models import CacheCandidate
 from results.gain import times_faster
 from roofline_model.calibration_doubt import doubts_of
+from roofline_model.core.finding import short_text
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import NumberFormat, get_format
@@ -81,7 +82,9 @@ def rank_caches(
     for one in found:
         tiers[2 if one.kernel_gap else int(one.time_source != baseline.time_source)].append(one)
     ranked = [one for tier in tiers for one in _by_time(tier)]
-    return CacheRanking(ranked, baseline, excluded, _summary(ranked[0], baseline), [*_notes(ranked), *doubts_of(chip)])
+    return CacheRanking(
+        ranked, baseline, excluded, _summary(ranked[0], baseline), [*_notes(ranked), *map(short_text, doubts_of(chip))]
+    )
 
 
 def _by_time(found: list[CacheCandidate]) -> list[CacheCandidate]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.case import Case
 from roofline_model.core.answer import Estimate
+from roofline_model.core.finding import unsupported
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
@@ -104,8 +105,8 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
     for place, (activation, weight, output) in enumerate(triples):
         roof = None
         try:
-            if why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device):
-                raise UnsupportedError(why_not)
+            if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device)) is not None:
+                raise unsupported(why_not)
             model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output.key)
             if not model.computes_wide:
                 roof = ProductRoof.of(device, activation=activation, weight=weight, output=output)

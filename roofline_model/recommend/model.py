@@ -13,7 +13,7 @@ from typing import cast
 
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
-from roofline_model.core.finding import LEGACY_CODE, Finding, finding, has_code
+from roofline_model.core.finding import Finding, finding, has_code
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.errors import InvalidValueError, UnsupportedError
@@ -291,9 +291,9 @@ def _findings(
     findings = [finding("placeholder-chip", device.key)] if device.is_placeholder else []
     if pricer.is_ideal or pricer.is_by_ceilings:
         findings.append(finding("ranked-by-ideals" if pricer.is_ideal else "ranked-by-ceilings", device.key))
-        if not device.is_placeholder and (why_not := pricer.why_no_expected):
-            findings.append(finding(LEGACY_CODE, text=why_not))
-    findings += [finding(LEGACY_CODE, text=doubt) for doubt in doubts_of(device)]
+        if not device.is_placeholder and (why_not := pricer.why_no_expected) is not None:
+            findings.append(why_not)
+    findings += doubts_of(device)
     if wide != shape.wide_format:
         findings.append(finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide))
     if losses is not None:

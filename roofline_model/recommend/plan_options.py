@@ -103,10 +103,10 @@ class PlanPricer:
         return self.baseline is not None and self.baseline.estimate.source == "ceilings"
 
     @property
-    def why_no_expected(self) -> str:
-        """Why the baseline has no expected time, and how to get one; empty where it has, or times are the caller's own."""
+    def why_no_expected(self) -> Finding | None:
+        """Why the baseline has no expected time, and how to get one; None where it has, or times are the caller's own."""
         reasons = (why_no_step(found, self.device) for found in self._baseline_passes if self.is_listed)
-        return next(filter(None, reasons), "")
+        return next((reason for reason in reasons if reason is not None), None)
 
     def passes(self, plan: FormatPlan) -> tuple[ModelPrediction, ...]:
         """Return the prediction of every kind of pass; raises `UnsupportedError` for what the chip cannot run."""

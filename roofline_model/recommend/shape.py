@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.core.answer import Option, Question, Ranking
-from roofline_model.core.finding import LEGACY_CODE, Finding, finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
@@ -108,6 +108,6 @@ def _findings(
     elif not is_ideal_asked and not device.is_placeholder and "ideal" in by_source:
         from roofline_model.expected.predict import why_no_expected
 
-        if reason := why_no_expected(gemm(*shape, a=options[0].key), device):
-            findings.append(finding(LEGACY_CODE, text=reason))
-    return [*findings, *(finding(LEGACY_CODE, text=doubt) for doubt in doubts_of(device))]
+        if (why_not := why_no_expected(gemm(*shape, a=options[0].key), device)) is not None:
+            findings.append(why_not)
+    return [*findings, *doubts_of(device)]

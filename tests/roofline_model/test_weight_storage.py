@@ -11,7 +11,7 @@ from roofline_model.expected.gemm.formats import kernel_bytes_per_element
 from roofline_model.expected.predict import predict_expected
 from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
-from roofline_model.weight_storage import product_of_pair, storage_note, stored_weight, with_storage_note
+from roofline_model.weight_storage import product_of_pair, stored_weight, weight_counting, with_storage
 
 SHAPE = (1, 4096, 4096)
 GB10, INT4, BF16 = get_hardware("gb10"), get_format("INT4"), get_format("BF16")
@@ -49,12 +49,12 @@ def test_only_narrow_integers_beside_a_wider_activation_gain_scales():
 
 
 def test_the_note_says_which_account_it_is():
-    assert "16-bit scale per 128: 4.125 bits each" in storage_note(INT4, BF16)
-    assert "without scales" in storage_note(INT4, INT4)
-    assert storage_note(get_format("NVFP4"), BF16) == storage_note(BF16, BF16) == ""
+    assert weight_counting(INT4, BF16).value("bits") == 4.125
+    assert weight_counting(INT4, INT4).code == "scales-not-counted"
+    assert weight_counting(get_format("NVFP4"), BF16) is weight_counting(BF16, BF16) is None
     emulated, native = (predict(gemm(*SHAPE, a="INT4"), chip) for chip in ("h100", "b10"))
-    assert with_storage_note(emulated, "INT4", "INT4").notes[-1] == storage_note(INT4, INT4)
-    assert with_storage_note(native, "INT4", "INT4") == native  # the table of the original documents
+    assert with_storage(emulated, "INT4", "INT4").findings[-1] == weight_counting(INT4, INT4)
+    assert with_storage(native, "INT4", "INT4") == native  # the table of the original documents
 
 
 @pytest.mark.parametrize("chip", ["gb10", "h100", "a100"])

@@ -1,4 +1,4 @@
-"""Long computing, one request after the other: who waits holds no thread, not too many wait, who has gone is passed over."""
+"""A bounded queue for long computations, one at a time; waiting holds no thread, and disconnected clients are dropped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reports.api.problem import ProblemError
 RETRY_AFTER_S = 5
 
 
-class Turns:
-    """The queue for one kind of work. For the event loop only."""
+class ComputeLimiter:
+    """Limits one kind of computation to one at a time. For the event loop only."""
 
     def __init__(self, work: str, most_waiting_count: int) -> None:
         """`work` is what the others wait for, as it reads after “requests wait for”."""

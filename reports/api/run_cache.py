@@ -1,4 +1,4 @@
-"""The runs read last, so that the pages of one long list are not read from the database each anew.
+"""A cache of the runs read last: the pages of one long list are not read from the database each anew.
 
 Kept only as long as nothing was written: a SQLite file and its log say so by their size and time of change. Of PostgreSQL
 nothing says so without asking, so nothing is kept.
@@ -34,8 +34,8 @@ class ReadRun:
     """What the canary readings say; empty where there were none."""
 
 
-class KeptRuns:
-    """Reads runs and keeps the last ones. Safe between threads."""
+class RunCache:
+    """Reads runs and caches the last ones. Safe between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports.display_text import shown
-from reports.plot_style import GRID, INK, MUTED, PLAIN_TEXT, SURFACE
+from reports.figures.palette import GRID, INK, MUTED, SURFACE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+PLAIN_TEXT: dict[str, Any] = {"parse_math": False}
+"""For every text that holds a name from outside: a `$` in a label is a dollar sign, not a formula."""
 FONT = 9.5
 TITLE_FONT = 13
 ROW_INCHES = 0.3

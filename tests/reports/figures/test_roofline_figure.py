@@ -1,4 +1,4 @@
-"""The figure: what is on it and what it says, not its pixels."""
+"""The dual roofline: the figure as data, and what either drawer makes of it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ import sys
 
 import pytest
 
-from reports.label_layout import Field, callout_place, first_free, overlap, rectangle, spread
-from reports.plot_geometry import pixels
-from reports.plot_style import ACCENT, all_inks, format_inks, op_markers
-from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
+from reports.figures.label_layout import Field, callout_place, first_free, overlap, rectangle, spread
+from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg, pixels
+from reports.figures.palette import ACCENT, SURFACE, all_colours, format_colours, operator_shapes
+from reports.figures.plotly_drawer import plotly_json
+from reports.figures.roofline import roofline_figure
+from reports.figures.spec import Line, Marks
 from reports.views import report_view
 
 
 def figure_of(make, records, device=None):
     view = report_view(make.run(), records, make.profiles(device or make.CPU)).chips[0].roofline
-    return view, draw_dual_roofline(view)
+    return view, draw_figure(roofline_figure(view))
 
 
 def lines_named(figure, start):
+    """The marks of a name, in the drawing."""
     return [line for line in figure.axes[0].lines if str(line.get_label()).startswith(start)]
+
+
+def pieces_named(figure, start):
+    """The corners of the lines of a name, in the drawing."""
+    collections = [one for one in figure.axes[0].collections if str(one.get_label()).startswith(start)]
+    return [[tuple(corner) for corner in piece] for one in collections for piece in one.get_segments()]
 
 
 def texts_of(figure):
@@ -43,9 +52,9 @@ def test_axes_title_and_scales(make):
 
 def test_every_roof_is_a_line_with_its_name_and_ridge(make):
     view, figure = figure_of(make, make.gpu_records(), make.GPU)
-    assert len(lines_named(figure, "roof ")) == len(view.roofs) == 7
-    for roof, line in zip(view.roofs, lines_named(figure, "roof "), strict=True):
-        x, y = line.get_xdata()[1], line.get_ydata()[1]
+    assert len(pieces_named(figure, "roof ")) == len(view.roofs) == 7
+    for roof, corners in zip(view.roofs, pieces_named(figure, "roof "), strict=True):
+        x, y = corners[-2]
         assert x == pytest.approx(roof.peak_flops_per_s / 4.8e12)
         assert y * view.unit_flops_per_s == pytest.approx(roof.peak_flops_per_s)
     texts = texts_of(figure)
@@ -59,8 +68,7 @@ def test_every_point_is_drawn_hollow_and_filled_with_a_segment_between(make):
     view, figure = figure_of(make, make.cpu_records())
     predicted = sum(len(line.get_xdata()) for line in lines_named(figure, "predicted "))
     measured = sum(len(line.get_xdata()) for line in lines_named(figure, "measured "))
-    (segments,) = figure.axes[0].collections
-    assert predicted == measured == len(segments.get_segments()) == len(view.points) == 27
+    assert predicted == measured == len(pieces_named(figure, "gap")) == len(view.points) == 27
     assert {line.get_markerfacecolor() for line in lines_named(figure, "predicted ")} == {"#fffffe"}
 
 
@@ -71,7 +79,7 @@ def test_operators_differ_by_shape_and_warm_is_half_filled(make):
     assert {
         line.get_fillstyle() for line in lines_named(figure, "measured ") if str(line.get_label()).endswith("warm")
     } == {"left"}
-    assert "memory L3" in [line.get_label() for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    assert len(pieces_named(figure, "memory L3")) == 1
 
 
 def test_the_best_configuration_is_annotated_once(make):
@@ -119,12 +127,13 @@ def drawn_things(view, figure):
     axes = figure.axes[0]
     things = []
     for line in axes.lines:
-        name, spots = str(line.get_label()), list(zip(line.get_xdata(), line.get_ydata(), strict=True))
-        if name.startswith(("predicted ", "measured ")):
+        if str(line.get_label()).startswith(("predicted ", "measured ")):
+            spots = list(zip(line.get_xdata(), line.get_ydata(), strict=True))
             things += [rectangle(spot, (7, 7)) for spot in pixels(axes, spots)]
-        elif name.startswith(("roof ", "memory ")):
-            things += list(itertools.pairwise(pixels(axes, spots)))
-    return things + [tuple(pixels(axes, [tuple(end) for end in one])) for one in axes.collections[0].get_segments()]
+    for name in ("roof ", "memory ", "gap"):
+        for corners in pieces_named(figure, name):
+            things += list(itertools.pairwise(pixels(axes, corners)))
+    return things
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "decode", "prefill", "predicted"])
@@ -162,7 +171,7 @@ def test_predictions_only_one_case_and_nothing(make):
     assert not lines_named(figure, "measured ")
     assert any("nothing was measured" in text for text in texts_of(figure))
     _, single = figure_of(make, make.cpu_records()[3:4])
-    assert len(lines_named(single, "roof ")) == 1
+    assert len(pieces_named(single, "roof ")) == 1
     _, empty = figure_of(make, [])
     assert not empty.axes
     assert "Nothing to draw" in texts_of(empty)
@@ -188,7 +197,7 @@ def test_formulas_and_control_characters_in_labels_are_text(make):
     run = make.run(label="$\\frac{1 & <b> \x00\u202e\ud800")
     record = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)
     record = replace(record, case=replace(record.case, kernel="$x^{", op="<svg>"))
-    figure = draw_dual_roofline(report_view(run, [record], make.profiles(make.CPU)).chips[0].roofline)
+    figure = draw_figure(roofline_figure(report_view(run, [record], make.profiles(make.CPU)).chips[0].roofline))
     svg = figure_svg(figure, text_as_paths=False)
     assert figure_png(figure).startswith(b"\x89PNG")
     assert "$\\frac{1 &amp; &lt;b&gt;" in svg
@@ -199,12 +208,85 @@ def test_formulas_and_control_characters_in_labels_are_text(make):
 
 
 def test_drawing_leaves_pyplot_alone():
-    code = "import sys, reports.roofline_plot, reports.views, reports.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
+    code = "import sys, reports.figures.matplotlib_drawer, reports.figures.plotly_drawer, reports.views, reports.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    code = "import sys; from reports.roofline_view import RooflineView as V; from reports.roofline_plot import draw_dual_roofline as d; d(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ())); print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys; from reports.roofline_view import RooflineView as V; from reports.figures.roofline import roofline_figure as f; from reports.figures.matplotlib_drawer import draw_figure as d; d(f(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ()))); print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def spec_of(make, records, device, first_number=1):
+    view = report_view(make.run(), records, make.profiles(device)).chips[0].roofline
+    return view, roofline_figure(view, first_number)
+
+
+def test_the_figure_is_data_in_the_units_of_its_axes(make):
+    records = make.gpu_records()
+    view, figure = spec_of(make, records, make.GPU)
+    assert (figure.x.is_log, figure.y.is_log) == (True, True)
+    marks = {one.name: one for one in figure.series if isinstance(one, Marks)}
+    series = marks["measured gemv BF16 cold"]
+    first = records[series.keys[0] - 1]
+    rate = first.ideal.flops / first.measurement.median_s
+    assert series.x[0] == first.ideal.flops / first.ideal.total_bytes
+    assert series.y[0] == pytest.approx(rate / view.unit_flops_per_s)
+    assert figure.x.low < min(x for one in marks.values() for x in one.x)
+    assert figure.y.high > max(y for one in marks.values() for y in one.y)
+    assert {label.place for label in figure.labels} == {"beside", "along", "margin", "callout"}
+
+
+def test_points_are_keyed_by_the_number_of_their_case_and_lines_by_a_card(make):
+    records = make.gpu_records()
+    _, figure = spec_of(make, records, make.GPU, first_number=101)
+    numbers = {key for one in figure.series for key in one.keys if isinstance(key, int)}
+    plotted = [at for at, one in enumerate(records) if one.status in ("measured", "predicted")]
+    assert numbers == {101 + at for at in plotted}
+    lines = {key for one in figure.series for key in one.keys if isinstance(key, str)}
+    assert lines == set(figure.cards)
+    assert dict(figure.cards["level:0"].facts) == {"Bandwidth": "4.8 TB/s"}
+
+
+def test_peaks_that_differ_in_their_last_digits_share_one_name(make):
+    from dataclasses import replace
+
+    view, _ = spec_of(make, make.gpu_records(), make.GPU)
+    one = view.roofs[0]
+    near = replace(one, precision="FP16", peak_flops_per_s=one.peak_flops_per_s * 0.9995)
+    figure = roofline_figure(replace(view, roofs=(one, near), precisions=(*view.precisions, "FP16")))
+    names = [label.lines for label in figure.labels if label.place == "margin" and label.medium == "live"]
+    assert [lines[0] for lines in names] == [f"{one.precision}, FP16"]
+    dashes = [line.dash for line in figure.series if isinstance(line, Line) and line.name.startswith("roof ")]
+    assert sorted(dashes) == [(0.0, 9.0, 9.0, 0.0), (9.0, 9.0)]
+
+
+def test_the_json_has_every_point_as_the_figure_and_colours_of_both_themes(make):
+    view, figure = spec_of(make, make.cpu_records(), make.CPU)
+    drawn = plotly_json(figure)
+    traces = {trace["name"]: trace for trace in drawn["data"]}
+    for one in figure.of("live"):
+        if isinstance(one, Marks):
+            assert traces[one.name]["x"] == pytest.approx(one.x, rel=1e-6)
+            assert traces[one.name]["y"] == pytest.approx(one.y, rel=1e-6)
+            assert traces[one.name]["customdata"] == list(one.keys)
+    assert [SURFACE.light, SURFACE.dark] in drawn["palette"]
+    colours = {trace["line"]["color"] for trace in drawn["data"] if trace["mode"] == "lines"}
+    assert all(colour.startswith("$") for colour in colours)
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    assert len(drawn["labels"]) == len([label for label in figure.labels if label.medium != "still"])
+    assert len(view.points) > 20
+
+
+def test_many_points_are_small_of_one_shape_and_drawn_by_webgl(make, monkeypatch):
+    from reports.figures import roofline as module
+
+    monkeypatch.setattr(module, "MANY_POINTS", 10)
+    _, figure = spec_of(make, make.cpu_records(), make.CPU)
+    points = [one for one in figure.series if isinstance(one, Marks) and one.name.startswith(("measured", "predicted"))]
+    assert {one.shape for one in points} == {"circle"}
+    assert max(one.size for one in points) < 5
+    kinds = {trace["type"] for trace in plotly_json(figure, most_svg_points=3)["data"] if trace["mode"] == "markers"}
+    assert kinds == {"scatter", "scattergl"}
 
 
 @pytest.mark.parametrize("wanted", [[0.5, 0.5, 0.5], [0.1, 0.9], [0.99, 0.98, 0.97, 0.2], [0.0, 0.0], []])
@@ -277,10 +359,9 @@ def test_a_callout_goes_round_a_point_rather_than_through_it():
 
 
 def test_colours_are_fixed_per_format_and_distinct():
-    inks = format_inks(["BF16", "INT8 W8A16", "INT8", "MXFP8_E4M3", "FP8_E4M3", "Q4_K×BF16", "Q5_K×BF16"])
-    assert len({ink.light for ink in inks.values()}) == 7
-    assert inks["BF16"] == format_inks(["FP16", "BF16"])["BF16"]
-    assert len({ink.light for ink in all_inks()}) == len(all_inks())
-    assert (
-        op_markers(["gemv", "gemm", "mine", "yours"])["mine"] != op_markers(["gemv", "gemm", "mine", "yours"])["yours"]
-    )
+    colours = format_colours(["BF16", "INT8 W8A16", "INT8", "MXFP8_E4M3", "FP8_E4M3", "Q4_K×BF16", "Q5_K×BF16"])
+    assert len({colour.light for colour in colours.values()}) == 7
+    assert colours["BF16"] == format_colours(["FP16", "BF16"])["BF16"]
+    assert len({colour.light for colour in all_colours()}) == len(all_colours())
+    shapes = operator_shapes(["gemv", "gemm", "mine", "yours"])
+    assert shapes["mine"] != shapes["yours"]
