@@ -223,7 +223,7 @@ def test_recommend_json_and_memory_limit():
     assert data["best"]["memory_bytes"] == pytest.approx(8.03e9 / 2)
     assert all(one["memory_bytes"] <= 6e9 for one in data["candidates"])
     excluded = {row["format"]: row["reason"] for row in data["excluded"]}
-    assert "16.1 GB" in excluded["FP16"]
+    assert "16.06 GB" in excluded["FP16"]
     assert "excluded: FP16" in invoke(*arguments)
 
 

@@ -225,8 +225,8 @@ function timed(answer) {
 }
 
 /** The plan to take: a format of the page where it is uniform, else a row of its own, with the pass that the ranking brings. */
-function pickOfModel({ chosen, misfit, candidates, prediction }) {
-  if (chosen === null) return { misfit };
+function pickOfModel({ chosen, summary, candidates, prediction }) {
+  if (chosen === null) return { misfit: summary };
   const plan = candidates.find((one) => one.plan === chosen);
   const format = plan.kind === "baseline" ? chosen : plan.formats;
   return { format, label: chosen, operands: plan.kind === "uniform" ? "" : plan.formats, answer: prediction };

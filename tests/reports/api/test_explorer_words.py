@@ -155,7 +155,7 @@ def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
     assert f"with {other['plan']} ({format_time(other['time_s'])})" in sentence
     at(page, address, "hw=l4&op=model&batch=64&context=16384&compare=h100-sxm")
     assert page.text_content("#compare > p").startswith(
-        "Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits (memory)"
+        "Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits"
     )
     assert "It does not fit" in page.text_content("#headline")
     assert page.locator("#table .best, .chip-card[data-chip=l4] .strongest").count() == 0
