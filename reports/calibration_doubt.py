@@ -9,6 +9,7 @@ from reports.case_rows import CaseRow
 from reports.chip_profile import device_from_profile
 from results.records import HardwareProfile
 from roofline_model.calibration_doubt import doubt_of_ideals, doubt_of_times
+from roofline_model.core.finding import Finding, short_text
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device
 
@@ -17,16 +18,16 @@ AGAIN = ", for the runs that follow"
 
 def expected_doubt(device: Device | None) -> str:
     """Return why the stored expected times of a chip are in doubt, and what to do; empty where they are not."""
-    return _for_the_next("" if device is None else doubt_of_times(device))
+    return _for_the_next(None if device is None else doubt_of_times(device))
 
 
 def ideal_doubt(device: Device | None) -> str:
     """Return why the stored ideal times of a chip are in doubt, and what to do; empty where they are not."""
-    return _for_the_next("" if device is None else doubt_of_ideals(device))
+    return _for_the_next(None if device is None else doubt_of_ideals(device))
 
 
-def _for_the_next(doubt: str) -> str:
-    return f"{doubt}{AGAIN}" if doubt else ""
+def _for_the_next(doubt: Finding | None) -> str:
+    return "" if doubt is None else f"{short_text(doubt)}{AGAIN}"
 
 
 def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:

@@ -30,7 +30,6 @@ from reports.figures.timeline import run_stack
 from reports.inline_svg import inline_svg
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.page_script import interactive_css, script_policy, scripts, tight_css
-from reports.measured_order import MEASURED_RULE
 from reports.model_results import model_sentences, model_title, part_columns
 from reports.prose import prose
 from reports.regime import regime_title, regime_words
@@ -56,6 +55,7 @@ from results.model_text import (
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import width_text
 from results.state_records import CanaryReading, NoiseFloor
+from roofline_model.core.finding import finding, short_text
 from roofline_model.errors import RooflineError
 from roofline_model.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
 
@@ -313,7 +313,7 @@ def _template() -> Template:
         compared_texts=lambda compared: _told().compared_texts(compared),
         gate_text=lambda compared: _told().gate_text(compared),
     )
-    environment.globals["measured_rule"] = MEASURED_RULE
+    environment.globals["measured_rule"] = short_text(finding("order-of-measured"))
     environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS
     environment.tests["several"] = lambda rows: len(rows) > 1
     return environment.get_template("report.html.j2")

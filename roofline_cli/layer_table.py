@@ -23,6 +23,7 @@ from roofline_cli.prediction_rows import (
     timing_json,
 )
 from roofline_cli.screen import Cell, Column, show_line, show_table
+from roofline_model.core.finding import short_text
 
 if TYPE_CHECKING:
     from roofline_model.decoder.step_expected import ExpectedSequence
@@ -189,7 +190,7 @@ def print_layer_table(
 ) -> None:
     """Print the rows with numbered notes, what was left out, what the expected times rest on, and the `remark`."""
     request, notes = table.request, list[str]()
-    lines = [[*own, note_numbers(row.prediction.notes, notes)] for row, own in zip(table.rows, cells, strict=True)]
+    lines = [[*own, note_numbers(row.prediction.findings, notes)] for row, own in zip(table.rows, cells, strict=True)]
     show_table(
         [*columns, Column("Notes")],
         lines,
@@ -208,7 +209,7 @@ def _print_expected(rows: Sequence[LayerRow]) -> None:
     known = [row.expected for row in rows if row.expected is not None]
     if known:
         origins = ", ".join(dict.fromkeys(one.provenance for one in known))
-        remarks = "; ".join(dict.fromkeys(note for one in known for note in one.notes))
+        remarks = "; ".join(dict.fromkeys(short_text(item) for one in known for item in one.findings))
         behind = f"; {remarks}" if remarks else ""
         show_line(f"Expected: what a good kernel of that chip reaches, constants {origins}{behind}.")
     for reason in dict.fromkeys(row.no_expected_reason for row in rows if row.expected is None):
@@ -245,5 +246,5 @@ def layer_json(
             for row, likely in zip(table.rows, table.expected_speedups, strict=True)
         ],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
-        "notes": doubts_of(hardware),
+        "notes": [short_text(item) for item in doubts_of(hardware)],
     }

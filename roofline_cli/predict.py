@@ -33,6 +33,7 @@ from roofline_cli.predict_attention import predict_attention
 from roofline_cli.predict_ffn import predict_ffn
 from roofline_cli.predict_model import predict_model_command
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
+from roofline_model.core.finding import Finding, reason_text, short_text
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction
@@ -174,10 +175,10 @@ def predict_table(
     from roofline_model.formats import get_format
     from roofline_model.kernel_gaps import kernel_gap
     from roofline_model.operators import gemm
+    from roofline_model.recommend.options import product_baseline
     from roofline_model.roofline import predict
     from roofline_model.serving_kernels import engine_gap
-    from roofline_model.weight_storage import with_storage_note
-    from roofline_model.wide_baseline import product_baseline
+    from roofline_model.weight_storage import with_storage
 
     baseline = product_baseline(hardware, shape)
     wide = None if baseline is None else gemm(*shape, a=baseline)
@@ -195,7 +196,7 @@ def predict_table(
     for pair in pairs:
         work = product(*shape, pair)
         try:
-            prediction = with_storage_note(predict(work, hardware), *pair)
+            prediction = with_storage(predict(work, hardware), *pair)
         except UnsupportedError as error:
             if formats is not None:
                 raise
@@ -203,7 +204,7 @@ def predict_table(
             continue
         speedup = None if baseline_s is None else baseline_s / prediction.time_s
         expected = predict_expected(work, hardware)
-        reason = "" if expected is not None else why_no_expected(work, hardware)
+        reason = "" if expected is not None else reason_text(why_no_expected(work, hardware))
         likely = prediction_rows.over_expected(baseline_expected, expected)
         operands = dict(work.formats)["b"], dict(work.formats)["a"]
         gaps = kernel_gap(hardware, *operands), engine_gap(hardware, *operands)
@@ -248,7 +249,7 @@ def print_table(table: PredictionTable) -> None:
                 gained.values[index],
                 prediction.bound,
                 prediction.path,
-                prediction_rows.note_numbers((*prediction.notes, *_said_of_expected(row.expected)), notes),
+                prediction_rows.note_numbers((*prediction.findings, *_said_of_expected(row.expected)), notes),
             ]
         )
     columns = (
@@ -311,10 +312,13 @@ def _expected_sentence(table: PredictionTable) -> str:
     return f"Expected: what a good kernel takes, launch included, with the interval that holds four times in five ({', '.join(known)})."
 
 
-def _said_of_expected(expected: ExpectedPrediction | None) -> list[str]:
+SAID_OF_EXPECTED = ("extrapolated", "pair-decoded", "other-result-format")
+"""Findings of an expected time that stand beside a row of the table."""
+
+
+def _said_of_expected(expected: ExpectedPrediction | None) -> list[Finding]:
     """Return what a reader must know of an expected time: that no fitted product was as large, whose kernel it is of."""
-    words = ("extrapolated", "no kernel decodes", "was timed with a result in")
-    return [] if expected is None else [note for note in expected.notes if any(word in note for word in words)]
+    return [] if expected is None else [item for item in expected.findings if item.code in SAID_OF_EXPECTED]
 
 
 def _print_untimed(table: PredictionTable) -> None:
@@ -363,7 +367,7 @@ def table_json(table: PredictionTable) -> dict[str, Any]:
         "baseline_format": table.baseline,
         "predictions": [_row_json(row) for row in table.rows],
         "left_out": [{"format": label, "reason": reason} for label, reason in table.left_out],
-        "notes": doubts_of(table.hardware),
+        "notes": [short_text(item) for item in doubts_of(table.hardware)],
     }
 
 
@@ -396,7 +400,7 @@ def _row_json(row: FormatPrediction) -> dict[str, Any]:
         "memory_level": prediction.memory_level,
         "provenance": prediction.provenance,
         "model_version": prediction.model_version,
-        "notes": list(prediction.notes),
+        "notes": [short_text(item) for item in prediction.findings],
         **prediction_rows.expected_json(row.expected, row.no_expected_reason),
         **gap_json(row.kernel_gap, row.engine_gap),
     }

@@ -18,6 +18,7 @@ from roofline_cli.layer_table import (
 )
 from roofline_cli.options import FormatsFileOption, HardwareOption, JsonOption, PlotOption, check_plot, parse_size
 from roofline_cli.screen import Column, show_json
+from roofline_model.core.finding import reason_text
 
 if TYPE_CHECKING:
     from roofline_cli.layer_table import Pair
@@ -190,7 +191,7 @@ def attention_table(
         work = fused(cache, query)
         unfused = predict_sequence(unfused_attention_parts(**letters, q=query, kv=cache, **mask), hardware)
         expected = predict_expected(work, hardware, attention_kernel=kernel_key)
-        why = "" if expected is not None else why_no_expected(work, hardware, attention_kernel=kernel_key)
+        why = "" if expected is not None else reason_text(why_no_expected(work, hardware, attention_kernel=kernel_key))
         gap = cache_gap(hardware, dict(work.formats)["kv"])
         return AttentionRow(label, work, found, unfused, speedup_ratio, expected, why, gap)
 

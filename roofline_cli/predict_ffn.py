@@ -28,6 +28,7 @@ from roofline_cli.options import (
     parse_size,
 )
 from roofline_cli.screen import Column, show_json
+from roofline_model.core.finding import reason_text
 from roofline_model.units import counted
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def block_table(request: Request, shape: BlockShape) -> LayerTable[BlockRow]:
         weight, activation = pair
         steps = [StepKernel(part.name, part.work, 1) for part in found.parts]
         kernels = expected_kernels(steps, hardware)
-        why = why_no_kernels(steps, hardware) if None in kernels else ""
+        why = reason_text(why_no_kernels(steps, hardware)) if None in kernels else ""
         gaps = kernel_gap(hardware, weight.key, activation.key), engine_gap(hardware, weight.key, activation.key)
         return BlockRow(label, weight.key, activation.key, found, speedup_ratio, kernels, why, *gaps)
 

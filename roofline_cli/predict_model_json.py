@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.finding import reason_text, short_text
+
 if TYPE_CHECKING:
     from roofline_model.decoder.llm import KernelPrediction, ModelPrediction
     from roofline_model.decoder.step_expected import ExpectedStep, KernelExpectation
@@ -20,7 +22,7 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     expected, first = expected_step(found, chip), first_token_pass(found, chip)
     first_expected = expected_step(first, chip)
     document = _summary_json(found, expected, chip)
-    document["expected_reason"] = why_no_step(found, chip) if expected is None else None
+    document["expected_reason"] = reason_text(why_no_step(found, chip)) if expected is None else None
     document["time_to_first_token_s"] = first.time_s
     document["expected_time_to_first_token_s"] = None if first_expected is None else first_expected.time_s
     document["kv_crossover_tokens"] = found.kv_crossover_tokens
@@ -33,7 +35,11 @@ def prediction_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
     document["operators"] = [
         _kernel_json(one, None if expected is None else expected.kernels[i]) for i, one in enumerate(found.kernels)
     ]
-    return {**_head_json(found, chip), **document, "notes": [*found.notes, *doubts_of(chip)]}
+    return {
+        **_head_json(found, chip),
+        **document,
+        "notes": [short_text(item) for item in (*found.findings, *doubts_of(chip))],
+    }
 
 
 def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def comparison_json(found: Sequence[ModelPrediction], chip: Device) -> dict[str,
     return {
         **_head_json(found[0], chip),
         "predictions": [_summary_json(one, expected_step(one, chip), chip) for one in found],
-        "notes": doubts_of(chip),
+        "notes": [short_text(item) for item in doubts_of(chip)],
     }
 
 
@@ -134,7 +140,7 @@ def _kernel_json(one: KernelPrediction, expected: KernelExpectation | None) -> d
         "expected_high_s": None if expected is None else expected.high_s,
         "expected_binding": None if expected is None else expected.binding,
         "expected_provenance": None if expected is None else expected.provenance,
-        "expected_note": expected.note if expected is not None and expected.note else None,
+        "expected_note": None if expected is None or expected.finding is None else short_text(expected.finding),
         "flops": one.flops,
         "moved_bytes": one.moved_bytes,
         "intensity_flop_per_byte": prediction.intensity_flop_per_byte,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from roofline_cli.numbers import decimal_bytes, intensity
 from roofline_cli.prediction_rows import show_doubts
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.units import counted
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
     expected = expected_step(found, chip)
     rows = [*_operator_rows(found, expected), _total_row(found, expected)]
     left_out = show_table(_COLUMNS, rows, title=_title(found, chip))
-    for number, note in enumerate(found.notes, 1):
-        show_line(f"  [{number}] {note}")
+    for number, item in enumerate(found.findings, 1):
+        show_line(f"  [{number}] {short_text(item)}")
     if "Shape" not in left_out:
         show_line(_legend(found), style="dim")
     _print_times(found)
@@ -39,9 +40,10 @@ def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
     _print_sources([found], chip, asked)
 
 
-def no_expected_sentence(why_not: str) -> str:
+def no_expected_sentence(why_not: Finding | None) -> str:
     """Return the reason as a line of its own: with its kernel's name in front it needs a beginning."""
-    return why_not if why_not.startswith("no expected") else f"No expected time: {why_not}"
+    text = reason_text(why_not)
+    return f"No expected time: {text}" if why_not is not None and why_not.subject else text
 
 
 def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
@@ -139,7 +141,7 @@ def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> lis
                 _count(one.flops),
                 decimal_bytes(one.moved_bytes),
                 intensity(prediction.intensity_flop_per_byte),
-                _bound(one, found.notes),
+                _bound(one, found.findings),
             ]
         )
     if found.all_reduce_s:
@@ -170,8 +172,8 @@ def _total_row(found: ModelPrediction, expected: ExpectedStep | None) -> list[Ce
     return [Styled(cell, "bold") for cell in cells]
 
 
-def _bound(one: KernelPrediction, notes: Sequence[str]) -> str:
-    own = " ".join(f"[{notes.index(note) + 1}]" for note in one.prediction.notes)
+def _bound(one: KernelPrediction, findings: Sequence[Finding]) -> str:
+    own = " ".join(f"[{findings.index(item) + 1}]" for item in one.prediction.findings)
     return f"{one.prediction.bound} {own}".strip()
 
 
@@ -230,8 +232,9 @@ def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
         f"{_tokens(found, expected.time_s)}"
         f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: {expected.provenance}."
     )
-    for note in dict.fromkeys(one.note for one in expected.kernels if one.kernel.work.op == "attention" and one.note):
-        show_line(f"Expected attention: {note}.")
+    of_attention = (one.finding for one in expected.kernels if one.kernel.work.op == "attention")
+    for item in dict.fromkeys(item for item in of_attention if item is not None):
+        show_line(f"Expected attention: {short_text(item)}.")
     if found.all_reduce_count:
         show_line(_all_reduce_text(found))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen import Cell, Column, show_line, show_table
+from roofline_model.core.finding import short_text
 from roofline_model.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def strategy_json(config: MixedPrecisionConfig, found: ModelPrediction, chip: De
                 "activations": path.formats.activations,
                 "path": path.kind,
                 "compute_format": path.compute_format,
-                "reason": path.reason,
+                "reason": "; ".join(map(short_text, path.findings)),
             }
             for path in check_strategy(config, chip).paths
         ],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.screen import show_line
+from roofline_model.core.finding import Finding, short_text
 
 if TYPE_CHECKING:
     from roofline_model.decoder.step_expected import ExpectedSequence
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 def baseline_format(hardware: Device) -> str | None:
     """Return the 16-bit format that speed-ups refer to, the one of recommendations; None where the chip declares none."""
-    from roofline_model.wide_baseline import baseline_of
+    from roofline_model.recommend.options import baseline_format
 
-    return baseline_of(hardware)
+    return baseline_format(hardware)
 
 
 def show_doubts(hardware: Device) -> None:
@@ -29,7 +30,7 @@ def show_doubts(hardware: Device) -> None:
     from roofline_model.calibration_doubt import doubts_of
 
     for doubt in doubts_of(hardware):
-        show_line(f"  note: {doubt}")
+        show_line(f"  note: {short_text(doubt)}")
 
 
 def declares_all(hardware: Device, *formats: str) -> bool:
@@ -47,12 +48,13 @@ def no_default_format(hardware: Device) -> UnsupportedError:
     )
 
 
-def note_numbers(own: tuple[str, ...], notes: list[str]) -> str:
-    """Return the numbers of a row's notes, `[1] [3]`, appending those that `notes` does not hold yet."""
-    for note in own:
-        if note not in notes:
-            notes.append(note)
-    return " ".join(f"[{notes.index(note) + 1}]" for note in own)
+def note_numbers(own: Iterable[Finding], notes: list[str]) -> str:
+    """Return the numbers of a row's findings, `[1] [3]`, appending the lines that `notes` does not hold yet."""
+    from roofline_model.core.finding import short_text
+
+    texts = list(map(short_text, own))
+    notes += [text for text in dict.fromkeys(texts) if text not in notes]
+    return " ".join(f"[{notes.index(text) + 1}]" for text in texts)
 
 
 def print_notes(notes: list[str], left_out: tuple[tuple[str, str], ...]) -> None:
@@ -164,7 +166,7 @@ def expected_json(expected: ExpectedPrediction | ExpectedSequence | None, reason
         "expected_parts": [{"name": name, "time_s": time_s} for name, time_s in expected.parts],
         "expected_provenance": expected.provenance,
         "expected_version": expected.model_version,
-        "expected_notes": list(expected.notes),
+        "expected_notes": [short_text(item) for item in expected.findings],
     }
 
 
@@ -187,5 +189,5 @@ def timing_json(
         "read_bytes": found.read_bytes,
         "write_bytes": found.write_bytes,
         "provenance": found.provenance,
-        "notes": list(found.notes),
+        "notes": [short_text(item) for item in found.findings],
     }

@@ -6,7 +6,7 @@ All from `Device.calibration`: medians for the time, the best repetitions for it
 What it knows beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening
 narrow operands costs. What it does not know: how a kernel tiles, its efficiency, its occupancy. The interval is the
 spread of micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Medians of a busy
-machine are of its other work: then the best repetitions stand for the typical ones, and a note says so.
+machine are of its other work: then the best repetitions stand for the typical ones, and a finding says so.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
@@ -65,7 +66,7 @@ class CalibratedPrediction:
     """The micro-kernel whose bandwidth was used: read, copy, triad or write."""
     provenance: str
     """measured-here; the status of the chip's own number where a format has no measured rate."""
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     model_version: str = CALIBRATED_VERSION
 
 
@@ -82,16 +83,14 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
     cost = work.cost if isinstance(work, Operator) else work
     mix, bandwidth, level = _bandwidth(known, cost, device, cache)
     memory = _seconds(bandwidth, cost.total_bytes)
-    compute, provenance, notes = _compute(cost, device, known)
+    compute, provenance, findings = _compute(cost, device, known)
     floor = _floor(known, cost)
-    cast, cast_notes = _cast(work, device, known)
-    notes += cast_notes
+    cast, cast_findings = _cast(work, device, known)
+    findings += cast_findings
     if known.disturbed_by:
-        notes.append(
-            f"calibrated on a busy machine ({', '.join(known.disturbed_by)}): its best repetitions are taken for typical"
-        )
+        findings.append(finding("calibrated-contended", disturbed_by=known.disturbed_by))
     if not floor[1]:
-        notes.append("the fixed cost of a call was not measured: left out")
+        findings.append(finding("call-cost-unmeasured"))
     low = max(memory[0], compute[0]) + floor[0]
     typical = max(memory[1], compute[1]) + floor[1] + cast[1]
     high = max(memory[2], compute[2]) + floor[2] + cast[2]
@@ -115,7 +114,7 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
         memory_level=level,
         access_mix=mix,
         provenance=provenance,
-        notes=tuple(dict.fromkeys(notes)),
+        findings=tuple(dict.fromkeys(findings)),
     )
 
 
@@ -152,10 +151,11 @@ def _bandwidth(known: Calibration, cost: OpCost, device: Device, cache: str) -> 
     return mix, table[mix], last.name if in_cache and last is not None else "DRAM"
 
 
-def _compute(cost: OpCost, device: Device, known: Calibration) -> tuple[Triple, str, list[str]]:
-    """Return the compute time, the weakest provenance used, and notes on rates that were not measured here."""
+def _compute(cost: OpCost, device: Device, known: Calibration) -> tuple[Triple, str, list[Finding]]:
+    """Return the compute time, the weakest provenance used, and which rates were not measured here."""
     low, typical, high = 0.0, 0.0, 0.0
-    provenance, notes = known.provenance, []
+    provenance = known.provenance
+    findings: list[Finding] = []
     for format_name, count in cost.flops:
         if not count:
             continue
@@ -163,12 +163,12 @@ def _compute(cost: OpCost, device: Device, known: Calibration) -> tuple[Triple, 
         rate = known.peaks.get(path.compute_format) or _stated_rate(path)
         if path.compute_format not in known.peaks:
             provenance = path.dense.status
-            notes.append(f"no {path.compute_format} product was measured here: the chip's own rate stands")
+            findings.append(finding("rate-unmeasured", format=path.compute_format))
         times = _seconds(rate, count)
         low, typical, high = low + times[0], typical + times[1], high + times[2]
     if not math.isfinite(high):
         raise InvalidValueError("this work cannot be predicted: its FLOPs are out of range")
-    return (low, typical, high), provenance, notes
+    return (low, typical, high), provenance, findings
 
 
 def _stated_rate(path: ComputePath) -> Constant:
@@ -189,19 +189,20 @@ def _floor(known: Calibration, cost: OpCost) -> Triple:
     )
 
 
-def _cast(work: Operator | OpCost, device: Device, known: Calibration) -> tuple[Triple, list[str]]:
+def _cast(work: Operator | OpCost, device: Device, known: Calibration) -> tuple[Triple, list[Finding]]:
     """Return what widening narrow operands costs; the low end is 0, because a fused kernel can hide it."""
     if not isinstance(work, Operator):
         return (0.0, 0.0, 0.0), []
-    typical, high, notes = 0.0, 0.0, []
+    typical, high = 0.0, 0.0
+    findings: list[Finding] = []
     for source, target, element_count in _widened_operands(work, device):
         constant = known.casts.get(f"{source}>{target}")
         if constant is None:
-            notes.append(f"the cost of widening {source} to {target} was not measured: left out")
+            findings.append(finding("widening-unmeasured", format=source, compute_format=target))
             continue
         typical += element_count * constant.median_value
         high += element_count * constant.slow_value
-    return (0.0, typical, high), notes
+    return (0.0, typical, high), findings
 
 
 def _widened_operands(work: Operator, device: Device) -> list[tuple[str, str, float]]:

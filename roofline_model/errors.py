@@ -62,6 +62,12 @@ class UnsupportedError(RooflineError):
     """Something this chip, device or library version cannot do."""
 
     slug = "unsupported"
+    finding: object = None
+    """The `core.finding.Finding` that says why, where there is one."""
+
+    def __init__(self, message: str, finding: object = None) -> None:
+        super().__init__(message)
+        self.finding = finding
 
 
 class MissingDependencyError(RooflineError, ImportError):

@@ -144,8 +144,7 @@ class Device:
             return found
         for wide in ("BF16", "FP16"):
             if fmt.nominal_bits < 16 and wide in self.paths and self.paths[wide].kind == "native":
-                reason = f"{self.key} declares no {fmt.key} rate: dequantised to {wide}"
-                return ComputePath(fmt.key, "dequantize", wide, self.paths[wide].dense, reason=reason)
+                return ComputePath(fmt.key, "dequantize", wide, self.paths[wide].dense)
         raise UnsupportedError(
             f"{self.key} has no rate for {fmt.key}. Declared: {', '.join(sorted(self.paths)) or 'none'}. "
             f'Add a [[peak]] with formats = ["{fmt.key}"] to its file, or choose a declared format.'

@@ -6,6 +6,7 @@ faster than its own ideal time: the ideal keeps the rated peak and says so.
 
 from __future__ import annotations
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, Quantity
 from roofline_model.kept import Kept
@@ -51,14 +52,17 @@ def beaten_ratio(work: Operator, device: Device) -> float:
     return max((published_over_peak(device, key) for key, count in work.cost.flops if count), default=1.0)
 
 
-def over_peak_note(device: Device, format_key: str) -> str:
-    """Return what to say of a peak that has been beaten; empty where none was."""
+def peak_exceeded(device: Device, format_key: str) -> Finding | None:
+    """Return that products faster than the rated peak were published; None where none were."""
     path = device.path(format_key)
     best = published_rate(device, path.compute_format)
     if best is None or best.value <= path.dense.value:
-        return ""
-    clock = "" if path.dense.clock_hz is None else f" at {path.dense.clock_hz / 1e6:.0f} MHz"
-    return (
-        f"{path.compute_format} products of {best.value / 1e12:.4g} TFLOP/s were published for {device.key}, above this peak of "
-        f"{path.dense.value / 1e12:.4g}{clock}: real clocks exceed the rated one, so the compute time can be beaten"
+        return None
+    return finding(
+        "peak-exceeded",
+        hardware=device.key,
+        format=path.compute_format,
+        best_flops_per_s=best.value,
+        peak_flops_per_s=path.dense.value,
+        clock_hz=path.dense.clock_hz,
     )

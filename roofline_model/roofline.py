@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import ComputePath, Device, Quantity, get_hardware
 from roofline_model.operators import Operator, gemm, gemv
-from roofline_model.published_rate import over_peak_note
+from roofline_model.published_rate import peak_exceeded
 from roofline_model.seed_names import SeedNames
 
 MODEL_VERSION = "ideal-2"
@@ -54,7 +55,7 @@ class Prediction(SeedNames):
     """DRAM, or the cache whose bandwidth was used for a warm case."""
     provenance: str
     """Status of the weakest number used: datasheet, measured, derived, …, placeholder."""
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     model_version: str = MODEL_VERSION
 
     @property
@@ -115,7 +116,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     """Return the ideal prediction of `work` on a chip.
 
     `cache="warm"` uses the last-level cache's bandwidth when the operands take at most `WARM_CACHE_SHARE` of it and that
-    bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a note
+    bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a finding
     says that the case may run faster.
     Raises `UnsupportedError` when the chip cannot compute in the format, `InvalidValueError` for FLOPs without a format.
     """
@@ -123,15 +124,15 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     cost = work.cost if isinstance(work, Operator) else work
     paths = _paths(cost, device)
     compute_time_s = math.fsum(count / path.dense.value for count, path in paths)
-    bandwidth, level, notes = _memory(cost, device, cache)
+    bandwidth, level, findings = _memory(cost, device, cache)
     memory_time_s = cost.total_bytes / bandwidth.value
     time_s = max(memory_time_s, compute_time_s)
     if time_s <= 0:
         raise InvalidValueError("the work has neither FLOPs nor bytes: there is nothing to predict")
     flops = cost.total_flops
-    notes += list(dict.fromkeys(path.reason for _, path in paths if path.reason and path.kind != "native"))
-    notes += _widening_notes(work)
-    notes += dict.fromkeys(filter(None, (over_peak_note(device, path.format) for _, path in paths)))
+    findings += filter(None, (_path_finding(device, path) for _, path in paths))
+    findings += _widening_findings(work)
+    findings += filter(None, (peak_exceeded(device, path.format) for _, path in paths))
     kinds = [path.kind for _, path in paths]
     if _widened(work) is not None and "native" in kinds:
         kinds = ["dequantize"]
@@ -150,7 +151,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
         path=next((kind for kind in ("emulated", "dequantize") if kind in kinds), "native"),
         memory_level=level,
         provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
-        notes=tuple(notes),
+        findings=tuple(dict.fromkeys(findings)),
     )
 
 
@@ -194,20 +195,15 @@ def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
     return found
 
 
-def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, list[str]]:
+def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, list[Finding]]:
     last = device.last_level_cache
     if cache != "warm" or last is None or cost.total_bytes > last.capacity_bytes:
         return device.bandwidth, "DRAM", []
     share = cost.total_bytes / last.capacity_bytes
     if share > WARM_CACHE_SHARE:
-        note = f"operands take {share * 100:.0f} % of {last.name} and are partly cached: expect a time between the roofs of DRAM and {last.name}"
-        return device.bandwidth, "DRAM", [note]
+        return device.bandwidth, "DRAM", [finding("partly-cached", cache_share_ratio=share, level=last.name)]
     if last.bandwidth is None:
-        return (
-            device.bandwidth,
-            "DRAM",
-            [f"operands fit in {last.name}, whose bandwidth is not known: may run faster than this roof"],
-        )
+        return device.bandwidth, "DRAM", [finding("cache-bandwidth-unknown", level=last.name)]
     return last.bandwidth, last.name, []
 
 
@@ -230,9 +226,21 @@ def _widened(work: Operator | OpCost) -> tuple[str, str, str] | None:
     return None
 
 
-def _widening_notes(work: Operator | OpCost) -> list[str]:
+def _widening_findings(work: Operator | OpCost) -> list[Finding]:
     widened = _widened(work)
-    return [] if widened is None else ["{1} {0} are widened to {2} before the product".format(*widened)]
+    if widened is None:
+        return []
+    operand, narrow, wide = widened
+    return [finding("operands-widened", operand=operand, format=narrow, compute_format=wide)]
+
+
+def _path_finding(device: Device, path: ComputePath) -> Finding | None:
+    """Return why another unit than the format's own computes; None for a native path, or one without a stated reason."""
+    if path.kind == "native":
+        return None
+    if not device.declares(path.format):
+        return finding("rate-not-declared", hardware=device.key, format=path.format, compute_format=path.compute_format)
+    return finding("no-native-unit", format=path.format, reason=path.reason) if path.reason else None
 
 
 def _default_peak(device: Device) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.finding import finding, short_text, unsupported
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.ideal_floor import floored
 from roofline_model.formats import NumberFormat, get_format
@@ -203,11 +204,9 @@ def _cache_notes(device: Device, moved: Floats, cache: str) -> NDArray[np.object
     if cache != "warm" or last is None:
         return notes
     fits = moved <= WARM_CACHE_SHARE * last.capacity_bytes
-    notes[~fits & (moved <= last.capacity_bytes)] = (
-        f"operands are partly cached in {last.name}: expect a time between the roofs of DRAM and {last.name}"
-    )
+    notes[~fits & (moved <= last.capacity_bytes)] = short_text(finding("mostly-cached", level=last.name))
     if last.bandwidth is None:
-        notes[fits] = f"operands fit in {last.name}, whose bandwidth is not known: may run faster than this roof"
+        notes[fits] = short_text(finding("cache-bandwidth-unknown", level=last.name))
     return notes
 
 
@@ -225,8 +224,8 @@ def _expected(
     from roofline_model.expected.gemm.product import ProductModel
     from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel
 
-    if why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device):
-        raise UnsupportedError(why_not)
+    if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device)) is not None:
+        raise unsupported(why_not)
     output = default_output_format(activation).key
     found: dict[str, Any] = {}
     for one in dict.fromkeys((activation.key, computed_activation(device, weight, activation))):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import unsupported
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.formats import get_format
@@ -154,7 +155,9 @@ def gemm_tiling(
     missed = min(missed, dram, operands)
     expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
     if expected is None:
-        raise UnsupportedError(why_no_expected(work, device, cache=cache))
+        why_not = why_no_expected(work, device, cache=cache)
+        assert why_not is not None  # the same question has no answer
+        raise unsupported(why_not)
     return Tiling(
         hardware=device.key,
         M=M,

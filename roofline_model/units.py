@@ -85,6 +85,11 @@ def format_flops(rate_flops_per_s: float | None, digits: int = 4) -> str:
     return _scaled(rate_flops_per_s, "FLOP/s", digits, "", "P")
 
 
+def format_clock(clock_hz: float | None) -> str:
+    """Print a clock in MHz, as datasheets have it; missing → `–`."""
+    return "–" if clock_hz is None else f"{clock_hz / 1e6:.0f} MHz"
+
+
 def format_quantity(value: float, unit: str) -> str:
     """Print a value in SI with the decimal prefix that reads best: 1.2e15 B/s → "1.2 PB/s"; counts have no unit."""
     if not unit:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.operators import FormatLike, Operator, gemm
 from roofline_model.roofline import Prediction
@@ -36,24 +37,28 @@ def product_of_pair(M: int, N: int, K: int, *, weight: FormatLike, activation: F
     return gemm(M, N, K, a=fa, b=stored_weight(get_format(weight), fa))
 
 
-def with_storage_note(found: Prediction, weight: FormatLike, activation: FormatLike) -> Prediction:
-    """Return the ideal prediction of `product_of_pair` with a note on how its weight is counted, where that needs one.
+def with_storage(prediction: Prediction, weight: FormatLike, activation: FormatLike) -> Prediction:
+    """Return the ideal prediction of `product_of_pair` with a finding on how its weight is counted, where that needs one.
 
-    A unit that multiplies the format takes it as it is: no note.
+    A unit that multiplies the format takes it as it is: none.
     """
-    is_as_it_is = found.path == "native" and get_format(weight) == get_format(activation)
-    note = "" if is_as_it_is else storage_note(get_format(weight), get_format(activation))
-    return replace(found, notes=(*found.notes, note)) if note else found
+    if prediction.path == "native" and get_format(weight) == get_format(activation):
+        return prediction
+    counted = weight_counting(get_format(weight), get_format(activation))
+    return prediction if counted is None else replace(prediction, findings=(*prediction.findings, counted))
 
 
-def storage_note(weight: NumberFormat, activation: NumberFormat) -> str:
-    """Return how the weight of a pair is counted, in one line; empty where its format says it all."""
+def weight_counting(weight: NumberFormat, activation: NumberFormat) -> Finding | None:
+    """Return how the weight of a pair is counted; None where its format says it all."""
     grouped = with_group_scales(weight)
     if grouped == weight:
-        return ""
+        return None
     if stored_weight(weight, activation) == weight:
-        return f"{weight.key} is counted without scales, as the original documents do; {weight.key}.BF16 counts those of its groups"
-    return (
-        f"{weight.key} weights carry a {WEIGHT_SCALE_BITS}-bit scale per {WEIGHT_GROUP_ELEMS}: "
-        f"{grouped.nominal_bits:g} bits each; a kernel with zero points reads more"
+        return finding("scales-not-counted", format=weight.key)
+    return finding(
+        "group-scales",
+        format=weight.key,
+        scale_bits=WEIGHT_SCALE_BITS,
+        group_count=WEIGHT_GROUP_ELEMS,
+        bits=grouped.nominal_bits,
     )

@@ -18,7 +18,7 @@ from reports.api.attention_models import (
 )
 from reports.api.cache_ranking import rank_caches
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
-from reports.api.direct_route import DirectRoute
+from reports.api.fast_path import FastPathRoute
 from reports.api.prediction_fields import kernel_fields
 from reports.api.problem import naming
 from roofline_model.expected.predict import predict_expected
@@ -28,10 +28,10 @@ from roofline_model.operators import Operator
 from roofline_model.ops.attention_ops import attention, unfused_attention_parts
 from roofline_model.ops.attention_shape import check_attention_shape
 from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
+from roofline_model.recommend.options import baseline_format
 from roofline_model.serving_kernels import cache_gap
-from roofline_model.wide_baseline import baseline_of
 
-router = APIRouter(tags=["one product"], route_class=DirectRoute)
+router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
 
 class _Question(NamedTuple):
@@ -74,7 +74,7 @@ def attention_json(chip_key: str, asked: _Question, query: str, cache: str, kern
     chip, work = find_chip(chip_key), asked.work(query, cache)
     found, expected = predict_operator(work, chip), predict_expected(work, chip, attention_kernel=kernel)
     parts = unfused_attention_parts(*asked[:6], q=query, kv=cache, causal=asked.causal, window=asked.window)
-    baseline = baseline_of(chip)
+    baseline = baseline_format(chip)
     wide = None if baseline is None else asked.work(baseline, baseline)
     wide_expected = None if wide is None or expected is None else predict_expected(wide, chip, attention_kernel=kernel)
     reads = dict(work.cost.read_bytes)
@@ -115,7 +115,7 @@ async def recommend_cache(
         with naming("formats"):
             names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
     with naming("precision"):
-        query = body.precision or baseline_of(find_chip(chip)) or "FP16"
+        query = body.precision or baseline_format(find_chip(chip)) or "FP16"
         return Response(cache_recommendation_json(chip, asked, query, names), media_type="application/json")
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from reports.api.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.chip_lookup import find_chip, find_model
 from roofline_model.calibration_doubt import doubts_of
+from roofline_model.core.finding import reason_text, short_text
 from roofline_model.decoder import llm
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import AS_PUBLISHED, plan_from_text
@@ -18,7 +19,7 @@ from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
 from roofline_model.kept import Kept
-from roofline_model.model_choice.plan_candidates import wide_format
+from roofline_model.recommend.plans import wide_format
 from roofline_model.serving_kernels import plan_gap
 
 KEPT_MODEL_ANSWERS = 512
@@ -94,7 +95,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         expected_s=None if expected is None else expected.time_s,
         expected_low_s=None if expected is None else expected.low_s,
         expected_high_s=None if expected is None else expected.high_s,
-        expected_reason=why_no_step(found, chip) if expected is None else None,
+        expected_reason=reason_text(why_no_step(found, chip)) if expected is None else None,
         tokens_per_s=found.tokens_per_s,
         expected_tokens_per_s=None if expected is None else found.token_count / expected.time_s,
         kernel_gap=plan_gap(chip, used.weights, used.activations, found.plan.kv) or None,
@@ -104,7 +105,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         bound=found.bound,
         provenance=found.provenance,
         kernels=kernels,
-        notes=[*found.notes, *doubts_of(chip)],
+        notes=[short_text(item) for item in (*found.findings, *doubts_of(chip))],
         memory=ModelMemory(
             weights_bytes=memory.weights_bytes,
             kv_bytes=memory.kv_bytes,

@@ -6,6 +6,7 @@ from typing import Any
 
 from reports.api.base_models import ExpectedTime
 from roofline_model.calibration_doubt import doubt_of_ideals
+from roofline_model.core.finding import reason_text, short_text
 from roofline_model.expected.predict import ExpectedPrediction, why_no_expected
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
@@ -53,13 +54,13 @@ def kernel_fields(
         "expected": None if expected is None else expected_body(expected),
         "expected_reason": None
         if expected is not None
-        else why_no_expected(work, chip, cache=cache, attention_kernel=attention_kernel),
+        else reason_text(why_no_expected(work, chip, cache=cache, attention_kernel=attention_kernel)),
         "expected_speedup_ratio": None
         if wide_expected_s is None or expected is None
         else wide_expected_s / expected.time_s,
         # That of the expected times is among their own notes.
         "provenance": found.provenance,
-        "notes": [*found.notes, *filter(None, [doubt_of_ideals(chip)])],
+        "notes": [short_text(item) for item in (*found.findings, doubt_of_ideals(chip)) if item is not None],
         "model_version": found.model_version,
     }
 
@@ -74,6 +75,6 @@ def expected_body(found: ExpectedPrediction) -> ExpectedTime:
         kernel=found.kernel,
         provenance=found.provenance,
         parts_s=dict(found.parts),
-        notes=list(found.notes),
+        notes=list(map(short_text, found.findings)),
         model_version=found.model_version,
     )

@@ -13,14 +13,14 @@ import anyio
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from reports.api.base_models import NAME_PATTERN
 from reports.api.entity_tag import tagged
-from reports.api.kept_runs import ReadRun
 from reports.api.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
+from reports.api.run_cache import ReadRun
 from reports.api.service import Service
 from reports.api.store_access import without_place
 from reports.api.stored_models import CaseList, RunDetail, RunList
 from reports.api.strict_route import StrictRoute
-from reports.api.value_words import NAME_PATTERN
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 

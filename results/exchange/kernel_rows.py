@@ -18,6 +18,7 @@ from results.exchange.model_predictions import model_predictions
 from results.plain_form import FormError
 from results.records import PredictionRecord
 from roofline_model.case import Case
+from roofline_model.core.finding import finding, short_text
 from roofline_model.errors import RooflineError
 from roofline_model.expected.gemm.rows import default_activation
 from roofline_model.expected.predict import EXPECTED_VERSION
@@ -178,7 +179,7 @@ def _predictions(
         provenance=found.provenance[i],
         low_s=float(found.low_s[i]),
         high_s=float(found.high_s[i]),
-        notes=(f"mostly {found.binding[i]}",) if found.binding[i] else (),
+        notes=(short_text(finding("mostly-bound", binding=found.binding[i])),) if found.binding[i] else (),
         error_ratio=error_ratio(expected_s, measured_s),
     )
     return first, expected

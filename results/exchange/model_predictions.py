@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from results.exchange.foreign import ModelAsk, PassRun
 from results.records import PredictionRecord
+from roofline_model.core.finding import finding, short_text
 from roofline_model.hardware import Device
 from roofline_model.roofline import error_ratio, weakest_provenance
 
@@ -59,7 +60,7 @@ def model_predictions(
         provenance=f"{priced[0][2].provenance} (sum of kernels)",
         low_s=max(low * expected_s, least_s),
         high_s=high * expected_s,
-        notes=("the interval is a judgement: no whole model was fitted",),
+        notes=(short_text(finding("model-not-fitted")),),
         error_ratio=error_ratio(expected_s, measured_s),
     )
     return (ideal, expected), ()
@@ -98,7 +99,7 @@ def _ideal(
     longest = max(priced, key=lambda entry: entry[0].times_count * entry[2].ideal_s)[1]
     busiest = max(longest.kernels, key=lambda one: one.flops)
     paths = {one.prediction.path for _, one in kernels if one.flops > 0.01 * longest.flops}
-    notes = tuple(dict.fromkeys(note for _, found, _ in priced for note in found.notes))
+    findings = dict.fromkeys(item for _, found, _ in priced for item in found.findings)
     return PredictionRecord(
         kind="ideal",
         model_version=PASSES_VERSION,
@@ -117,6 +118,6 @@ def _ideal(
         path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
         memory_level="DRAM",
         provenance=weakest_provenance(found.provenance for _, found, _ in priced),
-        notes=notes,
+        notes=tuple(map(short_text, findings)),
         error_ratio=error_ratio(time_s, measured_s),
     )

@@ -5,15 +5,18 @@ Domain code builds findings and compares codes; only a surface (terminal, page, 
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
+from roofline_model.errors import UnsupportedError
 from roofline_model.units import (
     format_bandwidth,
+    format_clock,
     format_flops,
     format_memory,
     format_percent,
@@ -51,18 +54,31 @@ class Finding:
         return next((value for key, value in self.values if key == name), None)
 
 
-def finding(code: str, subject: str = "", **values: Value) -> Finding:
-    """Return a finding with its values given by name.
+def finding(code: str, subject: str = "", **values: Value | None) -> Finding:
+    """Return a finding with its values given by name; those that are None are not known and left out.
 
     >>> finding("kernel-gap", "NVFP4", hardware="h100-sxm").value("hardware")
     'h100-sxm'
     """
-    return Finding(code, subject, tuple(values.items()))
+    return Finding(code, subject, tuple((name, value) for name, value in values.items() if value is not None))
 
 
 def has_code(findings: Iterable[Finding], code: str) -> bool:
     """Return whether one of the findings has the code."""
-    return any(item.code == code for item in findings)
+    for item in findings:  # noqa: SIM110  # a generator takes twice as long, and rankings ask this of every option
+        if item.code == code:
+            return True
+    return False
+
+
+def unsupported(item: Finding) -> UnsupportedError:
+    """Return the error of a finding that makes an answer impossible; its message is the finding's line."""
+    return UnsupportedError(short_text(item), item)
+
+
+def finding_of(error: UnsupportedError) -> Finding:
+    """Return why something is not possible, as the error has it."""
+    return error.finding if isinstance(error.finding, Finding) else finding("unsupported", reason=str(error))
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
@@ -97,17 +113,87 @@ def catalog_entry(code: str) -> CatalogEntry:
     return catalog().get(code) or CatalogEntry(code, "info", code, "A code that this version does not know.")
 
 
+_SEGMENT = re.compile(r"\[([^\[\]]*)\]")
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+def value_names(short: str, *, is_optional: bool) -> frozenset[str]:
+    """Return the values that a catalog line needs, or those of its segments in brackets, which may be missing."""
+    lines = _SEGMENT.findall(short) if is_optional else [_SEGMENT.sub("", short)]
+    return frozenset(name for line in lines for name in _NAME.findall(line))
+
+
 def short_text(item: Finding) -> str:
-    """Return the finding in one line, its values printed by the unit that their names end in."""
-    shown = {name: value_text(name, value) for name, value in item.values}
-    return catalog_entry(item.code).short.format_map({"subject": item.subject, **shown})
+    """Return the finding in one line, its values printed by the unit that their names end in.
+
+    A segment in brackets is left out where one of its values is not given.
+    """
+    shown = {"subject": item.subject} | {name: value_text(name, value) for name, value in item.values}
+
+    def segment(match: re.Match[str]) -> str:
+        return match[1] if all(name in shown for name in _NAME.findall(match[1])) else ""
+
+    return _NAME.sub(lambda match: shown.get(match[1], "–"), _SEGMENT.sub(segment, catalog_entry(item.code).short))
 
 
-_FORMATS = {
+def subject_text(item: Finding) -> str:
+    """Return the same with its subject before it, where the line does not name it: for a list of several subjects'."""
+    is_named = not item.subject or "{subject}" in catalog_entry(item.code).short
+    return short_text(item) if is_named else f"{item.subject}: {short_text(item)}"
+
+
+def reason_text(item: Finding | None) -> str:
+    """Return why there is no answer, with its subject; empty where there is one."""
+    return "" if item is None else subject_text(item)
+
+
+def stored_form(item: Finding) -> dict[str, Any]:
+    """Return the finding as databases and exports keep it: code, subject and values; severity and words are the catalog's."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in item.values}
+    return {"code": item.code, "subject": item.subject, "values": values}
+
+
+def from_stored(form: Mapping[str, Any]) -> Finding:
+    """Return the finding of a `stored_form`. Raises `KeyError` or `TypeError` for what is none."""
+    values = (
+        (str(name), tuple(map(str, value)) if isinstance(value, list) else value)
+        for name, value in form["values"].items()
+    )
+    return Finding(str(form["code"]), str(form["subject"]), tuple(values))
+
+
+def finding_json(item: Finding) -> dict[str, Any]:
+    """Return the finding as answers in JSON have it: `stored_form` with its severity and its line of words."""
+    return {**stored_form(item), "severity": item.severity, "text": short_text(item)}
+
+
+def findings_text(items: Iterable[Finding]) -> str:
+    """Return findings in one line, joined by semicolons."""
+    return "; ".join(map(short_text, items))
+
+
+def times_text(ratio: float) -> str:
+    """Return a speed-up or slow-down as people say it.
+
+    >>> times_text(3.52), times_text(1.003), times_text(120.3)
+    ('3.5x', '1.00x', '120x')
+    """
+    return f"{ratio:.0f}x" if ratio >= 99.5 else f"{ratio:.2f}x" if 0.95 <= ratio < 1.05 else f"{ratio:.1f}x"
+
+
+def _two_digits(ratio: float) -> str:
+    return f"{ratio:.2f}x"
+
+
+_FORMATS: Mapping[str, Callable[[float], str]] = {
+    "speedup_ratio": times_text,
+    "slowdown_ratio": _two_digits,
     "_bytes_per_s": format_bandwidth,
     "_flops_per_s": format_flops,
     "_bytes": format_memory,
+    "_hz": format_clock,
     "_ratio": format_percent,
+    "_factor": lambda value: f"{value:.2g}",
     "_s": format_time,
 }
 

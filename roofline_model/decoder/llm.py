@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.core.finding import Finding
 from roofline_model.decoder.decoder_step import StepKernel, Workload, check_context, step_kernels
 from roofline_model.decoder.format_plan import AS_PUBLISHED, FormatPlan, plan_from_text
 from roofline_model.decoder.kv_crossover import kv_crossover_tokens
@@ -147,9 +148,9 @@ class ModelPrediction:
         return weakest_provenance(one.prediction.provenance for one in self.kernels)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the kernels, each once."""
-        return tuple(dict.fromkeys(note for one in self.kernels for note in one.prediction.notes))
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of the kernels, each once."""
+        return tuple(dict.fromkeys(item for one in self.kernels for item in one.prediction.findings))
 
 
 def predict_model(

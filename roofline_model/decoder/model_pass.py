@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from roofline_model.case import Case
+from roofline_model.core.finding import Finding, finding
 from roofline_model.cost import OpCost
 from roofline_model.decoder.decoder_step import StepKernel, Workload, step_kernels
 from roofline_model.decoder.format_plan import FormatPlan
@@ -90,7 +91,7 @@ class ModelPass:
     paths: tuple[LinearPath, ...] = ()
     """What the library does in other ways than a good engine, by formats; not named: one fused kernel."""
     host: HostTime | None = None
-    """None: not measured, and left out of the expected time (a note says so)."""
+    """None: not measured, and left out of the expected time (a finding says so)."""
 
     @property
     def token_count(self) -> int:
@@ -108,7 +109,7 @@ class ModelPass:
         """Return the ideal prediction: the sum of the kernels' ideal times, in DRAM even where calls follow each other.
 
         A pass touches every weight once, so that nothing but a model smaller than the last-level cache is found there again;
-        a note says so where it is. Raises as `predict_model`.
+        a finding says so where it is. Raises as `predict_model`.
         """
         device = get_hardware(hardware)
         found = self.predicted(device)
@@ -133,7 +134,7 @@ class ModelPass:
             path=next((kind for kind in ("emulated", "dequantize") if kind in paths), "native"),
             memory_level="DRAM",
             provenance=found.provenance,
-            notes=(*found.notes, *self._cache_note(found, device)),
+            findings=(*found.findings, *self._cache_finding(found, device)),
         )
 
     def predicted(self, hardware: Device | str) -> ModelPrediction:
@@ -168,11 +169,14 @@ class ModelPass:
             return None
         return None if whole is None else self._with_host(whole, device)
 
-    def why_no_expected(self, hardware: Device | str) -> str:
-        """Return in one line which kernel has no expected time, and why; empty when all have."""
+    def why_no_expected(self, hardware: Device | str) -> Finding | None:
+        """Return why a kernel has no expected time; None when all have."""
         device = get_hardware(hardware)
-        known_reason = self._unmodelled or why_no_time_here(device)
-        return known_reason or why_no_kernels(self.executed_kernels(), device, estimate=call_within_ceilings)
+        if self._unmodelled:
+            return finding("path-unmodelled", reason=self._unmodelled)
+        return why_no_time_here(device) or why_no_kernels(
+            self.executed_kernels(), device, estimate=call_within_ceilings
+        )
 
     @property
     def _unmodelled(self) -> str:
@@ -180,26 +184,24 @@ class ModelPass:
 
     def _with_host(self, whole: ExpectedSequence, device: Device) -> ExpectedPrediction:
         """Add what the host takes: beside the kernels on a CPU; on a GPU the host runs ahead, and the slower of both counts."""
-        parts, notes = dict(_parts(whole.kernels)), list(whole.notes)
+        parts, findings = dict(_parts(whole.kernels)), list(whole.findings)
         low_s, time_s, high_s = whole.low_s, whole.time_s, whole.high_s
         host = self.host
         if host is None:
-            notes.append("the framework's own time between kernels is not known here and left out")
+            findings.append(finding("host-time-unknown"))
         elif device.kind == "cpu":
             pages_s = host.page_s_per_byte * _mapped_bytes(whole.kernels)
             parts |= {"host": host.time_s, "page_faults": pages_s}
             low_s, time_s, high_s = (
                 one + own + pages_s for one, own in ((low_s, host.low_s), (time_s, host.time_s), (high_s, host.high_s))
             )
-            notes.append(host.source)
+            findings.append(finding("host-time", source=host.source))
             if pages_s:
-                notes.append(
-                    "decoded weights of 32 MiB and more are mapped anew by every call: their page faults are counted"
-                )
+                findings.append(finding("weights-mapped-anew"))
         else:
             parts["host"] = max(0.0, host.time_s - time_s)
             low_s, time_s, high_s = max(low_s, host.low_s), max(time_s, host.time_s), max(high_s, host.high_s)
-            notes.append(f"{host.source}; the device waits for it only where its kernels take less")
+            findings.append(finding("host-time-overlapped", source=host.source))
         known = tuple((name, seconds) for name, seconds in parts.items() if seconds > 0)
         return ExpectedPrediction(
             hardware=device.key,
@@ -210,7 +212,7 @@ class ModelPass:
             binding=max(known, key=lambda part: part[1])[0],
             kernel="",
             provenance=whole.provenance,
-            notes=(*notes, *dict.fromkeys(path.source for path in self.paths if path.source and self._uses(path))),
+            findings=tuple(dict.fromkeys((*findings, *self._library_findings()))),
             terms=_terms(whole, parts),
             model_version=f"{whole.model_version}+{PASS_VERSION}",
         )
@@ -249,11 +251,16 @@ class ModelPass:
         kernels = step_kernels(self.shape, self.workload, self.plan)
         return any(self._path_of(one.work) is path for one in kernels)
 
-    def _cache_note(self, found: ModelPrediction, device: Device) -> tuple[str, ...]:
+    def _library_findings(self) -> Iterator[Finding]:
+        for path in self.paths:
+            if path.source and self._uses(path):
+                yield finding("library-path", source=path.source)
+
+    def _cache_finding(self, found: ModelPrediction, device: Device) -> tuple[Finding, ...]:
         last = device.last_level_cache
         if last is None or found.memory.weights_bytes > WARM_CACHE_SHARE * last.capacity_bytes:
             return ()
-        return (f"the model fits in {last.name}: passes that follow each other may run faster than the roof of DRAM",)
+        return (finding("model-fits-cache", level=last.name),)
 
 
 def _of_decoded(product: Operator) -> Operator:

@@ -23,7 +23,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.decoder.decoder_step import StepKernel
+from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.ideal_floor import cold_limits, raised_to_ideal
 from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.formats import get_format
@@ -48,15 +50,11 @@ PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm", *FUSED_
 LATENT_INTERVAL = (0.8, 2.0)
 """Factors of MLA decode, which no table we fit to holds. A judgement: FlashMLA's published best is near both roofs."""
 _STAND_INS = {
-    "grouped_gemm": "products of experts: one product of the same matrices side by side",
-    "batched_gemm": "products per head: one product of the same matrices side by side",
-    "attention": "attention with values narrower than keys: that of equal ones, by its FLOPs",
-    **dict.fromkeys(FUSED_PRODUCTS, "fused activation function: the product alone, beside which it runs"),
+    "grouped_gemm": finding("experts-side-by-side"),
+    "batched_gemm": finding("heads-side-by-side"),
+    "attention": finding("attention-of-equal-widths"),
+    **dict.fromkeys(FUSED_PRODUCTS, finding("activation-beside-product")),
 }
-_ELEMENTWISE = "elementwise kernels: a launch and one pass over the bytes, at the rate of a large GEMV"
-_LATENT = (
-    "MLA decode: a launch and the longer of its bytes and its FLOPs, at the rates of a large GEMV and a large GEMM"
-)
 _WHOLE = 1e-9
 """A mean this near a whole number is one: what rounding leaves of E·(1 − (1 − k/E))."""
 _WIDE_BITS = 16
@@ -83,8 +81,8 @@ class KernelExpectation:
     binding: str
     """What takes longest (`ExpectedPrediction.binding`): launch, dram, tensor, …"""
     provenance: str
-    note: str = ""
-    """What stands in for a model of this kernel; empty where it has one."""
+    finding: Finding | None = None
+    """What stands in for a model of this kernel; None where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +122,9 @@ class ExpectedSequence:
         return max(shares, key=lambda name: shares[name])
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """What stands in for kernels without a model of their own, each once."""
-        return tuple(dict.fromkeys(one.note for one in self.kernels if one.note))
+        return tuple(dict.fromkeys(one.finding for one in self.kernels if one.finding is not None))
 
     @property
     def model_version(self) -> str:
@@ -183,8 +181,8 @@ def why_no_kernels(
     *,
     estimate: Estimator | None = None,
     attention_kernel: str | None = None,
-) -> str:
-    """Return in one line which kernel has no expected time, and why; empty when all have."""
+) -> Finding | None:
+    """Return why a kernel has no expected time, its name as the subject; None when all have."""
     from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
@@ -195,8 +193,9 @@ def why_no_kernels(
     for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
         if _kernel(kernel, device, ask, reference) is None:
             work = _stand_ins(kernel.work)[0][0]
-            return of_all or f"{kernel.name}: {why_no_expected(work, device, attention_kernel=attention_kernel)}"
-    return ""
+            why_not = of_all or why_no_expected(work, device, attention_kernel=attention_kernel)
+            return of_all or replace(why_not or finding("no-estimate"), subject=kernel.name)
+    return None
 
 
 def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSequence | None:
@@ -222,8 +221,8 @@ def expected_step(
     return ExpectedStep(whole.kernels, all_reduce_s, stream_s)
 
 
-def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
-    """Return in one line which kernel has no expected time, and why; empty when all have."""
+def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> Finding | None:
+    """Return why a kernel has no expected time, its name as the subject; None when all have."""
     kernels = (one.kernel for one in prediction.kernels)
     return why_no_kernels(kernels, hardware, attention_kernel=prediction.attention_kernel)
 
@@ -313,14 +312,14 @@ def _mean(
         high_s=math.fsum(factor * answer.high_s for factor, answer in known),
         binding=largest.binding,
         provenance=largest.provenance,
-        note=_borrowed(kernel.work, largest) if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
+        finding=_borrowed(kernel.work, largest) if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
     )
 
 
-def _borrowed(work: Operator, answer: ExpectedPrediction) -> str:
-    """Return what the attention model says where it was never measured with such queries; empty for any other kernel."""
+def _borrowed(work: Operator, answer: ExpectedPrediction) -> Finding | None:
+    """Return what the attention model says where it was never measured with such queries; None for any other kernel."""
     is_narrow = work.op == "attention" and get_format(dict(work.formats)["q"]).element_bits < _WIDE_BITS
-    return answer.unmeasured_note if is_narrow else ""
+    return next((item for item in answer.findings if is_narrow and item.code in UNMEASURED_CODES), None)
 
 
 def _stand_ins(work: Operator) -> StandIns:
@@ -395,7 +394,7 @@ class _Reference:
             time_s * known.high_s / known.time_s,
             "launch" if launch_s > moved_s else "dram",
             known.provenance,
-            _ELEMENTWISE,
+            finding("elementwise-pass"),
         )
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
@@ -423,7 +422,7 @@ class _Reference:
             high * time_s,
             "tensor" if computed_s > moved_s else "dram",
             known.provenance,
-            _LATENT,
+            finding("latent-decode"),
         )
 
     def not_faster(self, one: KernelExpectation) -> KernelExpectation:

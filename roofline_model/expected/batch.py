@@ -8,6 +8,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.finding import Finding
 from roofline_model.expected.gemm.elementwise import larger, smaller
 
 if TYPE_CHECKING:
@@ -38,15 +39,13 @@ class ExpectedBatch:
     """What takes longest: `launch` where the floor is at least half of the time, else the longest term."""
     provenance: str
     """fitted, measured-here, transferred-sibling, transferred-family, transferred-class or transferred-format."""
-    confidence: str = ""
-    """One line on where the constants come from and how far to trust them."""
+    findings: tuple[Finding, ...] = ()
+    """Where the constants come from and how far to trust them."""
     kernel: list[str] = field(default_factory=list)
     """The candidate that won: `128x256x1` (tile rows × tile columns × split-K) or `gemv`."""
     norm_order: int = 4
     is_unsplit: list[bool] = field(default_factory=list)
     """Of attention: whether a decode kernel that could split the cache of a sequence reads it in one piece."""
-    unmeasured_note: str = ""
-    """Of attention: which of the formats no timed kernel had, in a line; empty where they were measured."""
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -75,7 +74,7 @@ class ExpectedCall:
     parts: Mapping[str, float]
     binding: str
     provenance: str
-    confidence: str
+    findings: tuple[Finding, ...]
     kernel: str
     norm_order: int
 
@@ -89,7 +88,7 @@ class ExpectedCall:
             {name: float(value[0]) for name, value in batch.parts.items()},
             batch.binding[0],
             batch.provenance,
-            batch.confidence,
+            batch.findings,
             batch.kernel[0] if batch.kernel else "",
             batch.norm_order,
         )

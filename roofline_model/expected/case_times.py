@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.case import Case
+from roofline_model.core.answer import Estimate
+from roofline_model.core.finding import unsupported
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
@@ -17,7 +19,6 @@ from roofline_model.hardware import Device
 from roofline_model.kept import Kept
 from roofline_model.operators import check_dimension, gemm
 from roofline_model.product_roof import ProductRoof
-from roofline_model.recommendation import TimeEstimate
 
 if TYPE_CHECKING:
     from roofline_model.expected.gemm.columns import PairColumns
@@ -47,7 +48,7 @@ class ExpectedTimes:
 
     device: Device
 
-    def __call__(self, case: Case) -> TimeEstimate | None:
+    def __call__(self, case: Case) -> Estimate | None:
         """Return the expected time of one product, or None; see `expected_times`."""
         if not _is_product(case):
             return None
@@ -56,9 +57,9 @@ class ExpectedTimes:
         found = predict_expected(work, self.device, cache=case.cache)
         if found is None or found.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
             return None
-        return TimeEstimate(found.time_s, "expected", found.low_s, found.high_s, found.provenance)
+        return Estimate(found.time_s, found.low_s, found.high_s, "expected", found.provenance)
 
-    def many(self, cases: Sequence[Case]) -> list[TimeEstimate | None]:
+    def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
         """Return the expected time of each case: the same as one by one, sooner for the formats of one cold shape."""
         if not cases:
             return []
@@ -104,8 +105,8 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
     for place, (activation, weight, output) in enumerate(triples):
         roof = None
         try:
-            if why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device):
-                raise UnsupportedError(why_not)
+            if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight, c=output), device)) is not None:
+                raise unsupported(why_not)
             model = ProductModel.of(device, weight=weight.key, activation=activation.key, output=output.key)
             if not model.computes_wide:
                 roof = ProductRoof.of(device, activation=activation, weight=weight, output=output)
@@ -117,7 +118,7 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
     return _Priced(tuple(roofs), columns_of(models) if models else None, frozenset(unknown))
 
 
-def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[TimeEstimate]:
+def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[Estimate]:
     """Return the expected times of the triples that are priced together."""
     from roofline_model.expected.gemm.one_shape import times_of_shape
 
@@ -130,5 +131,5 @@ def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[TimeEstimate]:
     ):
         ideal = roof.at(M, N, K)
         time_s, low_s, high_s = raised_to_ideal(seconds, low, high, ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
-        found.append(TimeEstimate(time_s, "expected", low_s, high_s, provenance))
+        found.append(Estimate(time_s, low_s, high_s, "expected", provenance))
     return found

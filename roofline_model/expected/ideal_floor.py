@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import finding
 from roofline_model.expected.batch import NORM_PARTS
 from roofline_model.ops.operator_sequence import predict_operator
 from roofline_model.published_rate import beaten_ratio
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NOTE = "fitted to kernels whose activations were in the L2: the ideal time of cold operands is the lower limit"
-
 
 def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
     """Return the prediction with its interval and time raised to the ideal one, and no term or part past the roof that binds.
@@ -40,7 +39,8 @@ def at_least_ideal(found: ExpectedPrediction, ideal: Prediction, beaten_ratio: f
     roofed = under_roofs(found, memory_s, compute_s, time_s)
     if time_s <= found.time_s:
         return roofed if low_s <= found.low_s else replace(roofed, low_s=low_s)
-    return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), notes=(*found.notes, NOTE))
+    findings = (*found.findings, finding("ideal-is-limit"))
+    return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), findings=findings)
 
 
 def under_roofs(

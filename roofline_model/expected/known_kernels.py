@@ -8,6 +8,7 @@ its bytes and its tensor peak, also a pair that no library multiplies.
 
 from __future__ import annotations
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.cost import OpCost
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
@@ -21,19 +22,16 @@ _INVENTED = ("placeholder", "declared", "measured-here")
 """Whose word makes a unit usable that libraries leave alone: an invented chip's, a user's own, a machine that timed it."""
 
 
-def why_no_time_here(device: Device) -> str:
-    """Return why nothing has an expected time on a CPU whose ceilings alone are known (`--hw auto` measures them); else empty."""
+def why_no_time_here(device: Device) -> Finding | None:
+    """Return why nothing has an expected time on a CPU whose ceilings alone are known (`--hw auto` measures them); else None."""
     known = device.calibration
     if known is None or known.kind != "cpu" or known.kernels:
-        return ""
-    return (
-        f"no expected time on {device.key}: its ceilings are known, but none of its kernels was timed "
-        "(`roofline calibrate` times them, in two minutes); the ideal roofline stands"
-    )
+        return None
+    return finding("no-kernel-timed", hardware=device.key)
 
 
-def why_untimed(work: Operator | OpCost, device: Device) -> str:
-    """Return why the ceilings of a calibrated machine are no expected time of work that was not timed; empty where they are.
+def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
+    """Return why the ceilings of a calibrated machine are no expected time of work that was not timed; None where they are.
 
     On a CPU they never are for products and attention, and for nothing while none of its kernels was timed: at few rows
     its BF16 and FP32 kernels take 2.6 to 4.7 times what the ceilings allow, those for INT4 and INT8 weights 2.5 to 3.7
@@ -42,29 +40,26 @@ def why_untimed(work: Operator | OpCost, device: Device) -> str:
     """
     known = device.calibration
     if known is None:
-        return ""
-    if why_not := why_no_time_here(device):
+        return None
+    if (why_not := why_no_time_here(device)) is not None:
         return why_not
     if not isinstance(work, Operator) or work.op not in KERNEL_OPS:
-        return ""
+        return None
     computes = [key for key, count in work.cost.flops if count]
     if not computes:
-        return ""
+        return None
     paths = [device.path(key) for key in computes]
     is_timed = known.kind != "cpu" and all(
         path.kind == "native" and path.compute_format in known.peaks for path in paths
     )
     widest = max(get_format(path.compute_format).element_bits for path in paths)
     if is_timed and all(fmt.element_bits >= widest for fmt in _operands(work)):
-        return ""
-    return (
-        f"no expected time for {_label(work)} on {device.key}: no kernel that multiplies these formats was timed there "
-        "(`roofline calibrate` times those that exist); the ideal roofline stands"
-    )
+        return None
+    return finding("formats-untimed", hardware=device.key, formats=_label(work))
 
 
-def why_no_product_kernel(work: Operator, device: Device) -> str:
-    """Return why no library of a GPU multiplies both operands of a product as they are; empty where one may.
+def why_no_product_kernel(work: Operator, device: Device) -> Finding | None:
+    """Return why no library of a GPU multiplies both operands of a product as they are; None where one may.
 
     INT4 by INT4: no library (cuBLAS, torch) does, although A100 and Ada have the unit, and Hopper and later would emulate it.
     """
@@ -73,11 +68,8 @@ def why_no_product_kernel(work: Operator, device: Device) -> str:
     is_narrow = all(fmt.kind == "int" and fmt.element_bits < 8 for fmt in (activation, weight))
     computes = [key for key, count in work.cost.flops if count]
     if not is_narrow or any(device.path(key).dense.status in _INVENTED for key in computes):
-        return ""
-    return (
-        f"no expected time for {weight.key} by {activation.key} on {device.key}: no library has such a kernel; 4-bit integers run "
-        f"as weights alone ({weight.key}.BF16). The ideal roofline stands"
-    )
+        return None
+    return finding("no-library-kernel", hardware=device.key, weight=weight.key, activation=activation.key)
 
 
 def computed_activation(device: Device, weight: str | NumberFormat, activation: str | NumberFormat) -> str:

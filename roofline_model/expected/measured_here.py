@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.errors import RooflineError
 from roofline_model.expected.attention.constants import FittedAttention, constant_ranges
 from roofline_model.expected.gemm.constants import FITTED_BOUNDS, FittedGemm
@@ -28,7 +29,8 @@ class KnownDram:
     """Measured on this very machine; else the most that anybody has published for the chip."""
     lender_ratio: float | None
     """The same published share of the chip that lends the constants; None where there is none."""
-    note: str
+    published_for: str = ""
+    """Key of the chip that the share was published for; empty where it was measured."""
 
     def applied(self, lent_ratio: float, bounds: tuple[float, float]) -> float:
         """Return the share to use in place of a lent one.
@@ -42,18 +44,23 @@ class KnownDram:
         beaten = 1.0 if self.lender_ratio is None else max(1.0, lent_ratio / self.lender_ratio)
         return min(lent_ratio, self.share_ratio * beaten)
 
+    def finding_over(self, provenance: str) -> Finding:
+        """Return what replaces the DRAM share of constants of a provenance."""
+        if self.is_measured:
+            return finding("dram-share-measured", dram_share_ratio=self.share_ratio, provenance=provenance)
+        return finding("dram-share-limited", dram_share_ratio=self.share_ratio, hardware=self.published_for)
+
 
 def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[str]) -> KnownDram | None:
     """Return what this machine measured, else what was published, over `bandwidth_bytes_per_s`; None where nothing is known."""
     share = measured_share(device, bandwidth_bytes_per_s)
     if share is not None:
-        return KnownDram(share, True, None, f"DRAM share {share:.2f} measured on this machine")
+        return KnownDram(share, True, None)
     if device.bandwidth_achieved is None:
         return None
     most = device.bandwidth_achieved.value / bandwidth_bytes_per_s
     published = [ratio for key in lenders if (ratio := _published_ratio(key)) is not None]
-    note = f"at most {most * 100:.0f} % of the DRAM bandwidth, as published for {device.key}"
-    return KnownDram(most, False, min(published, default=None), note)
+    return KnownDram(most, False, min(published, default=None), device.key)
 
 
 def _published_ratio(key: str) -> float | None:
@@ -95,9 +102,9 @@ def with_measured_bandwidth(found: FittedGemm, device: Device) -> FittedGemm:
     if constants == found.constants and not known.is_measured:
         return found
     if known.is_measured:
-        note = f"{known.note}; the rest: {found.note or found.provenance}"
-        return replace(found, constants=constants, provenance=MEASURED_HERE, note=note)
-    return replace(found, constants=constants, note="; ".join(filter(None, [found.note, known.note])))
+        findings = (known.finding_over(found.provenance), *found.findings)
+        return replace(found, constants=constants, provenance=MEASURED_HERE, findings=findings)
+    return replace(found, constants=constants, findings=(*found.findings, known.finding_over(found.provenance)))
 
 
 def attention_with_measured_bandwidth(found: FittedAttention, device: Device) -> FittedAttention:
@@ -111,8 +118,8 @@ def attention_with_measured_bandwidth(found: FittedAttention, device: Device) ->
     share = known.applied(found.values["dram_ratio"], (one.low_value, one.high_value))
     values = {**found.values, "dram_ratio": share}
     if known.is_measured:
-        note = f"{known.note}; the rest: {found.note or found.provenance}"
-        return replace(found, values=values, provenance=MEASURED_HERE, note=note)
+        findings = (known.finding_over(found.provenance), *found.findings)
+        return replace(found, values=values, provenance=MEASURED_HERE, findings=findings)
     if share == found.values["dram_ratio"]:
         return found
-    return replace(found, values=values, note="; ".join(filter(None, [found.note, known.note])))
+    return replace(found, values=values, findings=(*found.findings, known.finding_over(found.provenance)))

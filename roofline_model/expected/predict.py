@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
+from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch, ExpectedCall
-from roofline_model.expected.fitted_range import extrapolation_note
+from roofline_model.expected.fitted_range import extrapolation
 from roofline_model.expected.ideal_floor import at_least_ideal, warm_under_roof
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
 from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel, why_untimed
@@ -56,7 +57,7 @@ class ExpectedPrediction:
     """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
     provenance: str
     """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     terms: tuple[tuple[str, float], ...] = ()
     """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.gap` reads them)."""
     model_version: str = EXPECTED_VERSION
@@ -64,8 +65,6 @@ class ExpectedPrediction:
     """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
     is_cache_unsplit: bool = False
     """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
-    unmeasured_note: str = ""
-    """Which of an attention's formats no timed kernel had, in a line; empty where they were measured."""
 
 
 def predict_expected(
@@ -108,13 +107,13 @@ def predict_expected(
 
 def why_no_expected(
     work: Operator | OpCost, device: Device | str, *, cache: str = "cold", attention_kernel: str | None = None
-) -> str:
-    """Return in one line why `predict_expected` gives None; empty when it does not."""
+) -> Finding | None:
+    """Return why `predict_expected` gives None; None when it does not."""
     try:
         _predicted(work, get_hardware(device), cache, False, attention_kernel=attention_kernel)
     except UnsupportedError as error:
-        return str(error)
-    return ""
+        return finding_of(error)
+    return None
 
 
 def has_gpu_model(device: Device) -> bool:
@@ -148,20 +147,16 @@ def _predicted(
     calibrated = predict_calibrated(work, device, cache=cache)
     if calibrated is not None:
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
-        why_not = why_untimed(work, device) if timed is None else ""
-        if why_not and not allow:
-            raise UnsupportedError(str(reason or why_not))
+        why_not = why_untimed(work, device) if timed is None else None
+        if why_not is not None and not allow:
+            raise reason or unsupported(why_not)
         # Curves are of cold operands.
         return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
     if reason is not None:
         raise reason
     if op not in (*PRODUCTS, "attention"):
-        raise UnsupportedError(
-            f"no expected time for {op or 'a plain cost'}: the model knows {', '.join(PRODUCTS)} and attention; the ideal roofline stands"
-        )
-    raise UnsupportedError(
-        f"no expected time for {device.key}: it was never calibrated. Run `roofline calibrate` on it; the ideal roofline stands."
-    )
+        raise unsupported(finding("no-expected-model", operation=op or "a plain cost"))
+    raise unsupported(finding("never-calibrated", hardware=device.key))
 
 
 def _above_roof(
@@ -177,8 +172,8 @@ def _above_roof(
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
     from roofline_model.expected.gemm.product import ProductModel
 
-    if why_not := why_no_product_kernel(work, device):
-        raise UnsupportedError(why_not)
+    if (why_not := why_no_product_kernel(work, device)) is not None:
+        raise unsupported(why_not)
     sizes, formats = dict(work.shape), dict(work.formats)
     weight, activation, output = formats["b"], formats["a"], formats["c"]
     decoded = dict(work.cost.write_bytes).get("B decoded")
@@ -193,11 +188,11 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
     asked = sizes["M"], sizes["N"], sizes["K"]
     calls = [one.expected_one(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
     found = _from_call(device, max(calls, key=lambda call: call.time_s))
-    if far := extrapolation_note(work, found.provenance):
-        found = replace(found, notes=(*found.notes, far))
+    if (beyond := extrapolation(work, found.provenance)) is not None:
+        found = replace(found, findings=(*found.findings, beyond))
     if computed != activation:
-        note = f"no kernel decodes {weight} and {activation} for one product: never faster than the weight-only {weight}.{computed}"
-        found = replace(found, notes=(*found.notes, note))
+        decoded_pair = finding("pair-decoded", weight=weight, activation=activation, compute_format=computed)
+        found = replace(found, findings=(*found.findings, decoded_pair))
     if decoded is None:
         return found
     moved = decoded + dict(work.cost.read_bytes)["B"]
@@ -228,7 +223,7 @@ def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
         parts=(*found.parts, ("dequantize", pass_s)),
         terms=(*found.terms, ("dequantize", pass_s)),
         binding="dequantize" if pass_s > found.time_s / 2 else found.binding,
-        notes=(*found.notes, "the weight is decoded by a kernel of its own: its memory traffic and launch are added"),
+        findings=(*found.findings, finding("weight-decoded-first")),
     )
 
 
@@ -248,7 +243,7 @@ def _from_call(device: Device, call: ExpectedCall) -> ExpectedPrediction:
         binding=call.binding,
         kernel=call.kernel,
         provenance=call.provenance,
-        notes=tuple(filter(None, call.confidence.split("; "))),
+        findings=call.findings,
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
     )
 
@@ -277,7 +272,7 @@ def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:
         binding=max(named, key=lambda part: part[1])[0],
         kernel=found.access_mix,
         provenance=found.provenance,
-        notes=found.notes,
+        findings=found.findings,
         terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
         model_version=found.model_version,
     )
@@ -307,7 +302,7 @@ def _from_kernel(found: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
         binding=max(named, key=lambda part: part[1])[0],
         kernel=found.curve.kernel,
         provenance=ceilings.provenance,
-        notes=found.notes,
+        findings=found.findings,
         terms=(*known, ("kernel", kernel_s)),
         model_version=KERNEL_VERSION,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline_model.core.finding import Finding, finding, finding_of, short_text
 from roofline_model.decoder.format_plan import PartFormats
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device, get_hardware
@@ -32,7 +33,8 @@ class OperatorPath:
     (copied, no arithmetic) or unsupported."""
     compute_format: str
     """Format whose unit does the arithmetic; empty where nothing is computed."""
-    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    """Why it takes this path."""
     first_layer_index: int | None = None
     """First and last layer, from 0; None: every layer."""
     last_layer_index: int | None = None
@@ -91,7 +93,9 @@ def validate_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> S
         first = found.unsupported[0]
         others = len(found.unsupported) - 1
         more = f" (and {others} more)" if others else ""
-        raise UnsupportedError(f"{config.name}: {first.label}={first.formats.label}{more}: {first.reason}")
+        raise UnsupportedError(
+            f"{config.name}: {first.label}={first.formats.label}{more}: {short_text(first.findings[0])}"
+        )
     return found
 
 
@@ -104,14 +108,14 @@ def _path(
     last: int | None,
 ) -> OperatorPath:
     if operator in VECTOR_OPERATORS:
-        return OperatorPath(operator, formats, "vector", "FP32", "elementwise: FP32 on the ordinary cores", first, last)
+        return OperatorPath(operator, formats, "vector", "FP32", (finding("vector-operator"),), first, last)
     if operator is OperatorType.EMBEDDINGS:
-        return OperatorPath(operator, formats, "storage", "", "rows are copied, nothing is multiplied", first, last)
+        return OperatorPath(operator, formats, "storage", "", (finding("copied-operator"),), first, last)
     try:
         found = predict(_work(config, operator, formats), device)
     except UnsupportedError as error:
-        return OperatorPath(operator, formats, "unsupported", "", str(error), first, last)
-    return OperatorPath(operator, formats, found.path, found.compute_format, "; ".join(found.notes), first, last)
+        return OperatorPath(operator, formats, "unsupported", "", (finding_of(error),), first, last)
+    return OperatorPath(operator, formats, found.path, found.compute_format, found.findings, first, last)
 
 
 def _work(config: MixedPrecisionConfig, operator: OperatorType, formats: PartFormats) -> Operator:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError
 from roofline_model.hardware import Device, get_hardware
@@ -97,9 +98,9 @@ class SequencePrediction(SeedNames):
         return weakest_provenance(part.prediction.provenance for part in self.parts)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the parts, each once."""
-        return tuple(dict.fromkeys(note for part in self.parts for note in part.prediction.notes))
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of the parts, each once."""
+        return tuple(dict.fromkeys(item for part in self.parts for item in part.prediction.findings))
 
 
 def predict_sequence(
@@ -118,7 +119,7 @@ def predict_sequence(
 def predict_operator(work: Operator, hardware: Device | str, *, cache: str = "cold") -> Prediction:
     """Return `roofline.predict`, with elementwise arithmetic on a chip that declares no FP32 at its 16-bit rate.
 
-    A custom chip often declares its tensor rates only; a softmax there is memory-bound all the same. A note says so.
+    A custom chip often declares its tensor rates only; a softmax there is memory-bound all the same. A finding says so.
     """
     device = get_hardware(hardware)
     substitute = _vector_substitute(device)
@@ -128,9 +129,13 @@ def predict_operator(work: Operator, hardware: Device | str, *, cache: str = "co
     count = flops.pop(VECTOR_FORMAT)
     flops[substitute] = flops.get(substitute, 0) + count
     moved = replace(work, cost=OpCost(flops, work.cost.read_bytes, work.cost.write_bytes))
-    note = f"{device.key} declares no {VECTOR_FORMAT} rate: elementwise arithmetic is counted at its {substitute} rate"
     done = predict(moved, device, cache=cache)
-    return replace(done, notes=(*done.notes, note)) if count else done
+    if not count:
+        return done
+    substituted = finding(
+        "vector-rate-substituted", hardware=device.key, format=VECTOR_FORMAT, compute_format=substitute
+    )
+    return replace(done, findings=(*done.findings, substituted))
 
 
 def _vector_substitute(device: Device) -> str | None:

@@ -141,7 +141,7 @@ def test_the_warm_examples() -> None:
     small = gemv(4096, 4096, a="FP8")
     unknown = predict(small, GB10, cache="warm")
     assert unknown.time_s == predict(small, GB10).time_s
-    assert "not known" in unknown.notes[0]
+    assert unknown.findings[0].code == "cache-bandwidth-unknown"
     assert f"({small.cost.total_bytes / 1e6:.1f} MB, L2 24 MiB) both are {unknown.time_s * 1e6:.2f} µs" in text
 
 
@@ -207,7 +207,7 @@ def test_the_table_of_elementwise_operators() -> None:
     ]
     assert f"moves {tensors[0]} tensors; apart they move {tensors[1]}" in text
     custom = create_custom_asic("no FP32", 500, {"FP16": 50.0})
-    assert "declares no FP32 rate" in predict_operator(softmax(8, 8), custom).notes[0]
+    assert predict_operator(softmax(8, 8), custom).findings[0].code == "vector-rate-substituted"
 
 
 def test_the_casts() -> None:

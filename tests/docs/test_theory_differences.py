@@ -28,7 +28,7 @@ from roofline_model.ops.attention_ops import attention, qk_scores
 from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, softmax
 from roofline_model.ops.kv_cache_ops import kv_cache_bytes
 from roofline_model.ops.layer_ops import projections
-from roofline_model.quantization_engine import IntegratedQuantizationEngine, QuantizationRecommendation
+from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 PAGE = Page("theory_math.md")
 SHAPE = (4096, 4096)

@@ -223,37 +223,55 @@ def recommend(
         formats=formats,
         times=rm.expected_times(chip) if times == "expected" else None,
     )
+    options = found.options or (found.nearest,)
+    excluded = [one for one in found.excluded if one.option is not found.nearest]
     return {
-        "phase": found.phase,
-        "options": [_candidate(one) for one in found.candidates],
-        "choice": found.best.precision,
-        "fits": found.fits,
-        "baseline": _candidate(found.baseline),
-        "excluded": [[key, _reason_code(reason)] for key, reason in found.excluded],
+        "phase": found.question.phase,
+        "options": [_option(one) for one in options],
+        "choice": found.precision,
+        "fits": found.choice is not None,
+        "baseline": _option(found.baseline),
+        "excluded": [
+            [one.key, _EXCLUSIONS[one.finding.code]] for one in sorted(excluded, key=_as_asked(found.baseline, formats))
+        ],
     }
 
 
-def _candidate(one: Any) -> dict[str, Any]:
+def _as_asked(baseline: Any, formats: Sequence[str] | None) -> Any:
+    """Return a key that sorts exclusions as they were frozen: formats never weighed, then the others as they were named."""
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+
+    named = [rm.get_format(name).key for name in formats or DEFAULT_FORMATS]
+    order = [baseline.key, *(key for key in dict.fromkeys(named) if key != baseline.key)]
+    return lambda one: (one.option is not None, order.index(one.key))
+
+
+_EXCLUSIONS = {"not-narrower": "not-narrower", "misses-memory-limit": "limit:memory"}
+
+
+def _option(one: Any) -> dict[str, Any]:
+    formats, estimate = dict(one.formats), one.estimate
+    codes = {found.code for found in one.findings}
     return {
-        "key": one.precision,
-        "weight_format": one.weight_format,
-        "activation_format": one.activation_format,
+        "key": one.key,
+        "weight_format": formats["b"],
+        "activation_format": formats["a"],
         "method": one.method,
         "path": one.path,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "source": one.time_source,
-        "provenance": one.time_provenance,
-        "ideal_s": one.ideal_s,
-        "speedup": one.speedup,
-        "ideal_speedup": one.ideal_speedup,
-        "memory_bytes": one.memory_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance,
+        "ideal_s": one.times.ideal.time_s,
+        "speedup": one.speedup_ratio,
+        "ideal_speedup": one.ideal_speedup_ratio,
+        "memory_bytes": one.memory.total_bytes,
+        "memory_saved_ratio": one.memory.saved_ratio,
         "bound": one.bound,
-        "loss_pct": one.loss_pct,
-        "has_kernel_gap": bool(one.kernel_gap),
-        "has_engine_gap": bool(one.engine_gap),
+        "loss_pct": one.loss.pct,
+        "has_kernel_gap": "kernel-gap" in codes,
+        "has_engine_gap": "engine-gap" in codes,
     }
 
 
@@ -337,17 +355,24 @@ def recommend_model(
     found = rm.recommend_model(_chip(hardware), model, **arguments)
     return {
         "wide": found.wide,
-        "options": [_plan(one) for one in found.candidates],
-        "choice": None if found.chosen is None else found.chosen.label,
-        "baseline": _plan(found.baseline),
-        "is_baseline_fitting": found.is_baseline_fitting,
-        "lower_loss_alternative": None
-        if found.gentler is None
-        else [found.gentler.candidate.label, found.gentler.max_loss_pct, found.gentler.slowdown_ratio],
-        "excluded": [[one.label, _plan_exclusion(one), one.worst_excess_ratio] for one in found.excluded],
+        "options": [_plan(one, found.baseline) for one in found.options],
+        "choice": None if found.choice is None else found.choice.key,
+        "baseline": _baseline_plan(found.baseline),
+        "is_baseline_fitting": found.limits.memory_bytes is None
+        or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
+        "lower_loss_alternative": next(
+            ([one.option.key, one.max_loss_pct, one.slowdown_ratio] for one in found.alternatives), None
+        ),
+        "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
         "searches": [[one.label, one.choice.choices, one.passes_count] for one in found.searches],
         "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],
     }
+
+
+def _baseline_plan(baseline: Any) -> dict[str, Any]:
+    """Return the baseline as 01d84d4 had it: priced before a search could turn out to be nothing else, so without its name."""
+    plan = _plan(baseline, baseline)
+    return {**plan, "aliases": [name for name in plan["aliases"] if not name.startswith("pareto-")]}
 
 
 def _losses(losses: Mapping[str, Any]) -> Any:
@@ -357,36 +382,55 @@ def _losses(losses: Mapping[str, Any]) -> Any:
     return rm.MeasuredLosses(values, **fields)
 
 
-def _plan(one: Any) -> dict[str, Any]:
+def _plan(one: Any, baseline: Any) -> dict[str, Any]:
+    from roofline_model.core.answer import is_comparable
+
+    estimate, codes = one.estimate, {found.code for found in one.findings}
     return {
-        "key": one.label,
+        "key": one.key,
         "kind": one.kind,
         "aliases": sorted(one.aliases),
         "method": one.method,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "source": one.time_source,
-        "provenance": one.provenance,
-        "ideal_s": one.ideal_s,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance,
+        "ideal_s": one.times.ideal.time_s,
         "tokens_per_s": one.tokens_per_s,
-        "speedup": one.speedup,
-        "ideal_speedup": one.ideal_speedup,
+        "speedup": one.speedup_ratio,
+        "ideal_speedup": one.ideal_speedup_ratio,
         "memory_bytes": one.memory.total_bytes,
-        "loss_pct": one.quality.loss_pct,
-        "loss_value": one.quality.loss_value,
-        "loss_at_least_pct": one.quality.at_least_pct,
-        "loss_source": one.quality.source,
+        "loss_pct": one.loss.pct,
+        "loss_value": one.loss.value,
+        "loss_at_least_pct": one.loss.at_least_pct,
+        "loss_source": one.loss.source,
         "bound": one.bound,
-        "has_kernel_gap": bool(one.kernel_gap),
-        "is_speedup_ideal": one.is_speedup_ideal,
+        "has_kernel_gap": "kernel-gap" in codes,
+        "is_speedup_ideal": not is_comparable(estimate.source, baseline.estimate.source),
     }
 
 
+_LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
+_CANNOT = {
+    "no-unit": "no-unit",
+    "no-unit-weight-only": "no-unit",
+    "kernel-gap": "kernel-gap",
+    "search-empty": "search-empty",
+}
+
+
 def _plan_exclusion(one: Any) -> str:
-    if one.misses:
-        return "limit:" + "+".join(miss.limit for miss in one.misses)
-    return _reason_code(one.reason)
+    limits = [_LIMITS[found.code] for found in one.findings if found.code in _LIMITS]
+    if limits:
+        return "limit:" + "+".join(sorted(limits, key=list(_LIMITS.values()).index))
+    return _CANNOT.get(one.finding.code) or f"unclassified: {one.finding}"
+
+
+def _excess_ratio(one: Any) -> float | None:
+    from roofline_model.recommend.ranking import excess_ratio
+
+    return excess_ratio(one.finding) if one.finding.code in _LIMITS else None
 
 
 # Attention: the cache's format, and FlashAttention as the original documents have it ------------------------------------
@@ -599,23 +643,50 @@ def engine(hardware: str, model: Any, **arguments: Any) -> dict[str, Any]:
         "memory_savings_pct": found.memory_savings_pct,
         "kv_cache_bytes": found.kv_cache_bytes,
         "confidence": found.confidence,
-        "source": found.time_source,
-        "provenance": found.provenance,
+        "source": found.ranking.choice.estimate.source,
+        "provenance": found.ranking.choice.estimate.provenance,
         "bottlenecks": {
             name: [one["bound"], one["time_us"], one["share_pct"], one["arithmetic_intensity"]]
             for name, one in found.bottleneck_analysis.items()
         },
-        "options": [
-            {
-                "key": one.name,
-                "time_s": one.time_s,
-                "speedup": one.speedup,
-                "memory_bytes": one.memory_bytes,
-                "refused": _reason_code(one.reason) if one.reason else None,
-            }
-            for one in found.outcomes
-        ],
+        "options": _outcomes(found.ranking),
     }
+
+
+def _outcomes(ranking: Any) -> list[dict[str, Any]]:
+    """Return every strategy that was weighed, fastest first, then those that cannot run."""
+    within = [(one, None) for one in ranking.options]
+    missing = [(one.option, one) for one in ranking.excluded if one.option is not None]
+    # The frozen order of equally fast strategies is that in which they were weighed.
+    names = [ranking.baseline.key, *(name for name in _strategy_names() if name != ranking.baseline.key)]
+    place = {name: at for at, name in enumerate(names)}
+    weighed = sorted(within + missing, key=lambda pair: (pair[0].estimate.time_s, place.get(pair[0].key, len(place))))
+    fastest_s = min(one.estimate.time_s for one in ranking.options)
+    outcomes = []
+    for one, exclusion in weighed:
+        refused = None if exclusion is None else _strategy_exclusion(exclusion)
+        if exclusion is None and one.key != ranking.choice.key:
+            refused = "level" if one.estimate.time_s <= fastest_s * 1.05 else "slower"
+        figures = {"time_s": one.estimate.time_s, "speedup": one.speedup_ratio, "memory_bytes": one.memory.total_bytes}
+        outcomes.append({"key": one.key, **figures, "refused": refused})
+    for exclusion in ranking.excluded:
+        if exclusion.option is None:
+            refused = _reason_code(exclusion.finding.value("error"))
+            outcomes.append(
+                {"key": exclusion.key, "time_s": None, "speedup": None, "memory_bytes": None, "refused": refused}
+            )
+    return outcomes
+
+
+def _strategy_names() -> list[str]:
+    return [one.name for one in rm.list_strategies(num_layers=32)]
+
+
+def _strategy_exclusion(exclusion: Any) -> str:
+    codes = {found.code for found in exclusion.findings}
+    if "misses-memory-limit" in codes:
+        return "limit:memory"
+    return "limit:quality-unknown" if "loss-unknown" in codes else "limit:quality"
 
 
 def selector(

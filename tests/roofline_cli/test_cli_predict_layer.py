@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
+from roofline_model.core.finding import finding
 from roofline_model.expected.predict import predict_expected
 from roofline_model.ops.attention_ops import attention
 from roofline_model.ops.layer_ops import ffn_parts
@@ -84,7 +85,7 @@ def unknown_nvfp4_caches(monkeypatch):
     """An expected model that knows nothing of NVFP4 caches, whatever the shipped constants cover."""
     from roofline_model.expected import predict as module
 
-    asked, why = module.predict_expected, "no expected attention with a NVFP4 cache here"
+    asked, why = module.predict_expected, finding("unsupported", reason="no expected attention with a NVFP4 cache here")
 
     def is_known(work) -> bool:
         return dict(work.formats).get("kv") != "NVFP4"
@@ -92,7 +93,7 @@ def unknown_nvfp4_caches(monkeypatch):
     monkeypatch.setattr(
         module, "predict_expected", lambda work, *rest, **more: asked(work, *rest, **more) if is_known(work) else None
     )
-    monkeypatch.setattr(module, "why_no_expected", lambda work, *_, **__: "" if is_known(work) else why)
+    monkeypatch.setattr(module, "why_no_expected", lambda work, *_, **__: None if is_known(work) else why)
 
 
 @pytest.mark.usefixtures("unknown_nvfp4_caches")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.calibrated import predict_calibrated
+from roofline_model.core.finding import finding
 from roofline_model.cost import OpCost
 from roofline_model.device_file import read_device_text
 from roofline_model.device_text import device_text
@@ -71,7 +72,7 @@ def test_a_memory_bound_product_costs_its_bytes_and_the_fixed_costs():
     assert found.low_s == pytest.approx(moved / 50e9 + 4e-6)
     assert found.high_s == pytest.approx(moved / 20e9 + 12e-6)
     assert (found.bound, found.memory_level, found.provenance) == ("memory", "DRAM", "measured-here")
-    assert (found.floor_s, found.cast_s, found.notes) == (pytest.approx(6e-6), 0.0, ())
+    assert (found.floor_s, found.cast_s, found.findings) == (pytest.approx(6e-6), 0.0, ())
 
 
 def test_a_compute_bound_product_uses_the_measured_peak():
@@ -118,7 +119,7 @@ def test_a_narrow_weight_costs_its_cast_unless_a_kernel_hides_it():
 def test_a_cast_that_was_not_measured_is_left_out_and_said():
     found = predict_calibrated(gemv(4096, 4096, a="BF16", b="INT4"), CHIP)
     assert found.cast_s == 0
-    assert found.notes == ("the cost of widening INT4 to BF16 was not measured: left out",)
+    assert found.findings == (finding("widening-unmeasured", format="INT4", compute_format="BF16"),)
 
 
 def test_a_dequantized_format_casts_both_operands():
@@ -132,7 +133,7 @@ def test_a_dequantized_format_casts_both_operands():
 def test_a_rate_that_was_not_measured_weakens_the_provenance():
     found = predict_calibrated(gemm(512, 512, 512, a="FP64", c="FP64"), CHIP)
     assert found.provenance == "declared"
-    assert "no FP64 product was measured here" in found.notes[0]
+    assert found.findings[0] == finding("rate-unmeasured", format="FP64")
     assert found.compute_time_s == pytest.approx(2 * 512**3 / 0.1e12)
 
 
@@ -140,11 +141,11 @@ def test_doubts_are_passed_on():
     chip = replace(CHIP, calibration=replace(KNOWN, disturbed_by=("contended",), floors={}, provenance="measured"))
     found = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert found.provenance == "measured"
-    assert "calibrated on a busy machine (contended): its best repetitions are taken for typical" in found.notes
+    assert finding("calibrated-contended", disturbed_by=("contended",)) in found.findings
     moved = 2 * (4096 * 4096 + 4096 + 4096)
     assert found.time_s == found.low_s == pytest.approx(moved / 50e9)  # medians under load are of the other work
     assert found.high_s == pytest.approx(moved / 20e9)
-    assert "the fixed cost of a call was not measured: left out" in found.notes
+    assert finding("call-cost-unmeasured") in found.findings
 
 
 def test_a_gpu_pays_its_launch():

@@ -23,6 +23,7 @@ from roofline_model import (
     predict_gemm,
     predict_gemv,
 )
+from roofline_model.core.finding import finding, has_code
 from roofline_model.hardware import Device, MemoryLevel, Quantity
 
 CHIPS = st.sampled_from([device.key for device in list_hardware()])
@@ -134,7 +135,7 @@ def test_weight_only_computes_in_the_activation_format_and_says_so() -> None:
     found = predict_gemm("gb10", 1, 4096, 4096, "BF16", weight_precision="INT4")
     assert (found.compute_format, found.path) == ("BF16", "dequantize")
     assert found.peak_flops_per_s == pytest.approx(get_hardware("gb10").peak_flops_per_s("BF16"), rel=1e-12)
-    assert "INT4 weights are widened to BF16 before the product" in found.notes
+    assert finding("operands-widened", operand="weights", format="INT4", compute_format="BF16") in found.findings
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_a_format_without_a_unit_takes_the_rate_of_its_path(
     device = get_hardware(key)
     assert (found.path, found.compute_format) == (path, computes_in)
     assert found.peak_flops_per_s == pytest.approx(device.path(computes_in).dense.value, rel=1e-12)
-    assert (path == "native") == (not found.notes)
+    assert (path == "native") == (not found.findings)
 
 
 def test_an_undeclared_narrow_format_is_dequantised_and_an_undeclared_wide_one_refused() -> None:
@@ -190,21 +191,19 @@ def test_a_warm_case_uses_the_cache_only_when_it_fits_and_is_known() -> None:
     assert predict(large, h200, cache="warm").memory_level == "DRAM"
     unknown = predict(small, "gb10", cache="warm")
     assert unknown.memory_level == "DRAM"
-    assert any("bandwidth is not known" in note for note in unknown.notes)
+    assert has_code(unknown.findings, "cache-bandwidth-unknown")
 
 
 def test_operands_that_nearly_fill_the_cache_are_not_predicted_at_its_speed() -> None:
     fast = Quantity(5e12, "B/s", "declared", "test")
     device = replace(chip(), levels=(MemoryLevel("L2", 1e6, fast),))
     full = predict(OpCost({"FP16": 1}, 750_000), device, cache="warm")
-    assert (full.memory_level, full.notes) == ("L2", ())
+    assert (full.memory_level, full.findings) == ("L2", ())
     partly = predict(OpCost({"FP16": 1}, 800_000), device, cache="warm")
     assert partly.memory_level == "DRAM"
     assert partly.time_s == predict(OpCost({"FP16": 1}, 800_000), device).time_s
-    assert partly.notes == (
-        "operands take 80 % of L2 and are partly cached: expect a time between the roofs of DRAM and L2",
-    )
-    assert predict(OpCost({"FP16": 1}, 1_000_001), device, cache="warm").notes == ()
+    assert partly.findings == (finding("partly-cached", cache_share_ratio=0.8, level="L2"),)
+    assert predict(OpCost({"FP16": 1}, 1_000_001), device, cache="warm").findings == ()
 
 
 def test_the_last_level_decides_for_warm_cases() -> None:

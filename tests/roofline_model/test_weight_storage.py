@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import gemm, get_format, get_hardware, predict
-from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.gemm.formats import kernel_bytes_per_element
 from roofline_model.expected.predict import predict_expected
+from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
-from roofline_model.weight_storage import product_of_pair, storage_note, stored_weight, with_storage_note
+from roofline_model.weight_storage import product_of_pair, stored_weight, weight_counting, with_storage
 
 SHAPE = (1, 4096, 4096)
 GB10, INT4, BF16 = get_hardware("gb10"), get_format("INT4"), get_format("BF16")
@@ -20,13 +20,13 @@ GB10, INT4, BF16 = get_hardware("gb10"), get_format("INT4"), get_format("BF16")
 def test_a_pair_has_one_size_wherever_it_is_asked_for():
     work = product_of_pair(*SHAPE, weight="INT4", activation="FP16")
     assert work.cost.total_bytes == 4096 * 4096 * 4.125 / 8 + 2 * 4096 * 2
-    ranked = recommend_quantization(GB10, *SHAPE, times=expected_times(GB10)).candidates
-    best = next(one for one in ranked if one.precision == "INT4")
+    ranked = recommend_quantization(GB10, *SHAPE, times=expected_times(GB10))
+    best = ranked.option("INT4")
     (row,) = sweep_gemm(GemmGrid(*((size,) for size in SHAPE), (GB10,), format_pairs(["INT4.FP16"]))).to_dict("records")
     ideal, expected = predict(work, GB10).time_s, predict_expected(work, GB10).time_s
-    assert best.memory_bytes == row["bytes"] == work.cost.total_bytes
-    assert best.ideal_s == pytest.approx(row["ideal_s"]) == pytest.approx(ideal)
-    assert best.time_s == pytest.approx(row["expected_s"]) == pytest.approx(expected)
+    assert best.memory.total_bytes == row["bytes"] == work.cost.total_bytes
+    assert best.times.ideal.time_s == pytest.approx(row["ideal_s"]) == pytest.approx(ideal)
+    assert best.estimate.time_s == pytest.approx(row["expected_s"]) == pytest.approx(expected)
     # What the fitted kernels read, and what a whole model counts, is the same layout.
     assert stored_weight(INT4, BF16).traffic_bytes_per_element == kernel_bytes_per_element(INT4)
     assert FormatPlan.stored.__get__(_Scaled())("INT4") == stored_weight(INT4, BF16)
@@ -49,12 +49,12 @@ def test_only_narrow_integers_beside_a_wider_activation_gain_scales():
 
 
 def test_the_note_says_which_account_it_is():
-    assert "16-bit scale per 128: 4.125 bits each" in storage_note(INT4, BF16)
-    assert "without scales" in storage_note(INT4, INT4)
-    assert storage_note(get_format("NVFP4"), BF16) == storage_note(BF16, BF16) == ""
+    assert weight_counting(INT4, BF16).value("bits") == 4.125
+    assert weight_counting(INT4, INT4).code == "scales-not-counted"
+    assert weight_counting(get_format("NVFP4"), BF16) is weight_counting(BF16, BF16) is None
     emulated, native = (predict(gemm(*SHAPE, a="INT4"), chip) for chip in ("h100", "b10"))
-    assert with_storage_note(emulated, "INT4", "INT4").notes[-1] == storage_note(INT4, INT4)
-    assert with_storage_note(native, "INT4", "INT4") == native  # the table of the original documents
+    assert with_storage(emulated, "INT4", "INT4").findings[-1] == weight_counting(INT4, INT4)
+    assert with_storage(native, "INT4", "INT4") == native  # the table of the original documents
 
 
 @pytest.mark.parametrize("chip", ["gb10", "h100", "a100"])

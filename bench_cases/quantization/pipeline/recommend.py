@@ -18,6 +18,7 @@ from bench_cases.quantization.pipeline.settings import PipelineSettings
 from bench_cases.quantization.precisions import PRECISIONS
 from bench_cases.quantization.recipes import METHOD_PRECISIONS, recipes_of
 from bench_cases.quantization.target import Target
+from roofline_model.core.finding import reason_text
 from roofline_model.decoder.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.decoder.model_pass import HostTime, ModelPass
 from roofline_model.errors import UnsupportedError
@@ -166,7 +167,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     ideal = work.ideal(chip).time_s
     expected = work.expected(chip)
     if expected is None:
-        return replace(known, ideal_s=ideal, memory_bytes=memory, note=work.why_no_expected(chip))
+        return replace(known, ideal_s=ideal, memory_bytes=memory, note=reason_text(work.why_no_expected(chip)))
     note = "" if host is not None or host_times is None else "the framework's own time could not be found here"
     parts = dict(expected.parts)
     return replace(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.gemm.belief import OTHER_FORMAT
@@ -28,6 +29,10 @@ with the bytes of FP8 (2026-11-21, 410 rows of each chip and phase). Half-widths
 16 bit, 0.30 and 0.31 on the others. Their means, each chip counting once; one step further is taken to be as far."""
 
 
+UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")
+"""Findings that name a cache or a query that no row had."""
+
+
 @dataclass(frozen=True, slots=True)
 class CacheKernel:
     """The kernel that serves a call."""
@@ -38,9 +43,8 @@ class CacheKernel:
     """Bytes per element of K and V, scales included."""
     borrowed_steps_count: int
     """Widths of cache between the call and the rows behind its kernel: 0 measured, 1 next one, 2 from 16 bit to below 8."""
-    note: str = ""
-    unmeasured_note: str = ""
-    """The part of the note that names a cache or a query that no row had; empty where rows had both."""
+    findings: tuple[Finding, ...] = ()
+    """Which cache or query no row had (`UNMEASURED_CODES`), and what else it computes in."""
 
     def provenance(self, of_constants: str) -> str:
         """Return the provenance of a time with constants of this provenance."""
@@ -61,30 +65,27 @@ def cache_kernel(
     Raises `UnsupportedError` for a query or cache that none reads, in this form or widened.
     """
     is_8bit = uses_8bit(chip, phase, activation, kv)
-    cache_note, trigger_note, query_note = unmeasured_cache(kv), "", ""
-    size = kernel_bytes_per_element(kv) if cache_note else kv.traffic_bytes_per_element
-    steps_count = int(bool(cache_note))
+    is_unmeasured = is_cache_unmeasured(kv)
+    size = kernel_bytes_per_element(kv) if is_unmeasured else kv.traffic_bytes_per_element
+    steps_count = int(is_unmeasured)
+    findings: list[Finding] = []
     if phase == "decode" and is_8bit and "8bit" not in widths:
         is_8bit, steps_count = False, steps_count + 1
-        cache_note = f"{kv.key} caches were not measured on such a chip: the 16-bit cache's kernel with their bytes, and a wider interval"
-    if phase == "prefill" and not is_8bit and cache_note:
-        cache_note = (
-            f"{kv.key} caches were not measured: the kernel of 16-bit arithmetic with their bytes, and a wider interval"
-        )
+        findings.append(finding("unmeasured-cache", format=kv.key, stand_in="the 16-bit cache", hardware=chip.key))
+    elif is_unmeasured:
+        stand_in = "16-bit arithmetic" if phase == "prefill" and not is_8bit else "the FP8 cache"
+        findings.append(finding("unmeasured-cache", format=kv.key, stand_in=stand_in))
     is_wide_query = activation.element_bits > 8
     if phase == "prefill" and is_8bit and is_wide_query:
-        trigger_note = f"{activation.key} queries on a narrow cache: this chip's measured prefill computes in FP8 as soon as the cache is FP8"
+        findings.append(finding("prefill-in-fp8", activation=activation.key))
     if phase == "decode" and not is_wide_query:
-        query_note = f"decode with {activation.key} queries was not measured: times are those of 16-bit queries, as the cache decides"
-    note = "; ".join(filter(None, (cache_note, trigger_note, query_note)))
-    return CacheKernel(is_8bit, size, steps_count, note, cache_note or query_note)
+        findings.append(finding("unmeasured-queries", activation=activation.key))
+    return CacheKernel(is_8bit, size, steps_count, tuple(findings))
 
 
-def unmeasured_cache(kv: NumberFormat) -> str:
-    """Return what stands in for a cache of which no row was measured; empty for 16-bit and FP8 ones."""
-    if kv.element_bits > 8 or (kv.element_bits == 8 and kv.kind == "float" and not kv.scales):
-        return ""
-    return f"{kv.key} caches were not measured: the FP8 cache's kernel with their bytes, and a wider interval"
+def is_cache_unmeasured(kv: NumberFormat) -> bool:
+    """Return whether no measured row had a cache of a format: all but 16-bit and FP8 ones."""
+    return kv.element_bits < 8 or (kv.element_bits == 8 and (kv.kind != "float" or bool(kv.scales)))
 
 
 def uses_8bit(chip: AttentionChip, phase: str, activation: NumberFormat, kv: NumberFormat) -> bool:

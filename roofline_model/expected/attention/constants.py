@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from roofline_model.core.finding import Finding
 from roofline_model.errors import InvalidValueError
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.correction import AttentionCorrection
@@ -119,7 +120,7 @@ class FittedAttention:
     """fitted; transferred-sibling; transferred-family; transferred-class; measured-here."""
     sources: tuple[str, ...] = ()
     """Chips that the constants were transferred from; empty when they are the chip's own."""
-    note: str = ""
+    findings: tuple[Finding, ...] = ()
     correction: AttentionCorrection | None = None
     """What the formulas leave over on this chip; None: nothing is known about it."""
     correction_chip: AttentionChip | None = None

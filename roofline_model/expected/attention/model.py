@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.cache_formats import cache_kernel
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
@@ -144,10 +145,9 @@ def _one_phase(
         parts,
         binding_of(parts, time_s),
         kernel.provenance(found.provenance),
-        "; ".join(filter(None, [_confidence(found), kernel.note])),
+        (*_evidence(found), *kernel.findings),
         kernels,
         is_unsplit=is_unsplit,
-        unmeasured_note=kernel.unmeasured_note,
     )
 
 
@@ -207,19 +207,20 @@ def _constants(
     return found if device is None else attention_with_measured_bandwidth(found, device)
 
 
-def _confidence(found: FittedAttention) -> str:
-    evidence = found.evidence
-    told = f"{evidence.row_count} measured rows"
-    if evidence.cv_mape_ratio is not None:
-        told += f", {evidence.cv_mape_ratio:.1%} mean error on unseen heads"
-    if found.provenance in ("fitted", "measured-here"):
-        return told
-    words = {
-        "transferred-sibling": "same SM design, other memory or clock",
-        "transferred-family": "same family, other chip: wide interval",
-        "transferred-class": "other family of the same class: low confidence",
-    }
-    return f"{found.note}; {words.get(found.provenance, found.provenance)}"
+LENT_CODES = {
+    "transferred-sibling": "attention-of-sibling",
+    "transferred-family": "attention-of-family",
+    "transferred-class": "attention-of-class",
+}
+"""Provenance → the finding that names the lenders."""
+
+
+def _evidence(fitted: FittedAttention) -> tuple[Finding, ...]:
+    """Return what the constants rest on: rows of this chip, or another's constants."""
+    code, evidence = LENT_CODES.get(fitted.provenance), fitted.evidence
+    if code is not None:
+        return (finding(code, chips=fitted.sources), *fitted.findings)
+    return (finding("rows-fitted", row_count=evidence.row_count, mean_error_ratio=evidence.cv_mape_ratio),)
 
 
 def _both_phases(
@@ -267,8 +268,7 @@ def _both_phases(
         parts,
         binding_of(parts, time_s),
         first.provenance if same else f"{first.provenance}+{second.provenance}",
-        f"prefill: {first.confidence}; decode: {second.confidence}",
+        tuple(dict.fromkeys((*first.findings, *second.findings))),
         kernels.tolist(),
         is_unsplit=is_unsplit.tolist(),
-        unmeasured_note=first.unmeasured_note or second.unmeasured_note,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import finding
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.flash.expected import expected_flash
 from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
 
 MODULE_OPS = ("rope", "kv_write")
 """Operators of a layer that the fitted modules do beside their attention: rotation and the append to the cache."""
-
-UNSPLIT_NOTE = (
-    "the kernel timed for narrow caches does not split one over the SMs: few sequences leave most of them idle"
-)
-"""8-bit decode on chips of mma.sync (L40S, RTX PRO 6000 and their relatives); L40S, same shapes in both widths, measured: the
-FP8 cache takes 1.46 times as long in the median of 106, 0.77 where key/value heads x tokens pass 131,072."""
 
 STAND_IN_RATIO: Mapping[str, tuple[float, float]] = MappingProxyType({"decode": (0.79, 1.02), "prefill": (0.67, 1.12)})
 """Phase → factors by which the interval of the fitted kernel is widened where it stands in for another library's.
@@ -96,7 +91,7 @@ def _standing_in(fitted: ExpectedPrediction, kernel: AttentionKernel, phase: str
         low_s=low * fitted.low_s,
         high_s=high * fitted.high_s,
         kernel=f"{kernel.key}:{fitted.kernel}",
-        notes=(f"{kernel.name} calls TensorRT-LLM's kernels on this chip: their time stands in", *fitted.notes),
+        findings=(finding("library-calls-other", kernel=kernel.name), *fitted.findings),
     )
 
 
@@ -127,13 +122,12 @@ def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
         binding=batch.binding[0],
         kernel=batch.kernel[0],
         provenance=batch.provenance,
-        notes=(
-            "time includes RoPE and the append to the cache",
-            *filter(None, batch.confidence.split("; ")),
-            *((UNSPLIT_NOTE,) if is_cache_unsplit else ()),
+        findings=(
+            finding("attention-module"),
+            *batch.findings,
+            *((finding("unsplit-cache"),) if is_cache_unsplit else ()),
         ),
         terms=alone(batch),
         covered_ops=MODULE_OPS,
         is_cache_unsplit=is_cache_unsplit,
-        unmeasured_note=batch.unmeasured_note,
     )

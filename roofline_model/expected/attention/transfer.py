@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.constants import MIXES, REGIMES, FittedAttention, constant_ranges
 from roofline_model.expected.attention.decode import grouped_kernel
@@ -115,12 +116,12 @@ def transferred(
     """Return the constants of `source` as `chip` would have them, named by `provenance`."""
     stretch = source.chip.clock_hz / chip.clock_hz
     values = _rescaled(source, chip)
-    note = f"constants of {source.chip.key}"
+    findings: list[Finding] = []
     if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
         values = {name: value * _exp_gain(name) for name, value in values.items()}
-        note += ", prefill rates raised for twice the exponentials per clock (assumed)"
+        findings.append(finding("exponentials-doubled"))
     if abs(stretch - 1) > 0.005:
-        note += f", latencies times {stretch:.2f} for the {'slower' if stretch > 1 else 'faster'} clock"
+        findings.append(finding("latencies-rescaled", latency_factor=stretch))
     step = _step(chip, source.chip, source.phase, provenance)
     surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(
@@ -130,7 +131,7 @@ def transferred(
         intervals=_widened(source, dict.fromkeys(MIXES, drift[step])),
         provenance=provenance,
         sources=(source.chip.key,),
-        note=note,
+        findings=tuple(findings),
         correction=surface.scaled(share) if surface is not None and share > 0 else None,
         correction_chip=source.chip,
     )
@@ -182,8 +183,8 @@ def _by_kernel(
         lenders |= {one.chip.key for one, _ in grouped} | {one.chip.key for one in everyone}
     half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", known).items()}
     names = tuple(sorted(lenders))
-    note = f"constants of {' and '.join(names)}, kernel by kernel; latencies in clocks"
-    return replace(found, values=values, intervals=_widened(source, half_widths), sources=names, note=note)
+    findings = (finding("kernel-by-kernel"),)
+    return replace(found, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
 
 
 def _grouped_lenders(

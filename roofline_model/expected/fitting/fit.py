@@ -316,7 +316,7 @@ def _fitted_gemm(one: PlannedSet, fitted: FittedSet, folds: CrossValidated | Non
         evidence=evidence,
         provenance="fitted",
         sources=(),
-        note="",
+        findings=(),
         correction=fitted.learnt or start.correction,
         correction_chip=None if fitted.learnt is not None else start.correction_chip,
     )

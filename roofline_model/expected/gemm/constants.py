@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from roofline_model.core.finding import Finding
 from roofline_model.errors import InvalidValueError
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.families import WEIGHT_ONLY_L2, family_rules
@@ -152,7 +153,7 @@ class FittedGemm:
     """fitted; transferred-sibling; transferred-family; transferred-class; measured-here."""
     sources: tuple[str, ...] = ()
     """Chips that the constants were transferred from; empty when they are the chip's own."""
-    note: str = ""
+    findings: tuple[Finding, ...] = ()
     correction: Correction | None = None
     """What the formulas leave over on this chip; None: nothing is known about it."""
     correction_chip: ChipSpec | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats import NumberFormat, get_format
 
 KERNEL_FAMILIES = ("BF16", "FP8", "NVFP4", "INT8", "INT4")
@@ -36,7 +37,7 @@ class GemmFormats:
     output_bytes_per_element: float
     is_measured_pair: bool
     """False when the pair itself was never measured and runs on its neighbour's constants."""
-    note: str = ""
+    findings: tuple[Finding, ...] = ()
 
     @property
     def is_weight_only(self) -> bool:
@@ -65,7 +66,7 @@ def gemm_formats(
 def _of_formats(
     weight: NumberFormat, activation: NumberFormat, output: NumberFormat, computes_wide: bool
 ) -> GemmFormats:
-    family, compute, is_measured, note = _family(weight, activation, computes_wide)
+    family, compute, is_measured, findings = _family(weight, activation, computes_wide)
     return GemmFormats(
         family,
         compute,
@@ -73,7 +74,7 @@ def _of_formats(
         kernel_bytes_per_element(activation),
         kernel_bytes_per_element(output),
         is_measured,
-        note,
+        findings,
     )
 
 
@@ -89,37 +90,40 @@ def kernel_bytes_per_element(fmt: NumberFormat) -> float:
     return bits / 8
 
 
-def _family(weight: NumberFormat, activation: NumberFormat, computes_wide: bool) -> tuple[str, str, bool, str]:
-    """Return (kernel family, compute format, was this pair measured, note)."""
+_Family = tuple[str, str, bool, tuple[Finding, ...]]
+"""Kernel family, compute format, whether this pair was measured, and what to know of it."""
+
+
+def _family(weight: NumberFormat, activation: NumberFormat, computes_wide: bool) -> _Family:
     if weight.element_bits < activation.element_bits or (computes_wide and weight.element_bits < 16):
         return _narrow_weight(weight, activation, computes_wide)
     if activation.element_bits < weight.element_bits:
         # A narrow activation is widened on load: the kernel of the weight's format.
         family, compute, _, _ = _family(weight, weight, computes_wide)
-        return family, compute, False, f"{activation.key} activations run on the {weight.key} kernel"
+        widened = finding("activation-widened", activation=activation.key, weight=weight.key)
+        return family, compute, False, (widened,)
     if activation.element_bits > 16:
-        return "BF16", activation.key, False, f"{activation.key} was not measured: BF16 constants with its own peak"
+        return "BF16", activation.key, False, (_unmeasured(activation.key, "products", "BF16"),)
     if activation.element_bits == 16:
-        return "BF16", activation.key, True, ""
+        return "BF16", activation.key, True, ()
     if activation.element_bits >= 6:
         is_plain = activation.kind == "float" and not activation.scales
-        note = (
-            ""
-            if is_plain
-            else f"{activation.key} products were not measured: FP8 constants with its own bytes and peak"
-        )
-        return "FP8", activation.key, is_plain, note
+        findings = () if is_plain else (_unmeasured(activation.key, "products", "FP8"),)
+        return "FP8", activation.key, is_plain, findings
     is_nvfp4 = activation.key == weight.key == "NVFP4"
-    note = "" if is_nvfp4 else f"{weight.key} products were not measured: NVFP4 constants with its own bytes and peak"
-    return "NVFP4", activation.key, is_nvfp4, note
+    return "NVFP4", activation.key, is_nvfp4, () if is_nvfp4 else (_unmeasured(weight.key, "products", "NVFP4"),)
 
 
-def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide: bool) -> tuple[str, str, bool, str]:
+def _unmeasured(format_key: str, operand: str, family: str) -> Finding:
+    return finding("format-unmeasured", format=format_key, operand=operand, family=family)
+
+
+def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide: bool) -> _Family:
     if activation.element_bits >= 16 or computes_wide:
         family = "INT8" if weight.element_bits >= 6 else "INT4"
         wide = activation.key if activation.element_bits >= 16 else "BF16"
         is_measured = weight.key == family and activation.element_bits == 16
-        note = "" if is_measured else f"{weight.key} weights were not measured: {family} weight-only constants"
-        return family, wide, is_measured, note
+        findings = () if is_measured else (_unmeasured(weight.key, "weights", f"{family} weight-only"),)
+        return family, wide, is_measured, findings
     # W4A8: computed in 8 bit after widening the weight.
-    return "FP8", activation.key, False, f"{weight.key} weights with {activation.key} were not measured: FP8 constants"
+    return "FP8", activation.key, False, (_unmeasured(f"{weight.key}.{activation.key}", "products", "FP8"),)

@@ -135,7 +135,7 @@ def expected_of_formats(
         parts=parts,
         binding=binding_of(parts, time_s),
         provenance=provenance,
-        confidence="; ".join(filter(None, [fitted.note if fitted else "", formats.note])),
+        findings=(*(fitted.findings if fitted else ()), *formats.findings),
         kernel=kernel,
         norm_order=values.norm_order,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
+from roofline_model.core.finding import Finding
 from roofline_model.expected.batch import ExpectedCall, binding_part, with_library
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.gemm.activation_cast import cast_seconds
@@ -77,7 +78,7 @@ class _Pair:
     tiles: Tiles
     intervals: IntervalTable
     provenance: str
-    confidence: str
+    findings: tuple[Finding, ...]
     kept: dict[tuple[int, int], _Candidates] = field(default_factory=dict, compare=False, repr=False)
 
     def candidates(self, M: int, N: int, most_kept: int = 512) -> _Candidates:
@@ -133,7 +134,7 @@ def expected_of_product(
         parts,
         binding_part(parts, time_s),
         pair.provenance,
-        pair.confidence,
+        pair.findings,
         kernel,
         c.norm_order,
     )
@@ -141,9 +142,8 @@ def expected_of_product(
 
 def _pair(chip: ChipSpec, formats: GemmFormats, fitted: FittedGemm) -> _Pair:
     spec, (intervals, provenance) = fitted_numbers(chip, fitted.chip), believed(fitted, formats)
-    confidence = "; ".join(filter(None, [fitted.note, formats.note]))
-    tiles = tiles_of(spec.family, formats.is_weight_only)
-    return _Pair(spec, formats, fitted.constants, tiles, intervals, provenance, confidence)
+    tiles, findings = tiles_of(spec.family, formats.is_weight_only), (*fitted.findings, *formats.findings)
+    return _Pair(spec, formats, fitted.constants, tiles, intervals, provenance, findings)
 
 
 def _candidates(pair: _Pair, M: int, N: int) -> _Candidates:

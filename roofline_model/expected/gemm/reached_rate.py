@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.errors import RooflineError
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
@@ -40,13 +41,12 @@ def with_published_rate(found: FittedGemm, device: Device, formats: GemmFormats)
     if best is None:
         return found
     wanted = best.value * min([1.0, *filter(None, (_lender_share(key, formats) for key in found.sources))])
-    return _raised(
-        found, formats, wanted, f"large products held to the {best.value / 1e12:.4g} TFLOP/s published for {device.key}"
-    )
+    reached = finding("published-rate-reached", rate_flops_per_s=best.value, hardware=device.key)
+    return _raised(found, formats, wanted, reached)
 
 
 @lru_cache(maxsize=256)
-def _raised(found: FittedGemm, formats: GemmFormats, wanted: float, note: str) -> FittedGemm:
+def _raised(found: FittedGemm, formats: GemmFormats, wanted: float, reached: Finding) -> FittedGemm:
     if wanted <= _large_rate(found, formats):
         return found
     # The lender's loss of clock in long kernels is its board's power limit.
@@ -55,7 +55,7 @@ def _raised(found: FittedGemm, formats: GemmFormats, wanted: float, note: str) -
         gain = wanted / _large_rate(raised, formats)
         scaled = {name: getattr(raised.constants, name) * gain for name in CLOCKED}
         raised = replace(raised, constants=replace(raised.constants, **scaled))
-    return replace(raised, note="; ".join(filter(None, [found.note, note])))
+    return replace(raised, findings=(*found.findings, reached))
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.core.finding import finding
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.families import LIKE_RATIO, family_rules, transfer_step
 from roofline_model.expected.gemm.constants import FittedGemm, GemmConstants, with_family
@@ -62,6 +63,13 @@ ANCHORS = {
 }
 """With the clocks, leaving one chip out: INT8 A100 28 → 17 %, L40S 39 → 16 %; INT4 32 → 19 %, 49 → 21 %; NVFP4 B200
 37 → 16 %, RTX PRO 6000 30 → 16 %."""
+
+LENT_CODES = {
+    "transferred-sibling": "constants-of-family",
+    "transferred-family": "constants-of-other-family",
+    "transferred-class": "constants-of-other-class",
+}
+"""Provenance → the finding that names the lenders."""
 
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.25}
 """Share of the sources' library surface that the chip keeps. Libraries choose alike across families: the slope of one
@@ -110,8 +118,8 @@ def _with_easier_dram(found: FittedGemm, known: Sequence[FittedGemm]) -> FittedG
     wide = next((one for one in known if one.family == "BF16" and one.chip.key == source.key), None)
     if wide is None or wide.constants.dram_ratio <= found.constants.dram_ratio:
         return found
-    note = f"{found.note}; share of the DRAM bandwidth taken from its 16-bit kernels"
-    return replace(found, constants=replace(found.constants, dram_ratio=wide.constants.dram_ratio), note=note)
+    findings = (*found.findings, finding("dram-share-of-wide-kernels"))
+    return replace(found, constants=replace(found.constants, dram_ratio=wide.constants.dram_ratio), findings=findings)
 
 
 def _dram_bytes_per_clock(chip: ChipSpec) -> float:
@@ -146,12 +154,12 @@ def _anchored(
     if found.constants.gemv_dram_ratio is not None:
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
         values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
-    note = f"{found.note}; scaled by how this chip's {anchor.family} kernels compare with theirs"
+    findings = [*found.findings, finding("scaled-by-other-kernels", family=anchor.family)]
     if "launch_s" in values:
         # Why a small product may be slower with narrow weights: it was on both chips that were measured (docs/validation.md).
         ratio = values["launch_s"] / own.constants.launch_s
-        note += f"; a launch takes {ratio:.1f} times that of its {anchor.family} kernels, as measured on those chips"
-    return replace(found, constants=replace(found.constants, **values), note=note), steps
+        findings.append(finding("slower-launch", launch_factor=ratio, family=anchor.family))
+    return replace(found, constants=replace(found.constants, **values), findings=tuple(findings)), steps
 
 
 def _step_of(lent: FittedGemm) -> str:
@@ -186,33 +194,17 @@ def _anyone(chip: ChipSpec, known: Sequence[FittedGemm]) -> list[FittedGemm]:
 
 def _from_siblings(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=False)
-    return _built(
-        chip, kernel_family, sources, constants, "transferred-sibling", "constants of {names}, the same family"
-    )
+    return _built(chip, kernel_family, sources, constants, "transferred-sibling")
 
 
 def _across_families(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
-    return _built(
-        chip,
-        kernel_family,
-        sources,
-        constants,
-        "transferred-family",
-        "constants of {names}, another family: memory and load rates scaled to the tensor peak",
-    )
+    return _built(chip, kernel_family, sources, constants, "transferred-family")
 
 
 def _across_classes(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
     constants = _mean(chip, kernel_family, sources, is_normalised=True)
-    return _built(
-        chip,
-        kernel_family,
-        sources,
-        constants,
-        "transferred-class",
-        "low confidence: no chip of this class was measured with this kernel family; constants of {names}",
-    )
+    return _built(chip, kernel_family, sources, constants, "transferred-class")
 
 
 def _built(
@@ -221,7 +213,6 @@ def _built(
     sources: Sequence[FittedGemm],
     constants: GemmConstants,
     provenance: str,
-    note: str,
 ) -> FittedGemm:
     names = tuple(one.chip.key for one in sources)
     return FittedGemm(
@@ -232,7 +223,7 @@ def _built(
         sources[0].evidence,
         provenance,
         names,
-        note.format(names=" and ".join(names)),
+        (finding(LENT_CODES[provenance], chips=names),),
         _surface(sources, SURFACE_TRUST[provenance]),
         sources[0].chip,
     )

@@ -22,6 +22,7 @@ from functools import lru_cache, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.batch import NORM_PARTS, ExpectedBatch, ExpectedCall
 from roofline_model.expected.chip import fitted_numbers
 from roofline_model.expected.gemm.elementwise import larger, smaller
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NOTE = "not faster than the 16-bit product but for its smaller DRAM traffic"
 _MOST_KEPT = 256
 """Shapes whose 16-bit products are kept: a recommendation asks for the same one in every narrow format."""
 _CALLS: Kept[dict[tuple[int, int, int, str], tuple[ExpectedCall, Any]]] = Kept(64)
@@ -72,7 +72,7 @@ def no_faster(
         low_s=found.low_s * factor,
         high_s=found.high_s * factor,
         parts={**found.parts, **added},
-        confidence=_said(found.confidence, bool((factor > 1).any())),
+        findings=_with_limit(found.findings, bool((factor > 1).any())),
     )
 
 
@@ -87,7 +87,7 @@ def one_no_faster(model: ProductModel, found: ExpectedCall, M: int, N: int, K: i
         low_s=found.low_s * factor,
         high_s=found.high_s * factor,
         parts={**found.parts, **added},
-        confidence=_said(found.confidence, factor > 1),
+        findings=_with_limit(found.findings, factor > 1),
     )
 
 
@@ -162,5 +162,5 @@ def _raised(time_s: Any, limit_s: Any, share: Any) -> Any:
     return time_s + share * larger(limit_s - time_s, 0.0)
 
 
-def _said(confidence: str, is_raised: bool) -> str:
-    return "; ".join(filter(None, [confidence, NOTE if is_raised else ""]))
+def _with_limit(findings: tuple[Finding, ...], is_raised: bool) -> tuple[Finding, ...]:
+    return (*findings, finding("held-to-wide-product")) if is_raised else findings

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from roofline_model.calibration_doubt import doubt_of_times
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.kernels.curve import PRODUCT, KernelCurve, WorkSize, work_size
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
-from roofline_model.units import counted
 
 KERNEL_VERSION = "kernel-1"
 """Changes whenever the same call and curves would get another time; stored with every such prediction."""
@@ -23,7 +23,7 @@ class KernelTime:
     time_s: float
     low_s: float
     high_s: float
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
@@ -42,17 +42,18 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
         return None
     own = [curve for curve in curves if curve.kernel == kernel]
     best = min(own or curves, key=lambda curve: curve.time_s(size))
-    notes = [f"{best.kernel} as timed here at {best.point_count} other sizes by roofline calibrate"]
+    findings = [finding("kernel-timed", kernel=best.kernel, size_count=best.point_count)]
     if kernel is not None and not own:
-        notes.append(f"{kernel} was not calibrated: the time of {best.kernel} stands, the fastest one that was")
+        findings.append(finding("other-kernel-stands", kernel=kernel, other_kernel=best.kernel))
     if best.formats != size.formats:
-        notes.append(f"{best.kernel} was timed with a result in {best.formats[-1]}, not {size.formats[-1]}")
+        timed, asked = best.formats[-1], size.formats[-1]
+        findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked))
     if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
-        notes.append(f"calibrated with {counted(most, 'row')} at most: beyond, the time grows with the rows")
-    if doubt := doubt_of_times(device):
-        notes.append(doubt)
+        findings.append(finding("rows-beyond-timed", row_count=most))
+    if (doubt := doubt_of_times(device)) is not None:
+        findings.append(doubt)
     time_s, spread = best.time_s(size), best.interval_ratio
-    return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(notes))
+    return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
 
 
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import finding, subject_text
 from roofline_model.decoder.tensor_parallel import Parallel
 from roofline_model.errors import RooflineError
 from roofline_model.expected.batch import ExpectedBatch
@@ -80,7 +81,9 @@ def priced_pass(one: ModelPrediction, device: Device, weight_bytes: float | None
     ideal_s = one.time_s + more_bytes / device.bandwidth.value
     least_s = ideal_s if one.ideal_is_bound else 0.0
     if step is None:
-        return PricedPass(ideal_s, more_bytes, None, least_s, one.provenance, why_no_step(one, device))
+        why_not = why_no_step(one, device)
+        problem = "" if why_not is None else subject_text(why_not)
+        return PricedPass(ideal_s, more_bytes, None, least_s, one.provenance, problem)
     waiting_s = math.fsum(
         part.kernel.calls_count * part.time_s
         for part in step.kernels
@@ -187,5 +190,5 @@ def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> Ex
         parts={"kernels": time_s},
         binding=["kernels"],
         provenance=f"{provenance} (sum of kernels)",
-        confidence="no whole model was fitted",
+        findings=(finding("model-not-fitted"),),
     )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import finding
 from roofline_model.errors import RooflineError
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.gemm.rows import find_chip, usable_rows
@@ -75,7 +76,7 @@ def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
         parts={"launch": launch, "dram": dram, "l2": l2},
         binding=["l2" if hit else "dram" for hit in fits],
         provenance=f"{found.provenance} (copy: from products)",
-        confidence="no copy was fitted: bandwidth of the chip's file or of its 16-bit products",
+        findings=(finding("copy-not-fitted"),),
     )
 
 

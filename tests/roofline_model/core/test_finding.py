@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
 import string
 
 import pytest
 
 from roofline_model.core.answer import Estimate, Times, is_comparable
-from roofline_model.core.finding import SEVERITIES, Finding, by_severity, catalog, finding, short_text
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.finding import (
+    SEVERITIES,
+    Finding,
+    by_severity,
+    catalog,
+    finding,
+    finding_json,
+    finding_of,
+    from_stored,
+    short_text,
+    stored_form,
+    unsupported,
+)
+from roofline_model.errors import InvalidValueError, UnsupportedError
 
 
 @pytest.mark.parametrize("entry", catalog().values(), ids=lambda entry: entry.code)
@@ -62,3 +75,22 @@ def test_flags_of_a_measurement_and_reasons_of_a_diff_have_entries():
     assert set(FLAGS) | REASONS <= catalog().keys()
     assert {flag for flag in FLAGS if catalog()[flag].severity == "warning"} == set(INVALIDATING_FLAGS)
     assert set(INVALIDATING_FLAGS) < DOUBTFUL_FLAGS
+
+
+def test_a_segment_in_brackets_needs_its_values():
+    bare, whole = (finding("rows-fitted", row_count=12, mean_error_ratio=error) for error in (None, 0.05))
+    assert short_text(bare) == "12 measured rows"
+    assert "5.0 %" in short_text(whole)
+
+
+def test_a_finding_survives_its_stored_form_and_its_error():
+    item = finding("constants-of-family", "gb10", chips=("a", "b"), share_ratio=0.5)
+    assert from_stored(stored_form(item)) == item
+    assert finding_json(item).items() >= {"code": item.code, "severity": "info", "text": short_text(item)}.items()
+    error = pickle.loads(pickle.dumps(unsupported(item)))
+    assert (str(error), finding_of(error)) == (short_text(item), item)
+    assert finding_of(UnsupportedError("not here")).value("reason") == "not here"
+
+
+def test_a_value_that_is_missing_is_a_dash():
+    assert short_text(Finding("rate-unmeasured")).startswith("no – product")

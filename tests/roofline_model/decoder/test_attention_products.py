@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from roofline_model.core.finding import finding, reason_text
 from roofline_model.decoder.format_plan import plan_from_text
 from roofline_model.decoder.llm import KernelPrediction, ModelPrediction, predict_model
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.errors import InvalidValueError
+from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
 from roofline_model.ops.attention_ops import attention
@@ -51,10 +53,12 @@ def test_queries_are_cast_and_both_products_run_in_fp8() -> None:
 def test_a_chip_without_the_unit_decodes_and_says_so() -> None:
     found, wide = (predicted("a100-sxm-80gb", "prefill", *more) for more in (FP8, ("kv=FP8",)))
     assert kernel(found, "attention").prediction.path == "dequantize"
-    assert any("no FP8 unit on Ampere" in note for note in found.notes)
+    assert any("no FP8 unit on Ampere" in str(item.value("reason")) for item in found.findings)
     assert kernel(found, "attention").prediction.compute_time_s == kernel(wide, "attention").prediction.compute_time_s
     assert expected_step(found, "a100-sxm-80gb") is None
-    assert "attention: a100-sxm-80gb has no FP8 unit for attention in FP8_E4M3" in why_no_step(found, "a100-sxm-80gb")
+    assert "attention: a100-sxm-80gb has no FP8 unit for attention in FP8_E4M3" in reason_text(
+        why_no_step(found, "a100-sxm-80gb")
+    )
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
@@ -67,21 +71,23 @@ def test_the_expected_time_is_that_of_fp8_attention(chip: str, phase: str) -> No
     alone = predict_expected(one.kernel.work, chip)
     assert alone is not None
     assert one.time_s == alone.time_s
-    is_borrowed = any("decode with FP8_E4M3 queries was not measured" in note for note in expected.notes)
+    is_borrowed = finding("unmeasured-queries", activation="FP8_E4M3") in expected.findings
     assert is_borrowed == (phase == "decode")
-    assert not any("not measured" in note for note in expected_step(predicted(chip, phase, "kv=FP8"), chip).notes)
+    assert not any(
+        item.code in UNMEASURED_CODES for item in expected_step(predicted(chip, phase, "kv=FP8"), chip).findings
+    )
 
 
 def test_formats_without_a_measured_kernel_have_a_reason_and_an_ideal_time() -> None:
     whole = predicted("h100", "decode", "attention_products=INT8", "kv=INT8")
     assert expected_step(whole, "h100") is None
-    assert "attention: no expected attention with INT8 activations" in why_no_step(whole, "h100")
+    assert "attention: no expected attention with INT8 activations" in reason_text(why_no_step(whole, "h100"))
     mixed = predicted("h100", "prefill", "qk_matmul=FP8", "kv=FP8")
-    assert why_no_step(mixed, "h100").startswith(
+    assert reason_text(why_no_step(mixed, "h100")).startswith(
         "attention: no expected time for attention with scores in FP8_E4M3 and values in BF16"
     )
     assert predicted("h100", "prefill", *FP8).time_s < mixed.time_s < predicted("h100", "prefill", "kv=FP8").time_s
-    assert "FP8_E4M3 values are widened to BF16 before the product" in mixed.notes
+    assert finding("operands-widened", operand="values", format="FP8_E4M3", compute_format="BF16") in mixed.findings
 
 
 def test_scores_and_values_of_two_formats_are_counted_apart() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import create_custom_asic, gemm, get_hardware
+from roofline_model.core.finding import reason_text
 from roofline_model.decoder.llm import ModelPrediction, predict_model
 from roofline_model.decoder.step_expected import ExpectedStep, call_within_ceilings, expected_step, why_no_step
 from roofline_model.decoder.tensor_parallel import Parallel
@@ -122,9 +123,9 @@ def test_all_reduces_are_added() -> None:
 def test_a_product_without_a_model_gives_no_time_and_a_reason() -> None:
     found = predict_model("b10", "llama-3-8b")
     assert expected_step(found, "b10") is None
-    reason = why_no_step(found, "b10")
+    reason = reason_text(why_no_step(found, "b10"))
     assert reason.startswith("qkv_proj: no expected-time constants")
-    assert why_no_step(predict_model(H100, "llama-3-8b"), H100) == ""
+    assert why_no_step(predict_model(H100, "llama-3-8b"), H100) is None
 
 
 def test_the_weakest_provenance_of_what_takes_the_time() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import create_custom_asic, get_hardware
+from roofline_model.core.finding import finding, has_code
 from roofline_model.decoder.decoder_step import Workload, step_kernels
 from roofline_model.decoder.format_plan import plan_from_text
 from roofline_model.decoder.llm import predict_model
@@ -101,9 +102,9 @@ def test_decoding_apart_costs_more_than_the_format_promises_and_says_who_does_it
     fused_s, wide_s, cast_s = (one.time_s for one in times if one is not None)
     assert fused_s < wide_s < cast_s
     assert times[2] is not None
-    assert "a library that casts" in times[2].notes
+    assert finding("library-path", source="a library that casts") in times[2].findings
     assert times[0] is not None
-    assert "a library that casts" not in times[0].notes
+    assert not has_code(times[0].findings, "library-path")
     assert dict(times[2].terms)["dequantize"] == pytest.approx(dict(times[2].parts)["dequantize_weights"])
 
 
@@ -123,12 +124,12 @@ def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
     assert cpu.calibration is not None
     ceilings = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
     assert without.expected(ceilings) is None
-    assert "none of its kernels was timed" in without.why_no_expected(ceilings)
+    assert without.why_no_expected(ceilings).code == "no-kernel-timed"
     assert beside is not None
     assert beside.time_s == pytest.approx(alone.time_s + HOST.time_s)
     assert beside.high_s == pytest.approx(alone.high_s + HOST.high_s)
-    assert any("left out" in note for note in alone.notes)
-    assert "measured by nobody" in beside.notes
+    assert has_code(alone.findings, "host-time-unknown")
+    assert finding("host-time", source="measured by nobody") in beside.findings
     device, waited = without.expected(H100), with_host.expected(H100)
     assert device is not None
     assert waited is not None
@@ -174,7 +175,7 @@ def test_a_pass_beside_the_product_is_counted_twice_over() -> None:
 def test_what_nobody_models_has_no_expected_time_and_says_why() -> None:
     one = model_pass("INT4.INT8", paths=(LinearPath("INT4", "INT8", unmodelled="emulated in many steps"),))
     assert one.expected(H100) is None
-    assert one.why_no_expected(H100) == "emulated in many steps"
+    assert one.why_no_expected(H100) == finding("path-unmodelled", reason="emulated in many steps")
     other = model_pass("INT4.BF16", paths=one.paths)
     assert other.expected(H100) is not None
 
@@ -194,8 +195,8 @@ def test_a_small_model_is_told_that_it_fits_in_the_cache() -> None:
         wide_format="BF16",
         weight_format="BF16",
     )
-    assert any("fits in" in note for note in model_pass("BF16", shape=small, context=16).ideal(H100).notes)
-    assert not any("fits in" in note for note in model_pass("BF16").ideal(H100).notes)
+    assert has_code(model_pass("BF16", shape=small, context=16).ideal(H100).findings, "model-fits-cache")
+    assert not has_code(model_pass("BF16").ideal(H100).findings, "model-fits-cache")
 
 
 def test_the_case_names_its_sizes_and_formats() -> None:

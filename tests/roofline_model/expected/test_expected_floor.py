@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.expected.ideal_floor import NOTE
+from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
 from roofline_model.operators import gemm
@@ -19,7 +19,7 @@ def test_a_wide_shallow_product_takes_its_ideal_time_at_least():
     ideal, found = predict(WIDE, "gb10"), predict_expected(WIDE, "gb10")
     assert found.low_s == found.time_s == ideal.time_s < found.high_s
     assert found.binding == "dram"
-    assert NOTE in found.notes
+    assert has_code(found.findings, "ideal-is-limit")
     assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
     assert dict(found.terms)["dram"] == ideal.time_s
 
@@ -28,8 +28,8 @@ def test_others_are_left_as_they_are():
     work = gemm(1, 4096, 4096, a="BF16")
     found = predict_expected(work, "gb10")
     assert found.time_s > predict(work, "gb10").time_s
-    assert NOTE not in found.notes
-    assert NOTE not in predict_expected(WIDE, "gb10", cache="warm").notes
+    assert not has_code(found.findings, "ideal-is-limit")
+    assert not has_code(predict_expected(WIDE, "gb10", cache="warm").findings, "ideal-is-limit")
 
 
 def test_a_sweep_says_the_same():

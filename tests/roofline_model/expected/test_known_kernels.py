@@ -8,6 +8,7 @@ import pytest
 
 from roofline_model import create_custom_asic, get_hardware
 from roofline_model.calibrated import CALIBRATED_VERSION
+from roofline_model.core.finding import finding, has_code, short_text
 from roofline_model.decoder.step_expected import call_within_ceilings, expected_call
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
 from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
@@ -66,7 +67,7 @@ def test_a_pair_whose_kernel_was_never_timed_has_no_expected_time(weight, activa
     work = product_of_pair(*SHAPE, weight=weight, activation=activation)
     assert predict_expected(work, CPU) is None
     assert predict_expected(work, CPU, cache="warm") is None
-    assert "no kernel that multiplies these formats was timed there" in why_no_expected(work, CPU)
+    assert why_no_expected(work, CPU).code == "formats-untimed"
     assert expected_call(work, CPU) is None
     # A name alone is no time; who knows what to make of it gets what the ceilings allow.
     assert predict_expected(work, CPU, kernel="mine") is None
@@ -77,9 +78,9 @@ def test_a_pair_whose_kernel_was_never_timed_has_no_expected_time(weight, activa
 
 def test_the_reason_names_the_pair_and_what_to_do():
     said = why_no_expected(product_of_pair(*SHAPE, weight="FP8", activation="BF16"), CPU)
-    assert said.startswith("no expected time for FP8_E4M3.BF16 on test-cpu:")
-    assert "`roofline calibrate`" in said
-    assert why_no_expected(gemm(*SHAPE, a="NVFP4"), CPU).startswith("no expected time for NVFP4 on")
+    assert said == finding("formats-untimed", hardware="test-cpu", formats="FP8_E4M3.BF16")
+    assert "`roofline calibrate`" in short_text(said)
+    assert why_no_expected(gemm(*SHAPE, a="NVFP4"), CPU).value("formats") == "NVFP4"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_kernel_that_was_timed_answers_whatever_format_its_result_has(formats,
     found = predict_expected(product_of_pair(*SHAPE, weight=weight, activation=activation), CPU)
     assert (found.kernel, found.model_version) == (kernel, KERNEL_VERSION)
     assert found.time_s == pytest.approx(seconds)
-    assert any("was timed with a result in" in note for note in found.notes) == (kernel != "int4pack")
+    assert has_code(found.findings, "other-result-format") == (kernel != "int4pack")
 
 
 def test_a_result_that_was_timed_comes_before_another_one():
@@ -120,7 +121,7 @@ def test_one_rule_where_no_kernel_was_timed():
     for work in (*WIDE, named, named.cost, softmax(64, 64), gemm(*SHAPE, a="INT8")):
         assert predict_expected(work, ceilings) is None
         assert predict_expected(work, ceilings, kernel="matmul") is None
-        assert "none of its kernels was timed (`roofline calibrate`" in why_no_expected(work, ceilings)
+        assert why_no_expected(work, ceilings).code == "no-kernel-timed"
     assert call_within_ceilings(named, ceilings).model_version == CALIBRATED_VERSION
     # Streams of a machine whose kernels were timed do as its memory does.
     assert predict_expected(softmax(64, 64), CPU) is not None
@@ -141,7 +142,7 @@ def test_no_library_multiplies_int4_by_int4(chip):
     work = gemm(512, 4096, 4096, a="INT4")
     assert predict_expected(work, chip) is None
     assert predict_expected(work, chip, cache="warm") is None
-    assert "no library has such a kernel" in why_no_expected(work, chip)
+    assert why_no_expected(work, chip).code == "no-library-kernel"
     weight_only = product_of_pair(512, 4096, 4096, weight="INT4", activation="BF16")
     assert predict_expected(weight_only, chip).time_s > 0
 
@@ -152,4 +153,4 @@ def test_two_operands_without_a_unit_are_never_faster_than_the_weight_only_kerne
     both = predict_expected(gemm(rows, 4096, 4096, a="NVFP4"), chip)
     one = predict_expected(gemm(rows, 4096, 4096, a="BF16", b="NVFP4", c="FP16"), chip)
     assert both.time_s >= one.time_s
-    assert "never faster than the weight-only NVFP4.BF16" in "; ".join(both.notes)
+    assert has_code(both.findings, "pair-decoded")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import InvalidValueError, create_custom_asic, gemm, predict, predict_gemm, predict_gemv
+from roofline_model.core.finding import finding, has_code
 from roofline_model.ops import operator_predictions as named
 from roofline_model.ops.attention_ops import attention
 from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, silu_mul, softmax
@@ -29,7 +30,9 @@ def test_attention_on_the_placeholder_by_hand() -> None:
     assert decode.bottleneck == "memory"
     narrow = named.predict_attention("b10", 1, 32, 1, 128, kv_len=4096, num_kv_heads=8, kv_precision="NVFP4")
     assert narrow.path == "dequantize"
-    assert "NVFP4 keys and values are widened to FP16 before the product" in narrow.notes
+    assert (
+        finding("operands-widened", operand="keys and values", format="NVFP4", compute_format="FP16") in narrow.findings
+    )
     assert narrow.compute_time_s == decode.compute_time_s
 
 
@@ -68,7 +71,7 @@ def test_a_sequence_is_the_sum_of_its_parts_and_no_faster_than_their_roofline(
     assert found.time_s <= found.memory_time_s + found.compute_time_s
     one = predict_sequence({"product": gemm(rows, hidden, inner)}, chip)
     alone = predict_gemm(chip, rows, hidden, inner)
-    assert (one.time_s, one.bound, one.notes) == (alone.time_s, alone.bound, alone.notes)
+    assert (one.time_s, one.bound, one.findings) == (alone.time_s, alone.bound, alone.findings)
     assert one.critical_ai == pytest.approx(alone.critical_ai)
 
 
@@ -133,10 +136,10 @@ def test_a_chip_without_fp32_counts_elementwise_work_at_its_16_bit_rate() -> Non
     found = named.predict_softmax(chip, 1024, 1024)
     assert found.bound == "memory"
     assert found.compute_time_s == 5 * 1024 * 1024 / 50e12
-    assert any("declares no FP32 rate" in note for note in found.notes)
+    assert has_code(found.findings, "vector-rate-substituted")
     assert named.predict_ffn(chip, 1, 1, 64, 256).time_s > 0
     copy = named.predict_embedding(chip, 4, 100, 64)
-    assert not copy.notes
+    assert not copy.findings
     assert predict_operator(softmax(8, 8), "gb10") == predict(softmax(8, 8), "gb10")
 
 

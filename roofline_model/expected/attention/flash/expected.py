@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import finding
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
@@ -73,13 +74,14 @@ def expected_flash(
         parts=terms,
         binding=_BINDING.get(answer.bound, answer.bound),
         provenance=PROVENANCE,
-        confidence="",
+        findings=(),
         kernel=f"{kernel.key}/{answer.split_count}",
         norm_order=4,
     )
-    notes = ["the kernel alone, without RoPE and the append to the cache, derived from its published sources"]
+    findings = [finding("attention-kernel-alone")]
     if not kernel.has_own_model:
-        notes.append(f"{kernel.name} has no model of its own: {ATTENTION_KERNELS[model].name}'s stands in")
+        other_kernel = ATTENTION_KERNELS[model].name
+        findings.append(finding("model-of-other-kernel", kernel=kernel.name, other_kernel=other_kernel))
     return ExpectedPrediction(
         hardware=device.key,
         time_s=call.time_s,
@@ -89,7 +91,7 @@ def expected_flash(
         binding=call.binding,
         kernel=call.kernel,
         provenance=call.provenance,
-        notes=(*notes, *answer.notes),
+        findings=(*findings, *answer.findings),
         terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
         model_version=answer.model_version,
     )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline_model.core.finding import Finding, finding, finding_json
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.flash.config import (
@@ -84,7 +85,7 @@ class FlashAttentionPrediction:
     compute_format: str = ""
     provenance: str = ""
     """Status of the weakest number of the chip that was used; the kernel's own constants are fitted."""
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     model_version: str = MODEL_VERSION
 
     @property
@@ -205,7 +206,7 @@ def predict_flash_attention(
         peak_flops_per_s=units.peak_flops_per_s,
         compute_format=config.math_format.key,
         provenance=units.provenance,
-        notes=(*units.notes, *_notes(shape, config, traits, emulated)),
+        findings=(*units.findings, *_findings(shape, config, traits, emulated)),
     )
 
 
@@ -264,17 +265,17 @@ def compare_fa_versions(
             config,
             num_kv_heads=num_kv_heads,
         )
-    return results if precision is not None else _with_format_notes(results)
+    return results if precision is not None else _with_format_findings(results)
 
 
-def _with_format_notes(results: dict[str, FlashAttentionPrediction]) -> dict[str, FlashAttentionPrediction]:
-    """Note on every FP8 prediction that is compared with 16-bit ones that the formats differ."""
+def _with_format_findings(results: dict[str, FlashAttentionPrediction]) -> dict[str, FlashAttentionPrediction]:
+    """Say of every FP8 prediction that is compared with 16-bit ones that the formats differ."""
     wide = [name for name, found in results.items() if found.available and found.compute_format not in FP8_FORMATS]
     if not wide:
         return results
-    note = f"in FP8, {' and '.join(wide)} in 16 bit: each version at its best; precision='FP16' or 'BF16' compares the kernels alone"
+    differing = finding("formats-differ", versions=tuple(wide))
     return {
-        name: replace(found, notes=(*found.notes, note)) if found.compute_format in FP8_FORMATS else found
+        name: replace(found, findings=(*found.findings, differing)) if found.compute_format in FP8_FORMATS else found
         for name, found in results.items()
     }
 
@@ -283,7 +284,7 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
     """Return `compare_fa_versions` as plain rows for a table or JSON; the arguments are the same.
 
     Each row: version, available, reason, time_s, speedup (against the slowest available version), bound, rate_flops_per_s,
-    dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts, notes.
+    dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts, findings.
     """
     results = compare_fa_versions(*arguments, **options)
     times = [found.time_s for found in results.values() if found.time_s is not None]
@@ -304,7 +305,7 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
             "ctas_count": found.ctas_count,
             "split_count": found.split_count,
             "parts": dict(found.parts),
-            "notes": list(found.notes),
+            "findings": [finding_json(item) for item in found.findings],
         }
         for name, found in results.items()
     ]
@@ -382,20 +383,22 @@ def _softmax_s(known: Mapping[str, float]) -> float | None:
     return known["exp"] + known["vector"] + known["dequantize"]
 
 
-def _notes(shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits, emulated: float) -> list[str]:
-    notes = []
+def _findings(
+    shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits, emulated_ratio: float
+) -> list[Finding]:
+    findings, maths = [], config.math_format
     if config.query_format.key in FP8_FORMATS and not config.use_native_fp8:
-        notes.append(f"{config.query_format.key} inputs are widened: the products run in {config.math_format.key}")
-    if config.cache_format.element_bits < config.math_format.element_bits:
-        notes.append(f"{config.cache_format.key} keys and values are widened to {config.math_format.key} in the kernel")
+        query = config.query_format.key
+        findings.append(finding("operands-widened", operand="inputs", format=query, compute_format=maths.key))
+    if config.cache_format.element_bits < maths.element_bits:
+        cache = config.cache_format.key
+        findings.append(finding("operands-widened", operand="keys and values", format=cache, compute_format=maths.key))
     if not traits.has_gqa and shape.group_size > 1:
-        notes.append(
-            f"{traits.version.value} has no grouped heads: keys and values are repeated {shape.group_size} times"
-        )
+        findings.append(finding("heads-repeated", kernel=traits.version.value, repeat_count=shape.group_size))
     if config.window_size is not None and traits.version is FlashAttentionVersion.FA1:
-        notes.append("fa1 has no sliding window: counted as its block-sparse variant would skip the blocks")
+        findings.append(finding("window-as-sparsity", kernel=traits.version.value))
     if config.sparsity_ratio:
-        notes.append("block sparsity is an option of any version; each query tile is taken to skip blocks of its own")
-    if emulated:
-        notes.append(f"{emulated * 100:g} % of the exponentials run as polynomials on the FMA units")
-    return notes
+        findings.append(finding("block-sparsity"))
+    if emulated_ratio:
+        findings.append(finding("exponentials-as-polynomials", exponentials_ratio=emulated_ratio))
+    return findings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.flash.versions import VersionTraits, compute_capability
 from roofline_model.hardware import Device, Quantity
 
@@ -74,7 +75,7 @@ class ChipUnits:
     launch_s: float | None
     provenance: str
     """Status of the weakest number."""
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def has_geometry(self) -> bool:
@@ -92,34 +93,32 @@ def chip_units(device: Device, traits: VersionTraits, math_format: str) -> ChipU
     """
     path = device.path(math_format)
     capability = compute_capability(device)
-    notes: list[str] = []
+    findings: list[Finding] = []
     clock = path.dense.clock_hz or _value(device, "clock")
     exp = device.chip.get("exp_per_clock_per_sm") or (MUFU_PER_CLOCK.get(capability) if capability else None)
     if exp is not None and exp.status == "unconfirmed":
-        notes.append(f"exp rate of sm_{capability} is unconfirmed: {exp.source}")
+        findings.append(finding("exponentials-unconfirmed", hardware=device.key, source=exp.source))
     used = [path.dense, device.bandwidth, *([exp] if exp else [])]
     known = {"SM count": device.count("sm_count"), "clock": clock, "exp rate": exp}
     if missing := [name for name, value in known.items() if not value]:
-        notes.append(
-            f"{device.key} states no {', no '.join(missing)}: shared memory, exponentials and idle waves are not counted"
-        )
+        findings.append(finding("geometry-unknown", hardware=device.key, missing=tuple(missing)))
     return ChipUnits(
         sm_count=device.count("sm_count"),
         clock_hz=clock,
         peak_flops_per_s=path.dense.value,
-        tensor_ratio=_tensor_ratio(device, traits, math_format, capability, notes),
+        tensor_ratio=_tensor_ratio(device, traits, math_format, capability, findings),
         exp_per_clock=exp.value if exp else None,
         fp32_lanes_count=FP32_LANES.get(capability, 128) if capability else None,
         bandwidth_bytes_per_s=(device.bandwidth_achieved or device.bandwidth).value,
         l2_bytes=device.last_level_cache.capacity_bytes if device.last_level_cache else None,
         launch_s=LAUNCH_S.get(capability) if capability else None,
         provenance=max((quantity.status for quantity in used), key=_ORDER.index),
-        notes=tuple(notes),
+        findings=tuple(findings),
     )
 
 
 def _tensor_ratio(
-    device: Device, traits: VersionTraits, math_format: str, capability: int | None, notes: list[str]
+    device: Device, traits: VersionTraits, math_format: str, capability: int | None, findings: list[Finding]
 ) -> float:
     """Return the sustained share of the tensor peak, at most 1.
 
@@ -134,7 +133,7 @@ def _tensor_ratio(
         path = device.paths.get(name)
         if path is not None and path.achieved is not None:
             return min(1.0, path.achieved.value / path.dense.value)
-    notes.append(f"no measured matrix rate of {device.key} is published: the full peak is used")
+    findings.append(finding("full-peak-used", hardware=device.key))
     return 1.0
 
 

@@ -141,7 +141,10 @@ def availability(traits: VersionTraits, device: Device, head_dim: int, *, native
     if head_dim > traits.head_dims[-1]:
         return False, f"{traits.version.value} has no kernel above head_dim {traits.head_dims[-1]} (asked: {head_dim})"
     if native_fp8 and device.path("FP8_E4M3").kind != "native":
-        return False, f"{device.key} has no FP8 tensor cores: {device.path('FP8_E4M3').reason}"
+        return (
+            False,
+            f"{device.key} has no FP8 tensor cores: {device.path('FP8_E4M3').reason or 'no such rate is declared'}",
+        )
     if ATTENTION_KERNELS[traits.version.value].model_on(device) is not None:
         return True, ""
     if device.kind == "cpu":

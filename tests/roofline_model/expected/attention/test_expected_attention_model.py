@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline_model.core.finding import reason_text
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.predict import predict_expected, why_no_expected
@@ -173,14 +174,14 @@ def test_an_operator_gets_the_same_time():
     assert found is not None
     assert found.time_s == pytest.approx(decode("gb10", Skv=8192, window=1024, cache="cold").time_s[0])
     assert found.provenance == "transferred-family"
-    assert any("rtx-pro-6000" in note for note in found.notes)
+    assert "rtx-pro-6000" in str([item.value("chips") for item in found.findings])
     assert predict_expected(work, "gb10", cache="warm").time_s <= found.time_s
 
 
 def test_latent_attention_is_refused_with_a_reason():
     work = attention(1, 128, 1, 1, 4096, 576, Dv=512, shared_kv=True)
     assert predict_expected(work, "h100") is None
-    assert "Dv 512" in why_no_expected(work, "h100")
+    assert "Dv 512" in reason_text(why_no_expected(work, "h100"))
 
 
 def test_one_prediction_is_fast():

@@ -121,5 +121,6 @@ def test_published_bandwidth_holds_lent_constants_back():
     moved = 64 * 8 * 16384 * 128 * 2 * 2
     assert moved / found.time_s < gb10.bandwidth_achieved.value
     assert found.time_s == pytest.approx(moved / gb10.bandwidth_achieved.value, rel=0.05)
-    assert "at most 85 % of the DRAM bandwidth, as published for gb10" in found.notes
+    (limited,) = [item for item in found.findings if item.code == "dram-share-limited"]
+    assert (limited.value("hardware"), limited.value("dram_share_ratio")) == ("gb10", pytest.approx(0.85, abs=0.005))
     assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)

@@ -28,7 +28,7 @@ def test_a_narrow_cache_is_no_slower_than_fp8_nor_faster_than_its_bytes(chip, kv
     assert terms["narrow"]["latency"] == pytest.approx(terms["eight"]["latency"], rel=0.01)
     assert terms["narrow"]["dram"] < 0.7 * terms["eight"]["dram"]
     assert narrow.provenance == "transferred-format" != eight.provenance
-    assert any(f"{kv} caches were not measured" in note for note in narrow.notes)
+    assert {item.value("format") for item in narrow.findings if item.code == "unmeasured-cache"} == {kv}
 
 
 @pytest.mark.parametrize(("new", "phase"), [(1, "decode"), (2048, "prefill")])
@@ -51,14 +51,14 @@ def test_prefill_reads_fewer_bytes_at_the_same_arithmetic():
     assert narrow["append"] < eight["append"]
 
 
-def test_notes_say_in_what_the_measured_kernels_compute():
-    def notes(**call):
-        return " ".join(found("h100-sxm", "FP8", **call).notes)
+def test_findings_say_in_what_the_measured_kernels_compute():
+    def codes(**call):
+        return {item.code for item in found("h100-sxm", "FP8", **call).findings}
 
-    assert "computes in FP8 as soon as the cache is" in notes(new=1024, context=1024)
-    assert "computes in FP8" not in notes(q="FP8", new=1024, context=1024)
-    assert "decode with FP8_E4M3 queries was not measured" in notes(q="FP8")
-    assert "was not measured" not in notes()
+    assert "prefill-in-fp8" in codes(new=1024, context=1024)
+    assert "prefill-in-fp8" not in codes(q="FP8", new=1024, context=1024)
+    assert "unmeasured-queries" in codes(q="FP8")
+    assert "unmeasured-queries" not in codes()
 
 
 def test_an_integer_cache_of_8_bit_is_not_an_fp8_one():
@@ -74,5 +74,5 @@ def test_a_chip_without_8_bit_constants_reads_a_narrow_cache_with_its_16_bit_ker
     assert 4.5 / 16 * wide.time_s < narrow.time_s < eight.time_s
     assert dict(wide.terms)["latency"] == dict(eight.terms)["latency"] == dict(narrow.terms)["latency"]
     assert eight.provenance == narrow.provenance == "transferred-format"
-    assert any("the 16-bit cache's kernel" in note for note in eight.notes)
+    assert any(item.code == "unmeasured-cache" and item.value("hardware") for item in eight.findings)
     assert wide.high_s / wide.time_s < eight.high_s / eight.time_s < narrow.high_s / narrow.time_s

@@ -31,7 +31,7 @@ from roofline_model.expected.gemm.formats import gemm_formats, kernel_bytes_per_
 def test_pairs_run_on_the_nearest_measured_kernels(weight, activation, family, compute, is_measured):
     found = gemm_formats(weight, activation)
     assert (found.family, found.compute_format, found.is_measured_pair) == (family, compute, is_measured)
-    assert bool(found.note) is not is_measured
+    assert bool(found.findings) is not is_measured
 
 
 def test_a_chip_without_the_unit_widens_both():

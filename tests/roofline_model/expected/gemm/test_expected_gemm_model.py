@@ -297,5 +297,5 @@ def test_a_pair_that_was_not_measured_says_so_and_widens():
     own = priced(shipped("h100-sxm", "BF16"), 8, 4096, 4096)
     other = expected_gemm(chip, 8, 4096, 4096, weight_format="TF32", activation_format="TF32")
     assert other.provenance == "transferred-format"
-    assert "TF32" in other.confidence
+    assert [item.value("format") for item in other.findings if item.code == "format-unmeasured"] == ["TF32"]
     assert other.high_s[0] / other.time_s[0] > own.high_s[0] / own.time_s[0]

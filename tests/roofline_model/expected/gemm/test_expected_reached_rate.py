@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from roofline_model.core.finding import has_code
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.formats import gemm_formats
 from roofline_model.expected.gemm.library import find_gemm
 from roofline_model.expected.gemm.reached_rate import with_published_rate
-from roofline_model.expected.ideal_floor import NOTE
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import get_hardware
 from roofline_model.operators import gemm
-from roofline_model.published_rate import over_peak_note, published_over_peak, published_rate
+from roofline_model.published_rate import peak_exceeded, published_over_peak, published_rate
 from roofline_model.roofline import predict
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 
@@ -58,7 +58,11 @@ def test_a_rate_that_is_slower_or_of_another_kernel_changes_nothing(chip, key):
 
 def test_the_note_names_the_rate_and_the_memory_bound_stays():
     found = predict_expected(gemm(8192, 8192, 8192, a="BF16"), "rtx-4090")
-    assert "large products held to the 161 TFLOP/s published for rtx-4090" in found.notes
+    (reached,) = [item for item in found.findings if item.code == "published-rate-reached"]
+    assert (reached.value("hardware"), reached.value("rate_flops_per_s")) == (
+        "rtx-4090",
+        pytest.approx(161e12, rel=0.01),
+    )
     assert found.provenance == "transferred-sibling"
     small = predict_expected(gemm(1, 8192, 8192, a="BF16"), "rtx-4090")
     assert 2 * 8192**2 / small.time_s < get_hardware("rtx-4090").bandwidth.value
@@ -68,9 +72,9 @@ def test_a_published_rate_above_the_peak_is_said_and_may_beat_the_ideal():
     device, work = get_hardware("rtx-5090"), gemm(8192, 8192, 8192, a="FP16")
     ideal, found = predict(work, device), predict_expected(work, device)
     assert published_over_peak(device, "FP16") == pytest.approx(245.8 / 209.5)
-    assert over_peak_note(device, "FP16") in ideal.notes
+    assert peak_exceeded(device, "FP16") in ideal.findings
     assert ideal.time_s / published_over_peak(device, "FP16") <= found.time_s < ideal.time_s
-    assert NOTE not in found.notes
+    assert not has_code(found.findings, "ideal-is-limit")
     frame = sweep_gemm(GemmGrid(M=(8192,), N=(8192,), K=(8192,), devices=(device,), pairs=format_pairs(["FP16"])))
     assert frame.expected_s[0] == pytest.approx(found.time_s)
 
@@ -78,7 +82,7 @@ def test_a_published_rate_above_the_peak_is_said_and_may_beat_the_ideal():
 def test_a_published_rate_below_the_peak_says_nothing():
     gb10 = get_hardware("gb10")
     assert published_over_peak(gb10, "BF16") == 1
-    assert over_peak_note(gb10, "BF16") == ""
+    assert peak_exceeded(gb10, "BF16") is None
     assert published_rate(gb10, "NF4") is None  # widened
 
 

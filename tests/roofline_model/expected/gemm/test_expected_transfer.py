@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import UnsupportedError, get_hardware
+from roofline_model.core.finding import finding, has_code
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import generic_start
 from roofline_model.expected.gemm.library import find_gemm, shipped_gemm
@@ -81,7 +82,7 @@ def test_newer_mma_families_leave_sm80_out_but_help_it():
 def test_the_other_class_is_low_confidence_and_widest():
     found = find_gemm(chip("h100-sxm"), "INT4")
     assert found.provenance == "transferred-class"
-    assert "low confidence" in found.note
+    assert has_code(found.findings, "constants-of-other-class")
     family = find_gemm(chip("gb10"), "INT4")
     assert family.provenance == "transferred-family"
     lender = hull([own("l40s", "INT4").intervals, own("a100-sxm-80gb", "INT4").intervals])
@@ -115,7 +116,7 @@ def test_a_slower_dram_rules_where_a_faster_one_did_not():
     found = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
     assert source.dram_ratio < 0.65 < wide.dram_ratio
     assert found.constants.dram_ratio == wide.dram_ratio
-    assert "share of the DRAM bandwidth taken from its 16-bit kernels" in found.note
+    assert has_code(found.findings, "dram-share-of-wide-kernels")
     assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(
         own("b200", "NVFP4").constants.dram_ratio
     )
@@ -127,7 +128,7 @@ def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():
     found = find_gemm(chip("gb10"), "INT4")
     ratio = own("l40s", "INT4").constants.launch_s / own("l40s").constants.launch_s
     assert found.constants.launch_s == pytest.approx(ratio * own("rtx-pro-6000").constants.launch_s)
-    assert "scaled by how this chip's BF16 kernels compare with theirs" in found.note
+    assert finding("scaled-by-other-kernels", family="BF16") in found.findings
 
 
 def test_nvfp4_of_another_class_leans_on_the_chips_own_fp8():

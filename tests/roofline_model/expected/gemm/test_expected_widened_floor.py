@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from roofline_model import get_hardware, list_hardware
+from roofline_model.core.finding import has_code
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.gemm.product import ProductModel
-from roofline_model.expected.gemm.widened_floor import NOTE, limit_share
+from roofline_model.expected.gemm.widened_floor import limit_share
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators import gemm
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
@@ -52,9 +53,9 @@ def test_where_arithmetic_binds_narrow_weights_save_their_traffic_and_no_more(ch
 
 def test_memory_bound_products_are_left_as_they_are():
     narrow, _ = models("l4", "INT4")
-    assert NOTE not in narrow.expected_one(16, 4096, 4096).confidence
+    assert not has_code(narrow.expected_one(16, 4096, 4096).findings, "held-to-wide-product")
     assert narrow.expected_one(16, 4096, 4096).parts["library"] == narrow.expected(16, 4096, 4096).parts["library"][0]
-    assert NOTE in narrow.expected_one(4096, 4096, 4096).confidence
+    assert has_code(narrow.expected_one(4096, 4096, 4096).findings, "held-to-wide-product")
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from roofline_model.calibrated import CALIBRATED_VERSION
+from roofline_model.core.finding import finding, has_code
 from roofline_model.device_file import read_device_text
 from roofline_model.device_text import device_text
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, predict_kernel
@@ -48,7 +49,7 @@ def test_the_named_kernel_or_the_fastest_one(kernel, seconds):
     assert found.low_s < found.time_s < found.high_s
     assert found.low_s * found.high_s == pytest.approx(found.time_s**2)
     assert (found.provenance, found.model_version) == ("measured-here", KERNEL_VERSION)
-    assert any("mine was not calibrated" in note for note in found.notes) == (kernel == "mine")
+    assert has_code(found.findings, "other-kernel-stands") == (kernel == "mine")
 
 
 def test_its_parts_are_the_call_what_the_ceilings_explain_and_the_kernel_itself():
@@ -93,7 +94,7 @@ def test_without_curves_there_is_no_kernel_time():
 def test_rows_beyond_the_calibrated_ones_are_said():
     found = predict_expected(gemm(64, 1024, 1024, a="BF16"), CHIP, kernel="good")
     assert found.time_s == pytest.approx(64e-4)
-    assert any("calibrated with 1 row at most" in note for note in found.notes)
+    assert finding("rows-beyond-timed", row_count=1) in found.findings
 
 
 def test_a_chip_file_carries_the_curves():

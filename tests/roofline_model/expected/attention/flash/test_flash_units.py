@@ -95,7 +95,7 @@ def test_a_chip_that_hides_its_geometry_still_gets_memory_and_tensor() -> None:
     assert parts["exp"] is parts["shared"] is parts["launch"] is parts["tail"] is None
     assert parts["tensor"] == pytest.approx(4 * 32 * 2048 * 2048 * 128 / 50e12)
     assert found.time_s >= max(parts["tensor"], parts["memory"])
-    assert any("states no SM count" in note for note in found.notes)
+    assert "SM count" in next(item for item in found.findings if item.code == "geometry-unknown").value("missing")
     assert found.waves_count is None
 
 
@@ -104,7 +104,7 @@ def test_another_vendors_kernel_takes_the_best_measured_product_and_names_only_w
     found = FlashAttentionRoofline(chip).predict(1, 32, 4096, 4096, 128, FlashAttentionConfig("fa2"))
     # 668 of 1307.4 TFLOP/s is the best that anybody measured; the datasheet's peak is nobody's attention.
     assert dict(found.parts)["tensor"] == pytest.approx(4 * 32 * 4096 * 4096 * 128 / 668e12)
-    note = next(note for note in found.notes if "states no" in note)
-    assert "exp rate" in note
-    assert "SM count" not in note  # 304 compute units are in its file, and waves_count counts with them
+    missing = next(item for item in found.findings if item.code == "geometry-unknown").value("missing")
+    assert "exp rate" in missing
+    assert "SM count" not in missing  # 304 compute units are in its file, and waves_count counts with them
     assert found.waves_count is not None

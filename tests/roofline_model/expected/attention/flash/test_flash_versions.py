@@ -7,6 +7,7 @@ import json
 import pytest
 
 from roofline_model import UnsupportedError, get_hardware, list_hardware
+from roofline_model.core.finding import finding, has_code
 from roofline_model.expected.attention.flash.model import (
     FlashAttentionConfig,
     FlashAttentionRoofline,
@@ -102,12 +103,12 @@ def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:
 
 def test_a_comparison_across_formats_says_so_and_one_in_a_single_format_does_not() -> None:
     mixed = compare_fa_versions(1, 32, 4096, 128, "h100")
-    assert any("fa1 and fa2 in 16 bit" in note for note in mixed["fa3"].notes)
-    assert not any("16 bit: each" in note for name in ("fa1", "fa2", "fa4") for note in mixed[name].notes)
+    assert finding("formats-differ", versions=("fa1", "fa2")) in mixed["fa3"].findings
+    assert not any(has_code(mixed[name].findings, "formats-differ") for name in ("fa1", "fa2", "fa4"))
     same = compare_fa_versions(1, 32, 4096, 128, "h100", precision="FP16")
-    assert not any("each version at its best" in note for found in same.values() for note in found.notes)
+    assert not any(has_code(found.findings, "formats-differ") for found in same.values())
     rows = {row["version"]: row for row in compare_fa_rows(1, 32, 4096, 128, "h100")}
-    assert rows["fa3"]["notes"] == list(mixed["fa3"].notes)
+    assert [item["code"] for item in rows["fa3"]["findings"]] == [item.code for item in mixed["fa3"].findings]
 
 
 def test_decode_may_have_a_narrow_cache_in_any_version() -> None:
