@@ -1,1 +1,1 @@
-"""The `roofline` command. `main.py` holds the app; every other file is one command group, importing what it needs lazily."""
+"""The `roofline` command. `main.py` names every command and its module; a module is imported when its command is asked for."""

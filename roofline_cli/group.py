@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from roofline_cli import interruption
+from roofline_cli.lazy_group import LazyGroup
 from roofline_cli.screen import clean_line
 from roofline_model.errors import RooflineError
 
@@ -23,54 +23,18 @@ EXIT_FOUND = 1
 EXIT_USAGE = 2
 EXIT_BROKEN_PIPE = 141
 
-COMMAND_ORDER = (
-    "doctor",
-    "predict",
-    "recommend",
-    "losses",
-    "pipeline",
-    "compare",
-    "formats",
-    "hardware",
-    "runs",
-    "show",
-    "diff",
-    "export",
-    "import",
-    "report",
-    "serve",
-    "db",
-    "prune",
-)
-
 # Typer carries click inside itself in newer versions and uses the real one in older ones: its own exported
 # BadParameter leads to the base of all usage errors in both.
 UsageError: Any = typer.BadParameter.__mro__[1]
 ClickException: Any = typer.BadParameter.__mro__[2]
 
 
-_WHOLE_SENTENCE = 1_000
-"""Characters of a command's first sentence that a list of commands shows: all."""
-
-
 class _PipeClosedError(Exception):
     """The reader of our output went away. Not an OSError, which typer would turn into exit code 1."""
 
 
-class RooflineGroup(TyperGroup):
+class RooflineGroup(LazyGroup):
     """The root command: runs a command and turns what it raises into a line and an exit code."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the commands in the order a newcomer meets them."""
-        return sorted(
-            self.commands, key=lambda name: COMMAND_ORDER.index(name) if name in COMMAND_ORDER else len(COMMAND_ORDER)
-        )
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command whose help names its arguments as it does itself, `RUN` and not `RUN <str>`, and cuts no sentence."""
-        command = super().get_command(ctx, cmd_name)
-        _mend_help(command)
-        return command
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command and push its output out, so that a closed pipe is noticed here and not at interpreter exit."""
@@ -124,23 +88,6 @@ class RooflineGroup(TyperGroup):
             _silence_stdout()
             code = EXIT_BROKEN_PIPE
         sys.exit(_pushed_out(code if isinstance(code, int) else 0))
-
-
-def _mend_help(command: Any) -> None:
-    """Show the metavar alone: newer versions of typer add the Python type and braces; older ones ignore these attributes.
-
-    In a list of commands their sentence takes as many lines as it needs, where it would end in `...` on a narrow screen.
-    """
-    for child in getattr(command, "commands", {}).values():
-        _mend_help(child)
-    if command is not None:
-        sentence = type(command).get_short_help_str(command, _WHOLE_SENTENCE)
-        command.get_short_help_str = lambda limit=0: sentence
-    for argument in getattr(command, "params", ()):
-        if argument.param_type_name == "argument":
-            shown = argument.metavar if argument.required else f"[{argument.metavar}]"
-            argument.display_type_rich = lambda ctx: None
-            argument._usage_display_name = lambda shown=shown: shown
 
 
 def _pushed_out(code: int) -> int:

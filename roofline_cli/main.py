@@ -5,39 +5,86 @@ from __future__ import annotations
 import os
 import sys
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from roofline_cli import (
-    calibrate,
-    compare,
-    db,
-    diff,
-    doctor,
-    fit,
-    formats,
-    hardware,
-    history,
-    losses,
-    pipeline,
-    predict,
-    prune,
-    recommend,
-    report,
-    runs,
-    serve,
-    stored_runs,
-    sweep,
-    tiling,
-    transfer,
-    transfer_import,
-    validate,
-)
 from roofline_cli.group import RooflineGroup
+from roofline_cli.lazy_group import LazyCommand, LazyGroup
 
+
+class PredictCommands(LazyGroup):
+    """The commands of `roofline predict`."""
+
+    entries: ClassVar = {
+        "gemv": LazyCommand("roofline_cli.predict:predict_gemv", "Predict y = x·W of a decode step (M from 1 to 16)."),
+        "gemm": LazyCommand("roofline_cli.predict:predict_gemm", "Predict C(M×N) = A(M×K)·B(K×N)."),
+        "attention": LazyCommand(
+            "roofline_cli.predict_attention:predict_attention", "Predict fused attention, per format of the cache."
+        ),
+        "ffn": LazyCommand("roofline_cli.predict_ffn:predict_ffn", "Predict a feed-forward block, kernel by kernel."),
+        "model": LazyCommand(
+            "roofline_cli.predict_model:predict_model_command",
+            "Predict a whole model: time by operator, tokens/s, memory.",
+        ),
+    }
+
+
+class RootCommands(RooflineGroup):
+    """The commands of `roofline`, in the order in which a newcomer meets them."""
+
+    entries: ClassVar = {
+        "doctor": LazyCommand(
+            "roofline_cli.doctor:doctor", "Say what this machine has, what is missing, how to install it."
+        ),
+        "predict": LazyCommand(
+            "roofline_cli.main:predict", "Predict how fast an operator or a whole model runs, per format."
+        ),
+        "recommend": LazyCommand(
+            "roofline_cli.recommend:recommend", "Rank formats for a shape, a model, or by stored runs."
+        ),
+        "losses": LazyCommand(
+            "roofline_cli.losses:losses", "Measure the loss of every group of layers × format on a text."
+        ),
+        "pipeline": LazyCommand(
+            "roofline_cli.pipeline:pipeline", "Choose a model's format by measuring it, and save the winner."
+        ),
+        "compare": LazyCommand("roofline_cli.compare:app", "Predicted against measured for your M, N, K, per format."),
+        "formats": LazyCommand(
+            "roofline_cli.formats:formats", "List the number formats: bits, bytes, scales, blocks, aliases."
+        ),
+        "hardware": LazyCommand("roofline_cli.hardware:app", "List, show and check chips: every number with source."),
+        "runs": LazyCommand(
+            "roofline_cli.stored_runs:app", "List the runs and what each holds, relabel or delete one."
+        ),
+        "show": LazyCommand("roofline_cli.runs:show_run", "Show one run: measured, predicted, error, bound, rate."),
+        "diff": LazyCommand("roofline_cli.diff:diff_runs", "Say what changed between two runs by more than noise."),
+        "export": LazyCommand(
+            "roofline_cli.transfer:export_run", "Write a run or cases of many: JSON, CSV or Parquet."
+        ),
+        "import": LazyCommand(
+            "roofline_cli.transfer_import:import_files", "Store exported runs, or what other programs measured."
+        ),
+        "report": LazyCommand(
+            "roofline_cli.report:write_run_report", "Write the report of a run: a page, Markdown, JSON or print."
+        ),
+        "serve": LazyCommand("roofline_cli.serve:serve", "Serve the API and the explorer page; read-only."),
+        "db": LazyCommand("roofline_cli.db:app", "Care for the results database."),
+        "prune": LazyCommand("roofline_cli.prune:prune", "Drop raw samples of old runs, keep every statistic."),
+        "tiling": LazyCommand("roofline_cli.tiling:tiling", "Explain a product's tile: waves, occupancy, L2, bound."),
+        "sweep": LazyCommand("roofline_cli.sweep:sweep", "Predict a whole grid of products, to CSV or Parquet."),
+        "history": LazyCommand("roofline_cli.history:history", "Show a case over its nights: steps, drifts, and why."),
+        "calibrate": LazyCommand(
+            "roofline_cli.calibrate:calibrate", "Measure this machine's real ceilings and constants."
+        ),
+        "fit": LazyCommand("roofline_cli.fit:fit", "Fit the expected-time model to a table of measured kernels."),
+        "validate": LazyCommand("roofline_cli.validate:validate", "Compare predicted with measured times."),
+    }
+
+
+predict = typer.Typer(cls=PredictCommands, help=RootCommands.entries["predict"].summary)
 app = typer.Typer(
-    cls=RooflineGroup,
+    cls=RootCommands,
     help="Predict transformer-inference kernels from roofline theory, compare with measurements, choose a numeric format.",
     epilog="Start with `roofline doctor`, then `roofline predict gemv -N 4096 -K 4096 --hw gb10`.",
     add_completion=False,
@@ -46,29 +93,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(predict.app, name="predict")
-app.command("recommend")(recommend.recommend)
-app.command("pipeline")(pipeline.pipeline)
-app.command("losses")(losses.losses)
-app.command("tiling")(tiling.tiling)
-app.command("sweep")(sweep.sweep)
-app.add_typer(compare.app, name="compare")
-app.command("formats")(formats.formats)
-app.add_typer(hardware.app, name="hardware")
-app.add_typer(stored_runs.app, name="runs")
-app.command("show")(runs.show_run)
-app.command("diff")(diff.diff_runs)
-app.command("history")(history.history)
-app.command("export")(transfer.export_run)
-app.command("import")(transfer_import.import_files)
-app.add_typer(db.app, name="db")
-app.command("prune")(prune.prune)
-app.command("report")(report.write_run_report)
-app.command("serve")(serve.serve)
-app.command("calibrate")(calibrate.calibrate)
-app.command("fit")(fit.fit)
-app.command("validate")(validate.validate)
-app.command("doctor")(doctor.doctor)
 
 
 @app.callback(invoke_without_command=True)

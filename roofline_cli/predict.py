@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from roofline_cli import prediction_rows
 from roofline_cli.options import (
     ColumnsOption,
@@ -29,9 +27,6 @@ from roofline_cli.options import (
     register_formats,
     split_list,
 )
-from roofline_cli.predict_attention import predict_attention
-from roofline_cli.predict_ffn import predict_ffn
-from roofline_cli.predict_model import predict_model_command
 from roofline_cli.screen import Cell, Column, show_json, show_line, show_table
 from roofline_model.core.finding import Finding, reason_text, short_text
 
@@ -41,8 +36,6 @@ if TYPE_CHECKING:
     from roofline_model.hardware import Device
     from roofline_model.operators import Operator
     from roofline_model.roofline import Prediction
-
-app = typer.Typer(help="Predict how fast an operator or a whole model runs, per format.")
 
 DEFAULT_FORMATS = ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")
 """The columns of the original documents' tables."""
@@ -92,7 +85,6 @@ class PredictionTable:
     left_out: tuple[tuple[str, str], ...]
 
 
-@app.command("gemv")
 def predict_gemv(
     N: ColumnsOption,
     K: InnerOption,
@@ -115,7 +107,6 @@ def predict_gemv(
     _predict((rows, N, K), hw, formats, formats_file, plot, as_json)
 
 
-@app.command("gemm")
 def predict_gemm(
     M: RowsOption,
     N: ColumnsOption,
@@ -128,11 +119,6 @@ def predict_gemm(
 ) -> None:
     """Predict C(M×N) = A(M×K)·B(K×N)."""
     _predict((parse_size("M", M), N, K), hw, formats, formats_file, plot, as_json)
-
-
-app.command("attention")(predict_attention)
-app.command("ffn")(predict_ffn)
-app.command("model")(predict_model_command)
 
 
 def _predict(

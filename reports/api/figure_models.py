@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from reports.api.base_models import RATE_TEXT, Answer, Request
-from reports.api.value_words import NAME_PATTERN
+from reports.api.base_models import NAME_PATTERN, RATE_TEXT, Answer, Request
 
 MOST_OPTIONS = 64
 

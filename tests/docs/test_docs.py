@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 
 import roofline_model.errors as errors
 
@@ -87,13 +88,14 @@ def commands() -> list[str]:
     """Return every command of the `roofline` program, sub-commands with their group."""
     app = pytest.importorskip("roofline_cli.main").app
 
-    def of(app, prefix: str):
-        for command in app.registered_commands:
-            yield prefix + (command.name or command.callback.__name__.replace("_", "-"))
-        for group in app.registered_groups:
-            yield from of(group.typer_instance, f"{prefix}{group.name} ")
+    def names(group, prefix: str):
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from names(command, f"{prefix}{name} ")
+            else:
+                yield prefix + name
 
-    return list(of(app, ""))
+    return list(names(typer.main.get_command(app), ""))
 
 
 def test_every_command_is_documented():

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from roofline_cli import group
+from roofline_cli.lazy_group import LazyGroup
 from roofline_cli.main import app
 
 runner = CliRunner()
@@ -249,6 +250,41 @@ def test_version_starts_without_anything_heavy():
     version, loaded = result.stdout.splitlines()
     assert version.startswith("roofline-bench ")
     assert loaded == "[]"
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Return the modules of ours that a command line loads."""
+    code = (
+        f"import sys; sys.argv = ['roofline', *{arguments!r}]\n"
+        "from roofline_cli.main import run\n"
+        "try:\n    run()\nexcept SystemExit:\n    pass\n"
+        "print(*(name for name in sys.modules if name.startswith('roofline_cli.')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def lazy_groups():
+    root = typer.main.get_command(app)
+    return [root, *(child for child in root.commands.values() if isinstance(child, LazyGroup))]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["predict", "--help"]])
+def test_listing_commands_loads_none_of_them(arguments):
+    places = {entry.place.split(":")[0] for listed in lazy_groups() for entry in listed.entries.values()}
+    assert not loaded_by(*arguments) & (places - {"roofline_cli.main"})
+
+
+def test_a_command_loads_no_other():
+    assert not loaded_by("predict", "gemv", "--help") & {"roofline_cli.predict_model", "roofline_cli.runs"}
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    for listed in lazy_groups():
+        for name, command in listed.commands.items():
+            assert command.get_short_help_str() == listed.entries[name].summary, name
 
 
 def test_predicting_needs_no_database_no_torch_no_plots():
