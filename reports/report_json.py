@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
 
 SCHEMA = "roofline-report"
-_FIGURE_ONLY = ("place", "expected_flops_per_s")
+_FIGURE_ONLY = ("ordinal", "expected_flops_per_s")
 """Fields of a point that the cases of the document have."""
 SCHEMA_VERSION = 1
 

@@ -64,7 +64,7 @@ class Point:
     """True for the best configuration of its shape: the fastest, and no other is level with it."""
     standing: str
     """Of the fastest of its shape, see `ShapeResult.standing`; empty for the others."""
-    place: int = 0
+    ordinal: int = 0
     """Of its case among the cases of the chip, from 0."""
     expected_flops_per_s: float | None = None
 
@@ -254,7 +254,7 @@ def _point(place: int, row: CaseRow, fastest_of: ShapeResult | None) -> Point | 
         measured_flops_per_s=row.achieved_flops_per_s,
         is_best=fastest_of is not None and fastest_of.is_clear,
         standing="" if fastest_of is None else fastest_of.standing,
-        place=place,
+        ordinal=place,
         expected_flops_per_s=_expected_flops_per_s(row),
     )
 

@@ -82,12 +82,12 @@ def draw_stack(stack: Stack) -> Drawing:
     width = 10.4
     entries = [_key_entry(entry) for entry in stack.legend if entry.medium in ("any", "still")]
     below = 0.72 + KEY_INCHES * key_rows(entries, width)
-    height = 0.85 + below + sum(panel.height for panel in stack.panels)
+    height = 0.85 + below + sum(panel.height_inches for panel in stack.panels)
     drawing = frame(stack.title, stack.subtitle, (width, height))
     bottom, lowest = below, None
     for panel in reversed(stack.panels):
         air = 0.2 if lowest is not None else 0.08
-        place = (0.092, bottom / height, 0.888, (panel.height - air) / height)
+        place = (0.092, bottom / height, 0.888, (panel.height_inches - air) / height)
         axes = drawing.add_axes(place, facecolor=SURFACE.light, sharex=lowest)
         _draw_panel(axes, panel)
         for start, stop in stack.shades:
@@ -96,7 +96,7 @@ def draw_stack(stack: Stack) -> Drawing:
             axes.set_xlabel(stack.x.title, fontsize=FONT, color=INK.light)
         else:
             axes.tick_params(labelbottom=False)
-        bottom, lowest = bottom + panel.height, lowest or axes
+        bottom, lowest = bottom + panel.height_inches, lowest or axes
     key(drawing, entries)
     return drawing
 
@@ -134,7 +134,7 @@ def _scale(axes: Axes, x: Axis, y: Axis) -> None:
             axis.set_major_locator(LogLocator(base=10, numticks=12))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
             axis.set_minor_formatter(NullFormatter())
-        set_ends(ours.low, ours.high)
+        set_ends(ours.low_value, ours.high_value)
     axes.grid(True, which="major", color=GRID.light, linewidth=0.9)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", colors=MUTED.light, labelsize=9.5)
@@ -156,8 +156,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         if series.medium in ("any", "still"):
             _draw_series(axes, series, field, 3 + 0.01 * place)
     axes.autoscale_view()
-    if y.low is not None and y.high is not None:
-        axes.set_ylim(y.low, y.high)
+    if y.low_value is not None and y.high_value is not None:
+        axes.set_ylim(y.low_value, y.high_value)
     elif y.has_zero:
         axes.set_ylim(bottom=0)
     if y.ticks:
@@ -175,7 +175,9 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 def _key_entry(entry: LegendEntry) -> KeyEntry:
     marker = {"swatch": "s", "line": "_"}.get(entry.kind) or _SHAPES[entry.shape]
-    faded = f"{entry.colour.light}{round(255 * entry.opacity):02x}" if entry.opacity < 1 else entry.colour.light
+    faded = (
+        f"{entry.colour.light}{round(255 * entry.opacity_ratio):02x}" if entry.opacity_ratio < 1 else entry.colour.light
+    )
     return (marker, faded, f"{entry.text} (dashed)" if entry.dash else entry.text)
 
 
@@ -188,7 +190,7 @@ def _draw_series(axes: Axes, series: Series, field: Field, zorder: float) -> Non
     elif isinstance(series, Bars):
         pieces = list(zip(series.starts, series.lengths, strict=True))
         style: dict[str, Any] = {"hatch": "////"} if series.is_hatched else {}
-        place = (series.y - series.height / 2, series.height)
+        place = (series.y - series.height_value / 2, series.height_value)
         colour = series.colour.light
         axes.broken_barh(
             pieces, place, facecolors=colour, edgecolor=SURFACE.light, linewidth=0.5, zorder=zorder, **style
@@ -203,10 +205,10 @@ def _draw_line(axes: Axes, line: Line, field: Field, zorder: float) -> None:
 
     pieces = _pieces(line)
     style: dict[str, Any] = {
-        "linewidths": line.width,
+        "linewidths": line.width_points,
         "colors": line.colour.light,
-        "alpha": line.opacity,
-        "linestyles": (0, [length / line.width for length in line.dash]) if line.dash else "-",
+        "alpha": line.opacity_ratio,
+        "linestyles": (0, [length / line.width_points for length in line.dash]) if line.dash else "-",
         "label": line.name,
         "capstyle": "butt" if line.dash else "projecting",
     }
@@ -235,13 +237,15 @@ def _draw_marks(axes: Axes, marks: Marks, field: Field, zorder: float) -> None:
         marks.y,
         linestyle="none",
         marker=_SHAPES[marks.shape],
-        markersize=marks.size,
-        alpha=marks.opacity,
+        markersize=marks.size_points,
+        alpha=marks.opacity_ratio,
         label=marks.name,
         zorder=zorder,
-        **_fill(marks.colour.light, marks.fill, (marks.edge or marks.colour).light, marks.edge_width),
+        **_fill(marks.colour.light, marks.fill, (marks.edge or marks.colour).light, marks.edge_width_points),
     )
-    keep_marks(field, pixels(axes, list(zip(marks.x, marks.y, strict=True))), marks.size + _MARK_AIR, axes.figure.dpi)
+    keep_marks(
+        field, pixels(axes, list(zip(marks.x, marks.y, strict=True))), marks.size_points + _MARK_AIR, axes.figure.dpi
+    )
 
 
 def _fill(colour: str, fill: str, edge: str, edge_width: float) -> dict[str, Any]:
@@ -433,7 +437,7 @@ def _handle(entry: LegendEntry) -> Any:
         linestyle="none",
         marker=_SHAPES[entry.shape],
         markersize=size,
-        alpha=entry.opacity,
+        alpha=entry.opacity_ratio,
         **_fill(colour, entry.fill, colour, 1.5),
     )
     if entry.sign is None:

@@ -62,7 +62,7 @@ def options_roofline(
     if not view.roofs:
         return Figure("", Axis(""), Axis(""), ())
     x, y = _axes(view, options, measured)
-    ends = (x.low or 0.0, x.high or 0.0)
+    ends = (x.low_value or 0.0, x.high_value or 0.0)
     ordered = sorted(options, key=lambda one: one.key == focus_key)
     points = [
         series
@@ -152,10 +152,19 @@ def _option_series(one: RooflineOption, unit: float, colour: Colour, *, is_focus
         yield Line(one.label, (*x, *x), (ideal, rate), colour, 1.1, dash=(1.5, 2.25))
         edge, width = (INK, 1.5) if is_focus else (SURFACE, 0.75)
         yield Marks(
-            one.label, x, (rate,), colour, size=size, edge=edge, edge_width=width, low=low, high=high, keys=keys
+            one.label,
+            x,
+            (rate,),
+            colour,
+            size_points=size,
+            edge=edge,
+            edge_width_points=width,
+            low=low,
+            high=high,
+            keys=keys,
         )
     size = 7.0 if one.expected_s else size
-    yield Marks(one.label, x, (ideal,), colour, size=size, fill="ring", edge_width=1.5, keys=keys)
+    yield Marks(one.label, x, (ideal,), colour, size_points=size, fill="ring", edge_width_points=1.5, keys=keys)
 
 
 def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, Colour]) -> Iterator[Marks]:
@@ -169,10 +178,10 @@ def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, C
             tuple((case.achieved_flops_per_s or 0.0) / unit for case in members),
             colours[precision],
             shape=_CASE_SHAPES.get(op, "up"),
-            size=6.0,
+            size_points=6.0,
             edge=INK,
-            edge_width=0.75,
-            opacity=0.85,
+            edge_width_points=0.75,
+            opacity_ratio=0.85,
             keys=tuple(map(_case_key, members)),
         )
 

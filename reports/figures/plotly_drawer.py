@@ -74,11 +74,11 @@ def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_
 def stack_json(stack: Stack) -> dict[str, Any]:
     """Return planes over each other as `plotly_json` returns one."""
     palette = _Palette()
-    whole, below = sum(panel.height for panel in stack.panels), 1.0
+    whole, below = sum(panel.height_inches for panel in stack.panels), 1.0
     layout: dict[str, Any] = {"xaxis": _axis(stack.x, palette) | {"anchor": f"y{len(stack.panels)}"}}
     data: list[dict[str, Any]] = []
     for place, panel in enumerate(stack.panels, 1):
-        top, below = below, below - panel.height / whole
+        top, below = below, below - panel.height_inches / whole
         name = "" if place == 1 else str(place)
         air = 0.14 * (top - below) if place < len(stack.panels) else 0.0
         layout[f"yaxis{name}"] = _axis(panel.y, palette, is_small=True) | {"domain": [max(below + air, 0), top]}
@@ -135,7 +135,7 @@ def _line(line: Line, palette: _Palette, is_log: bool) -> dict[str, Any]:
     if keys and is_log and not line.is_silent:
         x, y, keys = _along(x, y, keys)
     dash = ",".join(f"{length * _PIXELS_PER_POINT:g}px" for length in line.dash) or "solid"
-    width = line.width * _PIXELS_PER_POINT
+    width = line.width_points * _PIXELS_PER_POINT
     return {
         "type": "scatter",
         "mode": "lines",
@@ -144,7 +144,7 @@ def _line(line: Line, palette: _Palette, is_log: bool) -> dict[str, Any]:
         "y": [_short(value) for value in y],
         "customdata": keys,
         "hoverinfo": "skip" if line.is_silent or not keys else "none",
-        "line": {"color": palette(line.colour, line.opacity), "width": round(width, 2), "dash": dash},
+        "line": {"color": palette(line.colour, line.opacity_ratio), "width": round(width, 2), "dash": dash},
     }
 
 
@@ -162,9 +162,9 @@ def _along(x: Sequence[Any], y: Sequence[Any], keys: Sequence[Any]) -> tuple[lis
 
 def _marks(marks: Marks, palette: _Palette, *, is_many: bool) -> dict[str, Any]:
     is_stroke, is_open = marks.shape in _STROKES, marks.fill == "ring"
-    colour, edge = palette(marks.colour, marks.opacity), palette(marks.edge or marks.colour, marks.opacity)
-    width = round(marks.edge_width * _PIXELS_PER_POINT, 2)
-    size = round(marks.size * _PIXELS_PER_POINT, 2)
+    colour, edge = palette(marks.colour, marks.opacity_ratio), palette(marks.edge or marks.colour, marks.opacity_ratio)
+    width = round(marks.edge_width_points * _PIXELS_PER_POINT, 2)
+    size = round(marks.size_points * _PIXELS_PER_POINT, 2)
     marker: dict[str, Any] = {"symbol": _SYMBOLS[marks.shape], "size": size, "color": colour}
     if is_open:
         marker |= {"symbol": f"{_SYMBOLS[marks.shape]}-open", "line": {"width": width, "color": edge}}
@@ -208,7 +208,7 @@ def _bars(bars: Bars, palette: _Palette) -> dict[str, Any]:
         "type": "bar",
         "orientation": "h",
         "name": plain(bars.name),
-        "width": bars.height,
+        "width": bars.height_value,
         "base": [_short(start) for start in bars.starts],
         "x": [_short(length) for length in bars.lengths],
         "y": [bars.y] * len(bars.starts),
@@ -238,10 +238,10 @@ def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str,
     }
     if axis.is_log:
         found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
-        if axis.low and axis.high:
-            found["range"] = [log10(axis.low), log10(axis.high)]
-    elif axis.low is not None and axis.high is not None:
-        found["range"] = [axis.low, axis.high]
+        if axis.low_value and axis.high_value:
+            found["range"] = [log10(axis.low_value), log10(axis.high_value)]
+    elif axis.low_value is not None and axis.high_value is not None:
+        found["range"] = [axis.low_value, axis.high_value]
     elif is_small:
         found |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
     if axis.ticks:
@@ -272,7 +272,7 @@ def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
     return {
         "text": entry.text,
         "kind": entry.kind,
-        "color": palette(entry.colour, entry.opacity),
+        "color": palette(entry.colour, entry.opacity_ratio),
         "shape": entry.shape,
         "fill": entry.fill,
         "sign": entry.sign,

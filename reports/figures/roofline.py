@@ -75,9 +75,9 @@ def _axes(view: RooflineView) -> tuple[Axis, Axis]:
 
 
 def _ends(axis: Axis) -> tuple[float, float]:
-    assert axis.low is not None
-    assert axis.high is not None
-    return axis.low, axis.high
+    assert axis.low_value is not None
+    assert axis.high_value is not None
+    return axis.low_value, axis.high_value
 
 
 # --- roofs and slopes, of a run's cases and of options alike
@@ -101,7 +101,7 @@ def roof_lines(view: RooflineView, ends: tuple[float, float], colours: Mapping[s
             tuple(xs),
             tuple(roof.rate_flops_per_s(x) / view.unit_flops_per_s for x in xs),
             colours[roof.precision],
-            width=1.8,
+            width_points=1.8,
             dash=_shared_dash(roof, view.roofs),
             keys=(f"roof:{place}",) * len(xs),
         )
@@ -133,7 +133,7 @@ def slope_lines(view: RooflineView, ends: tuple[float, float]) -> Iterator[Line]
             xs,
             tuple(x * bandwidth / unit for x in xs),
             INK if is_dram else MUTED,
-            width=1.8 if is_dram else 1.1,
+            width_points=1.8 if is_dram else 1.1,
             dash=() if is_dram else (5.0, 3.0),
             keys=(f"level:{place}",) * 2,
         )
@@ -246,9 +246,9 @@ def _expected_roof_lines(
             tuple(xs),
             tuple(_height(roof, x) / view.unit_flops_per_s for x in xs),
             colours[roof.precision],
-            width=1.1,
+            width_points=1.1,
             dash=(1.5, 2.25),
-            opacity=0.75,
+            opacity_ratio=0.75,
             keys=(f"expected:{place}",) * len(xs),
             medium="live",
         )
@@ -278,9 +278,9 @@ def _ridges(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[Marks
             (roof.critical_intensity_flop_per_byte,),
             (roof.peak_flops_per_s / view.unit_flops_per_s,),
             colours[roof.precision],
-            size=6.0,
+            size_points=6.0,
             edge=SURFACE,
-            edge_width=1.0,
+            edge_width_points=1.0,
             keys=(f"roof:{view.roofs.index(roof)}",),
         )
 
@@ -309,10 +309,10 @@ def _gaps(view: RooflineView, first_number: int) -> Iterator[Line]:
                 point.measured_flops_per_s / view.unit_flops_per_s,
                 None,
             ]
-            keys += [first_number + point.place] * 3
+            keys += [first_number + point.ordinal] * 3
     if xs:
         width, opacity = (0.5, 0.18) if is_many else (0.9, 0.5)
-        yield Line("gap", tuple(xs), tuple(ys), MUTED, width, opacity=opacity, keys=tuple(keys), is_silent=True)
+        yield Line("gap", tuple(xs), tuple(ys), MUTED, width, opacity_ratio=opacity, keys=tuple(keys), is_silent=True)
 
 
 def _points(
@@ -335,7 +335,7 @@ def _points(
                 tuple(point.intensity_flop_per_byte for point, _ in known),
                 tuple(rate / view.unit_flops_per_s for _, rate in known),
                 colour,
-                keys=tuple(first_number + point.place for point, _ in known),
+                keys=tuple(first_number + point.ordinal for point, _ in known),
                 **look,  # type: ignore[arg-type]
             )
 
@@ -344,23 +344,30 @@ def _points(
         name = " ".join(part for part in (op, precision, cache, "" if mode == "eager" else mode) if part)
         ideal = [(point, point.predicted_flops_per_s) for point in members]
         look = (
-            {"fill": "full", "edge_width": 0.0, "opacity": 0.35} if is_many else {"fill": "hollow", "edge_width": 1.2}
+            {"fill": "full", "edge_width_points": 0.0, "opacity_ratio": 0.35}
+            if is_many
+            else {"fill": "hollow", "edge_width_points": 1.2}
         )
         shape = shapes.get(op, "circle")
-        yield from marks(f"predicted {name}", ideal, colours[precision], shape=shape, size=size, **look)
+        yield from marks(f"predicted {name}", ideal, colours[precision], shape=shape, size_points=size, **look)
     for (op, precision, _, _), members in () if is_many else groups.items():
         both = [(point, point.expected_flops_per_s) for point in members if point.measured_flops_per_s]
-        look = {"shape": "dash", "size": size + 2.2, "edge_width": 1.35, "medium": "live"}
+        look = {"shape": "dash", "size_points": size + 2.2, "edge_width_points": 1.35, "medium": "live"}
         yield from marks(f"expected {op} {precision}", both, colours[precision], **look)
     for (op, precision, cache, mode), members in groups.items():
         name = " ".join(part for part in (op, precision, cache, "" if mode == "eager" else mode) if part)
         fill = _CACHE_FILLS.get(cache, "full")
-        look = {"shape": shapes.get(op, "circle"), "size": size + 0.5, "fill": fill}
-        look |= {"edge_width": 0.0} if is_many else {"edge": SURFACE if fill == "full" else colours[precision]}
+        look = {"shape": shapes.get(op, "circle"), "size_points": size + 0.5, "fill": fill}
+        look |= {"edge_width_points": 0.0} if is_many else {"edge": SURFACE if fill == "full" else colours[precision]}
         measured = [(point, point.measured_flops_per_s) for point in members]
         yield from marks(f"measured {name}", measured, colours[precision], **look)
         if mode != "eager":
-            sign = {"shape": _MODE_SIGNS.get(mode, "thin-cross"), "size": 4.5, "edge_width": 1.3, "is_silent": True}
+            sign = {
+                "shape": _MODE_SIGNS.get(mode, "thin-cross"),
+                "size_points": 4.5,
+                "edge_width_points": 1.3,
+                "is_silent": True,
+            }
             yield from marks(f"mode {name}", measured, SURFACE if fill == "full" else INK, **sign)
 
 
@@ -382,16 +389,16 @@ def _rings(view: RooflineView, first_number: int) -> Iterator[Marks]:
                 tuple(point.intensity_flop_per_byte for point, _ in spots),
                 tuple(rate / view.unit_flops_per_s for _, rate in spots),
                 ACCENT,
-                size=14.0,
+                size_points=14.0,
                 fill="ring",
-                edge_width=1.3,
-                opacity=1.0 if is_best else _PALE,
-                keys=tuple(first_number + point.place for point, _ in spots),
+                edge_width_points=1.3,
+                opacity_ratio=1.0 if is_best else _PALE,
+                keys=tuple(first_number + point.ordinal for point, _ in spots),
                 is_silent=True,
             )
     if top is not None:
         x, y = (top.intensity_flop_per_byte,), (top.rate_flops_per_s / view.unit_flops_per_s,)
-        yield Marks("best configuration", x, y, ACCENT, size=15.5, fill="ring", edge_width=2.4)
+        yield Marks("best configuration", x, y, ACCENT, size_points=15.5, fill="ring", edge_width_points=2.4)
 
 
 def _best_label(view: RooflineView) -> Iterator[Label]:
@@ -425,6 +432,6 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendE
         yield LegendEntry(shown(mode, 20), MUTED, shape=first, sign=_MODE_SIGNS.get(mode, "thin-cross"))
     for is_best, name in _RING_NAMES.items():
         if any(point.standing and point.is_best is is_best for point in view.points):
-            yield LegendEntry(name, ACCENT, fill="ring", opacity=1.0 if is_best else _PALE, is_large=True)
+            yield LegendEntry(name, ACCENT, fill="ring", opacity_ratio=1.0 if is_best else _PALE, is_large=True)
     if view.cache_roofs:
         yield LegendEntry("cache slope", MUTED, "line", dash=(5.0, 3.0), medium="still")

@@ -24,8 +24,8 @@ class Axis:
     """One axis. Without ends it goes as far as the data."""
 
     title: str
-    low: float | None = None
-    high: float | None = None
+    low_value: float | None = None
+    high_value: float | None = None
     is_log: bool = False
     has_zero: bool = False
     """Without ends, zero is on it all the same."""
@@ -43,10 +43,10 @@ class Line:
     x: tuple[float | None, ...]
     y: tuple[float | None, ...]
     colour: Colour
-    width: float
+    width_points: float
     dash: tuple[float, ...] = ()
     """Lengths of strokes and gaps; empty: solid."""
-    opacity: float = 1.0
+    opacity_ratio: float = 1.0
     keys: tuple[Key | None, ...] = ()
     """One per point; empty: nothing to point at."""
     is_silent: bool = False
@@ -63,12 +63,12 @@ class Marks:
     y: tuple[float, ...]
     colour: Colour
     shape: Shape = "circle"
-    size: float = 7.0
+    size_points: float = 7.0
     fill: Fill = "full"
     edge: Colour | None = None
     """None: its own colour."""
-    edge_width: float = 0.9
-    opacity: float = 1.0
+    edge_width_points: float = 0.9
+    opacity_ratio: float = 1.0
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     """Ends of an interval of y at each point; empty: none."""
@@ -86,7 +86,7 @@ class Bars:
     starts: tuple[float, ...]
     lengths: tuple[float, ...]
     colour: Colour
-    height: float = 0.72
+    height_value: float = 0.72
     is_hatched: bool = False
     keys: tuple[Key, ...] = ()
     is_silent: bool = False
@@ -124,7 +124,7 @@ class LegendEntry:
     sign: Shape | None = None
     """A small sign on the mark."""
     dash: tuple[float, ...] = ()
-    opacity: float = 1.0
+    opacity_ratio: float = 1.0
     is_hatched: bool = False
     is_large: bool = False
     medium: Medium = "any"
@@ -167,8 +167,7 @@ class Panel:
 
     y: Axis
     series: tuple[Series, ...]
-    height: float
-    """Inches."""
+    height_inches: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,9 +112,9 @@ def _channel(timeline: RunTimeline, name: str, unit_s: float) -> Iterator[Series
             tuple((span.begin_s + span.end_s) / 2 / unit_s for _, span in known),
             tuple(getattr(span, name) * scale for _, span in known),
             _LINE,
-            size=4.0,
+            size_points=4.0,
             edge=SURFACE,
-            edge_width=0.6,
+            edge_width_points=0.6,
             keys=tuple(place for place, _ in known),
             medium="live",
         )
@@ -162,7 +162,7 @@ def _ranges(spans: Sequence[CaseSpan], unit_s: float, scale: float) -> Iterator[
         if span.clock_low_hz is not None and span.clock_high_hz is not None:
             middle = (span.begin_s + span.end_s) / 2 / unit_s
             pieces.append((place, [(middle, span.clock_low_hz * scale), (middle, span.clock_high_hz * scale)]))
-    yield from _joined("clocks of the samples", pieces, _LINE, 3.75, opacity=0.35)
+    yield from _joined("clocks of the samples", pieces, _LINE, 3.75, opacity_ratio=0.35)
 
 
 def drawn_readings(spans: Sequence[CaseSpan], name: str) -> list[list[tuple[float, float]]]:
@@ -191,7 +191,7 @@ def _readings(spans: Sequence[CaseSpan], name: str, unit_s: float, scale: float)
         for place, pairs in enumerate(drawn_readings(spans, name))
         if pairs
     ]
-    yield from _joined(f"readings {name}", pieces, _LINE, 1.0, opacity=0.85)
+    yield from _joined(f"readings {name}", pieces, _LINE, 1.0, opacity_ratio=0.85)
 
 
 def _lane(spans: Sequence[CaseSpan], colours: Mapping[str, Colour], unit_s: float) -> Iterator[Series]:
@@ -224,8 +224,8 @@ def _canaries(canaries: Sequence[CanaryPoint], unit_s: float) -> Iterator[Marks]
                 (0.62,) * len(chosen),
                 colour,
                 shape="cross" if is_slow else "down",
-                size=7.5 if is_slow else 6.0,
-                edge_width=0.0,
+                size_points=7.5 if is_slow else 6.0,
+                edge_width_points=0.0,
                 keys=tuple(f"canary:{place}" for place, _ in chosen),
             )
 
@@ -249,4 +249,4 @@ def _legend(
     if any(span.rated_clock_hz is not None for span in spans):
         yield LegendEntry("rated clock", MUTED, "line", dash=(3.0, 2.25))
     if any((span.clock_high_hz or 0.0) > (span.clock_low_hz or 0.0) for span in spans):
-        yield LegendEntry("clocks of the samples", _LINE, "swatch", opacity=0.35)
+        yield LegendEntry("clocks of the samples", _LINE, "swatch", opacity_ratio=0.35)

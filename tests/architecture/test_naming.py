@@ -30,6 +30,8 @@ UNITS = {
     "c",
     "db",
     "version",
+    "points",
+    "inches",
 }
 # A user types these into `simulated:…`; short names, SI, each unit in its docstring.
 TYPED_BY_USERS = {"SimulatedSettings"}
@@ -80,6 +82,9 @@ PLAIN_WORDS = {
     # characters of a table on the screen
     "least",
     "order",  # of a norm
+    # coordinates of a figure, in the units of its axes
+    "x",
+    "y",
     # the dimensions of C(M×N) = A(M×K)·B(K×N)
     "m",
     "n",

@@ -231,8 +231,8 @@ def test_the_figure_is_data_in_the_units_of_its_axes(make):
     rate = first.ideal.flops / first.measurement.median_s
     assert series.x[0] == first.ideal.flops / first.ideal.total_bytes
     assert series.y[0] == pytest.approx(rate / view.unit_flops_per_s)
-    assert figure.x.low < min(x for one in marks.values() for x in one.x)
-    assert figure.y.high > max(y for one in marks.values() for y in one.y)
+    assert figure.x.low_value < min(x for one in marks.values() for x in one.x)
+    assert figure.y.high_value > max(y for one in marks.values() for y in one.y)
     assert {label.place for label in figure.labels} == {"beside", "along", "margin", "callout"}
 
 
@@ -284,7 +284,7 @@ def test_many_points_are_small_of_one_shape_and_drawn_by_webgl(make, monkeypatch
     _, figure = spec_of(make, make.cpu_records(), make.CPU)
     points = [one for one in figure.series if isinstance(one, Marks) and one.name.startswith(("measured", "predicted"))]
     assert {one.shape for one in points} == {"circle"}
-    assert max(one.size for one in points) < 5
+    assert max(one.size_points for one in points) < 5
     kinds = {trace["type"] for trace in plotly_json(figure, most_svg_points=3)["data"] if trace["mode"] == "markers"}
     assert kinds == {"scatter", "scattergl"}
 
