@@ -75,6 +75,7 @@ class FigureAnswer(Answer):
         description="traces; `customdata`: option's key, `case:` and a case key, or a line"
     )
     layout: dict[str, Any] = Field(description="axes, fonts, ground")
+    margin: dict[str, Any] = Field(description="room around the plane, pixels of a `wide` figure and of a `narrow` one")
     labels: list[dict[str, Any]] = Field(description="texts whose place depends on the size of the figure")
     legend: list[dict[str, Any]] = Field(description="looks and what they mean")
     cards: dict[str, Any] = Field(description="what is told of a thing pointed at, where no text of its trace does")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from reports.api.figure_models import FigureAnswer
+
 OPTION = {
     "key": "INT4.FP16",
     "label": "INT4 W4A16",
@@ -24,6 +26,7 @@ OPTION = {
 def asked(client, **body):
     response = client.post("/api/figures/roofline", json=body)
     assert response.status_code == 200, response.text
+    FigureAnswer.model_validate(response.json())  # it is sent without being checked: what is declared is what is sent
     return response.json()
 
 
