@@ -13,7 +13,7 @@ from benchmarks.rows import Row
 from benchmarks.torchao_roofline import torchao_roofline
 from roofline_model import gemm, get_hardware
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm.model import expected_gemm
+from roofline_model.expected.gemm.formula import expected_gemm
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device

@@ -12,7 +12,7 @@ from roofline_model.calibration_doubt import doubts_of
 from roofline_model.case import Case
 from roofline_model.claimed_losses import claimed_quality
 from roofline_model.errors import InvalidValueError
-from roofline_model.expected.standing_kernel import standing_kernel
+from roofline_model.expected.reference_kernel import reference_kernel
 from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_of
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
@@ -245,7 +245,7 @@ def _stands_for(choice: FormatChoice, estimate: TimeEstimate | None) -> str:
     """Name the kernel that an expected time is of, where another one may be faster."""
     if choice.is_both or estimate is None or estimate.source != "expected":
         return ""
-    kernel = standing_kernel(choice.fmt.key, choice.formats[0][1], estimate.provenance)
+    kernel = reference_kernel(choice.fmt.key, choice.formats[0][1], estimate.provenance)
     return f"; expected time: {kernel}" if kernel else ""
 
 

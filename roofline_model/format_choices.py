@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofline_model.claimed_losses import claimed_loss_of, claimed_quality
+from roofline_model.core.memo import Memo
 from roofline_model.errors import UnsupportedError
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
-from roofline_model.kept import Kept
 from roofline_model.kernel_gaps import kernel_gap
 from roofline_model.product_roof import ProductRoof
 from roofline_model.quantization_method import method_of
@@ -63,7 +63,7 @@ class FormatField:
     excluded: tuple[tuple[str, str], ...]
 
 
-_KEPT: Kept[FormatField] = Kept(256)
+_KEPT: Memo[FormatField] = Memo(256)
 
 
 def field_of(

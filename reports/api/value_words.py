@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 from reports.display_text import shown
-from roofline_model.kept import Kept
+from roofline_model.core.memo import Memo
 
 # PostgreSQL takes no NUL in a text, and a name of several lines is none.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
@@ -22,7 +22,7 @@ MOST_SHOWN = 60
 
 Schema = Mapping[str, Any]
 
-_KEPT: Kept[Mapping[tuple[str, str], Schema]] = Kept(256)
+_KEPT: Memo[Mapping[tuple[str, str], Schema]] = Memo(256)
 
 
 def schemas_of(route: APIRoute) -> Mapping[tuple[str, str], Schema]:

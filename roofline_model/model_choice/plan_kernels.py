@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roofline_model.expected.standing_kernel import standing_kernel
+from roofline_model.expected.reference_kernel import reference_kernel
 from roofline_model.hardware import Device
 from roofline_model.model_choice.plan_formats import CACHE, PlanFormats
 from roofline_model.pareto.losses import parse_formats
@@ -46,10 +46,10 @@ def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
     return PlanKernels(tuple(dict.fromkeys(names)), next((gap for gap in gaps if gap), ""))
 
 
-def standing_kernel_of(formats: PlanFormats, provenance: str) -> str:
+def reference_kernel_of(formats: PlanFormats, provenance: str) -> str:
     """Return the kernel that the expected times of a plan's products stand for; empty where there is nothing to say."""
     pairs = (parse_formats(label) for label in formats.product_labels)
-    return next(filter(None, (standing_kernel(one.weights, one.activations, provenance) for one in pairs)), "")
+    return next(filter(None, (reference_kernel(one.weights, one.activations, provenance) for one in pairs)), "")
 
 
 def why_no_kernel(device: Device) -> Callable[[str], str]:

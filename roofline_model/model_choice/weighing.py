@@ -17,7 +17,7 @@ from roofline_model.model_choice.answer import ModelCandidate
 from roofline_model.model_choice.cache_slowdown import cache_slowdown
 from roofline_model.model_choice.plan_candidates import PlanCandidate, published_candidate
 from roofline_model.model_choice.plan_formats import PlanFormats, formats_text
-from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels, standing_kernel_of
+from roofline_model.model_choice.plan_kernels import NO_KERNELS, plan_kernels, reference_kernel_of
 from roofline_model.model_choice.plan_paths import execution_path, plan_bound, plan_methods, plan_reason
 from roofline_model.model_choice.plan_quality import LossBook, plan_quality
 from roofline_model.model_choice.time_kinds import CEILINGS, EXPECTED, IDEAL, ExpectedPasses, is_comparable
@@ -168,7 +168,7 @@ class Weigher:
             ),
             kernels=kernels.text,
             kernel_gap=kernels.gap,
-            stands_for=standing_kernel_of(one.formats, time.provenance)
+            stands_for=reference_kernel_of(one.formats, time.provenance)
             if self.is_listed and time.source == EXPECTED
             else "",
             is_speedup_ideal=not is_alike,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.expected.case_times import expected_times
-from roofline_model.expected.standing_kernel import WEIGHT_ONLY_KERNEL
+from roofline_model.expected.reference_kernel import WEIGHT_ONLY_KERNEL
 from roofline_model.hardware import get_hardware
 from roofline_model.model_recommendation import recommend_model
 

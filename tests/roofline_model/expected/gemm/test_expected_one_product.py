@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import get_hardware, list_hardware
+from roofline_model.core.elementwise import ceiling, larger, smaller, to_power
 from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.batch import ExpectedCall
-from roofline_model.expected.gemm.elementwise import ceiling, larger, smaller, to_power
 from roofline_model.expected.gemm.product import ProductModel
 from roofline_model.expected.gemm.rotation import rotated_copies
 from roofline_model.expected.gemm.work import hit_share
