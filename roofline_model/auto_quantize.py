@@ -17,9 +17,9 @@ from roofline_model.format_choices import DEFAULT_FORMATS, FormatChoice, field_o
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.operators import GEMV_MAX_ROWS, check_dimension, gemm
-from roofline_model.product_roof import RoofTimes
 from roofline_model.quantization_method import AWQ_BOTH_NOTE, AWQ_NOTE
 from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
+from roofline_model.roofline import RoofTimes
 from roofline_model.tie_ranking import LEVEL_RATIO, are_level_predictions, order_predictions
 from roofline_model.units import format_flops, format_percent, format_time
 from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS

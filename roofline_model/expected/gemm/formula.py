@@ -97,20 +97,16 @@ def expected_gemm(
         find_gemm(chip, formats.family) if constants is None else constants,
         quantizes_activations=dynamic_activation_quantization,
     )
-    return expected_batch(parameters, np.atleast_1d(M), N, K, weight_copies)
+    return expected_batch(parameters, *checked_sizes(np.atleast_1d(M), N, K, weight_copies))
 
 
-def expected_batch(p: ProductParameters, M: ArrayLike, N: ArrayLike, K: ArrayLike, copies: ArrayLike) -> ExpectedBatch:
-    """Return times, terms and kernels of the products of one pair of formats: numbers of numbers, arrays of arrays.
-
-    Raises `InvalidValueError` for shapes that are not whole numbers from 1.
-    """
-    m, n, k, r = _checked(M, N, K, copies)
+def expected_batch(p: ProductParameters, m: Numbers, n: Numbers, k: Numbers, copies: Numbers) -> ExpectedBatch:
+    """Return times, terms and kernels of products of one pair of formats; sizes are those of `checked_sizes`."""
     if isinstance(m, float):
-        times = product_times(p, m, n, k, r, with_parts=True)
+        times = product_times(p, m, n, k, copies, with_parts=True)
     else:
         chunks = [slice(begin, begin + CHUNK_ROWS) for begin in range(0, max(len(m), 1), CHUNK_ROWS)]
-        times = _joined([product_times(p, m[s], n[s], k[s], r[s], with_parts=True) for s in chunks])
+        times = _joined([product_times(p, m[s], n[s], k[s], copies[s], with_parts=True) for s in chunks])
     return ExpectedBatch(
         time_s=times.time_s,
         low_s=times.low_s,
@@ -156,7 +152,7 @@ def product_times(
     dram_s, parts, kernel = rows.dram_s, {}, []
     if with_parts:
         parts, kernel = _terms(p, candidates, rows, tile, split), _labels(candidates, tile, split)
-    if p.max_gemv_rows >= (m if isinstance(m, float) else m.min()):
+    if p.max_gemv_rows >= (m if isinstance(m, float) else m.min(initial=math.inf)):
         gemv = gemv_times(p, rows)
         uses = uses_gemv(p, m, body_s, gemv.time_s)
         body_s, dram_s = choose(uses, gemv.time_s, body_s), choose(uses, gemv.dram_s, dram_s)
@@ -214,7 +210,7 @@ def _cheapest(p: ProductParameters, candidates: Candidates, rows: GemmWork) -> t
     blocks = ceiling(rows.m / tiles.rows) * ceiling(rows.n / tiles.columns)
     power = powered(candidates.tensor_s / rows.tensor_ratio, p.norm_order) + candidates.load_power
     is_single = isinstance(rows.k, float)
-    split_count = bisect_right(SPLITS, (rows.k if is_single else rows.k.max()) // SMALLEST_SLICE)
+    split_count = bisect_right(SPLITS, (rows.k if is_single else rows.k.max(initial=0.0)) // SMALLEST_SLICE)
     if split_count > 1:
         may = may_split(p.gpu_family, p.is_sixteen_bit, rows.m, rows.n, rows.k)
         narrow = (blocks < p.sm_count) & (p.has_split & may)
@@ -428,14 +424,19 @@ def _joined(pieces: list[ProductTimes]) -> ProductTimes:
     if len(pieces) == 1:
         return pieces[0]
     return ProductTimes(
-        *(np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("time_s", "low_s", "high_s")),
+        np.concatenate([piece.time_s for piece in pieces]),
+        np.concatenate([piece.low_s for piece in pieces]),
+        np.concatenate([piece.high_s for piece in pieces]),
         {name: np.concatenate([piece.parts[name] for piece in pieces]) for name in pieces[0].parts},
         [label for piece in pieces for label in piece.kernel],
     )
 
 
-def _checked(M: ArrayLike, N: ArrayLike, K: ArrayLike, copies: ArrayLike) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Return the sizes and copies as numbers, or as arrays of one length."""
+def checked_sizes(M: Any, N: Any, K: Any, copies: Any) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return sizes and copies: four floats of numbers, else arrays of one length, broadcast.
+
+    Raises `InvalidValueError` for sizes that are not whole numbers from 1 and for less than one copy.
+    """
     if all(isinstance(size, int | float) for size in (M, N, K, copies)):
         for name, size in (("M", M), ("N", N), ("K", K)):
             _check_size(name, size)

@@ -265,7 +265,7 @@ def _candidates(p: ProductParameters, m: Numbers, n: Numbers) -> Candidates:
 
     every = tiles_of(p.gpu_family)
     usable = usable_tiles(every, m, n, p.is_weight_only)
-    positions = np.flatnonzero(usable.any(axis=1))
+    positions = np.flatnonzero(usable.any(axis=1)) if usable.size else np.arange(len(usable))
     tiles, usable = every.at(positions), usable[positions]
     tensor_s = 2.0 * (tiles.rows * tiles.columns) * tiles.padding_ratio * p.sm_count / p.peak_flops_per_s
     operand_bytes = tiles.rows * p.activation_bytes_per_element + tiles.columns * p.weight_bytes_per_element

@@ -12,7 +12,7 @@ from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats, gemm_formats
-from roofline_model.expected.gemm.formula import expected_batch, product_times
+from roofline_model.expected.gemm.formula import checked_sizes, expected_batch, product_times
 from roofline_model.expected.gemm.library import find_gemm
 from roofline_model.expected.gemm.parameters import ProductParameters, side_by_side
 from roofline_model.expected.gemm.reached_rate import with_published_rate
@@ -97,10 +97,10 @@ class ProductModel:
         `cache="warm"`: the weights are found in the L2.
         """
         parameters = self.cast_parameters if quantizes_activations else self.parameters
-        batch = expected_batch(parameters, M, N, K, copies_of(cache))
+        m, n, k, copies = checked_sizes(M, N, K, copies_of(cache))
+        batch = expected_batch(parameters, m, n, k, copies)
         if self.wide is None:
             return batch
-        m, n, k = _sizes(M, N, K)
         time_s = self.not_faster_than_wide(batch.time_s, m, n, k, cache)
         factor = time_s / batch.time_s
         is_raised = factor > 1 if isinstance(factor, float) else bool((factor > 1).any())
@@ -176,21 +176,12 @@ class ProductModels:
         for place, model in enumerate(self.models):
             if model.wide is not None:
                 time_s, low_s, high_s = each[place]
-                factor = model.not_faster_than_wide(time_s, m, n, k, "cold") / time_s
-                each[place] = time_s * factor, low_s * factor, high_s * factor
+                raised_s = model.not_faster_than_wide(time_s, m, n, k, "cold")
+                factor = raised_s / time_s
+                each[place] = raised_s, low_s * factor, high_s * factor
         return each
 
 
 def constants_here(fitted: FittedGemm, device: Device, formats: GemmFormats) -> FittedGemm:
     """Return transferred constants with what is published of this chip's rate and known of its DRAM in their place."""
     return with_measured_bandwidth(with_published_rate(fitted, device, formats), device)
-
-
-def _sizes(M: ArrayLike, N: ArrayLike, K: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
-    if all(isinstance(size, int | float) for size in (M, N, K)):
-        return float(M), float(N), float(K)
-    import numpy as np
-
-    arrays = np.broadcast_arrays(*(np.asarray(size, dtype=np.float64) for size in (M, N, K)))
-    m, n, k = (np.atleast_1d(array).ravel() for array in arrays)
-    return m, n, k
