@@ -1,4 +1,7 @@
-"""Steps in a history: false alarms on unchanged series, nights until a step is found, seconds for `history --all`."""
+"""Steps in a history: false alarms on unchanged series, nights until a step is found, seconds for `history --all`.
+
+Rivals were measured once: docs/decisions/0007-change-points.md.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.change_point_rivals import e_divisive, has_ruptures, pelt, raised_nights
 from benchmarks.rows import Figure, Row
 from benchmarks.sample_history import write_history
 from results import open_store
@@ -18,8 +20,6 @@ from results.history.change_points import find_steps
 from results.history.metrics import get_metric
 
 NIGHTS = 60
-PELT_PENALTY = 5.0
-"""× σ² ln n: the smallest (in halves) at which at most 1 of 100 unchanged normal series of 60 nights shows a step."""
 CASES, HISTORY_NIGHTS, AIM_S = 2000, 90, 10.0
 
 
@@ -74,7 +74,6 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
         )
     found.append(_two_hundred_nights())
     found += _steps(count)
-    found += _rivals(100 if quick else 200)
     found.append(_reading(folder, quick))
     return found
 
@@ -130,43 +129,6 @@ def best_possible(nights: int, prior: int) -> float:
 
     limit = norm.ppf(1 - 1.5e-4)
     return float(norm.cdf(3 / (1 / nights + 1 / prior) ** 0.5 - limit))
-
-
-def _rivals(count: int) -> list[Row | Figure]:
-    rivals = {"E-divisive, t test p < 0.001": e_divisive()}
-    if has_ruptures():
-        rivals["ruptures PELT (l2)"] = pelt(PELT_PENALTY)
-    rows: list[Row | Figure] = []
-    for name, detector in rivals.items():
-        for kind, noise in list(noises().items())[:4]:
-            source = np.random.default_rng(2026)
-            ended = raised = 0
-            for number in range(count):
-                series = noise(source, NIGHTS)
-                ended += len(detector(series))
-                raised += len(raised_nights(detector, series, 6)) if number < count // 4 else 0
-            rows.append(
-                Figure(
-                    f"{name}: {kind}",
-                    ended / count,
-                    count,
-                    "share",
-                    rival="ever raised",
-                    rival_value=raised / (count // 4),
-                )
-            )
-        source, waited = np.random.default_rng(9), []
-        for _ in range(count // 2):
-            series = source.normal(size=NIGHTS + 6)
-            series[NIGHTS:] += 3
-            nights = [
-                night - NIGHTS + 1 for night, start in raised_nights(detector, series, NIGHTS) if start >= NIGHTS - 2
-            ]
-            waited.append(nights[0] if nights else 99)
-        for nights_count in (2, 3, 4):
-            share = float(np.mean(np.array(waited) <= nights_count))
-            rows.append(Figure(f"{name}: 3 σ within {nights_count} nights", share, count // 2, "share"))
-    return rows
 
 
 def _reading(folder: Path, quick: bool) -> Row:

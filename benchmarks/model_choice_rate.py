@@ -11,8 +11,8 @@ from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
 from roofline_model.decoder.model_registry import get_model
 from roofline_model.hardware import get_hardware
-from roofline_model.model_recommendation import recommend_model
-from roofline_model.pareto.losses_file import MeasuredLosses
+from roofline_model.recommend.model import recommend_model
+from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 PLANS_AIM_S = 1.0
 SEARCH_AIM_S = 2.0

@@ -10,13 +10,13 @@ from statistics import median
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
-from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.hardware import get_hardware
-from roofline_model.pareto.front import pareto_front
-from roofline_model.pareto.losses import LossTable
-from roofline_model.pareto.model_problem import model_problem
-from roofline_model.pareto.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
-from roofline_model.pareto.search import choose_formats
+from roofline_model.recommend.search.front import pareto_front
+from roofline_model.recommend.search.losses import LossTable
+from roofline_model.recommend.search.model_problem import model_problem
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
+from roofline_model.recommend.search.search import choose_formats
+from roofline_model.recommend.shape import recommend_quantization
 
 PARETO_AIM_S = 1.0
 SHAPE_AIM_S = 5e-3

@@ -48,7 +48,6 @@ ON_REQUEST = (
     "rolling_baseline",
     "serving",
     "store_scale",
-    "time_to_precision",
 )
 """Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two; store_scale
 fills half a gigabyte of disk."""

@@ -179,8 +179,8 @@ def _in_process_rows(count: int) -> list[Row]:
     """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its formats one by one."""
     from reports.api import analysis
     from reports.api.chip_lookup import find_chip
-    from roofline_model.auto_quantize import recommend_quantization
     from roofline_model.expected.case_times import expected_times
+    from roofline_model.recommend.shape import recommend_quantization
 
     def analyze(chip: str, shape: tuple[int, int, int]) -> None:
         analysis.analysis_json(chip, shape, "FP16", "FP16", "cold")

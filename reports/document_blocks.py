@@ -15,7 +15,6 @@ from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, Ta
 from reports.environment_words import environment_words
 from reports.error_summary import ErrorSummary
 from reports.figure_files import figure_suffix, pareto_name
-from reports.measured_order import MEASURED_RULE
 from reports.model_results import model_sentences, model_title
 from reports.recommend import RankedRow, ShapeRecommendation
 from reports.regime import regime_words
@@ -25,6 +24,7 @@ from results.gain import times_faster
 from results.model_results import ModelResult
 from results.model_text import model_notes, model_tables
 from results.replication import width_text
+from roofline_model.core.finding import finding, short_text
 from roofline_model.gap import Gap
 from roofline_model.units import format_percent, format_time
 
@@ -42,7 +42,7 @@ LEAST_SHARE_RATIO = 0.0005
 MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking; the page has them all."""
 RANKING_NOTE = (
-    f"Measured configurations come first, {MEASURED_RULE}. ± is that of the table of all cases. ! marks a time in doubt, at a "
+    f"Measured configurations come first, {short_text(finding('order-of-measured'))}. ± is that of the table of all cases. ! marks a time in doubt, at a "
     "speed-up that of the baseline."
 )
 

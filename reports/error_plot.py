@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from reports.case_rows import CaseRow
 from reports.display_text import counted, shown
 from reports.error_summary import comparable_rows
-from reports.figure_frame import FONT, ROW_INCHES, frame, key, row_axes
-from reports.plot_style import ACCENT, INK, MUTED, format_inks
+from reports.figures.frame import FONT, ROW_INCHES, frame, key, row_axes
+from reports.figures.palette import ACCENT, INK, MUTED, format_colours
 from reports.regime import regime_title
 from results.case_names import pass_name
 
@@ -39,7 +39,7 @@ def draw_errors(rows: Iterable[CaseRow], *, title: str, subtitle: str) -> Figure
     )
     axes = row_axes(figure, list(groups))
     has_expected = any(row.expected_error_ratio is not None for members in groups.values() for row in members)
-    ink, likely = format_inks(["BF16"])["BF16"].light, ACCENT.light
+    ink, likely = format_colours(["BF16"])["BF16"].light, ACCENT.light
     axes.axvline(0, color=INK.light, linewidth=1.1, zorder=2)
     for place, members in enumerate(groups.values()):
         shift = _EXPECTED_SHIFT if has_expected else 0.0

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports.display_text import counted
 from reports.error_plot import draw_errors
+from reports.figures.matplotlib_drawer import draw_figure, draw_stack, figure_png, figure_svg
+from reports.figures.roofline import roofline_figure
+from reports.figures.timeline import run_stack
 from reports.gap_plot import draw_gaps
 from reports.model_results import model_title
 from reports.pareto_plot import draw_pareto
-from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
-from reports.run_timeline import run_timeline
+from reports.run_timeline import RunTimeline, run_timeline
 from reports.small_plots import draw_canaries, draw_samples
 from reports.spread_plot import draw_spreads
-from reports.timeline_plot import draw_timeline
 from reports.views import ChipView, ReportView
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
             "timeline",
             title,
             f"{title}, with the interval of each case.",
-            lambda: draw_timeline(over_time, title=title, subtitle=_subtitle(view)),
+            lambda: _timeline(view, over_time),
         )
     if view.state.canaries:
         yield ReportFigure(
@@ -107,7 +108,7 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         f"roofline{suffix}",
         f"Dual roofline of {where}",
         f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
-        lambda: draw_dual_roofline(chip.roofline),
+        lambda: draw_figure(roofline_figure(chip.roofline)),
     )
     drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
         (
@@ -139,6 +140,11 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
             f"{title}: samples in order, and their distribution.",
             lambda series=series: draw_samples(series),  # type: ignore[misc]
         )
+
+
+def _timeline(view: ReportView, timeline: RunTimeline) -> Figure | None:
+    stack = run_stack(view, timeline)
+    return None if stack is None else draw_stack(replace(stack, subtitle=f"{_subtitle(view)} · {timeline.sentence}"))
 
 
 def _subtitle(view: ReportView) -> str:

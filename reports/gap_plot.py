@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from reports.case_gap import LABELS, case_gap, expected_gap
 from reports.case_summary import CaseSummary
 from reports.display_text import shown
-from reports.figure_frame import FONT, KEY_INCHES, ROW_INCHES, frame, key, key_rows, row_axes
-from reports.gap_inks import HATCHED, PART_INKS
-from reports.plot_style import INK, MUTED, SURFACE
+from reports.figures.frame import FONT, KEY_INCHES, ROW_INCHES, frame, key, key_rows, row_axes
+from reports.figures.palette import HATCHED_PARTS, INK, MUTED, PART_COLOURS, SURFACE
 from reports.regime import regime_title
 from results.case_names import pass_name
 from roofline_model.gap import Gap
@@ -48,7 +47,7 @@ def draw_gaps(cases: Iterable[CaseSummary], *, title: str, subtitle: str) -> Fig
         if any(abs(dict(gap.parts).get(name, 0.0)) > _LEAST_RATIO * gap.measured_s for _, gap in split)
     ]
     names = [_name(case) for case, _ in split]
-    entries = [("s", PART_INKS[name][0], LABELS[name].split(":")[0]) for name in occurring]
+    entries = [("s", PART_COLOURS[name].light, LABELS[name].split(":")[0]) for name in occurring]
     below = 0.75 + KEY_INCHES * key_rows(entries, WIDTH_INCHES)
     figure = frame(
         title, f"{subtitle} · share of each measured time", (WIDTH_INCHES, below + 0.95 + ROW_INCHES * len(split))
@@ -93,11 +92,11 @@ def _bar(axes, place: int, gap: Gap) -> None:  # type: ignore[no-untyped-def]
             share,
             left=start,
             height=0.66,
-            color=PART_INKS[name][0],
+            color=PART_COLOURS[name].light,
             edgecolor=SURFACE.light,
             linewidth=0.5,
             zorder=3,
-            hatch="////" if name in HATCHED else None,
+            hatch="////" if name in HATCHED_PARTS else None,
         )
         right, left = (right + share, left) if share > 0 else (right, left + share)
     axes.text(right + 0.012, place, format_time(gap.measured_s, 3), va="center", fontsize=FONT - 1, color=INK.light)

@@ -23,21 +23,21 @@ from reports.case_gap import LABELS, expected_gap
 from reports.case_state import case_state, clock_text, state_of
 from reports.display_text import counted, prefixed, shown
 from reports.environment_words import environment_words
+from reports.figures.matplotlib_drawer import draw_figure, draw_stack, figure_png, figure_svg
+from reports.figures.palette import all_colours
+from reports.figures.roofline import roofline_figure
+from reports.figures.timeline import run_stack
 from reports.inline_svg import inline_svg
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.page_script import interactive_css, script_policy, scripts, tight_css
-from reports.measured_order import MEASURED_RULE
 from reports.model_results import model_sentences, model_title, part_columns
-from reports.plot_style import all_inks
 from reports.prose import prose
 from reports.regime import regime_title, regime_words
-from reports.roofline_plot import draw_dual_roofline, figure_png, figure_svg
 from reports.roofline_view import RooflineView
 from reports.run_timeline import RunTimeline, run_timeline
 from reports.sample_series import MAX_SERIES, SHAPE_FLAGS
 from reports.shape_matrix import entries_and_matrices, reason_spans
 from reports.small_plots import draw_canaries, draw_samples
-from reports.timeline_plot import draw_timeline
 from reports.views import ReportView, report_view, utc_minutes
 from results.flags import DOUBTFUL_FLAGS, meaning
 from results.gain import times_faster
@@ -55,6 +55,7 @@ from results.model_text import (
 from results.records import HardwareProfile, Record, RunInfo
 from results.replication import width_text
 from results.state_records import CanaryReading, NoiseFloor
+from roofline_model.core.finding import finding, short_text
 from roofline_model.errors import RooflineError
 from roofline_model.units import format_bandwidth, format_flops, format_memory, format_percent, format_time
 
@@ -133,7 +134,7 @@ def write_report(
         floors=store.noise_floors(run.environment.class_hash),
         most_ranked=None if is_static else ADVICE_LIMIT,
     )
-    first = draw_dual_roofline(view.chips[0].roofline)
+    first = draw_figure(roofline_figure(view.chips[0].roofline))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         picture = figure_png(first)
@@ -174,7 +175,9 @@ def render_page(
     from markupsafe import Markup
 
     limit = ROW_LIMIT if is_interactive else None
-    figures = [draw_dual_roofline(chip.roofline) for chip in (view.chips[1:] if first is not None else view.chips)]
+    figures = [
+        draw_figure(roofline_figure(chip.roofline)) for chip in (view.chips[1:] if first is not None else view.chips)
+    ]
     figures = figures if first is None else [first, *figures]
     plots = [
         _roofline_markup(one, chip.roofline, f"p{index}-", None if index else first_png)
@@ -224,9 +227,10 @@ def _roofline_markup(figure: Figure, view: RooflineView, prefix: str, png: bytes
 
 
 def _timeline_markup(view: ReportView, timeline: RunTimeline) -> str:
-    figure = draw_timeline(timeline, title="Power and clock over the run", subtitle=view.date)
-    if figure is None:
+    stack = run_stack(view, timeline)
+    if stack is None:
         return ""
+    figure = draw_stack(stack)
     if len(timeline.spans) <= SVG_SPANS:
         return inline_svg(figure_svg(figure, text_as_paths=False), "t-")
     return f'<img alt="" src="data:image/png;base64,{base64.b64encode(figure_png(figure)).decode("ascii")}">'
@@ -309,7 +313,7 @@ def _template() -> Template:
         compared_texts=lambda compared: _told().compared_texts(compared),
         gate_text=lambda compared: _told().gate_text(compared),
     )
-    environment.globals["measured_rule"] = MEASURED_RULE
+    environment.globals["measured_rule"] = short_text(finding("order-of-measured"))
     environment.tests["doubtful_flag"] = lambda flag: flag in DOUBTFUL_FLAGS
     environment.tests["several"] = lambda rows: len(rows) > 1
     return environment.get_template("report.html.j2")
@@ -324,8 +328,8 @@ def _css() -> str:
 
     Dark is what the system asks for unless the page was set to light, and what the page was set to.
     """
-    light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_inks())
-    dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_inks()) + "\n" + _read("dark.css")
+    light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_colours())
+    dark = " ".join(f"{ink.variable}: {ink.dark};" for ink in all_colours()) + "\n" + _read("dark.css")
     return (
         f":root {{ {light} }}\n{_read('report.css')}{_read('advice.css')}"
         f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 
-from reports.plot_style import all_inks
+from reports.figures.palette import all_colours
 
 _TAG = re.compile(r"<[^>]*>")
 _ATTRIBUTE = re.compile(r'\s([\w:-]+)="([^"]*)"')
@@ -68,7 +68,7 @@ def _tag(tag: str, names: Mapping[str, str]) -> str:
 @lru_cache(maxsize=1024)
 def _style(text: str) -> str:
     """Return a style without the font family, which is the page's, and with the plots' colours as variables."""
-    variables = {ink.light: f"var({ink.variable})" for ink in all_inks()}
+    variables = {ink.light: f"var({ink.variable})" for ink in all_colours()}
     parts = [re.sub(r"\s*:\s*", ":", part.strip(), count=1) for part in text.split(";") if part.strip()]
     kept = ";".join(part for part in parts if not part.startswith("font-family:"))
     return _NAMED_COLOUR.sub(lambda found: found[1] + variables.get(found[2], found[2]), kept)

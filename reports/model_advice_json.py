@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.answer import Alternative, Exclusion, is_comparable
+from roofline_model.core.finding import findings_text, short_text
+from roofline_model.recommend.loss import loss_text
+from roofline_model.recommend.plan_formats import formats_text
+from roofline_model.recommend.ranking import alternative_finding, excess_ratio
+
 if TYPE_CHECKING:
     from roofline_model.hardware import Device
-    from roofline_model.model_choice.answer import (
-        FormatSearch,
-        GentlerPlan,
-        ModelCandidate,
-        ModelRecommendation,
-        RefusedPlan,
-    )
+    from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.plan_options import PlanOption
+    from roofline_model.recommend.search.plan_search import FormatSearch
+
+LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
+"""Code of a missed limit → its name in JSON."""
 
 
-def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[str, Any]:
+def model_recommendation_json(ranking: ModelRanking, chip: Device) -> dict[str, Any]:
     """Return a recommendation for a whole model as one JSON document."""
-    limits = found.limits
-    unit = next((one.quality.loss_unit for one in found.candidates if one.quality.loss_unit), None)
+    limits, baseline = ranking.limits, ranking.baseline
+    assert baseline is not None  # 16 bit is always predicted
+    unit = next((option.loss.unit for option in ranking.options if option.loss.unit), None)
     return {
         "hardware": chip.key,
         "hardware_name": chip.name,
         "is_placeholder": chip.is_placeholder,
-        "model": found.model,
-        "wide_format": found.wide,
+        "model": ranking.question.name,
+        "wide_format": ranking.wide,
         "traffic": [
             {
                 "phase": one.workload.phase,
@@ -33,26 +39,25 @@ def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[
                 "new_count": one.workload.new_count,
                 "share_ratio": one.share_ratio,
             }
-            for one in found.traffic
+            for one in ranking.traffic
         ],
         "limits": {
             "memory_limit_bytes": limits.memory_limit_bytes,
             "memory_headroom_ratio": limits.headroom_ratio,
-            "max_latency_s": limits.max_latency_s,
-            "max_loss_pct": limits.max_loss_pct,
-            "max_claimed_loss_pct": limits.max_claimed_pct,
+            "max_latency_s": limits.time_s,
+            "max_loss_pct": limits.loss_pct,
+            "max_claimed_loss_pct": limits.claimed_loss_pct,
             "is_loss_given": limits.is_loss_given,
         },
-        "time_source": found.time_source,
-        "summary": str(found),
-        "chosen": None if found.chosen is None else found.chosen.label,
-        "gentler": None if found.gentler is None else _gentler_json(found.gentler),
-        "misfit": found.misfit or None,
-        "notes": list(found.notes),
-        "baseline": candidate_json(found.baseline),
-        "candidates": [candidate_json(one) for one in found.candidates],
-        "excluded": [_refused_json(one) for one in found.excluded],
-        "searches": [_search_json(one, unit) for one in found.searches],
+        "time_source": baseline.estimate.source,
+        "summary": str(ranking),
+        "chosen": None if ranking.choice is None else ranking.choice.key,
+        "lower_loss_alternative": next((_alternative_json(each, ranking) for each in ranking.alternatives), None),
+        "notes": [short_text(item) for item in ranking.findings],
+        "baseline": plan_json(baseline, ranking),
+        "candidates": [plan_json(option, ranking) for option in ranking.options],
+        "excluded": [_exclusion_json(exclusion, ranking) for exclusion in ranking.excluded],
+        "searches": [_search_json(search, unit) for search in ranking.searches],
         "front": [
             {
                 "loss_value": one.loss_value,
@@ -61,78 +66,100 @@ def model_recommendation_json(found: ModelRecommendation, chip: Device) -> dict[
                 "memory_bytes": one.memory_bytes,
                 "formats": list(one.labels),
             }
-            for one in found.front
+            for one in ranking.front
         ],
     }
 
 
-def candidate_json(one: ModelCandidate) -> dict[str, Any]:
+def plan_json(option: PlanOption, ranking: ModelRanking) -> dict[str, Any]:
     """Return one plan as JSON."""
-    memory, quality = one.memory, one.quality
+    estimate, ideal, memory, loss = option.estimate, option.times.ideal, option.memory, option.loss
+    assert ideal is not None  # of a plan both are known
+    assert memory is not None
+    gap = next((item for item in option.findings if item.code == "kernel-gap"), None)
     return {
-        "plan": one.label,
-        "kind": one.kind,
-        "aliases": list(one.aliases),
-        "formats": one.formats,
-        "method": one.method,
-        "path": one.path,
-        "kernels": one.kernels or None,
-        "kernel_gap": one.kernel_gap or None,
-        "ideal_s": one.ideal_s,
-        "time_s": one.time_s,
-        "time_source": one.time_source,
-        "prudent_s": one.prudent_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "time_provenance": one.provenance or None,
-        "tokens_per_s": one.tokens_per_s,
-        "speedup_ratio": one.speedup,
-        "is_speedup_ideal": one.is_speedup_ideal,
-        "ideal_speedup_ratio": one.ideal_speedup,
-        "bound": one.bound,
+        "plan": option.key,
+        "kind": option.kind,
+        "aliases": list(option.aliases),
+        "formats": formats_text(option.formats),
+        "method": option.method,
+        "path": option.path,
+        "kernels": option.kernel,
+        "kernel_gap": None if gap is None else gap.value("missing"),
+        "ideal_s": ideal.time_s,
+        "time_s": estimate.time_s,
+        "time_source": estimate.source,
+        "prudent_s": estimate.prudent_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "time_provenance": estimate.provenance or None,
+        "tokens_per_s": option.tokens_per_s,
+        "speedup_ratio": option.speedup_ratio,
+        "is_speedup_ideal": is_speedup_ideal(option, ranking),
+        "ideal_speedup_ratio": option.ideal_speedup_ratio,
+        "bound": option.bound,
         "memory": {
-            "weights_bytes": memory.weights_bytes,
-            "kv_bytes": memory.kv_bytes,
+            "weights_bytes": memory.weight_bytes,
+            "kv_bytes": memory.cache_bytes,
             "activation_bytes": memory.activation_bytes,
             "total_bytes": memory.total_bytes,
         },
         "quality": {
-            "source": quality.source,
-            "text": quality.text,
-            "loss_pct": quality.loss_pct,
-            "loss_value": quality.loss_value,
-            "loss_unit": quality.loss_unit or None,
-            "at_least_pct": quality.at_least_pct,
-            "note": quality.note or None,
+            "source": loss.source,
+            "text": loss_text(loss),
+            "loss_pct": loss.pct,
+            "loss_value": loss.value,
+            "loss_unit": loss.unit or None,
+            "at_least_pct": loss.at_least_pct,
+            "note": quality_note(option) or None,
         },
-        "reason": one.reason,
+        "reason": findings_text(item for item in option.findings if item.code not in LOSS_CODES),
     }
 
 
-def _gentler_json(one: GentlerPlan) -> dict[str, Any]:
+LOSS_CODES = frozenset(
+    {"loss-unpublished", "loss-in-other-metric", "loss-score", "losses-incomplete", "claim-without-source"}
+)
+"""Findings of an option that are about its loss."""
+
+
+def quality_note(option: PlanOption) -> str:
+    """Return where a claim is from, and what is known beside it; empty where there is nothing."""
+    notes = findings_text(item for item in option.findings if item.code in LOSS_CODES)
+    return "; ".join(filter(None, (option.loss.citation, notes)))
+
+
+def is_speedup_ideal(option: PlanOption, ranking: ModelRanking) -> bool:
+    """Return whether a speed-up is that of the ideals, because the times cannot be held against each other."""
+    baseline = ranking.baseline
+    return baseline is not None and not is_comparable(option.estimate.source, baseline.estimate.source)
+
+
+def _alternative_json(alternative: Alternative, ranking: ModelRanking) -> dict[str, Any]:
+    option = alternative.option
     return {
-        "plan": one.candidate.label,
-        "max_loss_pct": one.max_loss_pct,
-        "slowdown_ratio": one.slowdown_ratio,
-        "text": one.text,
-        "option": one.option,
+        "plan": option.key,
+        "max_loss_pct": alternative.max_loss_pct,
+        "slowdown_ratio": alternative.slowdown_ratio,
+        "text": short_text(alternative_finding(alternative, ranking)),
     }
 
 
-def _refused_json(one: RefusedPlan) -> dict[str, Any]:
+def _exclusion_json(exclusion: Exclusion, ranking: ModelRanking) -> dict[str, Any]:
+    misses = [item for item in exclusion.findings if item.code in LIMITS]
     return {
-        "plan": one.label,
-        "reason": one.reason,
+        "plan": exclusion.key,
+        "reason": findings_text(exclusion.findings),
         "misses": [
             {
-                "limit": miss.limit,
-                "value": miss.value,
-                "limit_value": miss.limit_value,
-                "excess_ratio": miss.excess_ratio,
+                "limit": LIMITS[item.code],
+                "value": item.values[0][1],
+                "limit_value": item.values[1][1],
+                "excess_ratio": excess_ratio(item),
             }
-            for miss in one.misses
+            for item in misses
         ],
-        "candidate": None if one.candidate is None else candidate_json(one.candidate),
+        "candidate": None if exclusion.option is None else plan_json(exclusion.option, ranking),  # type: ignore[arg-type]
     }
 
 
@@ -140,7 +167,7 @@ def _search_json(one: FormatSearch, loss_unit: str | None) -> dict[str, Any]:
     choice = one.choice
     return {
         "plan": one.label,
-        "goal": one.goal,
+        "goal": short_text(one.goal),
         "loss_source": choice.problem.loss_source,
         "loss_unit": loss_unit,
         "confidence": choice.problem.confidence,

@@ -8,8 +8,8 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from reports.display_text import prefixed, shown
-from reports.figure_frame import FONT, frame, key, plain
-from reports.plot_style import ACCENT, GRID, INK, MUTED, PLAIN_TEXT, SURFACE, format_inks
+from reports.figures.frame import FONT, PLAIN_TEXT, frame, key, plain
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 from reports.trade_offs import on_front
 from results.model_figures import Interval
 from results.model_results import PassResult, PhaseResult
@@ -76,7 +76,7 @@ def draw_pareto(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | No
     _scale(axes, points, phase)
     fastest = _fastest_at_each_loss(points)
     axes.plot(*zip(*fastest, strict=True), color=MUTED.light, linewidth=1.1, linestyle=(0, (4, 3)), zorder=2)
-    inks = format_inks([one.label.split(",")[0] for one in points])
+    inks = format_colours([one.label.split(",")[0] for one in points])
     for one in points:
         _draw_point(axes, one, inks[one.label.split(",")[0]].light, _area(one, points))
     _label(axes, points, fastest)
@@ -189,8 +189,8 @@ def _draw_point(axes: Axes, one: ParetoPoint, colour: str, area: float) -> None:
 
 def _label(axes: Axes, points: tuple[ParetoPoint, ...], fastest: list[tuple[float, float]]) -> None:
     """Write every name beside its point, moved apart where points are close."""
-    from reports.label_layout import rectangle
-    from reports.plot_geometry import keep_marks, label_field, pixels, text_size, write_label
+    from reports.figures.label_layout import rectangle
+    from reports.figures.matplotlib_drawer import keep_marks, label_field, pixels, text_size, write_label
 
     field = label_field(axes)
     places = pixels(axes, [(one.loss.value, one.tokens_per_s) for one in points])

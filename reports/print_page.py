@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from reports.document import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
 from reports.document_blocks import report_blocks
 from reports.figure_files import ReportFigure, report_figures
+from reports.figures.matplotlib_drawer import figure_svg
 from reports.prose import prose
-from reports.roofline_plot import figure_svg
 from reports.views import ReportView
 
 if TYPE_CHECKING:

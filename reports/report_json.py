@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
 
 SCHEMA = "roofline-report"
+_FIGURE_ONLY = ("place", "expected_flops_per_s")
+"""Fields of a point that the cases of the document have."""
 SCHEMA_VERSION = 1
 
 
@@ -109,7 +111,9 @@ def _roofline(view: RooflineView) -> dict[str, Any]:
             for one in view.roofs
         ],
         "cache_roofs": [asdict(one) for one in view.cache_roofs],
-        "points": [asdict(one) for one in view.points],
+        "points": [
+            {name: value for name, value in asdict(one).items() if name not in _FIGURE_ONLY} for one in view.points
+        ],
         "missing": list(view.missing),
     }
 

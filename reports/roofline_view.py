@@ -64,6 +64,22 @@ class Point:
     """True for the best configuration of its shape: the fastest, and no other is level with it."""
     standing: str
     """Of the fastest of its shape, see `ShapeResult.standing`; empty for the others."""
+    place: int = 0
+    """Of its case among the cases of the chip, from 0."""
+    expected_flops_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRoof:
+    """The highest rates that an expected time of one format reaches: what a good kernel gets, as an envelope."""
+
+    precision: str
+    bandwidth_bytes_per_s: float | None
+    """Best of the memory-bound cases from DRAM; None where the run has none."""
+    peak_flops_per_s: float | None
+    """Best of the compute-bound cases; None where the run has none."""
+    last_flop_per_byte: float | None
+    """Where the memory-bound cases end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class RooflineView:
-    """Everything `draw_dual_roofline` needs."""
+    """Everything that a figure of it shows (`reports.figures.roofline`)."""
 
     hardware_key: str
     title: str
@@ -94,11 +110,11 @@ class RooflineView:
     unit_label: str
     missing: tuple[str, ...]
     """What the plot cannot show, in words."""
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        """Operators in the order first met."""
-        return tuple(dict.fromkeys(point.op for point in self.points))
+    expected_roofs: tuple[ExpectedRoof, ...] = ()
+    precisions: tuple[str, ...] = ()
+    """Of the roofs and of every case, those without a point among them, in the order first met."""
+    operators: tuple[str, ...] = ()
+    """Of every case, in the order first met."""
 
     @property
     def measured_count(self) -> int:
@@ -119,9 +135,9 @@ def roofline_view(
     rows, results = tuple(rows), tuple(results)
     roofs = _roofs(tuple(row for row in rows if row.status in ("measured", "predicted")), device)
     fastest = fastest_by_case(results)
-    points = tuple(point for row in rows if (point := _point(row, fastest.get(row.case_key))) is not None)
-    highest = max([roof.peak_flops_per_s for roof in roofs], default=0.0)
-    unit = (TERA, "TFLOP/s") if highest >= _TERA_FROM_FLOPS_PER_S else (GIGA, "GFLOP/s")
+    placed = ((place, row, fastest.get(row.case_key)) for place, row in enumerate(rows))
+    points = tuple(point for one in placed if (point := _point(*one)) is not None)
+    unit = rate_unit(roofs)
     bandwidth, provenance = _memory(rows, device)
     return RooflineView(
         hardware_key=hardware_key,
@@ -136,7 +152,16 @@ def roofline_view(
         unit_flops_per_s=unit[0],
         unit_label=unit[1],
         missing=_missing(rows, roofs, points),
+        expected_roofs=_expected_roofs(rows),
+        precisions=tuple(dict.fromkeys([*(roof.precision for roof in roofs), *(row.precision for row in rows)])),
+        operators=tuple(dict.fromkeys(row.op_title for row in rows)),
     )
+
+
+def rate_unit(roofs: Iterable[Roof]) -> tuple[float, str]:
+    """Return the unit of rate that reads best over these roofs: its size in FLOP/s and its name."""
+    highest = max((roof.peak_flops_per_s for roof in roofs), default=0.0)
+    return (TERA, "TFLOP/s") if highest >= _TERA_FROM_FLOPS_PER_S else (GIGA, "GFLOP/s")
 
 
 def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
@@ -189,7 +214,31 @@ def _cache_roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Cach
     return tuple(CacheRoof(name, bandwidth) for name, bandwidth in sorted(found.items(), key=lambda item: item[1]))
 
 
-def _point(row: CaseRow, fastest_of: ShapeResult | None) -> Point | None:
+def _expected_roofs(rows: Iterable[CaseRow]) -> tuple[ExpectedRoof, ...]:
+    slopes: dict[str, list[tuple[float, float]]] = {}
+    peaks: dict[str, list[float]] = {}
+    for row in rows:
+        ideal, expected = row.record.ideal, row.record.expected
+        if row.is_model or ideal is None or expected is None or expected.time_s <= 0 or not row.intensity_flop_per_byte:
+            continue
+        slopes.setdefault(row.precision, [])
+        if ideal.bound == "compute":
+            peaks.setdefault(row.precision, []).append(ideal.flops / expected.time_s)
+        elif ideal.memory_level == "DRAM":
+            slopes[row.precision].append((ideal.total_bytes / expected.time_s, row.intensity_flop_per_byte))
+    return tuple(
+        ExpectedRoof(
+            precision,
+            max((bandwidth for bandwidth, _ in reached), default=None),
+            max(peaks.get(precision, ()), default=None),
+            max((intensity for _, intensity in reached), default=None),
+        )
+        for precision, reached in slopes.items()
+        if reached or precision in peaks
+    )
+
+
+def _point(place: int, row: CaseRow, fastest_of: ShapeResult | None) -> Point | None:
     if row.status in ("skipped", "failed") or not row.intensity_flop_per_byte:
         return None
     if row.ideal_flops_per_s is None and row.achieved_flops_per_s is None:
@@ -205,7 +254,14 @@ def _point(row: CaseRow, fastest_of: ShapeResult | None) -> Point | None:
         measured_flops_per_s=row.achieved_flops_per_s,
         is_best=fastest_of is not None and fastest_of.is_clear,
         standing="" if fastest_of is None else fastest_of.standing,
+        place=place,
+        expected_flops_per_s=_expected_flops_per_s(row),
     )
+
+
+def _expected_flops_per_s(row: CaseRow) -> float | None:
+    ideal = row.record.ideal
+    return ideal.flops / row.expected_s if ideal is not None and ideal.flops and row.expected_s else None
 
 
 def _highlight(result: ShapeResult | None) -> Highlight | None:

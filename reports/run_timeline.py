@@ -7,7 +7,7 @@ between two intervals is preparation, checks and rests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ class CaseSpan:
     ordinal: int
     """Of the case in the table of all cases, from 1."""
     name: str
+    precision: str
     process: int
     begin_s: float
     """Since the run began; where a record has no usable time, all spans stand in their order, one unit each."""
@@ -132,14 +133,6 @@ def reading_of(sample: TelemetrySample, channel: str) -> float | None:
     return value
 
 
-def spread_share(counts: Sequence[int], budget: int) -> list[int]:
-    """Return how many readings of each series may be drawn: all, or a share of `budget` by its length, at least two."""
-    total = sum(counts)
-    if total <= budget:
-        return list(counts)
-    return [min(count, max(2, count * budget // total)) for count in counts]
-
-
 def _span(number: int, row: CaseRow, end_s: float | None, place: int, *, has_sm_clock: bool) -> CaseSpan:
     record = row.record
     measurement = record.measurement
@@ -156,6 +149,7 @@ def _span(number: int, row: CaseRow, end_s: float | None, place: int, *, has_sm_
     return CaseSpan(
         ordinal=number,
         name=row.name,
+        precision=row.precision,
         process=row.process,
         begin_s=start_s,
         end_s=stop_s,

@@ -1,6 +1,6 @@
 """The ranking of one shape: measured where it was measured, else predicted, and marked which.
 
-Evidence comes first: measured configurations are ranked by their time, level ones by loss and memory (`measured_order`, the
+Evidence comes first: measured configurations are ranked by their time, level ones by loss and memory (`order_measured`, the
 order of stored runs, too); formats that were not measured follow, by the time that the chip's expected model gives them, then those with an ideal time only, because an ideal time is always shorter than
 a real one and would win every mixed list unfairly. Speed-ups compare like with like: measured over the measured baseline,
 expected over its expected time, ideal over its ideal (the best 16-bit configuration, FP32 where none ran).
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from reports.case_rows import CaseRow
 from reports.display_text import shown
-from reports.measured_order import MeasuredTime, maybe_faster, order_measured
 from reports.ranked_row import RankedRow, ShapeRecommendation, Source
 from reports.regime import regime_rank
 from reports.shape_results import Configuration, baseline_of, configurations, speedups
@@ -24,15 +23,16 @@ from results.gain import times_faster
 from results.verdict import SIXTEEN_BIT_FORMATS, Totals, expected_speedup
 from roofline_model.case import Case
 from roofline_model.claimed_losses import product_loss_pct
+from roofline_model.core.answer import Estimate, Option, Ranking
+from roofline_model.core.finding import findings_text, short_text
 from roofline_model.errors import RooflineError
 from roofline_model.hardware import Device
 from roofline_model.operators import GEMV_MAX_ROWS
-from roofline_model.tie_ranking import order_predictions
+from roofline_model.recommend.ranking import Standing, maybe_faster, order_measured, order_predictions
 from roofline_model.units import format_percent
 
 if TYPE_CHECKING:
     from roofline_model.expected.case_times import ExpectedTimes
-    from roofline_model.recommendation import Candidate, Recommendation, TimeEstimate
 
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
@@ -63,7 +63,7 @@ def rank_shape(
     ordered = [*measured, *_ordered(predicted)]
     numbered = tuple(replace(row, rank=rank) for rank, row in enumerate(ordered, start=1))
     if advice:
-        excluded += tuple((shown(name, 60), shown(reason)) for name, reason in advice.excluded)
+        excluded += tuple((shown(each.key, 60), shown(short_text(each.finding))) for each in advice.excluded)
     first = rows[0]
     return ShapeRecommendation(
         hardware_key=shown(hardware_key, 60),
@@ -72,7 +72,9 @@ def rank_shape(
         cache=cache,
         mode=first.mode,
         phase=phase_of(case),
-        baseline_label=baseline.label if baseline else (advice.baseline.precision if advice and not measured else ""),
+        baseline_label=baseline.label
+        if baseline
+        else (advice.baseline.key if advice and advice.baseline and not measured else ""),
         rows=numbered,
         excluded=excluded,
         summary=shape_summary(numbered, timed, baseline, maybe_faster(timed, _measured_time)),
@@ -85,25 +87,26 @@ def _ordered(predicted: Sequence[RankedRow]) -> list[RankedRow]:
     tiers: dict[tuple[bool, bool, bool], list[RankedRow]] = {}
     for row in predicted:
         tiers.setdefault((bool(row.kernel_gap), row.is_emulated, row.source == "predicted"), []).append(row)
-    return [
-        row
-        for tier in sorted(tiers)
-        for row in order_predictions(
-            tiers[tier],
-            time_s=lambda row: row.time_s,
-            high_s=lambda row: row.high_s if row.source == "expected" else None,
-            loss_pct=lambda row: product_loss_pct(row.weight_format, row.activation_format),
-            memory_bytes=lambda row: row.memory_bytes,
-        )
-    ]
+    return [row for tier in sorted(tiers) for row in order_predictions(tiers[tier], _predicted_standing)]
 
 
-def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Recommendation | None:
+def _predicted_standing(row: RankedRow) -> Standing:
+    has_interval = row.source == "expected"
+    return Standing(
+        row.time_s,
+        row.low_s if has_interval else None,
+        row.high_s if has_interval else None,
+        product_loss_pct(row.weight_format, row.activation_format),
+        row.memory_bytes,
+    )
+
+
+def _advice(case: Case, ranked: tuple[Configuration, ...], device: Device | None) -> Ranking | None:
     """Ask the model for its ranking of this shape; None where it has no answer (no chip, no product, no 16-bit rate)."""
     shape = dict(case.shape)
     if device is None or set(shape) != {"M", "N", "K"}:
         return None
-    from roofline_model.auto_quantize import recommend_quantization
+    from roofline_model.recommend.shape import recommend_quantization
 
     try:
         return recommend_quantization(device, shape["M"], shape["N"], shape["K"], times=_best_times(ranked, device))
@@ -118,20 +121,18 @@ class _BestTimes:
     fastest_s: Mapping[Formats, float]
     expected: ExpectedTimes
 
-    def __call__(self, case: Case) -> TimeEstimate | None:
+    def __call__(self, case: Case) -> Estimate | None:
         return self._measured(case) or self.expected(case)
 
-    def many(self, cases: Sequence[Case]) -> list[TimeEstimate | None]:
+    def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
         """Return the same for each case; the expected ones are priced together."""
         expected = self.expected.many(cases)
         return [self._measured(case) or found for case, found in zip(cases, expected, strict=True)]
 
-    def _measured(self, case: Case) -> TimeEstimate | None:
-        from roofline_model.recommendation import TimeEstimate
-
+    def _measured(self, case: Case) -> Estimate | None:
         formats = dict(case.formats)
         time_s = self.fastest_s.get(_pair(formats.get("b", ""), formats.get("a", "")))
-        return None if time_s is None else TimeEstimate(time_s, "measured")
+        return None if time_s is None else Estimate(time_s, source="measured")
 
 
 def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes:
@@ -144,7 +145,7 @@ def _best_times(ranked: tuple[Configuration, ...], device: Device) -> _BestTimes
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candidate | None) -> RankedRow:
+def _row_of(one: Configuration, baseline: Configuration | None, candidate: Option | None) -> RankedRow:
     predicted, measured = speedups(one, baseline)
     expected_s = _expected_s(one)
     source: Source = "measured" if one.is_measured else "predicted" if expected_s is None else "expected"
@@ -171,7 +172,7 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         ideal_s=one.ideal_s,
         speedup=measured if one.is_measured else likely,
         memory_saved_ratio=weight_saved_ratio(one.rows[0].record, one.weight_format),
-        quality=_quality(one, candidate),
+        quality=_claimed_quality(one.weight_format, one.activation_format),
         reason=_reason(one, baseline, predicted, measured, promised),
         record_ids=tuple(row.record_id for row in one.rows),
         doubts=one.contender.doubts,
@@ -181,14 +182,14 @@ def _row_of(one: Configuration, baseline: Configuration | None, candidate: Candi
         memory_bytes=next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None),
         expected_s=expected_s,
         provenance=shown(expected.provenance, 60) if expected is not None else "",
-        kernel_gap=shown(candidate.kernel_gap) if candidate and not one.is_measured else "",
+        kernel_gap=_kernel_gap(candidate) if candidate and not one.is_measured else "",
     )
 
 
 def _predicted_rows(
     ranked: tuple[Configuration, ...],
     baseline: Configuration | None,
-    advice: Recommendation | None,
+    advice: Ranking | None,
     tried: set[Formats],
     refused: set[Formats],
     device: Device | None,
@@ -198,14 +199,18 @@ def _predicted_rows(
     stored = [one for one in ranked if not one.is_measured and _formats(one) not in tried]
     rows = [_row_of(one, baseline, candidates.get(_formats(one))) for one in stored]
     known = tried | refused | {_formats(one) for one in stored}
-    ideal_s = baseline.ideal_s if baseline and baseline.ideal_s else (advice.baseline.ideal_s if advice else None)
+    ideal_s = (
+        baseline.ideal_s
+        if baseline and baseline.ideal_s
+        else (_ideal_s(advice.baseline) if advice and advice.baseline else None)
+    )
     expected_s = _baseline_expected_s(baseline, device) if baseline else None
     for formats, candidate in candidates.items():
         # Another 16-bit format than the measured one is no choice: it costs the same, and the kernel that runs is known.
         is_other_wide = (
             candidate.method == "none" and baseline is not None and baseline.is_measured and baseline.is_sixteen_bit
         )
-        if formats not in known and candidate.time_source != "measured" and not is_other_wide:
+        if formats not in known and candidate.estimate.source != "measured" and not is_other_wide:
             rows.append(_row_of_candidate(candidate, ideal_s, expected_s))
     return rows
 
@@ -233,36 +238,47 @@ def _baseline_expected_s(baseline: Configuration, device: Device | None) -> floa
 
 
 def _row_of_candidate(
-    candidate: Candidate, baseline_ideal_s: float | None, baseline_expected_s: float | None
+    candidate: Option, baseline_ideal_s: float | None, baseline_expected_s: float | None
 ) -> RankedRow:
-    is_expected = candidate.time_source == "expected"
-    time_s = candidate.time_s if is_expected else candidate.ideal_s
+    estimate, operands = candidate.estimate, dict(candidate.formats)
+    is_expected = estimate.source == "expected"
+    time_s = estimate.time_s if is_expected else _ideal_s(candidate)
     baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
-    formats = (("a", candidate.activation_format), ("b", candidate.weight_format))
+    formats = (("a", operands["a"]), ("b", operands["b"]))
     return RankedRow(
         rank=0,
         label=shown(Case("gemm", (), formats, "*").precision_label, 60),
-        weight_format=candidate.weight_format,
-        activation_format=candidate.activation_format,
+        weight_format=operands["b"],
+        activation_format=operands["a"],
         kernel=None,
         method=shown(candidate.method, 60),
         path=candidate.path,
         source="expected" if is_expected else "predicted",
         time_s=time_s,
         interval_ratio=None,
-        ideal_s=candidate.ideal_s,
+        ideal_s=_ideal_s(candidate),
         speedup=baseline_s / time_s if baseline_s else None,
-        memory_saved_ratio=weight_saved_ratio(None, candidate.weight_format),
-        quality=shown(candidate.quality),
-        reason=shown(candidate.reason),
+        memory_saved_ratio=weight_saved_ratio(None, operands["b"]),
+        quality=_claimed_quality(operands["b"], operands["a"]),
+        reason=shown(findings_text(candidate.findings)),
         record_ids=(),
-        memory_bytes=candidate.memory_bytes,
+        memory_bytes=None if candidate.memory is None else candidate.memory.total_bytes,
         expected_s=time_s if is_expected else None,
-        low_s=candidate.low_s if is_expected else None,
-        high_s=candidate.high_s if is_expected else None,
-        provenance=shown(candidate.time_provenance, 60) if is_expected else "",
-        kernel_gap=shown(candidate.kernel_gap),
+        low_s=estimate.low_s if is_expected else None,
+        high_s=estimate.high_s if is_expected else None,
+        provenance=shown(estimate.provenance, 60) if is_expected else "",
+        kernel_gap=_kernel_gap(candidate),
     )
+
+
+def _ideal_s(option: Option) -> float:
+    assert option.times.ideal is not None  # every option of a product has one
+    return option.times.ideal.time_s
+
+
+def _kernel_gap(option: Option) -> str:
+    gap = next((item for item in option.findings if item.code == "kernel-gap"), None)
+    return "" if gap is None else shown(str(gap.value("missing")))
 
 
 def _reason(
@@ -302,14 +318,14 @@ def _reason(
     return ", ".join(words)
 
 
-def _measured_time(one: Configuration) -> MeasuredTime:
+def _measured_time(one: Configuration) -> Standing:
     from reports.stored.quality import product_quality  # whose package ranks shapes by this file
 
     found = one.contender
     low_s, high_s = (found.low_s, found.high_s) if found.has_interval else (None, None)
     memory_bytes = next((row.record.ideal.total_bytes for row in one.rows if row.record.ideal is not None), None)
     loss_pct = product_quality(one.weight_format, one.activation_format).loss_pct
-    return MeasuredTime(found.measured_s or 0.0, low_s, high_s, loss_pct, memory_bytes, one.case_key)
+    return Standing(found.measured_s or 0.0, low_s, high_s, loss_pct, memory_bytes, one.case_key)
 
 
 def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[tuple[str, str], ...]:
@@ -336,17 +352,15 @@ def phase_of(case: Case) -> str:
     return "decode" if rows <= GEMV_MAX_ROWS else "prefill"
 
 
-def _quality(one: Configuration, candidate: Candidate | None) -> str:
-    """Return what is claimed of a configuration's formats, the same for those that the model has no candidate for."""
+def _claimed_quality(weight: str, activation: str) -> str:
+    """Return what is claimed of a product's formats."""
     from reports.stored.quality import product_quality  # whose package ranks shapes by this file
     from roofline_model.claimed_losses import UNKNOWN
 
-    if candidate is not None:
-        return shown(candidate.quality)
-    known = product_quality(one.weight_format, one.activation_format)
+    known = product_quality(weight, activation)
     if known.source != "unknown":
         return shown(known.text)
-    return UNKNOWN if one.weight_format else ""
+    return UNKNOWN if weight else ""
 
 
 def _plain_method(one: Configuration) -> str:
@@ -356,9 +370,9 @@ def _plain_method(one: Configuration) -> str:
     return "weight_only" if one.weight_format != one.activation_format else ""
 
 
-def _by_formats(advice: Recommendation | None) -> dict[Formats, Candidate]:
-    candidates = advice.candidates if advice else ()
-    return {_pair(one.weight_format, one.activation_format): one for one in candidates}
+def _by_formats(advice: Ranking | None) -> dict[Formats, Option]:
+    options = advice.options if advice else ()
+    return {_pair(dict(option.formats)["b"], dict(option.formats)["a"]): option for option in options}
 
 
 def _formats(one: Configuration) -> Formats:

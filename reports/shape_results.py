@@ -14,7 +14,7 @@ from results.replication import total_intervals
 from results.verdict import Contender, GroupKey, ShapeVerdict, Totals, are_level, contenders, group_key, judge
 from results.verdict import baseline_of as baseline_contender
 from results.verdict import speedups as contender_speedups
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.measured_order import maybe_faster_words
 from reports.ranked_row import RankedRow
 from reports.shape_results import Configuration
-from results.gain import Gain, measured_gain, times_faster
+from results.gain import Gain, maybe_faster_words, measured_gain, times_faster
 from results.verdict import are_level
 from roofline_model.units import format_time
 
@@ -19,7 +18,7 @@ def shape_summary(
     rival: Configuration | None,
 ) -> str:
     """Return the sentence of ranked rows. `timed`: the measured configurations in their order; `baseline`: what speed-ups are
-    counted against; `rival`: what may be faster than the first of them (`measured_order.maybe_faster`)."""
+    counted against; `rival`: what may be faster than the first of them (`recommend.ranking.maybe_faster`)."""
     if not rows:
         return "nothing could be ranked: no case was measured or predicted"
     best = rows[0]

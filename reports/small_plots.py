@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.display_text import shown
-from reports.plot_style import ACCENT, GRID, INK, MUTED, PLAIN_TEXT, SURFACE, format_inks
+from reports.figures.frame import PLAIN_TEXT
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 from reports.run_state import RunState
 from reports.sample_series import SampleSeries
 from roofline_model.units import DECIMAL_PREFIXES
@@ -23,7 +24,7 @@ SAMPLES_SIZE_INCHES = (4.7, 2.15)
 MAX_DOTS = 600
 """Longer series are drawn by this many of their samples: evenly chosen, extremes kept."""
 
-_SAMPLE_INK = format_inks(["BF16"])["BF16"]
+_SAMPLE_INK = format_colours(["BF16"])["BF16"]
 _FONT = 8.5
 _LONGEST_IN_SECONDS_S = 240
 """Of a longer run the time is told in minutes, as in the timeline."""

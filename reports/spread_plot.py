@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from reports.case_rows import CaseRow
 from reports.case_summary import CaseSummary
 from reports.display_text import counted, shown
-from reports.figure_frame import FONT, ROW_INCHES, frame, key, row_axes
-from reports.plot_style import ACCENT, INK, MUTED, format_inks
+from reports.figures.frame import FONT, ROW_INCHES, frame, key, row_axes
+from reports.figures.palette import ACCENT, INK, MUTED, format_colours
 from reports.small_plots import thinned
 from results.flags import DOUBTFUL_FLAGS
 
@@ -39,7 +39,7 @@ def draw_spreads(cases: Iterable[CaseSummary], *, title: str, subtitle: str) -> 
         title, f"{subtitle} · every sample against the median of its process", (10.8, 1.9 + ROW_INCHES * len(found))
     )
     axes = row_axes(figure, names)
-    ink, doubtful = format_inks(["BF16"])["BF16"].light, ACCENT.light
+    ink, doubtful = format_colours(["BF16"])["BF16"].light, ACCENT.light
     axes.axvline(0, color=INK.light, linewidth=1, zorder=2)
     cut_count = 0
     for place, (_, row) in enumerate(found):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reports.display_text import shown
-from reports.plot_style import ACCENT, GRID, INK, MUTED, PLAIN_TEXT, SURFACE, format_inks
+from reports.figures.frame import PLAIN_TEXT
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ def draw_efficiency(curve: EfficiencyCurve, *, title: str, asked_columns: int | 
             zorder=2,
             label=f"useful share of SM time with one tile, {curve.fixed_tile}: last wave and edges taken off",
         )
-    ink = format_inks(["BF16"])["BF16"].light
+    ink = format_colours(["BF16"])["BF16"].light
     axes.plot(curve.N, curve.expected_ratio, color=ink, linewidth=1.8, zorder=3, label="expected, best tile at each N")
     if asked_columns is not None and asked_columns in curve.N:
         reached = curve.expected_ratio[curve.N.index(asked_columns)]

@@ -23,8 +23,8 @@ from reports.stored.quality import MeasuredQualities, pass_quality, product_qual
 from results.model_figures import ModelFigures
 from results.model_results import ModelResult, PassResult, PhaseResult
 from results.records import RunInfo
-from roofline_model.pareto.knapsack import undominated
-from roofline_model.pareto.losses_file import loss_pct
+from roofline_model.recommend.search.knapsack import undominated
+from roofline_model.recommend.search.losses_file import loss_pct
 
 Per = Literal["call", "token"]
 _SOURCES = {"measured": "measured", "expected": "expected", "predicted": "ideal", "ideal": "ideal"}

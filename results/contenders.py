@@ -11,7 +11,7 @@ from results.records import Record
 from results.replication import TotalInterval, total_intervals
 from roofline_model.case import Case, is_narrow_format
 from roofline_model.claimed_losses import product_loss_pct
-from roofline_model.tie_ranking import order_predictions
+from roofline_model.recommend.ranking import Standing, order_predictions
 from roofline_model.units import format_time
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
@@ -134,22 +134,22 @@ def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple
 
 
 def _expected_in_order(likely: list[Contender]) -> list[Contender]:
-    """Return expected times in the one order of predictions (`roofline_model.tie_ranking`)."""
+    """Return expected times in the one order of predictions (`roofline_model.recommend.ranking`)."""
 
-    def loss_pct(one: Contender) -> float | None:
-        formats = dict(one.case.formats)
+    def standing(contender: Contender) -> Standing:
+        formats = dict(contender.case.formats)
         weight = formats.get("b", formats.get("a", ""))
-        return product_loss_pct(weight, formats.get("a", weight))
+        expected = next((record.expected for record in contender.records if record.expected is not None), None)
+        ideal = next((record.ideal for record in contender.records if record.ideal is not None), None)
+        return Standing(
+            contender.expected_s or 0.0,
+            None if expected is None else expected.low_s,
+            None if expected is None else expected.high_s,
+            product_loss_pct(weight, formats.get("a", weight)),
+            None if ideal is None else ideal.total_bytes,
+        )
 
-    return order_predictions(
-        likely,
-        time_s=lambda one: one.expected_s or 0.0,
-        high_s=lambda one: next((found.expected.high_s for found in one.records if found.expected is not None), None),
-        loss_pct=loss_pct,
-        memory_bytes=lambda one: next(
-            (found.ideal.total_bytes for found in one.records if found.ideal is not None), None
-        ),
-    )
+    return order_predictions(likely, standing)
 
 
 def _contender(records: list[Record], total: TotalInterval | None) -> Contender:

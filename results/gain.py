@@ -131,3 +131,9 @@ def times_faster(ratio: float) -> str:
 def roughly(ratio: float) -> str:
     """Print a speed-up of which nobody knows the second digit: `8×`, `2.4×`."""
     return f"{ratio:.0f}×" if ratio >= 4.95 else times_faster(ratio)
+
+
+def maybe_faster_words(label: str, gain: Gain | None, baseline_name: str) -> str:
+    """Return what is said of `maybe_faster` behind the one that is taken: figure, range, and what would tell."""
+    told = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
+    return f"; {label} may be faster{told}, but their intervals overlap: measure both again"

@@ -1,6 +1,6 @@
-"""What an imported run may hold beyond its types: times that a clock can give, counts, dates, statistics that fit together.
+"""What an imported run may hold beyond its types: fields within the limits of the record types, statistics that fit together.
 
-A record that breaks a rule is refused, never repaired: nobody could tell later which of its numbers were meant. `db check`
+A run that breaks a rule is refused, never repaired: nobody could tell later which of its numbers were meant. `db check`
 looks at stored runs with the same rules.
 """
 
@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+from results.limits import MAX_COUNT, check_limits
 from results.plain_form import FormError
-from results.records import Measurement, Record, RunInfo
-from results.state_checks import check_parts, check_process
-from results.value_checks import (
-    check_above_zero,
-    check_count,
-    check_date,
-    check_duration,
-    check_finite,
-    check_least,
-)
+from results.records import Measurement, ProcessInfo, Record, RunInfo
+from results.state_records import CanaryReading, NoiseFloor
 from roofline_model.case import Case
 
 _TIMES = ("median_s", "min_s", "max_s", "mean_s")
-_DURATIONS = ("q1_s", "q3_s", "std_s", "ci_low_s", "ci_high_s", "first_call_s", "wall_s")
-_AMOUNTS = ("working_set_bytes", "max_error", "tolerance", "power_w", "energy_j")
-_COUNTS = ("calls_per_sample", "sample_count", "warmup_calls", "rotation_count")
 _ORDERED = (("min_s", "median_s", "max_s"), ("min_s", "mean_s", "max_s"))
 _PAIRS = (("q1_s", "q3_s"), ("q1_s", "max_s"), ("q3_s", "max_s"), ("ci_low_s", "ci_high_s"))
 """(lower, upper) of statistics that may not change places."""
@@ -33,21 +24,14 @@ _SIMULATED = ("simulated", "replay")
 """Timers that run no kernel: a simulated device may take no time at all."""
 _ROUNDING = 1e-9
 """Relative: statistics of equal samples may differ in their last digits."""
-_MOST_EXIT_CODE = 2**31
 
 
 def check_run(run: RunInfo, records: Sequence[Record]) -> None:
     """Raise `FormError` naming the record and the field that cannot be true."""
-    check_date(run.started_at, "run.started_at")
-    if run.finished_at is not None:
-        check_date(run.finished_at, "run.finished_at")
-    if run.exit_code is not None and abs(run.exit_code) > _MOST_EXIT_CODE:
-        raise FormError(f"run.exit_code is {str(run.exit_code)[:40]}, no exit code of a process")
+    check_limits(run, "run")
     for number, record in enumerate(records):
         where = f"records[{number}]"
-        if record.created_at:  # empty: its maker did not say
-            check_date(record.created_at, f"{where}.created_at")
-        check_process(record.process, f"{where}.process")
+        check_limits(record, where)
         _check_shape(record.case, f"{where}.case.shape")
         if record.measurement is not None:
             timer = record.method.timer if record.method is not None else ""
@@ -55,43 +39,55 @@ def check_run(run: RunInfo, records: Sequence[Record]) -> None:
             _check_measurement(record.measurement, f"{where}.measurement", is_simulated)
 
 
+def check_parts(
+    processes: Sequence[ProcessInfo], canaries: Sequence[CanaryReading], floors: Sequence[NoiseFloor], class_hash: str
+) -> None:
+    """Raise `FormError` naming the part of a run and its field that cannot be true, or a floor of another machine's."""
+    parts: dict[str, Sequence[Any]] = {"processes": processes, "canaries": canaries, "noise_floors": floors}
+    for name, items in parts.items():
+        for number, item in enumerate(items):
+            check_limits(item, f"{name}[{number}]")
+    for number, floor in enumerate(floors):
+        if floor.class_hash != class_hash:
+            raise FormError(f"noise_floors[{number}].class_hash is not that of the run's environment")
+
+
 def _check_shape(case: Case, where: str) -> None:
-    """The sizes of a product are 1 or more. A kernel of somebody's own may be called so and have others."""
     if case.op in ("gemv", "gemm"):
         for name, size in case.shape:
-            if name in ("M", "N", "K"):
-                check_count(size, 1, f"{where}.{name}")
+            if name in ("M", "N", "K") and not 1 <= size <= MAX_COUNT:
+                raise FormError(f"{where}.{name} is {str(size)[:40]}, not a whole number from 1 to {MAX_COUNT:,}")
 
 
 def _check_measurement(measurement: Measurement, where: str, is_simulated: bool) -> None:
     for name in _TIMES:
-        value = getattr(measurement, name)
-        if not math.isfinite(value) or value < 0 or (value == 0 and not is_simulated):
-            wanted = "0 or more" if is_simulated else "above 0"
-            raise FormError(f"{where}.{name} is {value:g}, not a finite time {wanted}")
-        check_duration(value, f"{where}.{name}")
-    for name in _DURATIONS:
-        check_duration(getattr(measurement, name), f"{where}.{name}")
-    for name in _COUNTS:
-        check_count(getattr(measurement, name), 0, f"{where}.{name}")
-    for name in _AMOUNTS:
-        check_least(getattr(measurement, name), 0, f"{where}.{name}")
-    check_above_zero(measurement.sm_clock_hz, f"{where}.sm_clock_hz")
-    check_finite(measurement.temperature_c, f"{where}.temperature_c")
+        if getattr(measurement, name) == 0 and not is_simulated:
+            raise FormError(f"{where}.{name} is 0, not a time above 0 s")
     _check_samples(measurement, where)
     _check_order(measurement, where)
-    check_parts(measurement, where)
+    outliers = measurement.outlier_count
+    if outliers is not None and not (0 <= outliers <= measurement.sample_count):
+        raise FormError(
+            f"{where}.outlier_count is {outliers}, not between 0 and sample_count {measurement.sample_count}"
+        )
+    kernels = measurement.attribution
+    if kernels is not None and kernels.busy_s > kernels.latency_s * (1 + _ROUNDING):
+        raise FormError(f"{where}.attribution.busy_s is {kernels.busy_s:g}, above latency_s {kernels.latency_s:g}")
 
 
 def _check_samples(measurement: Measurement, where: str) -> None:
-    samples = measurement.samples_s
-    for number, value in enumerate(samples):
-        if not (0 <= value < math.inf):
-            raise FormError(f"{where}.samples_s[{number}] is {value:g}, not a finite time of 0 or more")
-    if not samples:  # pruned
-        return
-    if measurement.sample_count != len(samples):
+    """Refuse samples and clocks that are no times and no clocks, and counts that are not theirs; pruned ones are empty."""
+    samples, clocks = measurement.samples_s, measurement.clocks_hz
+    for number, time_s in enumerate(samples):
+        if not (0 <= time_s < math.inf):
+            raise FormError(f"{where}.samples_s[{number}] is {time_s:g}, not a finite time of 0 or more")
+    for number, clock_hz in enumerate(clocks):
+        if not (0 < clock_hz < math.inf):
+            raise FormError(f"{where}.clocks_hz[{number}] is {clock_hz:g}, not a finite number above 0")
+    if samples and measurement.sample_count != len(samples):
         raise FormError(f"{where}.sample_count is {measurement.sample_count}, but samples_s holds {len(samples)}")
+    if clocks and len(clocks) != len(samples):
+        raise FormError(f"{where}.clocks_hz holds {len(clocks)} clocks, but samples_s {len(samples)} samples")
 
 
 def _check_order(measurement: Measurement, where: str) -> None:

@@ -7,9 +7,9 @@ another tool or an older version may hold it all the same, and one infinite rate
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import Field, fields, replace
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 from results.records import Measurement, PredictionRecord, Record, TelemetrySample
 from results.state_records import EnergyReading, KernelAttribution, MachineState
@@ -103,14 +103,10 @@ def _numbers(kind: str) -> tuple[tuple[str, float, bool], ...]:
     """Return each float field of a part of a record: its name, the least size above 0, whether it may be None."""
     return tuple(
         (
-            one.name,
-            SLOWEST_PER_S if one.name.endswith("_per_s") else SHORTEST_S if one.name.endswith("_s") else 0.0,
-            "None" in _type(one),
+            name,
+            SLOWEST_PER_S if name.endswith("_per_s") else SHORTEST_S if name.endswith("_s") else 0.0,
+            hint is not float,
         )
-        for one in fields(_PARTS[kind])
-        if _type(one).split(" | ")[0] == "float"
+        for name, hint in get_type_hints(_PARTS[kind]).items()
+        if hint in (float, float | None)
     )
-
-
-def _type(one: Field[Any]) -> str:
-    return one.type if isinstance(one.type, str) else one.type.__name__

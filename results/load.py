@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
-from results.import_checks import check_run
-from results.import_dates import in_utc
+from results.import_checks import check_parts, check_run
+from results.import_dates import run_in_utc
 from results.import_differences import differing_records, is_other_run
+from results.limits import check_limits
 from results.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
 from results.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.run_names import check_label
-from results.state_checks import check_canaries, check_floors, check_processes
 from results.state_records import CanaryReading, NoiseFloor
-from results.value_checks import check_text
 from roofline_model.errors import StoreError
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class ImportReport:
 
 
 _ID = re.compile("[0-9a-f]{32}")
-_LONGEST_HASH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +171,14 @@ def parse_export(document: Any) -> ExportedRun:
         raise UnclearFormError(str(error)) from None
     check_run(run, records)
     if version == 1:
-        return in_utc(ExportedRun(run, tuple(profiles), tuple(records)))
+        return run_in_utc(ExportedRun(run, tuple(profiles), tuple(records)))
     processes = _listed(document, "processes", ProcessInfo)
     canaries = _listed(document, "canaries", CanaryReading)
     floors = _listed(document, "noise_floors", NoiseFloor)
-    check_processes(processes, "processes")
-    check_canaries(canaries)
-    check_floors(floors, run.environment.class_hash)
-    return in_utc(ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors)))
+    check_parts(processes, canaries, floors, run.environment.class_hash)
+    return run_in_utc(
+        ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
+    )
 
 
 def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Sequence[Record]) -> None:
@@ -197,7 +195,7 @@ def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Seque
         if first.setdefault(record.record_id, number) != number:
             raise FormError(f"records[{number}].record_id is that of records[{first[record.record_id]}], too")
     for number, profile in enumerate(profiles):
-        check_text(profile.profile_hash, _LONGEST_HASH, f"profiles[{number}].profile_hash")
+        check_limits(profile, f"profiles[{number}]")
 
 
 def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:

@@ -10,6 +10,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from results.limits import (
+    Count,
+    Date,
+    Duration,
+    ExitCode,
+    Finite,
+    Hash,
+    Name,
+    NonNegative,
+    OptionalDate,
+    Positive,
+    Reason,
+)
 from results.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.case import Case, history_key, short_hash
 from roofline_model.roofline import Prediction, error_ratio
@@ -51,7 +64,7 @@ class HardwareProfile:
 
     key: str
     name: str
-    profile_hash: str
+    profile_hash: Hash
     """`Device.content_hash`."""
     profile: Mapping[str, Any]
     """`Device.to_dict()`."""
@@ -80,12 +93,12 @@ class RunInfo:
 
     run_id: str
     """32 random hex digits; any unambiguous prefix names the run."""
-    started_at: str
+    started_at: Date
     """UTC, ISO 8601 with microseconds."""
     label: str = ""
-    finished_at: str | None = None
+    finished_at: Date | None = None
     status: RunStatus = "running"
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
     hardware_key: str = ""
     """The chip asked for (--hw); the profile is stored with each prediction."""
     is_forced: bool = False
@@ -102,13 +115,13 @@ class RunInfo:
 class ProcessInfo:
     """One process of a run: replicated measurements differ by process, so the unit of comparison is kept."""
 
-    ordinal: int = 0
-    pid: int | None = None
+    ordinal: Count = 0
+    pid: Count | None = None
     host: str = ""
-    started_at: str = ""
-    role: str = "main"
+    started_at: OptionalDate = ""
+    role: Name = "main"
     """main: pytest's own process; worker: a fresh process that measured for it."""
-    end_reason: str = ""
+    end_reason: Reason = ""
     """How a worker ended when not by itself: `killed by SIGABRT`, `timeout after 60 s`, `device lost`; empty otherwise."""
 
 
@@ -118,44 +131,44 @@ class Measurement:
 
     samples_s: tuple[float, ...] = field(repr=False)
     """Seconds per call of every sample, in the order taken; empty after `prune`."""
-    calls_per_sample: int
-    median_s: float
-    min_s: float
-    max_s: float
-    mean_s: float
-    std_s: float | None
-    q1_s: float
-    q3_s: float
-    sample_count: int
-    ci_low_s: float | None
+    calls_per_sample: Count
+    median_s: Duration
+    min_s: Duration
+    max_s: Duration
+    mean_s: Duration
+    std_s: Duration | None
+    q1_s: Duration
+    q3_s: Duration
+    sample_count: Count
+    ci_low_s: Duration | None
     """`interval_within`: lower end of the 95 % interval of the median inside this process."""
-    ci_high_s: float | None
+    ci_high_s: Duration | None
     stop_reason: str
     """converged, noise-stable, budget, max-samples, replay-end"""
-    first_call_s: float | None = None
+    first_call_s: Duration | None = None
     """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
-    warmup_calls: int = 0
-    wall_s: float | None = None
+    warmup_calls: Count = 0
+    wall_s: Duration | None = None
     """Wall-clock seconds the case took in all."""
-    rotation_count: int = 1
+    rotation_count: Count = 1
     """Distinct operand sets that were rotated through."""
-    working_set_bytes: float | None = None
+    working_set_bytes: NonNegative | None = None
     """Bytes of all rotated operand sets."""
-    max_error: float | None = None
+    max_error: NonNegative | None = None
     """Largest relative error against the high-precision reference (norm-wise), before or after timing."""
-    tolerance: float | None = None
-    power_w: float | None = None
-    energy_j: float | None = None
+    tolerance: NonNegative | None = None
+    power_w: NonNegative | None = None
+    energy_j: NonNegative | None = None
     """Energy per call; None when no window was long enough to mean something."""
     power_source: str | None = None
-    sm_clock_hz: float | None = None
+    sm_clock_hz: Positive | None = None
     """Median SM clock seen while sampling."""
-    temperature_c: float | None = None
+    temperature_c: Finite | None = None
     flags: tuple[str, ...] = ()
     """Warnings about the samples: keys of `flags.FLAGS`."""
     clocks_hz: tuple[float, ...] = field(default=(), repr=False)
     """SM clock of each sample, as many as `samples_s`; empty where no clock is known per sample."""
-    effective_sample_count: float | None = None
+    effective_sample_count: NonNegative | None = None
     """How many independent samples the series is worth; fewer than `sample_count` when successive ones resemble each other."""
     outlier_count: int | None = None
     """Samples far from the rest; they are kept in every statistic."""
@@ -270,7 +283,7 @@ class Record:
     """Why it was skipped or failed; empty otherwise."""
     test_id: str = ""
     """The pytest node id it came from."""
-    created_at: str = ""
+    created_at: OptionalDate = ""
     process: ProcessInfo = ProcessInfo()
     method: Method | None = None
     measurement: Measurement | None = None

@@ -7,6 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from results.limits import (
+    Count,
+    CountFrom1,
+    CountFrom2,
+    Date,
+    Finite,
+    IndexedName,
+    KernelName,
+    Name,
+    NonNegative,
+    Positive,
+    at_most,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,28 +31,28 @@ class EnergyReading:
     `Measurement.energy_j`, `.power_w` and `.power_source` repeat the gross figures and their source.
     """
 
-    energy_j: float
+    energy_j: NonNegative
     """Per call, gross: everything the scope used, idle power included. Mean over the windows."""
-    power_w: float
+    power_w: NonNegative
     """Mean gross power over the windows."""
-    window_s: float
+    window_s: Positive
     """Mean length of one window."""
-    window_count: int
-    call_count: int
+    window_count: CountFrom1
+    call_count: CountFrom1
     """Kernel calls in all windows together."""
-    source: str
+    source: Name
     """nvml-energy-counter, nvml-power-samples, rapl or simulated."""
-    scope: str
+    scope: Name
     """What the sensor covers: gpu, module, cpu-package."""
-    std_j: float | None = None
+    std_j: NonNegative | None = None
     """Standard deviation of the per-call energy between windows; None with one window."""
-    idle_power_w: float | None = None
+    idle_power_w: NonNegative | None = None
     """Power of the same scope while nothing ran, read in this run."""
-    net_energy_j: float | None = None
+    net_energy_j: Finite | None = None
     """Per call, with idle power × window time subtracted."""
-    cross_check_j: float | None = None
+    cross_check_j: NonNegative | None = None
     """Per call by the second source (power integrated over the window, where the counter came first)."""
-    sensor_period_s: float | None = None
+    sensor_period_s: Positive | None = None
     """How often the power reading changes, inferred from the readings."""
 
     @property
@@ -62,20 +77,20 @@ regulation; a fixed 75 % of nvbench made every sample of an A100 vanish, NVIDIA/
 class MachineState:
     """State of the machine over one case. None: this machine does not tell."""
 
-    throttled_s: Mapping[str, float] | None = None
+    throttled_s: Annotated[Mapping[Name, NonNegative], at_most(100)] | None = None
     """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0: the
     reason held a low clock down when the case ended, and its counter had not moved."""
-    rated_clock_hz: float | None = None
+    rated_clock_hz: Positive | None = None
     """The SM clock the chip should hold: the lock, else the maximum."""
-    retry_count: int = 0
+    retry_count: Count = 0
     """How often the case was measured anew because the clock was held down."""
-    others_ratio: float | None = None
+    others_ratio: NonNegative | None = None
     """Share of our CPUs' time that other processes used."""
-    stolen_ratio: float | None = None
+    stolen_ratio: NonNegative | None = None
     """Share of our CPUs' time that the hypervisor gave away."""
-    device_process_count: int | None = None
+    device_process_count: Count | None = None
     """Other processes that had work on the GPU."""
-    cpu_clock_hz: float | None = None
+    cpu_clock_hz: Positive | None = None
     """Mean frequency of the CPUs in use, after the case."""
 
 
@@ -83,15 +98,15 @@ class MachineState:
 class KernelAttribution:
     """What ran on the device per call, from the tracing interface (CUPTI). Medians over the traced calls."""
 
-    source: str
+    source: Name
     """cupti"""
-    kernel_count: float
+    kernel_count: NonNegative
     """Kernels per call."""
-    busy_s: float
+    busy_s: NonNegative
     """Time in which at least one kernel ran: the union of their intervals."""
-    latency_s: float
+    latency_s: NonNegative
     """First start to last end."""
-    kernel_names: tuple[str, ...] = ()
+    kernel_names: Annotated[tuple[KernelName, ...], at_most(100_000)] = ()
 
     @property
     def gap_s(self) -> float:
@@ -103,20 +118,20 @@ class KernelAttribution:
 class CanaryReading:
     """One run of the fixed canary kernel between groups of cases."""
 
-    ordinal: int
+    ordinal: Count
     """0 for the first of its process."""
-    process_ordinal: int
-    created_at: str
+    process_ordinal: Count
+    created_at: Date
     """UTC, ISO 8601."""
-    kernel: str
+    kernel: IndexedName
     """Names the kernel and its size; readings of different kernels are never compared."""
-    time_s: float
+    time_s: Positive
     """Fastest of its calls."""
-    reference_s: float | None
+    reference_s: Positive | None
     """What it was compared with: the median of earlier healthy readings on this machine and software, or None."""
     is_slow: bool
-    power_w: float | None = None
-    sm_clock_hz: float | None = None
+    power_w: NonNegative | None = None
+    sm_clock_hz: Positive | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +140,14 @@ class NoiseFloor:
 
     class_hash: str
     """`EnvironmentInfo.class_hash` of the machine and software it was measured on."""
-    case_key: str
-    method_hash: str
-    between_sd_ratio: float
+    case_key: IndexedName
+    method_hash: IndexedName
+    between_sd_ratio: NonNegative
     """Standard deviation of the natural logarithm of the process medians."""
-    within_sd_ratio: float | None
+    within_sd_ratio: NonNegative | None
     """Median over the processes of the samples' relative standard deviation inside one process."""
-    process_count: int
-    created_at: str
+    process_count: CountFrom2
+    created_at: Date
     """UTC, ISO 8601."""
-    run_ids: tuple[str, ...] = field(default=())
+    run_ids: tuple[Name, ...] = field(default=())
     """The runs it comes from."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, inspect, select, text
 
-from results.import_checks import check_run
+from results.import_checks import check_parts, check_run
 from results.plain_form import FormError
 from results.schema import Base
-from results.state_checks import check_canaries, check_processes
 from results.store import ResultStore
 from results.write import TABLES
 from roofline_model.errors import StoreError
@@ -47,8 +46,7 @@ def check_store(
             progress(f"run {run.run_id[:8]}", number, len(runs))
             try:
                 check_run(run, store.records(run.run_id))
-                check_canaries(store.canaries(run.run_id))
-                check_processes(store.processes(run.run_id), "processes")
+                check_parts(store.processes(run.run_id), store.canaries(run.run_id), (), "")
             except FormError as error:
                 problems.append(Problem("value", f"run {run.run_id[:8]}", str(error)))
             except StoreError as error:

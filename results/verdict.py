@@ -17,6 +17,7 @@ from results.flags import DOUBTFUL_FLAGS
 from results.gain import measured_gain, times_faster
 from results.records import Record
 from results.replication import total_intervals
+from roofline_model.recommend.ranking import UNKNOWN_LEVEL_RATIO
 
 __all__ = [
     "SIXTEEN_BIT_FORMATS",
@@ -43,10 +44,6 @@ PREDICTED_TIE_RATIO = 0.005
 
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
-
-UNKNOWN_LEVEL_RATIO = BASELINE_TIE_RATIO
-"""Measured times closer than this are level where one has too few samples for an interval: these say nothing of a smaller
-difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
 
 _ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
 
@@ -238,7 +235,7 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
 def _best(ranked: Sequence[Contender], baseline: Contender | None) -> Contender | None:
     """Return the fastest; of measured ones that may be level with one that loses nothing, the fastest that surely is not.
 
-    As rankings have it (`reports.measured_order`): a noisy kernel does not hide another one's clear gain.
+    As rankings have it (`roofline_model.recommend.ranking`): a noisy kernel does not hide another one's clear gain.
     """
     first = next((one for one in ranked if one.is_measured or not one.is_emulated), None)
     if first is None or baseline is None or not (first.is_measured and baseline.is_measured):

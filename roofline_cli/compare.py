@@ -140,11 +140,13 @@ def _compare(
 
 
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
+    from reports.shape_advice_json import shape_advice_json
     from roofline_cli.chips import find_chip
     from roofline_cli.predict import predict_table, print_table, table_json
-    from roofline_cli.recommend import print_recommendation, recommendation_json
-    from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
+    from roofline_cli.recommend import print_recommendation
     from roofline_model.expected.case_times import expected_times
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+    from roofline_model.recommend.shape import recommend_quantization
 
     chip = find_chip(request.hw)
     table = predict_table(chip, request.hw, request.shape, request.formats, own)
@@ -152,7 +154,7 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
         show_json(
-            {"is_measured": False, "run_id": None, **table_json(table), "recommendation": recommendation_json(advice)}
+            {"is_measured": False, "run_id": None, **table_json(table), "recommendation": shape_advice_json(advice)}
         )
         return
     print_table(table)

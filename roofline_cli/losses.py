@@ -11,7 +11,7 @@ from roofline_cli.options import JsonOption, split_list
 from roofline_cli.screen import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
-    from roofline_model.pareto.losses_file import MeasuredLosses
+    from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 DEFAULT_FORMATS = ("INT8", "FP8.BF16", "FP8", "NVFP4.BF16", "INT4")
 """Weights alone in 8 and 4 bits, and the commonest pair of both operands."""
@@ -53,7 +53,7 @@ def losses(
     Read the file with `roofline recommend --model … --losses FILE.json`.
     """
     from roofline_cli.output_file import check_is_not_input, check_output
-    from roofline_model.pareto.losses_file import write_losses
+    from roofline_model.recommend.search.losses_file import write_losses
 
     check_output(output, None)
     check_is_not_input(output, {} if text is None else {"the text": text})
@@ -76,7 +76,7 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
     """Load the model and measure format by format; raises a `RooflineError` before the first run for what cannot be measured."""
     from roofline_cli.measuring import check_can_measure
     from roofline_cli.progress_bar import progress_bar
-    from roofline_model.pareto.losses_file import MeasuredLosses
+    from roofline_model.recommend.search.losses_file import MeasuredLosses
 
     check_can_measure()
     from bench_cases.model_runs.model_reference import find_model

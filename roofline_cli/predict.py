@@ -174,10 +174,10 @@ def predict_table(
     from roofline_model.formats import get_format
     from roofline_model.kernel_gaps import kernel_gap
     from roofline_model.operators import gemm
+    from roofline_model.recommend.options import product_baseline
     from roofline_model.roofline import predict
     from roofline_model.serving_kernels import engine_gap
     from roofline_model.weight_storage import with_storage_note
-    from roofline_model.wide_baseline import product_baseline
 
     baseline = product_baseline(hardware, shape)
     wide = None if baseline is None else gemm(*shape, a=baseline)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from roofline_cli.layer_table import Pair
     from roofline_model.expected.predict import ExpectedPrediction
     from roofline_model.formats import NumberFormat
+    from roofline_model.kernels.attention_kernels import AttentionKernel
     from roofline_model.operators import Operator
     from roofline_model.ops.operator_sequence import SequencePrediction
     from roofline_model.roofline import Prediction
@@ -95,6 +96,14 @@ def predict_attention(
     page_tokens: Annotated[
         str | None, typer.Option("--page-tokens", metavar="INT", help="Tokens of a page, where the cache is paged.")
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel",
+            metavar="NAME",
+            help="Kernel whose time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: trtllm's, fitted).",
+        ),
+    ] = None,
     hw: HardwareOption = "auto",
     formats: Annotated[
         list[str] | None,
@@ -125,12 +134,15 @@ def predict_attention(
         None if window is None else parse_size("--window", window),
         None if page_tokens is None else parse_size("--page-tokens", page_tokens),
     )
+    from roofline_model.kernels.attention_kernels import find_attention_kernel
+
     check_plot(plot, as_json)
-    table = attention_table(Request.read(hw, formats, formats_file), shape)
+    named = None if kernel is None else find_attention_kernel(kernel)
+    table = attention_table(Request.read(hw, formats, formats_file), shape, named)
     if as_json:
-        show_json(attention_json(shape, table))
+        show_json(attention_json(shape, table, named))
         return
-    _print(shape, table)
+    _print(shape, table, named)
     if plot:
         _plot(table)
 
@@ -151,14 +163,19 @@ def _plot(table: LayerTable[AttentionRow]) -> None:
     )
 
 
-def attention_table(request: Request, shape: AttentionShape) -> LayerTable[AttentionRow]:
-    """Predict one shape in the formats asked for, else in the default ones and with caches in the user's own."""
+def attention_table(
+    request: Request, shape: AttentionShape, kernel: AttentionKernel | None = None
+) -> LayerTable[AttentionRow]:
+    """Predict one shape in the formats asked for, else in the default ones and with caches in the user's own.
+
+    `kernel`: whose time is expected; None: the default one's.
+    """
     from roofline_model.expected.predict import predict_expected, why_no_expected
     from roofline_model.ops.attention_ops import attention, unfused_attention_parts
     from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
     from roofline_model.serving_kernels import cache_gap
 
-    hardware = request.hardware
+    hardware, kernel_key = request.hardware, None if kernel is None else kernel.key
     letters: dict[str, Any] = dict(shape.letters)
     mask: dict[str, Any] = {"causal": shape.is_causal, "window": shape.window_size}
 
@@ -172,8 +189,8 @@ def attention_table(request: Request, shape: AttentionShape) -> LayerTable[Atten
         cache, query = pair
         work = fused(cache, query)
         unfused = predict_sequence(unfused_attention_parts(**letters, q=query, kv=cache, **mask), hardware)
-        expected = predict_expected(work, hardware)
-        why = "" if expected is not None else why_no_expected(work, hardware)
+        expected = predict_expected(work, hardware, attention_kernel=kernel_key)
+        why = "" if expected is not None else why_no_expected(work, hardware, attention_kernel=kernel_key)
         gap = cache_gap(hardware, dict(work.formats)["kv"])
         return AttentionRow(label, work, found, unfused, speedup_ratio, expected, why, gap)
 
@@ -197,7 +214,7 @@ def _default_pairs(request: Request) -> tuple[list[Pair], list[LeftOut]]:
     return pairs, left_out
 
 
-def _print(shape: AttentionShape, table: LayerTable[AttentionRow]) -> None:
+def _print(shape: AttentionShape, table: LayerTable[AttentionRow], kernel: AttentionKernel | None) -> None:
     from roofline_cli.numbers import decimal_bytes, intensity
     from roofline_cli.prediction_rows import time_columns
 
@@ -239,17 +256,20 @@ def _print(shape: AttentionShape, table: LayerTable[AttentionRow]) -> None:
     remark = (
         "Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query."
     )
-    if any(row.expected is not None for row in rows):
+    if any(row.expected is not None and row.expected.covered_ops for row in rows):
         remark += (
             " Expected is an engine's whole attention module, with RoPE, the append to the cache and every launch, which "
-            "neither ideal has in it; the FlashAttention models (`compare_fa_versions`) are the kernels alone."
+            "neither ideal has in it; the FlashAttention models (--kernel fa2) are the kernels alone."
         )
-    if grown := _growth_under_a_window(shape, table):
+    if grown := _growth_under_a_window(shape, table, kernel):
         remark += f" {grown}"
-    print_layer_table(table, f"attention {shape.words}", columns, cells, remark)
+    whose = "" if kernel is None else f", {kernel.name}"
+    print_layer_table(table, f"attention {shape.words}{whose}", columns, cells, remark)
 
 
-def _growth_under_a_window(shape: AttentionShape, table: LayerTable[AttentionRow]) -> str:
+def _growth_under_a_window(
+    shape: AttentionShape, table: LayerTable[AttentionRow], kernel: AttentionKernel | None
+) -> str:
     """Say that a decode step grows with the context although its window does not, where the expected model has it so."""
     from roofline_model.expected.predict import predict_expected
     from roofline_model.ops.attention_ops import attention
@@ -266,6 +286,7 @@ def _growth_under_a_window(shape: AttentionShape, table: LayerTable[AttentionRow
     short = predict_expected(
         attention(**letters, q=formats["q"], kv=formats["kv"], causal=shape.is_causal, window=shape.window_size),
         table.request.hardware,
+        attention_kernel=None if kernel is None else kernel.key,
     )
     if short is None or known.expected.time_s < 1.02 * short.time_s:
         return ""
@@ -276,7 +297,9 @@ def _growth_under_a_window(shape: AttentionShape, table: LayerTable[AttentionRow
     )
 
 
-def attention_json(shape: AttentionShape, table: LayerTable[AttentionRow]) -> dict[str, Any]:
+def attention_json(
+    shape: AttentionShape, table: LayerTable[AttentionRow], kernel: AttentionKernel | None = None
+) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
 
     def formats(row: AttentionRow) -> dict[str, Any]:
@@ -290,6 +313,7 @@ def attention_json(shape: AttentionShape, table: LayerTable[AttentionRow]) -> di
 
     def details(row: AttentionRow) -> dict[str, Any]:
         return {
+            "expected_covered_ops": None if row.expected is None else list(row.expected.covered_ops),
             "unfused_time_s": row.unfused.time_s,
             "memory_level": row.prediction.memory_level,
             "model_version": row.prediction.model_version,
@@ -300,5 +324,6 @@ def attention_json(shape: AttentionShape, table: LayerTable[AttentionRow]) -> di
         "causal": shape.is_causal,
         "window": shape.window_size,
         "page_tokens": shape.page_size,
+        "kernel": None if kernel is None else kernel.key,
     }
     return layer_json(table, "attention", asked, formats, details)

@@ -82,6 +82,14 @@ SetOption = Annotated[
         help="Exception for a part or layers, e.g. lm_head=BF16, ffn@0-3=FP8 or q_proj@0-3=FP8; repeatable.",
     ),
 ]
+AttentionKernelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--attention-kernel",
+        metavar="NAME",
+        help="Kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: trtllm's, fitted).",
+    ),
+]
 MaxContextOption = Annotated[
     str | None,
     typer.Option(
@@ -123,6 +131,7 @@ def predict_model_command(
     strategy: StrategyOption = None,
     kv: KvOption = None,
     exceptions: SetOption = None,
+    attention_kernel: AttentionKernelOption = None,
     formats_file: FormatsFileOption = None,
     max_context: MaxContextOption = None,
     tensor_parallel: DevicesOption = "1",
@@ -174,6 +183,7 @@ def predict_model_command(
             max_context=None if max_context is None else longest,
             has_group_scales=False if no_group_scales else None,
             memory_headroom_ratio=headroom,
+            attention_kernel=attention_kernel,
         )
         for plan in plans
         for size in batches

@@ -64,6 +64,7 @@ def _head_json(found: ModelPrediction, chip: Device) -> dict[str, Any]:
         "context_count": found.workload.context_count,
         "new_count": found.workload.new_count,
         "device_count": found.parallel.device_count,
+        "attention_kernel": found.attention_kernel,
     }
 
 

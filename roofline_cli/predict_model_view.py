@@ -181,6 +181,7 @@ def _title(found: ModelPrediction, chip: Device, *, with_batch: bool = True) -> 
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
     devices = f" on {found.parallel.device_count} ×" if found.parallel.device_count > 1 else " on"
     formats = f", {found.plan.label}" if with_batch else ""
+    formats += f", attention by {found.attention_kernel}" if found.attention_kernel is not None else ""
     return f"{found.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}: {chip.name}"
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def baseline_format(hardware: Device) -> str | None:
     """Return the 16-bit format that speed-ups refer to, the one of recommendations; None where the chip declares none."""
-    from roofline_model.wide_baseline import baseline_of
+    from roofline_model.recommend.options import baseline_format
 
-    return baseline_of(hardware)
+    return baseline_format(hardware)
 
 
 def show_doubts(hardware: Device) -> None:

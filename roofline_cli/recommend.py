@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -43,10 +43,7 @@ from roofline_cli.recommend_stored import (
 from roofline_cli.screen import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
-    from roofline_model.recommendation import Candidate, Recommendation
-
-ONE_PRODUCT_NOTE = "the limit was applied to the operands of this one product only; --model-parameters COUNT applies it to a whole model's weights"
-
+    from roofline_model.core.answer import Exclusion, Option, Ranking
 
 _RowsOption = Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
 _ColumnsOption = Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
@@ -221,43 +218,44 @@ def recommend_for_shape(
     as_json: bool,
 ) -> None:
     """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
+    from reports.shape_advice_json import shape_advice_json
     from roofline_cli.chips import find_chip
-    from roofline_model.auto_quantize import DEFAULT_FORMATS, recommend_quantization
     from roofline_model.expected.case_times import expected_times
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+    from roofline_model.recommend.shape import recommend_quantization
 
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
     chip = find_chip(hw)
-    found = recommend_quantization(
+    ranking = recommend_quantization(
         chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
     )
-    fits = None if limit_gb is None else found.best.memory_bytes <= limit_gb * 1e9
-    note = ONE_PRODUCT_NOTE if limit_gb is not None and parameters is None else ""
     if as_json:
-        document = recommendation_json(found)
-        notes = [*document["notes"], *([note] if note else [])]
-        summary = document["summary"] if fits is not False else nothing_fits_sentence(found, limit_gb)
-        show_json({**document, "summary": summary, "notes": notes, "fits_memory_limit": fits})
-    elif fits is False:
-        show_line(nothing_fits_sentence(found, limit_gb), "bold red")
-        for name, reason in found.excluded:
-            show_line(f"  excluded: {name}: {reason}")
+        show_json(shape_advice_json(ranking))
+    elif ranking.choice is None:
+        print_no_choice(ranking)
     else:
-        print_recommendation(found)
-    if note and not as_json:
-        show_line(f"note: {note}", "yellow")
-    if fits is False:
+        print_recommendation(ranking)
+    if ranking.choice is None:
         raise typer.Exit(1)
 
 
-def nothing_fits_sentence(found: Recommendation, limit_gb: float | None) -> str:
-    """Say by how much the smallest candidate (the only one kept then) misses the limit."""
-    from roofline_cli.numbers import decimal_bytes
+def print_no_choice(ranking: Ranking) -> None:
+    """Print that nothing meets the limits, by how much the nearest misses, and what each of the others misses."""
+    from roofline_model.core.finding import short_text
 
-    smallest, limit_bytes = found.best, (limit_gb or 0.0) * 1e9
-    missing = decimal_bytes(smallest.memory_bytes - limit_bytes)
-    operands = operands_label(smallest.weight_format, smallest.activation_format)
-    needed = f"needs {decimal_bytes(smallest.memory_bytes)}, {missing} more"
-    return f"Nothing fits in {decimal_bytes(limit_bytes)}: the smallest, {smallest.precision} {operands}, {needed}"
+    show_line(str(ranking), "bold red")
+    for exclusion in ranking.excluded:
+        show_line(f"  excluded: {exclusion_text(exclusion)}")
+    for item in ranking.findings:
+        if item not in ranking.decision:
+            show_line(f"  note: {short_text(item)}", "yellow")
+
+
+def exclusion_text(exclusion: Exclusion) -> str:
+    """Return what is not ranked and why, in a line."""
+    from roofline_model.core.finding import findings_text
+
+    return f"{exclusion.key}: {findings_text(exclusion.findings)}"
 
 
 def checked_phase(phase: str | None) -> str | None:
@@ -286,23 +284,21 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
     return value
 
 
-def print_recommendation(found: Recommendation) -> None:
-    """Print the ranked candidates, what was excluded and why, and the winner in a sentence."""
+def print_recommendation(ranking: Ranking) -> None:
+    """Print the ranked options, what was excluded and why, and the winner in a sentence."""
+    from reports.shape_advice_json import gap_text
     from roofline_cli.format_gaps import print_gaps
     from roofline_cli.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
     from roofline_cli.prediction_rows import interval_text, standing_sentence
+    from roofline_model.core.finding import short_text
+    from roofline_model.recommend.loss import loss_text
 
-    better_s = [None if one.time_source == "ideal" else one.time_s for one in found.candidates]
-    prefix = shared_prefix([one.ideal_s for one in found.candidates], better_s)
-    ideal = [in_prefix(one.ideal_s, prefix) for one in found.candidates]
-    better = [in_prefix(time_s, prefix) for time_s in better_s]
-    intervals = [
-        MISSING if one.low_s is None or one.high_s is None else interval_text(one.low_s, one.high_s, prefix, time)
-        for one, time in zip(found.candidates, better, strict=True)
-    ]
+    options = ranking.options
+    ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
+    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
+    prefix = shared_prefix(ideals_s, better_s)
     # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
-    has_better = any(one.time_source != "ideal" for one in found.candidates)
-    said = [speedup(one.ideal_speedup) if has_better else MISSING for one in found.candidates]
+    has_better = any(time_s is not None for time_s in better_s)
     columns = (
         Column("", "right"),
         Column("Format"),
@@ -320,119 +316,84 @@ def print_recommendation(found: Recommendation) -> None:
         Column("Bound", drop=4),
         Column("Quality", is_prose=True, drop=7),
     )
-    rows = [
-        [
-            str(rank),
-            one.precision,
-            operands_label(one.weight_format, one.activation_format),
-            one.method,
-            one.path,
-            floor,
-            gain,
-            time,
-            interval,
-            _gain(one, found.baseline),
-            one.time_provenance or MISSING,
-            decimal_bytes(one.memory_bytes),
-            f"{one.memory_saved_ratio * 100:.0f} %",
-            one.bound,
-            one.quality,
-        ]
-        for rank, (one, floor, gain, time, interval) in enumerate(
-            zip(found.candidates, ideal, said, better, intervals, strict=True), 1
+    rows = []
+    for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
+        operands, estimate, memory = dict(option.formats), option.estimate, option.memory
+        time = in_prefix(time_s, prefix)
+        interval = MISSING
+        if estimate.low_s is not None and estimate.high_s is not None:
+            interval = interval_text(estimate.low_s, estimate.high_s, prefix, time)
+        rows.append(
+            [
+                str(rank),
+                option.key,
+                operands_label(operands["b"], operands["a"]),
+                option.method,
+                option.path,
+                in_prefix(ideal_s, prefix),
+                speedup(option.ideal_speedup_ratio) if has_better else MISSING,
+                time,
+                interval,
+                gain_text(option, ranking.baseline),
+                estimate.provenance or MISSING,
+                MISSING if memory is None else decimal_bytes(memory.total_bytes),
+                MISSING if memory is None or memory.saved_ratio is None else f"{memory.saved_ratio * 100:.0f} %",
+                option.bound,
+                loss_text(option.loss),
+            ]
         )
-    ]
-    show_table(columns, rows, title=f"{found.phase} M={found.M} N={found.N} K={found.K} on {found.hardware}")
-    for name, reason in found.excluded:
-        show_line(f"  excluded: {name}: {reason}")
-    print_gaps(((one.precision, one.kernel_gap, one.engine_gap) for one in found.candidates), rank=" last")
-    for note in found.notes:
-        show_line(f"  note: {note}")
-    show_line(basis_sentence(found), "dim")
-    timed = [one for one in found.candidates if one.time_source == "expected"]
-    if said_of := standing_sentence((one.weight_format, one.activation_format, one.time_provenance) for one in timed):
-        show_line(said_of, "dim")
-    show_line(winner_sentence(found), "bold")
+    question = ranking.question
+    sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
+    show_table(columns, rows, title=f"{question.phase} {sizes} on {question.hardware}")
+    for exclusion in ranking.excluded:
+        show_line(f"  excluded: {exclusion_text(exclusion)}")
+    gaps = [(each.key, gap_text(each, "kernel-gap") or "", gap_text(each, "engine-gap") or "") for each in options]
+    print_gaps(gaps, rank=" last")
+    for item in ranking.findings:
+        show_line(f"  note: {short_text(item)}")
+    show_line(basis_sentence(ranking), "dim")
+    timed = [(dict(option.formats), option.estimate) for option in options]
+    expected = [(each["b"], each["a"], time.provenance) for each, time in timed if time.source == "expected"]
+    if text := standing_sentence(expected):
+        show_line(text, "dim")
+    show_line(winner_sentence(ranking), "bold")
 
 
-def _gain(one: Candidate, baseline: Candidate) -> str:
+def gain_text(option: Option, baseline: Option | None) -> str:
     """Return the speed-up, marked where only the ideals can be compared."""
     from roofline_cli.numbers import speedup
+    from roofline_model.core.answer import is_comparable
 
-    return speedup(one.speedup) if one.time_source == baseline.time_source else f"ideal {speedup(one.speedup)}"
+    is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)
+    return speedup(option.speedup_ratio) if is_alike else f"ideal {speedup(option.speedup_ratio)}"
 
 
-def basis_sentence(found: Recommendation) -> str:
-    """Say which kind of time the ranking goes by, and what decides between level ones."""
-    from roofline_model.tie_ranking import PREDICTION_RULE
+def basis_sentence(ranking: Ranking) -> str:
+    """Return which kind of time the ranking goes by, and what decides between level ones."""
+    from roofline_model.core.finding import finding, short_text
 
-    if all(one.time_source == "ideal" for one in found.candidates):
+    if all(option.estimate.source == "ideal" for option in ranking.options):
         return (
-            f"Ranked by ideal times, the speed of light (no expected times are known for {found.hardware}); within 5 % by the "
-            "smaller loss, then the smaller memory."
+            f"Ranked {short_text(finding('order-of-bounds', source='ideal'))}. No expected times are known for "
+            f"{ranking.question.hardware}."
         )
-    return f"Ranked {PREDICTION_RULE}. Ideal gain: of the speed of light over that of 16 bit."
+    rule = short_text(finding("order-of-predictions", source="expected"))
+    return f"Ranked {rule}. Ideal gain: of the speed of light over that of 16 bit."
 
 
-def winner_sentence(found: Recommendation) -> str:
+def winner_sentence(ranking: Ranking) -> str:
     """Return the decision in one sentence."""
-    if not found.fits:
-        return str(found)
-    best = found.best
-    # `INT8` alone is weight-only to torchao and both operands to the original documents.
-    told = (
-        str(found).replace(best.precision, named(best), 1) if best.precision != found.baseline.precision else str(found)
+    from reports.shape_advice_json import option_name
+    from roofline_model.units import format_time
+
+    best, baseline = ranking.choice, ranking.baseline
+    if best is None or baseline is None:
+        return str(ranking)
+    if best is baseline:
+        return f"Best: {ranking}: {ranking.reason}"
+    source, times = best.estimate.source, (best.estimate.time_s, baseline.estimate.time_s)
+    compared = f"; {source} {format_time(times[0])} against {format_time(times[1])} in {baseline.key}"
+    return (
+        f"Best: {str(ranking).replace(best.key, option_name(best), 1)}, {ranking.memory_savings_pct:.0f} % of the weight bytes "
+        f"saved{compared if source == baseline.estimate.source else ''}: {ranking.reason}"
     )
-    return f"Best: {told}, {found.memory_savings_pct:.0f} % of the weight bytes saved: {found.reason}"
-
-
-def named(one: Candidate) -> str:
-    """Return a format with the widths of its operands, `INT8 W8A8`; 16 bit needs none."""
-    operands = operands_label(one.weight_format, one.activation_format)
-    return one.precision if one.method == "none" or operands == "–" else f"{one.precision} {operands}"
-
-
-def recommendation_json(found: Recommendation) -> dict[str, Any]:
-    """Return a recommendation as JSON; every key ends in its unit."""
-    return {
-        "hardware": found.hardware,
-        "phase": found.phase,
-        "M": found.M,
-        "N": found.N,
-        "K": found.K,
-        "best": candidate_json(found.best),
-        "baseline": candidate_json(found.baseline),
-        "reason": found.reason,
-        "summary": str(found),
-        "notes": list(found.notes),
-        "candidates": [candidate_json(one) for one in found.candidates],
-        "excluded": [{"format": name, "reason": reason} for name, reason in found.excluded],
-    }
-
-
-def candidate_json(one: Candidate) -> dict[str, Any]:
-    """Return one ranked format as JSON."""
-    return {
-        "format": one.precision,
-        "name": named(one),
-        "weight_format": one.weight_format,
-        "activation_format": one.activation_format,
-        "operands": operands_label(one.weight_format, one.activation_format),
-        "method": one.method,
-        "path": one.path,
-        "time_s": one.time_s,
-        "time_source": one.time_source,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "time_provenance": one.time_provenance or None,
-        "ideal_s": one.ideal_s,
-        "speedup_ratio": one.speedup,
-        "ideal_speedup_ratio": one.ideal_speedup,
-        "memory_bytes": one.memory_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio,
-        "bound": one.bound,
-        "quality": one.quality,
-        "reason": one.reason,
-        "kernel_gap": one.kernel_gap or None,
-        "engine_gap": one.engine_gap or None,
-    }

@@ -14,8 +14,8 @@ from roofline_model.errors import InvalidValueError
 if TYPE_CHECKING:
     from roofline_model.hardware import Device
     from roofline_model.mixed_precision.config import MixedPrecisionConfig
-    from roofline_model.model_choice.answer import ModelRecommendation
-    from roofline_model.pareto.model_problem import TrafficShare
+    from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.search.model_problem import TrafficShare
 
 ModelOption = Annotated[
     str | None,
@@ -145,38 +145,38 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> N
     if question.output is not None:
         check_output(question.output, None)
     chip = find_chip(hw)
-    found = answer(question, chip)
-    written = _written(question, found)
+    ranking = answer(question, chip)
+    written = _written(question, ranking)
     if as_json:
-        show_json(model_recommendation_json(found, chip))
+        show_json(model_recommendation_json(ranking, chip))
     else:
-        print_model_recommendation(found, chip)
+        print_model_recommendation(ranking, chip)
         if question.has_layers:
-            print_layers(found)
+            print_layers(ranking)
         if written:
             show_line(written)
-    if found.chosen is None:
+    if ranking.choice is None:
         raise typer.Exit(1)
 
 
-def _written(question: ModelQuestion, found: ModelRecommendation) -> str:
+def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
     """Write the best plan to the file of `-o`; return what to say of it, empty where nothing was asked or nothing was chosen."""
     from roofline_cli.model_argument import find_model_shape
-    from roofline_model.pareto.plan_file import write_plan
+    from roofline_model.recommend.search.plan_file import write_plan
 
-    if question.output is None or found.chosen is None:
+    if question.output is None or ranking.choice is None:
         return ""
-    plan = found.chosen.plan
+    plan = ranking.choice.plan
     write_plan(plan, find_model_shape(question.model), question.output)
     cache = f"; its {plan.kv} cache is not part of it (--roofline-kv, make_kv_cache)" if plan.kv != plan.wide else ""
     return f"plan written to {question.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan {question.output}"
 
 
-def answer(question: ModelQuestion, chip: Device) -> ModelRecommendation:
+def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
     """Return the recommendation for what was typed; raises a `RooflineError` that names the option."""
     from roofline_cli.model_argument import find_model_shape
-    from roofline_model.model_recommendation import recommend_model
-    from roofline_model.pareto.losses_file import read_losses
+    from roofline_model.recommend.model import recommend_model
+    from roofline_model.recommend.search.losses_file import read_losses
 
     own = register_formats(question.formats_file)
     shape = find_model_shape(question.model)
@@ -205,7 +205,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRecommendation:
 
 def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:
     """Return the passes of `--traffic`, None without; raises where another option says the same."""
-    from roofline_model.pareto.traffic_file import traffic_from_text
+    from roofline_model.recommend.search.traffic_file import traffic_from_text
 
     if question.traffic is None:
         return None

@@ -10,9 +10,10 @@ from roofline_cli.numbers import decimal_bytes
 from roofline_cli.screen import Column, show_line, show_table
 
 if TYPE_CHECKING:
-    from roofline_model.model_choice.answer import FormatSearch, ModelRecommendation
-    from roofline_model.pareto.front import FormatAssignment
-    from roofline_model.pareto.search import GroupReason
+    from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.search.front import FormatAssignment
+    from roofline_model.recommend.search.plan_search import FormatSearch
+    from roofline_model.recommend.search.search import GroupReason
 
 FRONT_ROWS = 12
 """Points of the front that are printed, spread over it; `--json` has all."""
@@ -33,14 +34,16 @@ _FRONT_COLUMNS = (
 )
 
 
-def print_layers(found: ModelRecommendation) -> None:
+def print_layers(ranking: ModelRanking) -> None:
     """Print every search with its layers, then the front."""
-    for search in found.searches:
+    from roofline_model.core.finding import short_text
+
+    for search in ranking.searches:
         show_line()
-        show_line(f"{search.label}: {search.goal}. {_proof(search)}", "bold")
+        show_line(f"{search.label}: {short_text(search.goal)}. {_proof(search)}", "bold")
         show_table(_LAYER_COLUMNS, [_row(run) for run in _runs(search.choice.reasons)])
-    if found.front:
-        _print_front(found.front, len(found.searches[0].choice.problem.groups) if found.searches else 0)
+    if ranking.front:
+        _print_front(ranking.front, len(ranking.searches[0].choice.problem.groups) if ranking.searches else 0)
 
 
 def _proof(search: FormatSearch) -> str:

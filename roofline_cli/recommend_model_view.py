@@ -1,4 +1,4 @@
-"""What `roofline recommend --model` prints: the ranked plans, what was refused, and the choice in a sentence."""
+"""What `roofline recommend --model` prints: the ranked plans, what was excluded, and the choice in a sentence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from roofline_cli.numbers import MISSING, decimal_bytes, in_prefix, shared_prefi
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
 
 if TYPE_CHECKING:
+    from roofline_model.core.answer import Option
     from roofline_model.hardware import Device
-    from roofline_model.model_choice.answer import ModelCandidate, ModelRecommendation
+    from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.plan_options import PlanOption
 
 _COLUMNS = (
     Column("", "right"),
@@ -33,205 +35,199 @@ _COLUMNS = (
 )
 
 
-def print_model_recommendation(found: ModelRecommendation, chip: Device) -> None:
-    """Print the table of ranked plans, what mixed plans are made of, refused plans, notes and the choice."""
-    show_line(title(found, chip), "bold")
-    show_line(limits_sentence(found))
-    if found.candidates:
-        show_table(_COLUMNS, _rows(found))
-    for line in filter(None, map(_made_of, found.candidates)):
+def print_model_recommendation(ranking: ModelRanking, chip: Device) -> None:
+    """Print the table of ranked plans, what mixed plans are made of, excluded plans, findings and the choice."""
+    from roofline_model.core.finding import by_severity, findings_text, short_text
+    from roofline_model.recommend.ranking import alternative_finding
+
+    show_line(title(ranking, chip), "bold")
+    show_line(limits_sentence(ranking))
+    if ranking.options:
+        show_table(_COLUMNS, _rows(ranking))
+    for line in filter(None, map(_made_of, ranking.options)):
         show_line(f"  {line}")
-    for line in _claim_lines(found):
+    for line in _loss_lines(ranking):
         show_line(f"  {line}")
-    for refused in found.excluded:
-        show_line(f"  refused: {refused.label}: {refused.reason}")
-    for note in found.notes:
-        show_line(f"  note: {note}", "yellow" if note.startswith(("warning", "the loss of")) else "")
-    if found.candidates:
-        show_line(basis_sentence(found), "dim")
-    show_line(choice_sentence(found), "bold" if found.chosen is not None else "bold red")
-    if found.gentler is not None:
-        text, option = found.gentler.text, found.gentler.option
-        show_line(f"{text[:1].upper()}{text[1:]}; {option} chooses it.")
+    for exclusion in ranking.excluded:
+        show_line(f"  excluded: {exclusion.key}: {findings_text(exclusion.findings)}")
+    for option in ranking.options:
+        for item in option.findings:
+            if item.code == "kernel-gap":
+                show_line(f"  {option.key} last: {short_text(item)}", "yellow")
+    for item in by_severity(item for item in ranking.findings if item not in ranking.decision):
+        show_line(f"  note: {short_text(item)}", "" if item.severity == "info" else "yellow")
+    if ranking.options:
+        show_line(basis_sentence(ranking), "dim")
+    show_line(choice_sentence(ranking), "bold" if ranking.choice is not None else "bold red")
+    for alternative in ranking.alternatives:
+        text = short_text(alternative_finding(alternative, ranking))
+        show_line(f"Alternative: {text}; --max-quality-loss {alternative.max_loss_pct:g} chooses it.")
 
 
-def title(found: ModelRecommendation, chip: Device) -> str:
+def title(ranking: ModelRanking, chip: Device) -> str:
     """Return model, workload and chip in a line."""
-    from roofline_model.pareto.traffic_file import traffic_text
+    from roofline_model.recommend.search.traffic_file import traffic_text
 
-    if len(found.traffic) > 1:
-        mix = " + ".join(traffic_text(one) for one in found.traffic)
-        return f"{found.model}, mean pass of {mix} on {chip.key}: {chip.name}"
-    work = found.traffic[0].workload
+    model = ranking.question.name
+    if len(ranking.traffic) > 1:
+        mix = " + ".join(traffic_text(share) for share in ranking.traffic)
+        return f"{model}, mean pass of {mix} on {chip.key}: {chip.name}"
+    work = ranking.traffic[0].workload
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
-    return f"{found.model} {work.phase} batch={work.batch_count} context={work.context_count}{new} on {chip.key}: {chip.name}"
+    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new} on {chip.key}: {chip.name}"
 
 
-def limits_sentence(found: ModelRecommendation) -> str:
+def limits_sentence(ranking: ModelRanking) -> str:
     """Return the limits that the plans were held against."""
-    limits = found.limits
+    limits = ranking.limits
     said = []
     if limits.memory_limit_bytes is None:
         said.append("no limit of memory (the chip's file states no capacity)")
     else:
         kept = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
         said.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{kept}")
-    if limits.max_latency_s is not None:
-        said.append(f"{limits.max_latency_s * 1e3:g} ms a pass")
-    most = f"a loss of at most {limits.max_loss_pct:g} %"
-    if limits.max_claimed_pct != limits.max_loss_pct:
-        most += f" measured, {limits.max_claimed_pct:g} % claimed"
+    if limits.time_s is not None:
+        said.append(f"{limits.time_s * 1e3:g} ms a pass")
+    most = f"a loss of at most {limits.loss_pct:g} %"
+    if limits.claimed_loss_pct is not None and limits.claimed_loss_pct != limits.loss_pct:
+        most += f" measured, {limits.claimed_loss_pct:g} % claimed"
     default = "" if limits.is_loss_given else " (default)"
     said.append(f"{most}{default}, of perplexity where published, else of task accuracy")
     return f"Limits: {'; '.join(said)}."
 
 
-def basis_sentence(found: ModelRecommendation) -> str:
-    """Say which kind of time ranks, and how ties and unknown losses are treated."""
-    from roofline_model.tie_ranking import PREDICTION_RULE
+def basis_sentence(ranking: ModelRanking) -> str:
+    """Return which kind of time ranks, and how ties and unknown losses are treated."""
+    from roofline_model.core.finding import finding, short_text
 
-    kind = found.time_source
-    has_intervals = any(one.high_s is not None for one in found.candidates)
-    rule = PREDICTION_RULE.replace("expected time", f"{kind} time", 1)
-    if not has_intervals:
-        light = ", the speed of light" if kind == "ideal" else ""
-        rule = f"by {kind} time{light}; where this is within 5 % by the smaller loss, then the smaller memory"
+    assert ranking.baseline is not None  # 16 bit is always predicted
+    has_intervals = any(option.estimate.high_s is not None for option in ranking.options)
+    source = ranking.baseline.estimate.source
+    rule = short_text(finding("order-of-predictions" if has_intervals else "order-of-bounds", source=source))
     published = "; a checkpoint published narrow stays unless it is clearly slower"
     return (
-        f"Ranked {rule}{published if any(one.kind == 'published' for one in found.candidates) else ''}. Plans of unknown loss stand "
+        f"Ranked {rule}{published if any(option.kind == 'published' for option in ranking.options) else ''}. Plans of unknown loss stand "
         "behind the others. Uniform plans and the named strategies keep head and embedding in 16 bit."
     )
 
 
-def choice_sentence(found: ModelRecommendation) -> str:
+def choice_sentence(ranking: ModelRanking) -> str:
     """Return the decision in one sentence, or what the nearest plan misses."""
+    from roofline_model.recommend.loss import loss_text
     from roofline_model.units import format_time
 
-    best, base = found.chosen, found.baseline
-    if best is None:
-        return f"{found.misfit[:1].upper()}{found.misfit[1:]}."
-    if best.kind == "baseline":
-        return f"Best: {found}: {_why_stay(found)}."
+    choice, baseline = ranking.choice, ranking.baseline
+    if choice is None or baseline is None:
+        text = str(ranking)
+        return f"{text[:1].upper()}{text[1:]}."
+    if choice is baseline:
+        return f"Best: {ranking}: {ranking.reason}."
+    time, reference = choice.estimate, baseline.estimate
     interval = ""
-    if best.low_s is not None and best.high_s is not None and best.time_source != "ceilings":
-        interval = f" (80 % interval {format_time(best.low_s)} to {format_time(best.high_s)})"
-    saved = 1 - best.memory.total_bytes / base.memory.total_bytes
-    kernels = f"; kernels: {best.kernels}" if best.kernels else ""
-    unfit = "" if found.is_baseline_fitting else ", which does not fit"
+    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
+        interval = f" (80 % interval {format_time(time.low_s)} to {format_time(time.high_s)})"
+    kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
     return (
-        f"Best: {found}: {_least(best)}{format_time(best.time_s)}{interval} against {_least(base)}{format_time(base.time_s)} in {found.wide}{unfit}, "
-        f"{decimal_bytes(best.memory.total_bytes)} ({saved * 100:.0f} % less), loss {best.quality.text}; {best.reason}{kernels}."
+        f"Best: {ranking}: {_least(choice)}{format_time(time.time_s)}{interval} against {_least(baseline)}"
+        f"{format_time(reference.time_s)} in {ranking.wide}, {decimal_bytes(_bytes(choice))} "
+        f"({(1 - _bytes(choice) / _bytes(baseline)) * 100:.0f} % less), {loss_text(choice.loss)}; {ranking.reason}{kernels}."
     )
 
 
-def _why_stay(found: ModelRecommendation) -> str:
-    from roofline_model.model_choice.time_kinds import is_comparable
-    from roofline_model.tie_ranking import LEVEL_RATIO
-    from roofline_model.units import format_time
-
-    others = [
-        one
-        for one in found.candidates
-        if one.kind != "baseline"
-        and one.quality.loss_pct is not None
-        and is_comparable(one.time_source, found.time_source)
-    ]
-    if not others:
-        return "no other plan is known to keep the limits, with a time that can be compared"
-    nearest = min(others, key=lambda one: one.prudent_s)
-    if nearest.speedup <= 1 + LEVEL_RATIO:
-        return (
-            f"no plan of known loss is more than 5 % faster (the nearest, {nearest.label}: {speedup(nearest.speedup)})"
-        )
-    return (
-        f"no plan of known loss is surely more than 5 % faster (the nearest, {nearest.label}: {speedup(nearest.speedup)}, but its "
-        f"80 % interval ends at {format_time(nearest.prudent_s)}, that of {found.wide} at {format_time(found.baseline.prudent_s)})"
-    )
+def _bytes(option: Option) -> float:
+    assert option.memory is not None  # of a plan it is known
+    return option.memory.total_bytes
 
 
-def _rows(found: ModelRecommendation) -> list[list[Cell]]:
-    better_s = [None if one.time_source == "ideal" else one.time_s for one in found.candidates]
-    prefix = shared_prefix([one.ideal_s for one in found.candidates], better_s)
+def _rows(ranking: ModelRanking) -> list[list[Cell]]:
+    from reports.model_advice_json import LOSS_CODES
+    from roofline_model.core.finding import findings_text
+    from roofline_model.recommend.loss import loss_text
+
+    options = ranking.options
+    ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
+    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
+    prefix = shared_prefix(ideals_s, better_s)
     rows: list[list[Cell]] = []
-    for rank, (one, time_s) in enumerate(zip(found.candidates, better_s, strict=True), 1):
-        quality: Cell = one.quality.text
-        if one.quality.loss_pct is None:
-            quality = Styled(one.quality.text, "yellow")
+    for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
+        quality: Cell = loss_text(option.loss)
+        if option.loss.pct is None:
+            quality = Styled(loss_text(option.loss), "yellow")
+        memory = option.memory
         rows.append(
             [
                 str(rank),
-                one.label,
-                in_prefix(one.ideal_s, prefix),
-                _better(one, time_s, prefix),
-                *_interval(one, prefix),
-                _tokens(one),
-                _gain(one),
-                decimal_bytes(one.memory.weights_bytes),
-                decimal_bytes(one.memory.kv_bytes),
-                decimal_bytes(one.memory.total_bytes),
-                _left(found, one),
+                option.key,
+                in_prefix(ideal_s, prefix),
+                MISSING if time_s is None else f"{_least(option)}{in_prefix(time_s, prefix)}",
+                *_interval(option, prefix),
+                _tokens(option),
+                _gain(option, ranking),
+                MISSING if memory is None else decimal_bytes(memory.weight_bytes),
+                MISSING if memory is None else decimal_bytes(memory.cache_bytes),
+                decimal_bytes(_bytes(option)),
+                _left(ranking, option),
                 quality,
-                one.method,
-                one.path,
-                one.kernels or MISSING,
-                one.provenance or MISSING,
-                one.reason,
+                option.method,
+                option.path,
+                option.kernel or MISSING,
+                option.estimate.provenance or MISSING,
+                findings_text(item for item in option.findings if item.code not in LOSS_CODES),
             ]
         )
     return rows
 
 
-def _better(one: ModelCandidate, time_s: float | None, prefix: str | None) -> str:
-    if time_s is None:
-        return MISSING
-    return f"{_least(one)}{in_prefix(time_s, prefix)}"
-
-
-def _least(one: ModelCandidate) -> str:
+def _least(option: Option) -> str:
     """Return the sign before a time that ceilings allow: it is no kernel's."""
-    return "≥ " if one.time_source == "ceilings" else ""
+    return "≥ " if option.estimate.source == "ceilings" else ""
 
 
-def _gain(one: ModelCandidate) -> str:
+def _gain(option: PlanOption, ranking: ModelRanking) -> str:
     """Return the speed-up, marked where only the ideals can be compared: a ceiling is no kernel's time."""
-    return f"ideal {speedup(one.speedup)}" if one.is_speedup_ideal else speedup(one.speedup)
+    from reports.model_advice_json import is_speedup_ideal
+
+    return f"{'ideal ' if is_speedup_ideal(option, ranking) else ''}{speedup(option.speedup_ratio)}"
 
 
-def _tokens(one: ModelCandidate) -> str:
-    return f"{'≤ ' if one.time_source == 'ceilings' else ''}{rate(one.tokens_per_s)}"
+def _tokens(option: Option) -> str:
+    if option.tokens_per_s is None:
+        return MISSING
+    return f"{'≤ ' if option.estimate.source == 'ceilings' else ''}{rate(option.tokens_per_s)}"
 
 
-def _interval(one: ModelCandidate, prefix: str | None) -> tuple[str, str]:
+def _interval(option: Option, prefix: str | None) -> tuple[str, str]:
     """Return both ends of the 80 % interval: the later one is what plans are ranked by, and stays on narrow screens."""
-    if one.low_s is None or one.high_s is None or one.time_source == "ceilings":
+    time = option.estimate
+    if time.low_s is None or time.high_s is None or time.source == "ceilings":
         return MISSING, MISSING
-    return in_prefix(one.low_s, prefix), in_prefix(one.high_s, prefix)
+    return in_prefix(time.low_s, prefix), in_prefix(time.high_s, prefix)
 
 
-def _left(found: ModelRecommendation, one: ModelCandidate) -> str:
-    limit = found.limits.memory_bytes
-    return MISSING if limit is None else decimal_bytes(limit - one.memory.total_bytes)
+def _left(ranking: ModelRanking, option: Option) -> str:
+    limit_bytes = ranking.limits.memory_bytes
+    return MISSING if limit_bytes is None else decimal_bytes(limit_bytes - _bytes(option))
 
 
-def _made_of(one: ModelCandidate) -> str:
+def _made_of(option: PlanOption) -> str:
     """Return what a plan is made of where its name does not say it, and its other names."""
-    also = f" (also {', '.join(one.aliases)})" if one.aliases else ""
-    if one.kind in ("baseline", "uniform"):
-        return f"{one.label}{also}" if also else ""
-    return f"{one.label}{also}: {one.formats}"
+    from roofline_model.recommend.plan_formats import formats_text
+
+    also = f" (also {', '.join(option.aliases)})" if option.aliases else ""
+    if option.kind in ("baseline", "uniform"):
+        return f"{option.key}{also}" if also else ""
+    return f"{option.key}{also}: {formats_text(option.formats)}"
 
 
-def _claim_lines(found: ModelRecommendation) -> list[str]:
-    """Return where the choice's claim is from, what the claims of others lack, and where the other sources stand."""
-    best = found.chosen
+def _loss_lines(ranking: ModelRanking) -> list[str]:
+    """Return where the choice's claim is from and what is known beside it, and why the loss of others is unknown."""
+    from reports.model_advice_json import quality_note
+
     lines = []
-    if best is not None and best.quality.source == "claimed" and best.quality.note:
-        lines.append(f"claim of {best.label}: {best.quality.note}")
-    lines += [
-        f"{one.label}: {one.quality.note}"
-        for one in found.candidates
-        if one.quality.source == "unknown" and one.quality.note
-    ]
+    for option in ranking.options:
+        is_claimed_choice = option is ranking.choice and option.loss.source == "claimed"
+        if (is_claimed_choice or option.loss.source == "unknown") and (note := quality_note(option)):
+            lines.append(f"loss of {option.key}: {note}")
     return lines
 
 

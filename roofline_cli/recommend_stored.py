@@ -70,7 +70,7 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
 def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
     """Return the question that was typed; raises a `RooflineError` that names the option."""
     from reports.stored import StoredQuestion
-    from roofline_model.pareto.losses_file import read_losses
+    from roofline_model.recommend.search.losses_file import read_losses
 
     given = [text for text in request.sizes if text is not None]
     if given and len(given) < 3:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.numbers import MISSING, common_time, decimal_bytes, plus_minus, speedup
 from roofline_cli.screen import Cell, Column, Styled, show_line, show_table
-from roofline_model.tie_ranking import PREDICTION_RULE
+from roofline_model.core.finding import finding, short_text
 from roofline_model.units import counted
 
 if TYPE_CHECKING:
@@ -74,11 +74,12 @@ def print_stored(found: StoredRecommendations) -> None:
                 "dim",
             )
         if any(row.is_measured for one in detailed for row in one.rows):
-            from reports.measured_order import MEASURED_RULE
-
-            show_line(f"What was measured is ranked {MEASURED_RULE}.", "dim")
+            show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
         if any(not row.is_measured for one in found.rankings for row in one.rows):
-            show_line(f"What was not measured is ranked {PREDICTION_RULE}.", "dim")
+            show_line(
+                f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
+                "dim",
+            )
     if len(found.rankings) > DETAILED_COUNT:
         show_line(
             "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"

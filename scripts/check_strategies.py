@@ -25,8 +25,8 @@ from bench_cases.quality.part_losses import measured_losses  # noqa: E402
 from bench_cases.quality.strategy_check import StrategyCheck, check_strategies  # noqa: E402
 from bench_cases.quality.tiny_decoder import FULL_RUN, SHORT_RUN, TINY_DECODER  # noqa: E402
 from roofline_model.mixed_precision.strategies import list_strategies  # noqa: E402
-from roofline_model.pareto.losses import LossTable  # noqa: E402
-from roofline_model.pareto.model_problem import ModelProblem, model_problem, traffic_share  # noqa: E402
+from roofline_model.recommend.search.losses import LossTable  # noqa: E402
+from roofline_model.recommend.search.model_problem import ModelProblem, model_problem, traffic_share  # noqa: E402
 from roofline_model.units import format_time  # noqa: E402
 
 WIDE = "FP16"

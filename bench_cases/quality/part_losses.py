@@ -18,7 +18,7 @@ from roofline_model.errors import UnsupportedError
 from roofline_model.formats import get_format
 from roofline_model.mixed_precision.module_names import layer_group, operators_of_module
 from roofline_model.mixed_precision.operator_type import OperatorType
-from roofline_model.pareto.losses import LossTable
+from roofline_model.recommend.search.losses import LossTable
 
 
 def measured_losses(

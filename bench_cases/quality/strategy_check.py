@@ -22,8 +22,8 @@ from bench_cases.quality.whole_plan import plan_of_formats, whole_variant
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.mixed_precision.config import MixedPrecisionConfig
 from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.pareto.front import FormatAssignment, pareto_front
-from roofline_model.pareto.model_problem import ModelProblem, members_of
+from roofline_model.recommend.search.front import FormatAssignment, pareto_front
+from roofline_model.recommend.search.model_problem import ModelProblem, members_of
 
 MARGIN_RATIO = 0.05
 """How far below the strategy's loss a choice must stay, beyond its interval, as a share of that loss. A judgement: a choice

@@ -15,19 +15,18 @@ from reports.api.analysis_models import (
 )
 from reports.api.chip_lookup import find_chip
 from reports.api.prediction_fields import kernel_fields
-from roofline_model import recommendation
-from roofline_model.auto_quantize import recommend_quantization
-from roofline_model.case import Case
+from reports.shape_advice_json import operands_label, shape_advice_json
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.predict import predict_expected
 from roofline_model.hardware import Device
 from roofline_model.kernel_gaps import kernel_gap
 from roofline_model.operators import gemm
+from roofline_model.recommend.options import product_baseline
+from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.roofline import predict
 from roofline_model.serving_kernels import engine_gap
 from roofline_model.tiling import gemm_tiling
 from roofline_model.weight_storage import product_of_pair, with_storage_note
-from roofline_model.wide_baseline import product_baseline
 
 KEPT_ANSWERS = 4_096
 """Answers of each kind that are kept as text: a few kilobytes each."""
@@ -78,31 +77,11 @@ def recommendation_json(
 ) -> str:
     """Return the `Recommendation` for a product as JSON. Raises as `recommend_quantization`."""
     chip = find_chip(chip_key)
-    found = recommend_quantization(
+    ranking = recommend_quantization(
         chip, *shape, phase, limit_gb, model_parameters=parameters, formats=formats, times=expected_times(chip)
     )
-    is_expected = any(one.time_source != "ideal" for one in found.candidates)
-    candidates = {one.precision: _candidate(one) for one in (found.baseline, *found.candidates)}
     # Plain values in the order of `Recommendation` (tested): building its models would take as long as the ranking.
-    answer = {
-        "hardware": found.hardware,
-        "phase": found.phase,
-        "M": found.M,
-        "N": found.N,
-        "K": found.K,
-        "precision": found.precision,
-        "method": found.method,
-        "summary": str(found),
-        "reason": found.reason,
-        "fits_memory_limit": None if limit_gb is None else found.fits,
-        "ranked_by": "expected" if is_expected else "ideal",
-        "best": candidates[found.best.precision],
-        "baseline": candidates[found.baseline.precision],
-        "candidates": [candidates[one.precision] for one in found.candidates],
-        "excluded": [{"format": name, "reason": reason} for name, reason in found.excluded],
-        "notes": found.notes,
-    }
-    return to_json(answer, inf_nan_mode="null").decode()
+    return to_json(shape_advice_json(ranking), inf_nan_mode="null").decode()
 
 
 @lru_cache(KEPT_ANSWERS)
@@ -134,11 +113,6 @@ def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache
     ).model_dump_json()
 
 
-def operands_label(weight: str, activation: str) -> str:
-    """Return the widths of weight and activation: `W4A16`."""
-    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"
-
-
 def _expected_s(chip: Device, shape: Shape, precision: str, cache: str) -> float | None:
     """Return the expected time of a product in one format alone: without its parts it is sooner known."""
     work = gemm(*shape, a=precision)
@@ -147,33 +121,3 @@ def _expected_s(chip: Device, shape: Shape, precision: str, cache: str) -> float
         return None if estimate is None else estimate.time_s
     found = predict_expected(work, chip, cache=cache)
     return None if found is None else found.time_s
-
-
-def _candidate(one: recommendation.Candidate) -> dict[str, str | float | None]:
-    """Return a `Candidate` as plain values in its order."""
-    return {
-        "format": one.precision,
-        "weight_format": one.weight_format,
-        "activation_format": one.activation_format,
-        "operands": _operands_label(one.weight_format, one.activation_format),
-        "method": one.method,
-        "path": one.path,
-        "time_s": one.time_s,
-        "time_source": one.time_source,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "time_provenance": one.time_provenance or None,
-        "ideal_s": one.ideal_s,
-        "speedup_ratio": one.speedup,
-        "ideal_speedup_ratio": one.ideal_speedup,
-        "memory_bytes": one.memory_bytes,
-        "memory_saved_ratio": one.memory_saved_ratio,
-        "bound": one.bound,
-        "quality": one.quality,
-        "reason": one.reason,
-        "kernel_gap": one.kernel_gap or None,
-        "engine_gap": one.engine_gap or None,
-    }
-
-
-_operands_label = lru_cache(1_024)(operands_label)

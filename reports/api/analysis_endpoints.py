@@ -22,12 +22,12 @@ from reports.api.analysis_models import (
     TilingRequest,
 )
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip
-from reports.api.direct_route import DirectRoute
+from reports.api.fast_path import FastPathRoute
 from reports.api.problem import naming
 from reports.api.service import Service
 from roofline_model.formats import get_format
 
-router = APIRouter(tags=["one product"], route_class=DirectRoute)
+router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
 
 @router.post("/api/analyze", response_model=Analysis, summary="Predict one product")

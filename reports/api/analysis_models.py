@@ -85,6 +85,7 @@ class Candidate(Answer):
     """One format with its time, memory and reason."""
 
     format: str = Field(description="format key of the weight; names the candidate")
+    name: str = Field(description="format with the widths of its operands: `INT8 W8A8`")
     weight_format: str = Field(description="format key of B")
     activation_format: str = Field(description="format key of A")
     operands: str = Field(description="widths in short: W4A16")

@@ -35,6 +35,7 @@ from reports.api import (
     catalog_endpoints,
     comparison_endpoints,
     explorer_files,
+    figure_endpoint,
     model_advice,
     problem,
     run_endpoints,
@@ -116,6 +117,7 @@ def create_app(
         stored_advice,
         comparison_endpoints,
         telemetry_endpoints,
+        figure_endpoint,
     ):
         app.include_router(module.router)
     app.include_router(health_router)

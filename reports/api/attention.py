@@ -18,19 +18,20 @@ from reports.api.attention_models import (
 )
 from reports.api.cache_ranking import rank_caches
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
-from reports.api.direct_route import DirectRoute
+from reports.api.fast_path import FastPathRoute
 from reports.api.prediction_fields import kernel_fields
 from reports.api.problem import naming
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import get_format
+from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.operators import Operator
 from roofline_model.ops.attention_ops import attention, unfused_attention_parts
 from roofline_model.ops.attention_shape import check_attention_shape
 from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
+from roofline_model.recommend.options import baseline_format
 from roofline_model.serving_kernels import cache_gap
-from roofline_model.wide_baseline import baseline_of
 
-router = APIRouter(tags=["one product"], route_class=DirectRoute)
+router = APIRouter(tags=["one product"], route_class=FastPathRoute)
 
 
 class _Question(NamedTuple):
@@ -61,25 +62,28 @@ async def analyze_attention(
         query = get_format(body.precision).key
     with naming("kv_precision"):
         cache = query if body.kv_precision is None else get_format(body.kv_precision).key
+    with naming("kernel"):
+        kernel = None if body.kernel is None else find_attention_kernel(body.kernel).key
     with naming("precision" if body.kv_precision is None else "kv_precision"):
-        return Response(attention_json(chip, asked, query, cache), media_type="application/json")
+        return Response(attention_json(chip, asked, query, cache, kernel), media_type="application/json")
 
 
 @lru_cache(KEPT_ANSWERS)
-def attention_json(chip_key: str, asked: _Question, query: str, cache: str) -> str:
+def attention_json(chip_key: str, asked: _Question, query: str, cache: str, kernel: str | None = None) -> str:
     """Return the `AttentionAnalysis` as JSON. Raises `UnsupportedError` where the chip cannot compute in the formats."""
     chip, work = find_chip(chip_key), asked.work(query, cache)
-    found, expected = predict_operator(work, chip), predict_expected(work, chip)
+    found, expected = predict_operator(work, chip), predict_expected(work, chip, attention_kernel=kernel)
     parts = unfused_attention_parts(*asked[:6], q=query, kv=cache, causal=asked.causal, window=asked.window)
-    baseline = baseline_of(chip)
+    baseline = baseline_format(chip)
     wide = None if baseline is None else asked.work(baseline, baseline)
-    wide_expected = None if wide is None or expected is None else predict_expected(wide, chip)
+    wide_expected = None if wide is None or expected is None else predict_expected(wide, chip, attention_kernel=kernel)
     reads = dict(work.cost.read_bytes)
     fields = kernel_fields(
         chip,
         work,
         found,
         expected,
+        attention_kernel=kernel,
         baseline=baseline,
         wide_s=None if wide is None else predict_operator(wide, chip).time_s,
         wide_expected_s=None if wide_expected is None else wide_expected.time_s,
@@ -89,6 +93,8 @@ def attention_json(chip_key: str, asked: _Question, query: str, cache: str) -> s
         **asked._asdict(),
         kv_format=dict(work.formats)["kv"],
         kernel_gap=cache_gap(chip, dict(work.formats)["kv"]) or None,
+        kernel=kernel,
+        expected_covered_ops=None if expected is None else list(expected.covered_ops),
         kv_read_bytes=reads["K"] + reads.get("V", 0.0),
         unfused_time_s=predict_sequence(parts, chip).time_s,
     ).model_dump_json()
@@ -109,7 +115,7 @@ async def recommend_cache(
         with naming("formats"):
             names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
     with naming("precision"):
-        query = body.precision or baseline_of(find_chip(chip)) or "FP16"
+        query = body.precision or baseline_format(find_chip(chip)) or "FP16"
         return Response(cache_recommendation_json(chip, asked, query, names), media_type="application/json")
 
 

@@ -45,6 +45,10 @@ class AttentionRequest(AttentionShape):
 
     precision: FormatName = Field(default="FP16", description="format of query and cache, or of the query alone")
     kv_precision: FormatName | None = Field(default=None, description="format of K and V where it is another one")
+    kernel: Annotated[str, Field(strict=True, min_length=1, max_length=40)] | None = Field(
+        default=None,
+        description="kernel whose time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's, fitted",
+    )
 
 
 class AttentionAnalysis(PredictedKernel):
@@ -60,6 +64,10 @@ class AttentionAnalysis(PredictedKernel):
     window: int | None = Field(description="keys a query sees, count; null: all")
     kv_format: str = Field(description="format key of K and V")
     kv_read_bytes: float = Field(description="bytes of K and V that the kernel reads")
+    kernel: str | None = Field(description="kernel that was asked for; null: the fitted one, by default")
+    expected_covered_ops: list[str] | None = Field(
+        description="operators of a layer that the expected time has inside: rope, kv_write; null without an expected time"
+    )
     unfused_time_s: float = Field(description="ideal time of the three kernels without fusion, seconds")
 
 

@@ -13,6 +13,9 @@ FormatName = Annotated[
     str,
     Field(strict=True, min_length=1, max_length=40, examples=["FP16", "BF16", "FP8_E4M3", "NVFP4", "INT4"]),
 ]
+# PostgreSQL takes no NUL in a text, and a name of several lines is none.
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+"""Of names that a request may hold: no control characters."""
 CacheName = Literal["cold", "warm"]
 PhaseName = Literal["decode", "prefill"]
 

@@ -1,6 +1,6 @@
 """Which format should the cache of an attention have? Every format predicted on the chip, and ranked.
 
-Ordered as every prediction is (`roofline_model.tie_ranking`), by expected times where 16 bit has one, else by ideal ones. Of
+Ordered as every prediction is (`roofline_model.recommend.ranking`), by expected times where 16 bit has one, else by ideal ones. Of
 level caches the wider one, which loses less, comes first. What a narrow cache costs in quality nobody can say of an attention alone: a model has to be measured.
 """
 
@@ -20,9 +20,9 @@ from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
 from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.recommend.ranking import LEVEL_RATIO, Standing, order_predictions
 from roofline_model.roofline import Prediction
 from roofline_model.serving_kernels import cache_gap
-from roofline_model.tie_ranking import LEVEL_RATIO, order_predictions
 
 USUAL_CACHES = ("FP8_E4M3", "INT8", "NVFP4", "INT4")
 """Formats of a cache that inference engines and papers offer; weighed beside 16 bit unless the request names others."""
@@ -87,11 +87,7 @@ def rank_caches(
 def _by_time(found: list[CacheCandidate]) -> list[CacheCandidate]:
     # Nobody knows the loss of a cache without its model; that of fewer bytes is taken for the larger one, 16 bit loses nothing.
     return order_predictions(
-        found,
-        time_s=lambda one: one.time_s,
-        high_s=lambda one: one.high_s,
-        loss_pct=lambda one: one.memory_saved_ratio,
-        memory_bytes=lambda one: one.kv_bytes,
+        found, lambda each: Standing(each.time_s, each.low_s, each.high_s, each.memory_saved_ratio, each.kv_bytes)
     )
 
 

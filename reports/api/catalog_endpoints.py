@@ -32,8 +32,9 @@ from roofline_model.decoder.model_registry import list_models
 from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import Device, Quantity, list_hardware
-from roofline_model.model_choice.plan_candidates import wide_format
-from roofline_model.wide_baseline import baseline_of
+from roofline_model.kernels.attention_kernels import find_attention_kernel
+from roofline_model.recommend.options import baseline_format
+from roofline_model.recommend.plans import wide_format
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
@@ -81,6 +82,9 @@ def model_predict(
 ) -> Response:
     """Ideal and expected time of a decode step or a prefill, kernel by kernel, tokens/s, and whether it fits the memory."""
     shape, chip = find_model(key), asked_chip(request, hardware_key)
+    with naming("attention_kernel"):
+        if body.attention_kernel is not None:
+            find_attention_kernel(body.attention_kernel)
     with naming("formats"):
         return Response(prediction_json(shape.name, chip, body), media_type="application/json")
 
@@ -132,7 +136,7 @@ def _summary(chip: Device) -> dict[str, Any]:
         "dense_flops_per_s": {
             name: one.dense.value for name, one in sorted(chip.paths.items()) if one.kind == "native"
         },
-        "baseline_format": (baseline := baseline_of(chip)),
+        "baseline_format": (baseline := baseline_format(chip)),
         "model_baseline_formats": {}
         if baseline is None
         else {shape.wide_format: wide_format(shape, chip) for shape in list_models()},

@@ -154,6 +154,10 @@ class ModelPredictRequest(Request):
         default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
     )
     kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
+    attention_kernel: Annotated[str, Field(strict=True, min_length=1, max_length=40)] | None = Field(
+        default=None,
+        description="kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's",
+    )
     wide_head: bool = Field(
         default=False,
         strict=True,
@@ -202,6 +206,9 @@ class ModelPrediction(Predicted):
     coverage: str | None = Field(description="which matrices have that format; null for a 16-bit plan")
     activation_format: str = Field(description="format key of the activations in the matrices of the layers")
     kv_format: str = Field(description="format key of keys and values")
+    attention_kernel: str | None = Field(
+        description="attention kernel that was asked for; null: the fitted one, by default"
+    )
     expected_s: float | None = Field(description="seconds; null with a reason")
     expected_low_s: float | None = Field(description="lower end of the 80 % interval, seconds")
     expected_high_s: float | None = Field(description="upper end of the 80 % interval, seconds")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
+from reports.api.base_models import NAME_PATTERN
 from reports.api.entity_tag import tagged
 from reports.api.problem import naming
 from reports.api.run_endpoints import resolved
 from reports.api.stored_models import DiffAnswer, HistoryAnswer
 from reports.api.strict_route import StrictRoute
-from reports.api.value_words import NAME_PATTERN
 from roofline_model.errors import UnknownNameError
 
 if TYPE_CHECKING:  # heavy: see run_endpoints

@@ -24,7 +24,7 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-FOLDERS = {"explorer": "api/explorer", "vendor": "vendor"}
+FOLDERS = {"explorer": "api/explorer", "figures": "figures/static", "vendor": "vendor"}
 """First part of the path → folder of the package `reports`."""
 
 router = APIRouter(include_in_schema=False)
@@ -65,6 +65,12 @@ async def index(request: Request) -> Response:
 async def explorer_file(request: Request, name: str) -> Response:
     """Answer with one of the page's own files."""
     return _sent(request, f"explorer/{name}")
+
+
+@router.get("/figures/{name}")
+async def figure_file(request: Request, name: str) -> Response:
+    """Answer with a script that the explorer shares with reports."""
+    return _sent(request, f"figures/{name}")
 
 
 @router.get("/vendor/{name}")

@@ -46,11 +46,11 @@ def model_recommendation_text(model: str, chip: str | Device, body: ModelRecomme
     The plan to take is predicted once more, kernel by kernel: no request to predict could name a mixed one.
     """
     from reports.model_advice_json import model_recommendation_json
-    from roofline_model.model_recommendation import recommend_model
+    from roofline_model.recommend.model import recommend_model
 
     device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
     with naming("formats" if body.formats is not None else "context_tokens"):
-        found = recommend_model(
+        ranking = recommend_model(
             device,
             shape,
             phase=body.phase,
@@ -63,17 +63,17 @@ def model_recommendation_text(model: str, chip: str | Device, body: ModelRecomme
             formats=body.formats,
         )
     answer = {
-        name: value for name, value in model_recommendation_json(found, device).items() if name not in _OF_SEARCHES
+        name: value for name, value in model_recommendation_json(ranking, device).items() if name not in _OF_SEARCHES
     }
     answer["prediction"] = None
-    if found.chosen is not None:
+    if ranking.choice is not None:
         step = predict_model(
             device,
             shape,
             body.phase,
             batch=body.batch_count,
             context=body.context_tokens or default_context(shape),
-            formats=found.chosen.plan,
+            formats=ranking.choice.plan,
             memory_headroom_ratio=body.memory_headroom_ratio,
         )
         answer["prediction"] = prediction_body(step, device).model_dump()

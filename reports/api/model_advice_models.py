@@ -1,4 +1,4 @@
-"""Request and answer about the formats of a whole model: ranked plans, refused ones, the plan to take."""
+"""Request and answer about the formats of a whole model: ranked plans, excluded ones, the plan to take."""
 
 from __future__ import annotations
 
@@ -139,23 +139,22 @@ class LimitMissBody(Answer):
     excess_ratio: float | None = Field(description="how far beyond it, as a share of the limit; null for a limit of 0")
 
 
-class RefusedPlanBody(Answer):
+class ExcludedPlanBody(Answer):
     """A plan that is not ranked, and why."""
 
     plan: str = Field(description="label of the plan")
-    reason: str = Field(description="why it is refused")
+    reason: str = Field(description="why it is excluded")
     misses: list[LimitMissBody] = Field(description="limits that it misses; empty for one that cannot run")
     candidate: ModelPlan | None = Field(description="its figures; null where it could not be predicted")
 
 
-class GentlerPlanBody(Answer):
+class AlternativePlanBody(Answer):
     """The plan that a tighter limit of the loss would choose in place of one that loses much."""
 
     plan: str = Field(description="label of the plan, to be found among the plans")
     max_loss_pct: float = Field(description="the limit of the loss that chooses it, percent")
     slowdown_ratio: float | None = Field(description="its time over that of the chosen plan; null: not comparable")
     text: str = Field(description="the plan, its loss and its cost in time, in a line")
-    option: str = Field(description="what chooses it in a terminal, in Python and in the API")
 
 
 class ModelRecommendation(Answer):
@@ -174,11 +173,10 @@ class ModelRecommendation(Answer):
     prediction: ModelPrediction | None = Field(
         description="the pass with that plan, as /predict tells one, kernel by kernel; null where none meets the limits"
     )
-    gentler: GentlerPlanBody | None = Field(
+    lower_loss_alternative: AlternativePlanBody | None = Field(
         description="what loses little in place of the chosen plan; null where that loses little, or nothing else does"
     )
-    misfit: str | None = Field(description="that nothing meets the limits; null where something does")
     notes: list[str] = Field(description="remarks, may be empty")
     baseline: ModelPlan = Field(description="the 16-bit plan that speed-ups are counted against")
     candidates: list[ModelPlan] = Field(description="best first; those whose loss nobody knows stand last")
-    excluded: list[RefusedPlanBody] = Field(description="nearest to the limits first, then what cannot run")
+    excluded: list[ExcludedPlanBody] = Field(description="nearest to the limits first, then what cannot run")

@@ -18,7 +18,7 @@ from roofline_model.decoder.plan_coverage import plan_coverage, wide_head_except
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
-from roofline_model.model_choice.plan_candidates import wide_format
+from roofline_model.recommend.plans import wide_format
 from roofline_model.serving_kernels import plan_gap
 
 KEPT_MODEL_ANSWERS = 512
@@ -39,6 +39,7 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> str
         formats=body.formats or AS_PUBLISHED,
         kv=body.kv_format,
         exceptions=kept,
+        attention_kernel=body.attention_kernel,
     )
     return prediction_body(found, chip).model_dump_json()
 
@@ -52,7 +53,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
     """Return a pass as the API tells it."""
     expected, memory, used = expected_step(found, chip), found.memory, found.plan.base
     wide = _WIDE.of((chip, found.model), lambda: lru_cache(KEPT_MODEL_ANSWERS)(partial(_wide_pass, chip, found.model)))(
-        found.workload
+        found.workload, found.attention_kernel
     )
     per_kernel = (
         [None] * len(found.kernels)
@@ -88,6 +89,7 @@ def prediction_body(found: llm.ModelPrediction, chip: Device) -> ModelPrediction
         coverage=plan_coverage(found.plan) or None,
         activation_format=used.activations,
         kv_format=found.plan.kv,
+        attention_kernel=found.attention_kernel,
         time_s=found.time_s,
         expected_s=None if expected is None else expected.time_s,
         expected_low_s=None if expected is None else expected.low_s,
@@ -122,11 +124,11 @@ class _WidePass(NamedTuple):
     expected_s: float | None = None
 
 
-_WIDE: Memo[Callable[[Workload], _WidePass]] = Memo(64)
+_WIDE: Memo[Callable[[Workload, str | None], _WidePass]] = Memo(64)
 """By chip and model: every format of a page is held against the same pass."""
 
 
-def _wide_pass(chip: Device, shape: ModelShape, workload: Workload) -> _WidePass:
+def _wide_pass(chip: Device, shape: ModelShape, workload: Workload, attention_kernel: str | None) -> _WidePass:
     try:
         wide = wide_format(shape, chip)
     except UnsupportedError:
@@ -139,6 +141,7 @@ def _wide_pass(chip: Device, shape: ModelShape, workload: Workload) -> _WidePass
         context=workload.context_count,
         new_tokens=workload.new_count,
         formats=wide,
+        attention_kernel=attention_kernel,
     )
     expected = expected_step(found, chip)
     return _WidePass(wide, found.time_s, None if expected is None else expected.time_s)

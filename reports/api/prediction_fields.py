@@ -19,6 +19,7 @@ def kernel_fields(
     expected: ExpectedPrediction | None,
     *,
     cache: str = "cold",
+    attention_kernel: str | None = None,
     baseline: str | None,
     wide_s: float | None,
     wide_expected_s: float | None,
@@ -50,7 +51,9 @@ def kernel_fields(
         "baseline_format": baseline,
         "speedup_ratio": None if wide_s is None else wide_s / found.time_s,
         "expected": None if expected is None else expected_body(expected),
-        "expected_reason": None if expected is not None else why_no_expected(work, chip, cache=cache),
+        "expected_reason": None
+        if expected is not None
+        else why_no_expected(work, chip, cache=cache, attention_kernel=attention_kernel),
         "expected_speedup_ratio": None
         if wide_expected_s is None or expected is None
         else wide_expected_s / expected.time_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +12,9 @@ from typing import Any, Literal
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from reports.api.value_words import Schema, element_schema, problem_text, schemas_of
 from reports.display_text import shown
 from roofline_model.errors import DatabaseAwayError, MissingDependencyError, RooflineError, StoreError, UnknownNameError
 
@@ -23,6 +22,8 @@ CONTENT_TYPE = "application/problem+json"
 MOST_FIELDS = 20
 """Wrong fields that are named; more tell a reader nothing."""
 MOST_CHARACTERS = 1_000
+MOST_SHOWN = 60
+"""Characters of a wrong value that are told."""
 
 Location = Literal["body", "query", "path", "header"]
 
@@ -120,6 +121,13 @@ def naming(field: str, location: Location = "body") -> Iterator[None]:
         ) from None
 
 
+def repeated(name: str, location: Location) -> ProblemError:
+    """Return the problem of a name that stands twice in query or body: which one was meant?"""
+    key, message = shown(name, 60), f"stands twice in the {location}; keep one"
+    field = FieldProblem(field=key, location=location, message=message)
+    return ProblemError(422, "invalid-value", f"{location} {key}: {message}", fields=(field,))
+
+
 def response(request: Request, problem: ProblemError) -> JSONResponse:
     """Return a problem as its HTTP response."""
     body = document(request.url.path, problem)
@@ -162,8 +170,7 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return response(request, ProblemError(400, "not-json", "the body is not JSON; send one JSON object"))
-    route = request.scope.get("route")
-    fields = _fields(found, schemas_of(route) if isinstance(route, APIRoute) else {})
+    fields = _fields(found)
     more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
     fields = fields[:MOST_FIELDS]
     first = fields[0]
@@ -175,6 +182,8 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     """Answer what the router or the framework refuses: unknown path, method, content type."""
     assert isinstance(error, HTTPException)
     cause = error.__cause__
+    if isinstance(cause, ProblemError):  # the framework wraps what `Request.json` raises
+        return response(request, cause)
     if error.status_code == 400 and isinstance(cause, ValueError) and not isinstance(cause, UnicodeError):
         return response(request, await _long_number(request))
     slugs = {400: "not-json", 404: "not-found", 405: "method-not-allowed", 415: "not-json"}
@@ -197,7 +206,7 @@ def _named(one: FieldProblem) -> str:
     return "" if not one.field or one.message.startswith(one.field) else f" {one.field}"
 
 
-def _fields(found: Sequence[Any], schemas: Mapping[tuple[str, str], Schema]) -> tuple[FieldProblem, ...]:
+def _fields(found: Sequence[Any]) -> tuple[FieldProblem, ...]:
     """Return every wrong field once, an element of a list by its place: `N[1]`.
 
     A field that may be one of several (a number, a list, a text) fails as each of them. What says most goes: the element that
@@ -209,7 +218,6 @@ def _fields(found: Sequence[Any], schemas: Mapping[tuple[str, str], Schema]) -> 
         by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(one)
     problems = []
     for (location, name), errors in by_field.items():
-        schema = schemas.get((location, name), {})
         elements = [one for one in errors if _places(one)]
         limits = [one for one in errors if not one["type"].endswith(("_type", "_parsing"))]
         same: dict[str, list[Any]] = {}
@@ -218,16 +226,37 @@ def _fields(found: Sequence[Any], schemas: Mapping[tuple[str, str], Schema]) -> 
             same.setdefault(f"{name}{places}", []).append(one)
         problems += [
             FieldProblem(
-                field=field,
-                location=location,
-                message=shown(
-                    problem_text(field or f"the {location}", of_field, element_schema(schema) if elements else schema),
-                    300,
-                ),
+                field=field, location=location, message=shown(_message(field or f"the {location}", of_field), 300)
             )
             for field, of_field in same.items()
         ]
     return tuple(problems)
+
+
+def _message(name: str, errors: Sequence[Any]) -> str:
+    """Return what is wrong with a field in pydantic's words: `M should be greater than or equal to 1, got 0`.
+
+    `errors`: of one value; more than one where it may be of several kinds.
+    """
+    if any(one["type"] == "extra_forbidden" for one in errors):
+        return "unknown field; remove it"
+    if any(one["type"] == "missing" for one in errors):
+        return f"{name} is missing"
+    messages = dict.fromkeys(one["msg"] for one in errors)
+    wants = [message.partition(" should ")[2] for message in messages]  # `Input should be …`, `List should have …`
+    what = f" should {' or '.join(wants)}" if all(wants) else f": {'; or: '.join(messages)}"
+    return f"{name}{what}, got {_given(errors[0]['input'])}"
+
+
+def _given(value: Any) -> str:
+    """Return what was sent, as JSON has it, in a few characters; of a list its length alone."""
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value):,}"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, str):
+        return repr(shown(value, MOST_SHOWN))
+    return shown(json.dumps(value, default=str), MOST_SHOWN)
 
 
 def _places(one: Any) -> list[int]:

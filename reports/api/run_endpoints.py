@@ -13,20 +13,21 @@ import anyio
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from reports.api.base_models import NAME_PATTERN
 from reports.api.entity_tag import tagged
-from reports.api.kept_runs import ReadRun
 from reports.api.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
+from reports.api.run_cache import ReadRun
 from reports.api.service import Service
 from reports.api.store_access import without_place
 from reports.api.stored_models import CaseList, RunDetail, RunList
 from reports.api.strict_route import StrictRoute
-from reports.api.value_words import NAME_PATTERN
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 
 # What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer to
 # load than everything else of the server together.
 if TYPE_CHECKING:
+    from reports.case_summary import CaseSummary
     from results.records import RunInfo
     from results.store import ResultStore
 
@@ -78,7 +79,7 @@ def run_detail(request: Request, run: RunName) -> Response:
     from reports.api.stored_answers import clean_facts, run_body
     from results.records import STATUSES
 
-    found = _read_run(_service(request), run)
+    found = read_run(_service(request), run)
     counted = Counter(case.status for case in found.cases)
     answer = RunDetail(
         run=run_body(found.run),
@@ -106,14 +107,11 @@ def cases(
 
     service = _service(request)
     check_limit(service, limit)
-    read = _read_run(service, run)
-    wanted = (words or "").lower().split()
+    read = read_run(service, run)
     found = [
         case
-        for case in read.cases
-        if (status is None or case.status == status)
-        and (case_key is None or case.lead.case_key == case_key.lower())
-        and all(word in f"{case.lead.op} {case.lead.case_id} {case.lead.title}".lower() for word in wanted)
+        for case in cases_with(read, words or "", status)
+        if case_key is None or case.lead.case_key == case_key.lower()
     ]
     answer = CaseList(
         run=run_body(read.run),
@@ -201,10 +199,22 @@ def resolved(store: ResultStore, name: str, field: str = "run", location: Locati
         ) from None
 
 
-def _read_run(service: Service, name: str) -> ReadRun:
+def read_run(service: Service, name: str, field: str = "run", location: Location = "path") -> ReadRun:
+    """Return the run of a name with its cases; ends the request with a problem where `resolved` does."""
     with service.store.reading() as store:
         mark = service.store.change_mark()
-        return service.read_runs.read(store, resolved(store, name), mark)
+        return service.read_runs.read(store, resolved(store, name, field, location), mark)
+
+
+def cases_with(run: ReadRun, words: str, status: str | None = None) -> list[CaseSummary]:
+    """Return the cases of a status that have each word in their id, operator or title."""
+    wanted = words.lower().split()
+    return [
+        case
+        for case in run.cases
+        if (status is None or case.status == status)
+        and all(word in f"{case.lead.op} {case.lead.case_id} {case.lead.title}".lower() for word in wanted)
+    ]
 
 
 def _runs_page(connection, *, limit: int, offset: int) -> tuple[int, list[RunInfo]]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import anyio
 
 from reports.api.closing import Closing
-from reports.api.kept_runs import KeptRuns
+from reports.api.compute_limiter import ComputeLimiter
 from reports.api.limits import Limits
+from reports.api.run_cache import RunCache
 from reports.api.sensors import SharedSensors
 from reports.api.store_access import StoreAccess
 from reports.api.this_machine import ThisMachine
-from reports.api.turns import Turns
-from reports.api.worker_pool import KeptAnswers, WorkerPool
+from reports.api.worker_pool import AnswerCache, WorkerPool
 
 KEPT_RECOMMENDATIONS = 4_096
 """A few kilobytes each."""
@@ -40,14 +40,16 @@ class Service:
     started_s: float = field(default_factory=time.monotonic)
     stream_count: int = 0
     closing: Closing = field(default_factory=Closing)
-    recommendations: KeptAnswers = field(default_factory=lambda: KeptAnswers(KEPT_RECOMMENDATIONS))
-    stored_advice: KeptAnswers = field(default_factory=lambda: KeptAnswers(KEPT_STORED_ADVICE))
+    recommendations: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_RECOMMENDATIONS))
+    stored_advice: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_STORED_ADVICE))
     """For who has the turn of `ranking`."""
-    read_runs: KeptRuns = field(default_factory=KeptRuns)
-    sweeping: Turns = field(default_factory=lambda: Turns("a sweep", MOST_WAITING_SWEEPS))
+    read_runs: RunCache = field(default_factory=RunCache)
+    sweeping: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a sweep", MOST_WAITING_SWEEPS))
     """One sweep at a time: it uses a core."""
-    drawing: Turns = field(default_factory=lambda: Turns("a report", MOST_WAITING_PAGES))
-    ranking: Turns = field(default_factory=lambda: Turns("a ranking of stored runs", MOST_WAITING_PAGES))
+    drawing: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a report", MOST_WAITING_PAGES))
+    ranking: ComputeLimiter = field(
+        default_factory=lambda: ComputeLimiter("a ranking of stored runs", MOST_WAITING_PAGES)
+    )
     watching: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """A driver that blocks holds one thread, not all of them."""
     looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))

@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from reports.api.kept_runs import Mark, change_mark
 from reports.api.problem import ProblemError
+from reports.api.run_cache import Mark, change_mark
 from roofline_model.errors import DatabaseAwayError, StoreError
 
 if TYPE_CHECKING:

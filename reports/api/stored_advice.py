@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
-from reports.api.base_models import PhaseName
+from reports.api.base_models import NAME_PATTERN, PhaseName
 from reports.api.chip_lookup import asked_chip, find_chip
 from reports.api.entity_tag import tagged
 from reports.api.problem import FieldProblem, ProblemError, naming
@@ -21,7 +21,6 @@ from reports.api.service import Service
 from reports.api.stored_advice_models import StoredRecommendationList
 from reports.api.strict_route import StrictRoute
 from reports.api.this_machine import AUTO
-from reports.api.value_words import NAME_PATTERN
 from reports.display_text import shown
 from roofline_model.errors import UnknownNameError
 from roofline_model.operators import MAX_DIMENSION

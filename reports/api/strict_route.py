@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -15,8 +15,8 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from reports.api.json_body import ParsedOnce, RepeatedKeyError
-from reports.api.problem import MOST_FIELDS, FieldProblem, Location, ProblemError
+from reports.api.json_body import StrictRequest
+from reports.api.problem import MOST_FIELDS, FieldProblem, ProblemError, repeated
 from reports.display_text import shown
 from roofline_model.errors import nearest_names
 
@@ -40,8 +40,7 @@ class StrictRoute(APIRoute):
                 check_query(request.query_params, known, fields)
             if fields is not None:
                 _check_content_type(request)
-                request = ParsedOnce(request)
-                await _check_keys(request)
+                request = StrictRequest(request)
             return await usual(request)
 
         return handle
@@ -53,7 +52,7 @@ def check_query(given: QueryParams, known: frozenset[str], body_fields: frozense
     if not unknown:
         names = [name for name, _ in given.multi_items()]
         if len(names) > len(given):
-            _refuse_twice(next(name for name in names if names.count(name) > 1), "query")
+            raise repeated(next(name for name in names if names.count(name) > 1), "query")
         return
     problems = tuple(_unknown(name, known, body_fields or frozenset()) for name in unknown[:MOST_FIELDS])
     more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
@@ -85,22 +84,6 @@ def _check_content_type(request: Request) -> None:
         is_wrong = _JSON_TYPE.fullmatch(declared) is None
     if is_wrong:
         raise HTTPException(415)
-
-
-async def _check_keys(request: ParsedOnce) -> None:
-    """End the request with 422 where an object of its JSON has a key twice; what is no JSON is for the framework to refuse."""
-    try:
-        await request.json()
-    except RepeatedKeyError as error:
-        _refuse_twice(error.key, "body")
-    except (ValueError, RecursionError):
-        return
-
-
-def _refuse_twice(name: str, location: Location) -> NoReturn:
-    key, message = shown(name, 60), f"stands twice in the {location}; keep one"
-    field = FieldProblem(field=key, location=location, message=message)
-    raise ProblemError(422, "invalid-value", f"{location} {key}: {message}", fields=(field,)) from None
 
 
 def _body_fields(route: APIRoute) -> frozenset[str] | None:

@@ -12,10 +12,10 @@ from pydantic_core import to_json
 from reports.api import sweep_pieces
 from reports.api.analysis_models import SweepAnswer, SweepRequest
 from reports.api.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip
+from reports.api.compute_limiter import check_is_wanted
 from reports.api.strict_route import StrictRoute
 from reports.api.sweep_pieces import Columns
 from reports.api.this_machine import own_chip
-from reports.api.turns import check_is_wanted
 from reports.api.worker_pool import WorkerPool
 
 router = APIRouter(tags=["grids"], route_class=StrictRoute)

@@ -107,7 +107,7 @@ class WorkerPool:
         shutil.rmtree(get_temp_dir(), ignore_errors=True)
 
 
-class KeptAnswers:
+class AnswerCache:
     """The newest answers by question. Not safe between threads: for the event loop, or under a lock of the caller's."""
 
     def __init__(self, most: int) -> None:

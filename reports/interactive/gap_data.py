@@ -12,7 +12,7 @@ from typing import Any
 from reports.case_gap import LABELS, case_gap, has_parts
 from reports.case_summary import CaseSummary
 from reports.display_text import counted, shown
-from reports.gap_inks import HATCHED, PART_INKS
+from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from roofline_model.gap import PASS_PART, Gap
 
 MOST_STAGES_COUNT = 8
@@ -35,8 +35,8 @@ def gap_data(cases: Sequence[CaseSummary], first_number: int) -> dict[str, Any]:
             {
                 "key": name,
                 "label": LABELS[name],
-                "inks": list(PART_INKS[name]),
-                "is_hatched": name in HATCHED,
+                "inks": list(PART_COLOURS[name][:2]),
+                "is_hatched": name in HATCHED_PARTS,
             }
             for name in used
         ],

@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
+from reports.figures.plotly_drawer import plotly_json
+from reports.figures.roofline import roofline_figure
 from reports.interactive.case_data import COLUMNS, case_rows_data
 from reports.interactive.gap_data import gap_data
 from reports.interactive.history_data import history_data
 from reports.interactive.pareto_data import POINT_COLUMNS, pareto_data
-from reports.interactive.roofline_data import page_inks, roofline_data
 from reports.interactive.sample_data import sample_data
 from reports.interactive.text_table import Texts, packed, packed_floats
 from reports.interactive.timeline_data import timeline_data
@@ -21,9 +23,18 @@ from reports.views import ReportView
 from results.flags import DOUBTFUL_FLAGS, meaning
 from results.history.case_history import CaseHistory
 
-DATA_VERSION = 1
+DATA_VERSION = 2
 SVG_LIMIT_COUNT = 1_000
 """Cases that are drawn as shapes of the page; more are drawn by WebGL where the browser has it."""
+
+_PAGE_COLOURS: dict[str, Colour] = {
+    "ink": INK,
+    "muted": MUTED,
+    "grid": GRID,
+    "surface": SURFACE,
+    "accent": ACCENT,
+    "history": format_colours(["BF16"])["BF16"],
+}
 
 
 def page_data(
@@ -39,7 +50,9 @@ def page_data(
             {
                 "name": chip.hardware_name,
                 "cases": packed(rows, texts, COLUMNS),
-                "roofline": roofline_data(chip),
+                "colours": {name: list(one[:2]) for name, one in format_colours(chip.roofline.precisions).items()},
+                "shapes": operator_shapes(chip.roofline.operators),
+                "roofline": plotly_json(roofline_figure(chip.roofline, number), most_svg_points=SVG_LIMIT_COUNT),
                 "pareto": [
                     {**one, "points": packed(one["points"], texts, POINT_COLUMNS)}
                     for one in pareto_data(groups, numbers)
@@ -55,7 +68,7 @@ def page_data(
         "version": DATA_VERSION,
         "run": view.run.run_id[:8] if view.run.run_id[:8].isalnum() else "run",
         "svg_limit_count": SVG_LIMIT_COUNT,
-        "inks": page_inks(),
+        "inks": {name: list(colour[:2]) for name, colour in _PAGE_COLOURS.items()},
         "flags": {flag: {"meaning": meaning(flag), "is_doubtful": flag in DOUBTFUL_FLAGS} for flag in view.flags},
         "chips": chips,
         "histories": history_data(histories),

@@ -14,9 +14,8 @@ OWN = (
     "theme.js",
     "filters.js",
     "tooltip.js",
-    "best_label.js",
-    "roofline.js",
     "figures.js",
+    "roofline.js",
     "errors.js",
     "gaps.js",
     "timeline.js",
@@ -26,13 +25,16 @@ OWN = (
     "page.js",
 )
 """Our scripts in the order they build on each other; one function each, joined into one script."""
+FIGURE = "figure.js"
+"""The script that page and explorer share; here it is no module."""
 BUNDLE = "plotly-report.min.js"
 
 
 @cache
 def scripts() -> tuple[str, ...]:
     """Return the texts of the page's script elements: the vendored bundle, then our own."""
-    own = "".join(_without_comments(_read("interactive", "static", name)) for name in OWN)
+    shared = _read("figures", "static", FIGURE).replace("export function", "function")
+    own = "".join(map(_without_comments, (shared, *(_read("interactive", "static", name) for name in OWN))))
     return _read("vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
 
 

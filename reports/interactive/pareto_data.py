@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from reports.plot_style import Ink, format_inks
+from reports.figures.palette import Colour, format_colours
 from reports.trade_offs import TradeGroup, TradePoint
 
 _STORED = tuple(one.name for one in fields(TradePoint) if one.name != "record_ids")
@@ -19,7 +19,7 @@ def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> lis
 
     `numbers`: record → the number of its case on the page.
     """
-    inks = format_inks(point.precision for one in groups for point in one.points)
+    inks = format_colours(point.precision for one in groups for point in one.points)
     return [
         {
             "title": one.title,
@@ -34,7 +34,7 @@ def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> lis
     ]
 
 
-def _point(one: TradePoint, numbers: Mapping[str, int], ink: Ink) -> dict[str, Any]:
+def _point(one: TradePoint, numbers: Mapping[str, int], ink: Colour) -> dict[str, Any]:
     values = {
         **{name: getattr(one, name) for name in _STORED},
         "ink": (ink.light, ink.dark),

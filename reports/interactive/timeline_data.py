@@ -1,18 +1,14 @@
-"""The run over time for the page: the interval of each case with its averages, and as many sensor readings as a page has room for."""
+"""The run over time for the page: its figure, the averages of each case's interval, and what is not stored."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from reports.display_text import counted, shown
-from reports.run_timeline import CHANNELS, CaseSpan, RunTimeline, reading_of, spread_share
-from reports.small_plots import thinned
+from reports.display_text import counted
+from reports.figures.plotly_drawer import stack_json
+from reports.figures.timeline import drawn_readings, run_stack
+from reports.run_timeline import RunTimeline, reading_of
 from reports.views import ReportView
-from results.records import TelemetrySample
-
-MAX_READINGS_COUNT = 2_400
-"""Readings in a page, about 70 kB; of longer series the highest and lowest of each stretch. The store keeps them all."""
 
 SPAN_COLUMNS = (
     "ordinal",
@@ -33,51 +29,24 @@ SPAN_COLUMNS = (
 
 
 def timeline_data(view: ReportView, timeline: RunTimeline) -> dict[str, Any]:
-    """Return the spans as rows of `columns`, the readings as [span, seconds since the run began, one list per channel], and the canary.
-
-    Where nothing is stored to be drawn over time, `spans` is empty and `sentence` says what is missing.
-    """
-    channels = timeline.channels
-    drawn = _readings(timeline.spans, channels) if channels else []
-    drawn_count = sum(len(one[1]) for one in drawn)
+    """Return the figure and its spans as rows of `columns`; where nothing is stored to be drawn over time, None and no rows."""
+    stack = run_stack(view, timeline)
     notes = [timeline.sentence] if timeline.sentence else []
-    if channels and not timeline.has_time_axis:
+    if stack is not None and not timeline.has_time_axis:
         notes.append("The records have no usable times: the cases stand in their order.")
-    if drawn_count < timeline.reading_count and timeline.has_time_axis:
-        notes.append(
-            f"Of {counted(timeline.reading_count, 'reading')} {drawn_count} are drawn: the highest and lowest of each stretch."
-        )
-    canaries = view.state.canaries if channels and timeline.has_time_axis and view.state.has_time_axis else ()
+    for name in timeline.channels:
+        known = [sum(reading_of(one, name) is not None for one in span.readings) for span in timeline.spans]
+        drawn_count = sum(map(len, drawn_readings(timeline.spans, name)))
+        if drawn_count < sum(known) and timeline.has_time_axis:
+            told = counted(sum(known), "reading")
+            notes.append(f"Of {told} {drawn_count} are drawn: the highest and lowest of each stretch.")
+            break
+    spans = () if stack is None else timeline.spans
     return {
-        "channels": list(channels),
+        "figure": None if stack is None else stack_json(stack),
         "has_time_axis": timeline.has_time_axis,
         "has_sm_clock": timeline.has_sm_clock,
         "notes": notes,
         "columns": list(SPAN_COLUMNS),
-        "spans": [[getattr(span, name) for name in SPAN_COLUMNS] for span in timeline.spans] if channels else [],
-        "readings": drawn,
-        "canaries": [[one.offset_s, one.slowdown_ratio, one.is_slow, shown(one.text, 160)] for one in canaries],
+        "spans": [[getattr(span, name) for name in SPAN_COLUMNS] for span in spans],
     }
-
-
-def _readings(spans: Sequence[CaseSpan], channels: Sequence[str]) -> list[list[Any]]:
-    told = [[one for one in span.readings if _tells(one, channels)] for span in spans]
-    found = []
-    for place, (span, samples, room) in enumerate(
-        zip(spans, told, spread_share([len(one) for one in told], MAX_READINGS_COUNT), strict=True)
-    ):
-        if not samples:
-            continue
-        kept = [samples[at] for at in thinned([_leading(one) for one in samples], room)]
-        times_s = [round(span.readings_begin_s + one.time_s, 4) for one in kept]
-        found.append([place, times_s, *([reading_of(one, name) for one in kept] for name in channels)])
-    return found
-
-
-def _tells(sample: TelemetrySample, channels: Sequence[str]) -> bool:
-    return any(reading_of(sample, name) is not None for name in channels)
-
-
-def _leading(sample: TelemetrySample) -> float:
-    """Return the reading whose extremes are kept: the first channel that is there."""
-    return next((value for name in CHANNELS if (value := reading_of(sample, name)) is not None), 0.0)

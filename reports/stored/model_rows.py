@@ -17,7 +17,7 @@ from results.model_results import PassResult, PhaseResult
 from results.records import RunInfo
 from results.replication import TotalInterval
 from results.verdict import Totals
-from roofline_model.pareto.losses_file import MeasuredLosses
+from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 
 def model_rows(

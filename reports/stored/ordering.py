@@ -1,7 +1,6 @@
 """Which row comes first: evidence, then time; where times cannot be told apart the smaller loss, then the smaller memory.
 
-Predictions go by the rule of every recommendation, `roofline_model.tie_ranking.order_predictions`, measured rows by its sibling,
-`reports.measured_order.order_measured`.
+The rules are those of every ranking, `roofline_model.recommend.ranking`.
 """
 
 from __future__ import annotations
@@ -9,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from reports.measured_order import MeasuredTime, are_level_times, maybe_faster, order_measured
 from reports.stored.answer import Refused, StoredRow
-from roofline_model.tie_ranking import are_level_predictions, order_predictions
+from roofline_model.recommend.ranking import (
+    Standing,
+    are_level_measured,
+    are_level_predictions,
+    maybe_faster,
+    order_measured,
+    order_predictions,
+)
 
 _TIERS = {"measured": 0, "expected": 1, "ideal": 2}
 _EMULATED_TIER, _BARRED_TIER = 3, 4
@@ -40,8 +45,8 @@ def is_level(faster: StoredRow, slower: StoredRow) -> bool:
     """Return whether two rows of one kind cannot be told apart: measured intervals that overlap, with times at most
     `LEVEL_LIMIT_RATIO` apart, or times at most `UNKNOWN_LEVEL_RATIO` apart where an interval is unknown; predictions whose times and ends of the 80 % interval are within 5 %."""
     if not faster.is_measured:
-        return are_level_predictions(faster.time_s, slower.time_s, one_high_s=faster.high_s, other_high_s=slower.high_s)
-    return are_level_times(_measured(faster), _measured(slower))
+        return are_level_predictions(_standing(faster), _standing(slower))
+    return are_level_measured(_standing(faster), _standing(slower))
 
 
 def level_with(row: StoredRow, rows: Iterable[StoredRow]) -> tuple[StoredRow, ...]:
@@ -52,7 +57,7 @@ def level_with(row: StoredRow, rows: Iterable[StoredRow]) -> tuple[StoredRow, ..
 
 def maybe_faster_row(rows: Sequence[StoredRow]) -> StoredRow | None:
     """Return the measured row that stands behind the first for its loss alone and may be faster; see `maybe_faster`."""
-    return maybe_faster([row for row in rows if row.is_measured], _measured)
+    return maybe_faster([row for row in rows if row.is_measured], _standing)
 
 
 def within_limits(
@@ -71,18 +76,12 @@ def within_limits(
 
 def _in_order(rows: list[StoredRow]) -> list[StoredRow]:
     if rows[0].is_measured:
-        return order_measured(rows, _measured)
-    return order_predictions(
-        sorted(rows, key=lambda one: (one.time_s, one.identity)),
-        time_s=lambda one: one.time_s,
-        high_s=lambda one: one.high_s,
-        loss_pct=lambda one: one.quality.loss_pct,
-        memory_bytes=lambda one: one.memory_bytes,
-    )
+        return order_measured(rows, _standing)
+    return order_predictions(sorted(rows, key=lambda row: (row.time_s, row.identity)), _standing)
 
 
-def _measured(row: StoredRow) -> MeasuredTime:
-    return MeasuredTime(row.time_s, row.low_s, row.high_s, row.quality.loss_pct, row.memory_bytes, row.identity)
+def _standing(row: StoredRow) -> Standing:
+    return Standing(row.time_s, row.low_s, row.high_s, row.quality.loss_pct, row.memory_bytes, row.identity)
 
 
 def _memory_miss(row: StoredRow, limit_bytes: float | None) -> list[str]:

@@ -14,8 +14,8 @@ from results.records import Record, RunInfo
 from roofline_model.claimed_losses import claimed_loss_of
 from roofline_model.errors import RooflineError
 from roofline_model.formats import get_format
-from roofline_model.pareto.losses import parse_formats
-from roofline_model.pareto.losses_file import METHODS, MeasuredLosses, loss_pct
+from roofline_model.recommend.search.losses import parse_formats
+from roofline_model.recommend.search.losses_file import METHODS, MeasuredLosses, loss_pct
 from roofline_model.units import format_percent
 
 _KEPT_WIDE = ("lm_head", "embedding", "embed_out", "embed_tokens")

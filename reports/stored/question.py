@@ -8,7 +8,7 @@ from reports.shape_ranking import phase_of
 from results.case_names import PHASES, pass_name
 from roofline_model.case import Case
 from roofline_model.errors import InvalidValueError
-from roofline_model.pareto.losses_file import MeasuredLosses
+from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 SubjectKey = tuple[str, tuple[tuple[str, int], ...]]
 """(operator, sizes) of a shape; (`model:NAME`, batch and context) of a model, all its phases."""

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from results.import_dates import in_utc
+from results.limits import MAX_COUNT, MAX_TIME_S
 from results.plain_form import FormError
-from results.value_checks import MAX_COUNT, MAX_TIME_S, in_utc
 
 LONGEST_TEXT = 4096
 

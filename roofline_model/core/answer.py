@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding, findings_text
 from roofline_model.errors import InvalidValueError
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
@@ -19,6 +19,8 @@ Source = Literal["measured", "expected", "ceilings", "ideal"]
 lower bound of kernels that nobody timed. ideal: speed of light, `max(bytes / bandwidth, FLOPs / peak)`."""
 BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
 """Sources that bound a time from below."""
+NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-has-kernel")
+"""Codes that say why a ranking has no choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Memory:
     activations."""
     weight_bytes: float | None = None
     cache_bytes: float | None = None
+    activation_bytes: float | None = None
+    """Estimate of the working buffers of a pass."""
     capacity_bytes: float | None = None
     """What the device has; None where no limit is known."""
     saved_ratio: float | None = None
@@ -174,10 +178,15 @@ class Exclusion:
     """An option that is not ranked, and why."""
 
     key: str
-    finding: Finding
-    """The reason that decides."""
+    findings: tuple[Finding, ...]
+    """The reasons, the one that decides first; at least one."""
     option: Option | None = None
     """Its figures; None where it could not be predicted."""
+
+    @property
+    def finding(self) -> Finding:
+        """The reason that decides."""
+        return self.findings[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +198,14 @@ class Question:
     """Chip key."""
     name: str
     """`gemv 1x4096x4096`, a model's name, …"""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """Dimension → size: M, N and K of a product."""
     phase: str = ""
     """decode, prefill, or empty."""
     policy: str = "evidence"
     """The named policy of `recommend/ranking` that ordered the options."""
     limits: tuple[tuple[str, float], ...] = ()
-    """Limit → value in the unit of its name: `memory_bytes`, `loss_pct`, `time_s`."""
+    """Limit → value in the unit of its name: `memory_bytes`, `time_s`, `loss_pct`, `claimed_loss_pct`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +239,73 @@ class Ranking:
     def option(self, key: str) -> Option | None:
         """Return the ranked option of a key or alias; None when it is not ranked."""
         return next((option for option in self.options if key == option.key or key in option.aliases), None)
+
+    @property
+    def nearest(self) -> Option | None:
+        """The choice; where nothing meets the limits, the option that misses them least."""
+        missing = (exclusion.option for exclusion in self.excluded)
+        return self.choice or next((option for option in (*self.options, *missing) if option is not None), None)
+
+    @property
+    def headline(self) -> Finding:
+        """The decision in one finding: stay, take an option, or what nothing meets."""
+        choice, baseline = self.choice, self.baseline
+        if choice is None:
+            return next(item for item in self.findings if item.code in NO_CHOICE)
+        if baseline is not None and choice.key == baseline.key:
+            return finding("stay", choice.key)
+        ratio = choice.speedup_ratio
+        if ratio is None or baseline is None:
+            return finding("take", choice.key, method=choice.method)
+        code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else "take-slower"
+        return finding(code, choice.key, method=choice.method, speedup_ratio=ratio, baseline=baseline.key)
+
+    @property
+    def decision(self) -> tuple[Finding, ...]:
+        """The headline; where nothing meets the limits also what the nearest option misses."""
+        if self.choice is not None or not self.excluded:
+            return (self.headline,)
+        return (self.headline, *(item for item in self.excluded[0].findings if item in self.findings))
+
+    def __str__(self) -> str:
+        return findings_text(self.decision)
+
+    # The names of the original documents.
+
+    @property
+    def precision(self) -> str:
+        """Key of the option to take."""
+        return self._answer.key
+
+    @property
+    def method(self) -> str:
+        """How to get there: PTQ, AWQ, native_fp8, …"""
+        return self._answer.method
+
+    @property
+    def speedup(self) -> float | None:
+        """Speed-up of the option to take over the baseline."""
+        return self._answer.speedup_ratio
+
+    @property
+    def predicted_time_us(self) -> float:
+        """Time of the option to take, µs."""
+        return self._answer.estimate.time_s * 1e6
+
+    @property
+    def memory_savings_pct(self) -> float | None:
+        """Saved share of the 16-bit weight bytes, percent."""
+        memory = self._answer.memory
+        return None if memory is None or memory.saved_ratio is None else memory.saved_ratio * 100
+
+    @property
+    def reason(self) -> str:
+        """Findings about the option to take, in words."""
+        return findings_text(self._answer.findings)
+
+    @property
+    def _answer(self) -> Option:
+        option = self.nearest
+        if option is None:
+            raise InvalidValueError(f"nothing was ranked for {self.question.name} on {self.question.hardware}")
+        return option

@@ -21,6 +21,7 @@ from roofline_model.decoder.tensor_parallel import Parallel, all_reduce_count, s
 from roofline_model.errors import InvalidValueError
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
+from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.ops.operator_sequence import predict_operator
 from roofline_model.roofline import Prediction, weakest_provenance
 
@@ -65,6 +66,8 @@ class ModelPrediction:
     launches: LaunchCosts
     memory: ModelMemory
     """Of one device."""
+    attention_kernel: str | None = None
+    """Key of the attention kernel whose time is expected (`ATTENTION_KERNELS`); None: the fitted one, by default."""
 
     @property
     def time_s(self) -> float:
@@ -165,6 +168,7 @@ def predict_model(
     max_context: int | None = None,
     has_group_scales: bool | None = None,
     memory_headroom_ratio: float = 0.0,
+    attention_kernel: str | None = None,
 ) -> ModelPrediction:
     """Return the ideal prediction of one pass.
 
@@ -172,6 +176,7 @@ def predict_model(
     `context`, or the last `new_tokens` of it. `formats` as in `format_plan.plan_from_text`, with `exceptions`.
     `max_context` replaces what the model declares (a checkpoint with extended positions). `has_group_scales`: as in
     `FormatPlan` (default: the plan's own, else True). `memory_headroom_ratio`: share of the memory that has to stay free.
+    `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
     Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
     """
     device, shape = get_hardware(hardware), get_model(model)
@@ -195,6 +200,7 @@ def predict_model(
         all_reduce_s=all_reduce_count(shape) * parallel.all_reduce_s(hidden_bytes),
         launches=launches or launch_costs(device),
         memory=model_memory(part, workload, plan, device, headroom_ratio=memory_headroom_ratio),
+        attention_kernel=None if attention_kernel is None else find_attention_kernel(attention_kernel).key,
     )
 
 
@@ -217,6 +223,7 @@ def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> Mod
         parallel=prediction.parallel,
         launches=prediction.launches,
         memory_headroom_ratio=prediction.memory.headroom_ratio,
+        attention_kernel=prediction.attention_kernel,
     )
 
 

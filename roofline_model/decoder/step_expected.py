@@ -10,8 +10,9 @@ Products and attention come from `expected/predict.py`. What it has no model for
   `LATENT_INTERVAL`;
 * norms, activation functions and other elementwise kernels: a launch and one pass over their bytes.
 
-Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. The attention constants
-were fitted on modules that rotate and append to the cache themselves, so these two kernels cost nothing beside them.
+Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. What a timed attention
+kernel does itself (`ExpectedPrediction.covered_ops`: a module's rotation and append to the cache) costs nothing beside it.
+A named attention kernel (`ModelPrediction.attention_kernel`) answers for attention alone; MLA in decode has no FlashAttention.
 Interval and time of what is built in these ways begin at the ideal time of cold operands, as those of a product do.
 """
 
@@ -27,6 +28,7 @@ from roofline_model.expected.ideal_floor import cold_limits, raised_to_ideal
 from roofline_model.expected.known_kernels import why_no_time_here
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
+from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.operators import Operator, gemm
 from roofline_model.ops.attention_ops import attention
 from roofline_model.ops.expert_ops import ExpertProduct
@@ -45,7 +47,6 @@ FUSED_PRODUCTS = ("gate_up_silu_mul", "up_gelu")
 PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm", *FUSED_PRODUCTS)
 LATENT_INTERVAL = (0.8, 2.0)
 """Factors of MLA decode, which no table we fit to holds. A judgement: FlashMLA's published best is near both roofs."""
-_IN_ATTENTION = ("rope", "kv_write")
 _STAND_INS = {
     "grouped_gemm": "products of experts: one product of the same matrices side by side",
     "batched_gemm": "products per head: one product of the same matrices side by side",
@@ -156,32 +157,45 @@ class ExpectedStep(ExpectedSequence):
 
 
 def expected_kernels(
-    kernels: Iterable[StepKernel], hardware: Device | str, *, estimate: Estimator | None = None
+    kernels: Iterable[StepKernel],
+    hardware: Device | str,
+    *,
+    estimate: Estimator | None = None,
+    attention_kernel: str | None = None,
 ) -> tuple[KernelExpectation | None, ...]:
-    """Return the expected time of one call of each kernel, in order; None for one that has none (`why_no_kernels`)."""
+    """Return the expected time of one call of each kernel, in order; None for one that has none (`why_no_kernels`).
+
+    `attention_kernel`: a key of `ATTENTION_KERNELS` whose model answers for attention in place of `estimate`.
+    """
     device = get_hardware(hardware)
-    ask = estimate or expected_call
-    reference = _Reference(device, ask)
-    found = [_kernel(kernel, device, ask, reference) for kernel in kernels]
-    if reference.attention_appends:
-        found = [
-            _inside_attention(one) if one is not None and one.kernel.work.op in _IN_ATTENTION else one for one in found
-        ]
-    return tuple(found)
+    ask = _asking(estimate, attention_kernel)
+    reference = _Reference(device, ask, _has_latent_kernel(attention_kernel, device))
+    expectations = [_kernel(kernel, device, ask, reference) for kernel in kernels]
+    return tuple(
+        _inside_attention(one) if one is not None and one.kernel.work.op in reference.covered_ops else one
+        for one in expectations
+    )
 
 
-def why_no_kernels(kernels: Iterable[StepKernel], hardware: Device | str, *, estimate: Estimator | None = None) -> str:
+def why_no_kernels(
+    kernels: Iterable[StepKernel],
+    hardware: Device | str,
+    *,
+    estimate: Estimator | None = None,
+    attention_kernel: str | None = None,
+) -> str:
     """Return in one line which kernel has no expected time, and why; empty when all have."""
     from roofline_model.expected.predict import why_no_expected
 
     device = get_hardware(hardware)
-    ask = estimate or expected_call
-    reference = _Reference(device, ask)
+    ask = _asking(estimate, attention_kernel)
+    reference = _Reference(device, ask, _has_latent_kernel(attention_kernel, device))
     of_all = why_no_time_here(device)  # no kernel is to be named where it is all of them
     # A product's reason says more than that of an elementwise kernel, which is built from a product's constants.
     for kernel in sorted(kernels, key=lambda one: one.work.op not in PRODUCTS):
         if _kernel(kernel, device, ask, reference) is None:
-            return of_all or f"{kernel.name}: {why_no_expected(_stand_ins(kernel.work)[0][0], device)}"
+            work = _stand_ins(kernel.work)[0][0]
+            return of_all or f"{kernel.name}: {why_no_expected(work, device, attention_kernel=attention_kernel)}"
     return ""
 
 
@@ -195,7 +209,9 @@ def expected_step(
     prediction: ModelPrediction, hardware: Device | str, *, estimate: Estimator | None = None
 ) -> ExpectedStep | None:
     """Return the expected time of a predicted pass, or None when a product or attention has none (`why_no_step`)."""
-    whole = expected_sequence(expected_kernels((one.kernel for one in prediction.kernels), hardware, estimate=estimate))
+    kernels = (one.kernel for one in prediction.kernels)
+    named = prediction.attention_kernel
+    whole = expected_sequence(expected_kernels(kernels, hardware, estimate=estimate, attention_kernel=named))
     if whole is None:
         return None
     launches, count = prediction.launches, prediction.launch_count
@@ -208,7 +224,29 @@ def expected_step(
 
 def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> str:
     """Return in one line which kernel has no expected time, and why; empty when all have."""
-    return why_no_kernels((one.kernel for one in prediction.kernels), hardware)
+    kernels = (one.kernel for one in prediction.kernels)
+    return why_no_kernels(kernels, hardware, attention_kernel=prediction.attention_kernel)
+
+
+def _asking(estimate: Estimator | None, attention_kernel: str | None) -> Estimator:
+    """Return the estimator of a pass: `estimate`, and for attention the named kernel's model."""
+    from roofline_model.expected.predict import predict_expected
+
+    ask = estimate or expected_call
+    if attention_kernel is None:
+        return ask
+
+    def ask_by_name(work: Operator, device: Device) -> ExpectedPrediction | None:
+        if work.op != "attention":
+            return ask(work, device)
+        return predict_expected(work, device, attention_kernel=attention_kernel)
+
+    return ask_by_name
+
+
+def _has_latent_kernel(attention_kernel: str | None, device: Device) -> bool:
+    """Return whether the library has MLA kernels: those of FlashAttention are no such model's."""
+    return attention_kernel is None or ATTENTION_KERNELS[attention_kernel].model_on(device) == FITTED_MODEL
 
 
 def expected_call(work: Operator, device: Device) -> ExpectedPrediction | None:
@@ -239,8 +277,8 @@ def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Refe
         if found is None:
             continue
         known, mean = found
-        if kernel.work.op == "attention" and any("includes RoPE" in note for note in known.notes):
-            reference.attention_appends = True
+        if kernel.work.op == "attention":
+            reference.covered_ops |= set(known.covered_ops)
         if parts[0][0] is kernel.work:
             return mean
         return _at_least_ideal(reference.not_faster(mean) if kernel.work.op == "grouped_gemm" else mean, device)
@@ -282,7 +320,7 @@ def _mean(
 def _borrowed(work: Operator, answer: ExpectedPrediction) -> str:
     """Return what the attention model says where it was never measured with such queries; empty for any other kernel."""
     is_narrow = work.op == "attention" and get_format(dict(work.formats)["q"]).element_bits < _WIDE_BITS
-    return next((note for note in answer.notes if is_narrow and "not measured" in note), "")
+    return answer.unmeasured_note if is_narrow else ""
 
 
 def _stand_ins(work: Operator) -> StandIns:
@@ -336,12 +374,12 @@ def _inside_attention(one: KernelExpectation) -> KernelExpectation:
 class _Reference:
     """Launch cost, DRAM rate and product rate of a chip; asked once, and only when needed."""
 
-    def __init__(self, device: Device, ask: Estimator) -> None:
-        self._device, self._ask = device, ask
+    def __init__(self, device: Device, ask: Estimator, has_latent_kernel: bool) -> None:
+        self._device, self._ask, self._has_latent_kernel = device, ask, has_latent_kernel
         self._wide = "BF16" if device.declares("BF16") else "FP16"
         self._gemv: ExpectedPrediction | None = None
-        self.attention_appends = False
-        """Whether an attention time that was used includes rotation and the append to the cache."""
+        self.covered_ops: set[str] = set()
+        """Operators that an attention time which was used has inside."""
 
     def elementwise(self, kernel: StepKernel) -> KernelExpectation | None:
         """Return a launch and one pass over the kernel's bytes, or None when the chip has no GEMV constants."""
@@ -362,6 +400,8 @@ class _Reference:
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
         """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is not MLA."""
+        if not self._has_latent_kernel:
+            return None
         known, sizes, query = self._streaming(), dict(kernel.work.shape), get_format(dict(kernel.work.formats)["q"])
         is_narrow = query.element_bits < _WIDE_BITS
         if known is None or sizes.get("Dv", sizes["D"]) == sizes["D"] or (is_narrow and sizes["Hkv"] > 1):

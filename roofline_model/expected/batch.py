@@ -39,6 +39,10 @@ class ExpectedBatch:
     kernel: list[str] = field(default_factory=list)
     """The candidate that won: `128x256x1` (tile rows × tile columns × split-K) or `gemv`."""
     norm_order: int = 4
+    is_unsplit: list[bool] = field(default_factory=list)
+    """Of attention: whether a decode kernel that could split the cache of a sequence reads it in one piece."""
+    unmeasured_note: str = ""
+    """Of attention: which of the formats no timed kernel had, in a line; empty where they were measured."""
 
     def __len__(self) -> int:
         return len(self.binding)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_model.case import Case
+from roofline_model.core.answer import Estimate
 from roofline_model.core.memo import Memo
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
@@ -17,7 +18,6 @@ from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import check_dimension, gemm
 from roofline_model.product_roof import ProductRoof
-from roofline_model.recommendation import TimeEstimate
 
 if TYPE_CHECKING:
     from roofline_model.expected.gemm.product import ProductModels
@@ -47,7 +47,7 @@ class ExpectedTimes:
 
     device: Device
 
-    def __call__(self, case: Case) -> TimeEstimate | None:
+    def __call__(self, case: Case) -> Estimate | None:
         """Return the expected time of one product, or None; see `expected_times`."""
         if not _is_product(case):
             return None
@@ -56,9 +56,9 @@ class ExpectedTimes:
         found = predict_expected(work, self.device, cache=case.cache)
         if found is None or found.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
             return None
-        return TimeEstimate(found.time_s, "expected", found.low_s, found.high_s, found.provenance)
+        return Estimate(found.time_s, found.low_s, found.high_s, "expected", found.provenance)
 
-    def many(self, cases: Sequence[Case]) -> list[TimeEstimate | None]:
+    def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
         """Return the expected time of each case: the same as one by one, sooner for the formats of one cold shape."""
         if not cases:
             return []
@@ -116,7 +116,7 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
     return _Priced(tuple(roofs), ProductModels.of(models) if models else None, frozenset(unknown))
 
 
-def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[TimeEstimate]:
+def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[Estimate]:
     """Return the expected times of the triples that are priced together."""
     if priced.models is None:
         return []
@@ -125,5 +125,5 @@ def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[TimeEstimate]:
     for roof, model, times in zip(roofs, priced.models.models, priced.models.expected(M, N, K), strict=True):
         ideal = roof.at(M, N, K)
         time_s, low_s, high_s = raised_to_ideal(*times, ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
-        estimates.append(TimeEstimate(time_s, "expected", low_s, high_s, model.parameters.provenance))
+        estimates.append(Estimate(time_s, low_s, high_s, "expected", model.parameters.provenance))
     return estimates

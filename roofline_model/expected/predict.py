@@ -60,6 +60,12 @@ class ExpectedPrediction:
     terms: tuple[tuple[str, float], ...] = ()
     """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.gap` reads them)."""
     model_version: str = EXPECTED_VERSION
+    covered_ops: tuple[str, ...] = ()
+    """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
+    is_cache_unsplit: bool = False
+    """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
+    unmeasured_note: str = ""
+    """Which of an attention's formats no timed kernel had, in a line; empty where they were measured."""
 
 
 def predict_expected(
@@ -68,6 +74,7 @@ def predict_expected(
     *,
     cache: str = "cold",
     kernel: str | None = None,
+    attention_kernel: str | None = None,
     dynamic_activation_quantization: bool = False,
     allow_ceilings: bool = False,
     ideal: Prediction | None = None,
@@ -77,6 +84,8 @@ def predict_expected(
     `cache="warm"`: calls follow each other on the same operands, so weights that fit stay in the L2; any other state is
     cold. `kernel`: the implementation, whose own curve answers where the machine's calibration timed it; the fitted models
     do not ask for it, and a kernel that was not timed has no expected time by having a name.
+    `attention_kernel`: a key of `ATTENTION_KERNELS`, whose model answers for attention or nothing does; None: the fitted model
+    where the chip has one, else its calibration. Raises `UnknownNameError` for one that nobody knows.
     `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
     `allow_ceilings`: what the ceilings of a calibrated machine allow is an answer where no kernel was timed: for those who
     print it as a lower bound (`≥`), or make it a part of a longer time.
@@ -84,16 +93,25 @@ def predict_expected(
     """
     try:
         return _predicted(
-            work, get_hardware(device), cache, dynamic_activation_quantization, kernel, allow_ceilings, ideal
+            work,
+            get_hardware(device),
+            cache,
+            dynamic_activation_quantization,
+            kernel,
+            allow_ceilings,
+            ideal,
+            attention_kernel,
         )
     except UnsupportedError:
         return None
 
 
-def why_no_expected(work: Operator | OpCost, device: Device | str, *, cache: str = "cold") -> str:
+def why_no_expected(
+    work: Operator | OpCost, device: Device | str, *, cache: str = "cold", attention_kernel: str | None = None
+) -> str:
     """Return in one line why `predict_expected` gives None; empty when it does not."""
     try:
-        _predicted(work, get_hardware(device), cache, False)
+        _predicted(work, get_hardware(device), cache, False, attention_kernel=attention_kernel)
     except UnsupportedError as error:
         return str(error)
     return ""
@@ -112,8 +130,11 @@ def _predicted(
     kernel: str | None = None,
     allow: bool = False,
     ideal: Prediction | None = None,
+    attention_kernel: str | None = None,
 ) -> ExpectedPrediction:
     op = work.op if isinstance(work, Operator) else ""
+    if isinstance(work, Operator) and op == "attention" and attention_kernel is not None:
+        return _above_roof(_attention(work, device, cache, attention_kernel), work, device, cache, ideal)
     reason: UnsupportedError | None = None
     if has_gpu_model(device):
         try:
@@ -121,12 +142,7 @@ def _predicted(
                 found = (
                     _attention(work, device, cache) if op == "attention" else _product(work, device, cache, quantizes)
                 )
-                ideal = ideal or predict(work, device, cache=cache)
-                beaten = beaten_ratio(work, device)
-                # What warm operands cost at least depends on how much of them the cache keeps: only the arithmetic is known.
-                return (
-                    warm_under_roof(found, ideal, beaten) if cache == "warm" else at_least_ideal(found, ideal, beaten)
-                )
+                return _above_roof(found, work, device, cache, ideal)
         except UnsupportedError as error:
             reason = error
     calibrated = predict_calibrated(work, device, cache=cache)
@@ -146,6 +162,16 @@ def _predicted(
     raise UnsupportedError(
         f"no expected time for {device.key}: it was never calibrated. Run `roofline calibrate` on it; the ideal roofline stands."
     )
+
+
+def _above_roof(
+    found: ExpectedPrediction, work: Operator, device: Device, cache: str, ideal: Prediction | None
+) -> ExpectedPrediction:
+    """Return a time with nothing of it below the roof of its work."""
+    ideal = ideal or predict(work, device, cache=cache)
+    beaten = beaten_ratio(work, device)
+    # What warm operands cost at least depends on how much of them the cache keeps: only the arithmetic is known.
+    return warm_under_roof(found, ideal, beaten) if cache == "warm" else at_least_ideal(found, ideal, beaten)
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
@@ -206,10 +232,10 @@ def _with_pass(found: ExpectedPrediction, pass_s: float) -> ExpectedPrediction:
     )
 
 
-def _attention(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
+def _attention(work: Operator, device: Device, cache: str, kernel: str | None = None) -> ExpectedPrediction:
     from roofline_model.expected.attention.predict import predict_attention
 
-    return predict_attention(work, device, cache=cache)
+    return predict_attention(work, device, cache=cache, kernel=kernel)
 
 
 def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:

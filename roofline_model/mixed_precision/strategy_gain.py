@@ -47,6 +47,7 @@ def strategy_gain(found: ModelPrediction, hardware: Device | str) -> StrategyGai
         formats=plan,
         parallel=found.parallel,
         launches=found.launches,
+        attention_kernel=found.attention_kernel,
     )
     expected, base_expected = expected_step(found, device), expected_step(base, device)
     ours, theirs = found.memory, base.memory

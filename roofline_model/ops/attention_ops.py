@@ -2,7 +2,7 @@
 
 FLOPs are those of the two products, 2 for each MAC, over the pairs of query and key that the mask leaves; this is the
 convention of the FlashAttention papers (arXiv 2205.14135, 2307.08691). The softmax of a fused kernel runs beside the
-tensor cores and is no FLOP of the product's unit; what it can cost is modelled in `flash_attention.py`.
+tensor cores and is no FLOP of the product's unit; what it can cost is modelled in `expected/attention/flash/`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run
+from benchmarks import loop_overhead, run
 from benchmarks.interleave import differences, interleaved, run_seconds
 from benchmarks.rows import Row, table_lines
 
@@ -120,3 +120,10 @@ def test_table_marks_contended_rows_and_keeps_to_its_width():
     assert "busy: why" in lines
     assert "40%" in lines[-1]
     assert not any("!:" in line for line in table_lines([quiet]))
+
+
+def test_loop_overhead_is_one_figure_with_an_aim(tmp_path):
+    (row,) = loop_overhead.measure(tmp_path, quick=True)
+    assert row.aim_s == 100e-9
+    assert 0 < row.measured_s < 1e-5
+    assert row.rival_s > 0

@@ -11,10 +11,10 @@ import pytest
 import typer
 
 from roofline_cli.main import app
-from roofline_model.pareto.losses_file import read_losses_text
-from roofline_model.pareto.search import TIE_BREAK_CHOICES
-from roofline_model.quantization_engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
-from roofline_model.tie_ranking import LEVEL_RATIO
+from roofline_model.recommend.engine import MAX_QUALITY_LOSS_PCT, IntegratedQuantizationEngine
+from roofline_model.recommend.ranking import LEVEL_RATIO
+from roofline_model.recommend.search.losses_file import read_losses_text
+from roofline_model.recommend.search.search import TIE_BREAK_CHOICES
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "pareto.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?:^(?:    .*)?\n)+", TEXT, flags=re.MULTILINE)
@@ -45,9 +45,10 @@ def test_the_engine_example_runs(capsys):
 
 def test_the_example_of_a_whole_model_finds_a_plan_by_search(capsys):
     found = run(EXAMPLES[2])["found"]
-    assert found.chosen.kind == "search"
-    assert found.chosen.time_s <= 0.05
-    assert f"pareto-fastest {found.candidate('pareto-fastest').time_s}" in capsys.readouterr().out
+    assert found.choice.kind == "search"
+    assert found.choice.estimate.time_s <= 0.05
+    fastest = found.option("pareto-fastest").estimate.time_s
+    assert f"pareto-fastest {fastest}" in capsys.readouterr().out
 
 
 def test_the_losses_file_of_the_page_is_read():

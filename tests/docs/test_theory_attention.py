@@ -6,7 +6,7 @@ import pytest
 from theory_pages import Page
 
 from roofline_model import get_hardware, predict
-from roofline_model.flash.flash_attention import (
+from roofline_model.expected.attention.flash.model import (
     BANDWIDTH_FILLING_SHARE,
     AttentionShape,
     FlashAttentionConfig,
@@ -14,19 +14,24 @@ from roofline_model.flash.flash_attention import (
     FlashAttentionRoofline,
     compare_fa_versions,
 )
-from roofline_model.flash.flash_pipeline import step_clocks
-from roofline_model.flash.flash_splits import plan_work
-from roofline_model.flash.flash_tiles import count_blocks, ctas_per_sm
-from roofline_model.flash.flash_traffic import L2_SHARE
-from roofline_model.flash.flash_units import LEGACY_MMA_SHARE, MUFU_PER_CLOCK, SHARED_BYTES_PER_CLOCK, chip_units
-from roofline_model.flash.flash_versions import (
+from roofline_model.expected.attention.flash.pipeline import step_clocks
+from roofline_model.expected.attention.flash.splits import plan_work
+from roofline_model.expected.attention.flash.tiles import count_blocks, ctas_per_sm
+from roofline_model.expected.attention.flash.traffic import L2_SHARE
+from roofline_model.expected.attention.flash.units import (
+    LEGACY_MMA_SHARE,
+    MUFU_PER_CLOCK,
+    SHARED_BYTES_PER_CLOCK,
+    chip_units,
+)
+from roofline_model.expected.attention.flash.versions import (
     FILL_CYCLES_PER_CTA,
     MASK_OVERHEAD_RATIO,
     POLYNOMIAL_OPS_PER_EXP,
     TRAITS,
     emulated_exp_ratio,
 )
-from roofline_model.flash.unfused_attention import unfused_attention
+from roofline_model.expected.attention.unfused import unfused_attention
 from roofline_model.ops.attention_ops import PAGE_NUMBER_BYTES, attention, unfused_attention_parts
 from roofline_model.ops.attention_shape import keys_read, visible_pairs
 from roofline_model.ops.operator_sequence import predict_operator

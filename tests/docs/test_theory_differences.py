@@ -14,7 +14,11 @@ from roofline_model.decoder.kv_crossover import kv_crossover_tokens
 from roofline_model.decoder.llm import predict_model
 from roofline_model.decoder.model_parameters import model_kv_bytes, parameter_counts, read_weight_count
 from roofline_model.decoder.model_registry import get_model
-from roofline_model.flash.flash_attention import FlashAttentionConfig, FlashAttentionRoofline, compare_fa_versions
+from roofline_model.expected.attention.flash.model import (
+    FlashAttentionConfig,
+    FlashAttentionRoofline,
+    compare_fa_versions,
+)
 from roofline_model.mixed_precision.chip_check import check_strategy
 from roofline_model.mixed_precision.model_plan import strategy_plan
 from roofline_model.mixed_precision.strategies import get_strategy
@@ -24,7 +28,7 @@ from roofline_model.ops.attention_ops import attention, qk_scores
 from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, softmax
 from roofline_model.ops.kv_cache_ops import kv_cache_bytes
 from roofline_model.ops.layer_ops import projections
-from roofline_model.quantization_engine import IntegratedQuantizationEngine, QuantizationRecommendation
+from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 PAGE = Page("theory_math.md")
 SHAPE = (4096, 4096)

@@ -13,7 +13,6 @@ import pytest
 from theory_pages import Page
 
 from roofline_model import create_custom_asic, gemm, gemv, get_hardware, predict
-from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.calibrated import predict_calibrated
 from roofline_model.cost import OpCost
 from roofline_model.expected.attention.chip import AttentionChip
@@ -41,6 +40,7 @@ from roofline_model.expected.predict import predict_expected
 from roofline_model.gap import LABELS, explain_gap
 from roofline_model.machine_constants import Calibration, Constant
 from roofline_model.ops.attention_ops import attention
+from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.tiling import gemm_tiling
 
 PAGE = Page("theory_expected.md")

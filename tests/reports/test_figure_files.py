@@ -9,9 +9,9 @@ import pytest
 
 from reports.error_plot import draw_errors
 from reports.figure_files import report_figures, write_figures
+from reports.figures.matplotlib_drawer import figure_png, figure_svg
 from reports.gap_plot import draw_gaps
 from reports.pareto_plot import draw_pareto, pareto_points
-from reports.roofline_plot import figure_png, figure_svg
 from reports.spread_plot import draw_spreads
 from reports.views import report_view
 from results.load import import_file

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import matplotlib.pyplot as plt
 import pytest
 
+from reports.figures.matplotlib_drawer import figure_svg
+from reports.figures.palette import format_colours
 from reports.inline_svg import inline_svg
 from reports.interactive.page_script import tight_css
-from reports.plot_style import format_inks
-from reports.roofline_plot import figure_svg
 
 HOSTILE = 'a > b <script>alert(1)</script> & style="font-family: x" id="p" d="M 1.23456 2" url(#x)'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def drawn():
     """A figure with repeated markers, a clip, words that look like markup, and a line: its file, and as a part of a page."""
     figure, axes = plt.subplots()
-    axes.plot(range(12), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], "o-", color=format_inks(["BF16"])["BF16"].light)
+    axes.plot(range(12), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], "o-", color=format_colours(["BF16"])["BF16"].light)
     axes.set_title(HOSTILE)
     axes.set_xlabel("FLOP/byte")
     file = figure_svg(figure, text_as_paths=False)
@@ -71,7 +71,7 @@ def test_it_takes_less_than_half_and_its_colours_follow_the_theme(drawn):
     file, inlined = drawn
     assert len(inlined) < 0.5 * len(file)
     assert "var(--plot-bf16)" in inlined
-    assert format_inks(["BF16"])["BF16"].light not in inlined
+    assert format_colours(["BF16"])["BF16"].light not in inlined
     assert "font-family" not in inlined.replace(re.escape(HOSTILE), "").replace('style="font-family: x"', "")
     assert "font-size" in inlined
 

@@ -8,8 +8,12 @@ import pytest
 
 from reports.case_rows import case_rows
 from reports.case_summary import case_summaries
-from reports.run_timeline import CHANNELS, spans_over_time, spread_share
-from reports.timeline_plot import draw_timeline
+from reports.figures.matplotlib_drawer import draw_stack
+from reports.figures.palette import format_colours
+from reports.figures.plotly_drawer import stack_json
+from reports.figures.spec import Bars, Line
+from reports.figures.timeline import timeline_stack
+from reports.run_timeline import CHANNELS, spans_over_time
 from results.records import TelemetrySample
 from results.state_records import EnergyReading, MachineState
 
@@ -83,7 +87,7 @@ def test_what_is_missing_is_said_with_the_option_that_records_it(make):
     bare = spans_of(make, record(make, 21))
     assert bare.channels == ()
     assert "--roofline-power records power" in bare.sentence
-    assert draw_timeline(bare, title="t", subtitle="s") is None
+    assert timeline_stack(bare, {}) is None
     steps = spans_of(make, record(make, 21, power_w=5.0))
     assert steps.sentence.startswith("Only averages per case are stored")
     assert "Not stored: the clock" in steps.sentence
@@ -94,23 +98,24 @@ def test_what_is_missing_is_said_with_the_option_that_records_it(make):
     assert spans_of(make).sentence == ""
 
 
-def test_room_is_shared_by_length():
-    assert spread_share([5, 10], 15) == [5, 10]
-    assert spread_share([300, 100, 0, 1], 100) == [74, 24, 0, 1]
-
-
 def test_the_figure_has_a_panel_per_channel_and_shades_what_was_held_down(make):
     state = MachineState(throttled_s={"power-cap": 1.0}, rated_clock_hz=2e9)
     held = record(make, 21, power_w=50.0, energy_j=1e-3, sm_clock_hz=1.7e9, state=state, temperature_c=60.0)
     free = replace(record(make, 25, power_w=51.0, energy_j=2e-3), telemetry=READINGS)
-    figure = draw_timeline(spans_of(make, held, free), title="t", subtitle="s")
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert labels == ["", "Power (W)", "SM clock (GHz)", "Temperature (°C)", "Energy per call"]
-    power = figure.axes[1]
-    levels = [y for line in power.get_lines() for y in line.get_ydata() if y == y]
-    assert {50.0, 51.0} < set(levels)
-    assert set(levels) - {50.0, 51.0} == {one.power_w for one in READINGS}
-    assert [len(axes.patches) for axes in figure.axes[1:]] == [1, 1, 1, 1]
+    stack = timeline_stack(spans_of(make, held, free), format_colours(["BF16"]))
+    titles = [panel.y.title for panel in stack.panels]
+    assert titles == ["Power (W)", "SM clock (GHz)", "Temp. (°C)", "Energy per call", ""]
+    lines = {line.name: line for line in stack.panels[0].series if isinstance(line, Line)}
+    assert {y for y in lines["average power_w"].y if y is not None} == {50.0, 51.0}
+    assert [y for y in lines["readings power_w"].y if y is not None] == [one.power_w for one in READINGS]
+    assert len(stack.shades) == 1
+    assert [bars.is_hatched for bars in stack.panels[-1].series if isinstance(bars, Bars)] == [True, False]
+    drawn = draw_stack(stack)
+    assert [axes.get_ylabel() for axes in reversed(drawn.axes)] == titles
+    assert [len(axes.patches) for axes in drawn.axes] == [1] * 5
+    data = stack_json(stack)
+    assert {trace["yaxis"] for trace in data["data"]} == {"y", "y2", "y3", "y4", "y5"}
+    assert len(data["layout"]["shapes"]) == 1
 
 
 def test_readings_that_tell_nothing_are_not_counted(make):

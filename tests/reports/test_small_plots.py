@@ -8,7 +8,7 @@ import pytest
 
 from reports.case_rows import case_rows
 from reports.case_summary import case_summaries
-from reports.roofline_plot import figure_svg
+from reports.figures.matplotlib_drawer import figure_svg
 from reports.run_state import run_state
 from reports.sample_series import SampleSeries, flagged_series
 from reports.small_plots import MAX_DOTS, draw_canaries, draw_samples, thinned

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
-from roofline_model.pareto.losses_file import read_losses
+from roofline_model.recommend.search.losses_file import read_losses
 
 runner = CliRunner()
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
+from roofline_model.expected.predict import predict_expected
 from roofline_model.ops.attention_ops import attention
 from roofline_model.ops.layer_ops import ffn_parts
 from roofline_model.ops.operator_sequence import predict_sequence
@@ -366,3 +367,32 @@ def test_the_block_compares_expected_with_expected():
     assert first["expected_speedup_ratio"] == 1
     assert second["expected_speedup_ratio"] == pytest.approx(first["expected_s"] / second["expected_s"])
     assert second["speedup_ratio"] == pytest.approx(first["time_s"] / second["time_s"])
+
+
+@pytest.mark.parametrize(("kernel", "provenance"), [("FA3", "derived"), ("trtllm", "fitted"), ("cudnn", "derived")])
+def test_attention_by_a_named_kernel(kernel, provenance):
+    shape = [*DECODE[:-1], "h100", "--formats", "BF16,FP8.BF16"]
+    data, plain = read(*shape, "--kernel", kernel), read(*shape)
+    assert (data["kernel"], plain["kernel"]) == (kernel.lower(), None)
+    for row, usual, cache in zip(data["predictions"], plain["predictions"], ("BF16", "FP8_E4M3"), strict=True):
+        work = attention(1, 32, 8, 1, 4096, 128, q="BF16", kv=cache)
+        expected = predict_expected(work, "h100", attention_kernel=kernel)
+        assert (row["expected_s"], row["expected_high_s"]) == (expected.time_s, expected.high_s)
+        assert row["expected_provenance"] == provenance
+        assert row["expected_covered_ops"] == list(expected.covered_ops)
+        assert (row["time_s"], row["unfused_time_s"]) == (usual["time_s"], usual["unfused_time_s"])
+        assert (row["expected_s"] == usual["expected_s"]) == (kernel == "trtllm")
+
+
+def test_a_kernel_without_the_chips_instruction_leaves_the_ideal_and_its_reason():
+    data = read(*DECODE[:-1], "gb10", "--formats", "BF16", "--kernel", "fa3")
+    [row] = data["predictions"]
+    assert (row["expected_s"], row["expected_covered_ops"]) == (None, None)
+    assert "wgmma" in row["expected_reason"]
+    assert row["time_s"] > 0
+
+
+def test_an_unknown_kernel_is_an_error():
+    result = runner.invoke(app, [*DECODE, "--kernel", "fa5"])
+    assert result.exit_code == 2
+    assert "fa4" in result.stderr

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
+from roofline_model import expected_step, predict_model
 
 runner = CliRunner()
 
@@ -321,3 +322,26 @@ def test_how_int4_is_counted_is_said() -> None:
     assert document(*narrow)["has_group_scales"] is True
     assert document(*narrow, "--no-group-scales")["has_group_scales"] is False
     assert document("--model", "llama-3-8b", "--hw", "gb10")["has_group_scales"] is None
+
+
+def test_a_named_attention_kernel() -> None:
+    asked = ("--model", "llama-3-8b", "--hw", "h100", "--batch", "4")
+    found, plain = document(*asked, "--attention-kernel", "FA3"), document(*asked)
+    step = expected_step(predict_model("h100", "llama-3-8b", batch=4, attention_kernel="fa3"), "h100")
+    assert (found["attention_kernel"], plain["attention_kernel"]) == ("fa3", None)
+    assert (found["expected"]["time_s"], found["time_s"]) == (step.time_s, plain["time_s"])
+    by_name = {one["name"]: one for one in found["operators"]}
+    assert by_name["attention"]["expected_provenance"] == "derived"
+    assert by_name["rope"]["expected_call_s"] > 0
+    several = document(*asked[:-1], "1,4", "--attention-kernel", "fa3")
+    assert [one["expected"]["time_s"] for one in several["predictions"]][1] == step.time_s
+    table = run(*asked, "--attention-kernel", "fa3", columns=80)
+    assert table.exit_code == 0
+    assert max(len(line) for line in table.stdout.splitlines()) <= 80
+    assert run(*asked, "--attention-kernel", "fa5").exit_code == 2
+
+
+def test_a_kernel_that_the_chip_does_not_run() -> None:
+    found = document("--model", "llama-3-8b", "--hw", "gb10", "--attention-kernel", "fa3")
+    assert found["expected"] is None
+    assert found["expected_reason"].startswith("attention: ")

@@ -10,7 +10,6 @@ import pytest
 
 from reports.stored.quality import product_quality
 from roofline_model import claimed_losses
-from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.claimed_losses import (
     CACHE_LOSSES,
     CLAIMED_LOSSES,
@@ -23,9 +22,10 @@ from roofline_model.claimed_losses import (
     claimed_quality,
     loss_beside,
 )
+from roofline_model.core.finding import has_code
 from roofline_model.formats import FORMATS
-from roofline_model.model_choice.limits import MAX_CLAIMED_LOSS_PCT
-from roofline_model.model_recommendation import recommend_model
+from roofline_model.recommend.model import MAX_CLAIMED_LOSS_PCT, recommend_model
+from roofline_model.recommend.shape import recommend_quantization
 
 
 def test_every_row_has_a_source_a_range_and_a_known_format():
@@ -82,18 +82,16 @@ def test_a_figure_of_the_model_itself_goes_before_the_range_over_several():
 
 
 def test_the_notes_say_of_which_model_the_claims_are():
-    def note(model):
-        (said,) = [one for one in recommend_model("h100", model).notes if one.startswith("claimed losses")]
-        return said
+    def whose(model):
+        findings = recommend_model("h100", model).findings
+        return {item.code: item.value("options") for item in findings if item.code.startswith("claims-of")}
 
-    assert "published of llama-3.1-8b, those of fp8_balanced of other models" in note("llama-3.1-8b")
-    assert "claimed losses of INT4.BF16, INT8.INT8 were published of llama-3.1-70b, the others of" in note(
-        "llama-3.1-70b"
-    )
-    assert note("mistral-7b").startswith("claimed losses are of other models, in part or whole (sources")
+    assert whose("llama-3.1-8b")["claims-of-others"] == ("fp8_balanced",)
+    assert whose("llama-3.1-70b")["claims-of-model"] == ("INT4.BF16", "INT8.INT8")
+    assert set(whose("mistral-7b")) == {"claims-of-others"}
     found = recommend_model("h100", "llama-3.1-8b")
-    assert found.candidate("INT8.INT8").quality.is_of_model
-    assert not found.candidate("fp8_balanced").quality.is_of_model  # the claim of its cache is of other models
+    assert found.option("INT8.INT8").loss.is_of_model
+    assert not found.option("fp8_balanced").loss.is_of_model  # the claim of its cache is of other models
 
 
 def test_methods_schemes_and_models_are_told_apart():
@@ -123,8 +121,8 @@ def test_a_figure_of_the_very_model_goes_first_whatever_its_method(model):
         found = claimed_loss_of(key, is_both=is_both, model=model)
         assert found is None or bool(found.models) == bool(of_model), (key, is_both)
         assert not of_model or found.method in of_model
-    quality = recommend_model("h100", "llama-3.1-70b").candidate("INT8.INT8").quality
-    assert (quality.loss_pct, quality.text.partition(";")[0]) == (14.9, "claimed: 10.2-14.9 % (SmoothQuant)")
+    loss = recommend_model("h100", "llama-3.1-70b").option("INT8.INT8").loss
+    assert (loss.low_pct, loss.pct, loss.method) == (10.2, 14.9, "SmoothQuant")
 
 
 def test_a_claim_is_of_perplexity_wherever_one_was_published():
@@ -133,12 +131,13 @@ def test_a_claim_is_of_perplexity_wherever_one_was_published():
     known = {(one.weights, one.is_both) for one in (*CLAIMED_LOSSES, *LOSSES_BESIDE) if one.metric == PERPLEXITY}
     assert not of_tasks & known
     found = recommend_model("gb10", "llama-3.1-70b", max_loss_pct=8)
-    reasons = {one.label: one.reason for one in found.excluded}
-    assert reasons["NVFP4"] == ("claimed: 11.8 % (RTN); tasks 1.1-6.2 % (PTQ), above the limit of 8% of perplexity")
-    assert found.chosen.label == "NVFP4.BF16"
+    missed = {one.key: one for one in found.excluded}["NVFP4"]
+    assert (missed.finding.value("value_pct"), missed.finding.value("limit_pct")) == (11.8, 8.0)
+    assert missed.option.loss.metric == PERPLEXITY
+    assert found.choice.key == "NVFP4.BF16"
     cached = recommend_model("h100", "llama-3.1-8b", formats=["BF16.BF16.FP8_E4M3"], strategies=[], max_loss_pct=0.5)
-    reason = {one.label: one.reason for one in cached.excluded}["BF16.BF16.FP8_E4M3"]
-    assert reason.endswith("above the limit of 0.5% of task accuracy: no perplexity was published")
+    missed = {one.key: one for one in cached.excluded}["BF16.BF16.FP8_E4M3"]
+    assert (missed.finding.code, missed.option.loss.metric) == ("misses-loss-limit", TASKS)
 
 
 def test_what_stands_beside_a_claim_is_of_the_other_metric_and_ranks_nothing():
@@ -150,10 +149,11 @@ def test_what_stands_beside_a_claim_is_of_the_other_metric_and_ranks_nothing():
     assert loss_beside("NVFP4", is_both=True).beside_text == "tasks 1.1-6.2 % (PTQ)"
     assert loss_beside("INT4", is_both=False, model="mistral-7b") is None
     found = recommend_model("h100", "llama-3.1-70b")
-    first = found.candidate("INT4.BF16").quality
-    assert (first.loss_pct, first.text) == (14.6, "claimed: 12.3-14.6 % (AWQ); tasks 0.6-2.6 % (GPTQ)")
-    assert "99.4 and 97.4 %" in first.note
-    assert "tasks" not in found.candidate("INT8.BF16").quality.text
+    assert found.option("INT4.BF16").loss.pct == 14.6
+    beside = next(item for item in found.option("INT4.BF16").findings if item.code == "loss-in-other-metric")
+    assert (beside.value("metric"), beside.value("low_pct"), beside.value("high_pct")) == (TASKS, 0.6, 2.6)
+    assert "99.4 and 97.4 %" in beside.value("citation")
+    assert not has_code(found.option("INT8.BF16").findings, "loss-in-other-metric")
 
 
 def test_the_document_has_every_row():
@@ -181,12 +181,16 @@ def test_deployed_schemes_keep_the_default_limit():
 @pytest.mark.parametrize("chip", ["a100", "h100"])
 def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
     shape = {
-        (one.weight_format, one.activation_format): one.quality
-        for one in recommend_quantization(chip, 1, 4096, 4096, formats=["BF16", "INT8", "INT4"]).candidates
+        (dict(option.formats)["b"], dict(option.formats)["a"]): option.loss
+        for option in recommend_quantization(chip, 1, 4096, 4096, formats=["BF16", "INT8", "INT4"]).options
     }
-    model = {one.label: one.quality for one in recommend_model(chip, "mistral-7b").candidates}
+    model = {one.key: one.loss for one in recommend_model(chip, "mistral-7b").options}
     for weight, activation, label in (("INT8", "INT8", "INT8.INT8"), ("INT4", "BF16", "INT4.BF16")):
         expected = claimed_loss_of(weight, is_both=weight == activation)
-        assert shape[weight, activation] == expected.text == product_quality(weight, activation).text
-        assert model[label].loss_pct == product_quality(weight, activation).loss_pct == expected.high_pct
-        assert expected.range_text in model[label].text
+        assert product_quality(weight, activation).text == expected.text
+        assert (shape[weight, activation].low_pct, shape[weight, activation].pct) == (
+            expected.low_pct,
+            expected.high_pct,
+        )
+        assert model[label].pct == product_quality(weight, activation).loss_pct == expected.high_pct
+        assert (model[label].low_pct, model[label].method) == (expected.low_pct, expected.method)

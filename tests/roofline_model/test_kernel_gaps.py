@@ -6,11 +6,12 @@ import pytest
 
 from bench_cases.kernels.catalog import KERNELS
 from bench_cases.kernels.guards import chip_reason
-from roofline_model.auto_quantize import recommend_quantization
+from roofline_model.core.finding import has_code
 from roofline_model.expected.case_times import expected_times
 from roofline_model.formats import FORMATS
 from roofline_model.hardware import create_custom_asic, get_hardware, list_hardware
 from roofline_model.kernel_gaps import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
+from roofline_model.recommend.shape import recommend_quantization
 
 CHIPS = [one for one in list_hardware() if one.match.compute_capability]
 
@@ -58,17 +59,15 @@ def test_what_can_run_is_ranked_before_what_cannot(shape):
     chip = get_hardware("gb10")
     for times in (None, expected_times(chip)):
         found = recommend_quantization(chip, *shape, times=times)
-        assert found.candidates[-1].precision == "MXFP4"
-        assert "10.x only, gb10 has 12.1" in found.candidates[-1].kernel_gap
-        assert "no kernel is known to run it here" in found.candidates[-1].reason
-        assert "MXFP4" not in found.reason
-        assert all(not one.kernel_gap for one in found.candidates[:-1])
+        assert found.options[-1].key == "MXFP4"
+        assert [has_code(option.findings, "kernel-gap") for option in found.options] == [False] * 6 + [True]
+        assert all(item.subject != "MXFP4" for item in found.choice.findings)
 
 
 def test_a_chip_with_only_unrunnable_rivals_keeps_sixteen_bit():
     found = recommend_quantization("gb10", 1, 4096, 4096, formats=["MXFP4"])
     assert found.precision == "FP16"
-    assert found.reason == "stay at FP16: no kernel is known to run any other candidate here"
+    assert has_code(found.choice.findings, "no-other-has-kernel")
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import gemm, get_format, get_hardware, predict
-from roofline_model.auto_quantize import recommend_quantization
 from roofline_model.decoder.format_plan import FormatPlan
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.gemm.formats import kernel_bytes_per_element
 from roofline_model.expected.predict import predict_expected
+from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 from roofline_model.weight_storage import product_of_pair, storage_note, stored_weight, with_storage_note
 
@@ -20,13 +20,13 @@ GB10, INT4, BF16 = get_hardware("gb10"), get_format("INT4"), get_format("BF16")
 def test_a_pair_has_one_size_wherever_it_is_asked_for():
     work = product_of_pair(*SHAPE, weight="INT4", activation="FP16")
     assert work.cost.total_bytes == 4096 * 4096 * 4.125 / 8 + 2 * 4096 * 2
-    ranked = recommend_quantization(GB10, *SHAPE, times=expected_times(GB10)).candidates
-    best = next(one for one in ranked if one.precision == "INT4")
+    ranked = recommend_quantization(GB10, *SHAPE, times=expected_times(GB10))
+    best = ranked.option("INT4")
     (row,) = sweep_gemm(GemmGrid(*((size,) for size in SHAPE), (GB10,), format_pairs(["INT4.FP16"]))).to_dict("records")
     ideal, expected = predict(work, GB10).time_s, predict_expected(work, GB10).time_s
-    assert best.memory_bytes == row["bytes"] == work.cost.total_bytes
-    assert best.ideal_s == pytest.approx(row["ideal_s"]) == pytest.approx(ideal)
-    assert best.time_s == pytest.approx(row["expected_s"]) == pytest.approx(expected)
+    assert best.memory.total_bytes == row["bytes"] == work.cost.total_bytes
+    assert best.times.ideal.time_s == pytest.approx(row["ideal_s"]) == pytest.approx(ideal)
+    assert best.estimate.time_s == pytest.approx(row["expected_s"]) == pytest.approx(expected)
     # What the fitted kernels read, and what a whole model counts, is the same layout.
     assert stored_weight(INT4, BF16).traffic_bytes_per_element == kernel_bytes_per_element(INT4)
     assert FormatPlan.stored.__get__(_Scaled())("INT4") == stored_weight(INT4, BF16)

@@ -183,9 +183,11 @@ def test_decisions_on_b10(shape: tuple[int, int, int], precision: str, method: s
 
 
 def test_int4_ties_with_native_fp4_in_prefill_and_loses_on_quality() -> None:
-    found = {candidate.precision: candidate for candidate in recommend_quantization("b10", 2048, 4096, 4096).candidates}
-    assert found["INT4"].time_s == pytest.approx(found["NVFP4"].time_s)
-    assert "preferred for its quality" in found["NVFP4"].reason
+    found = recommend_quantization("b10", 2048, 4096, 4096)
+    times = {option.key: option.estimate.time_s for option in found.options}
+    assert times["INT4"] == pytest.approx(times["NVFP4"])
+    level = next(item for item in found.choice.findings if item.code == "level-preferred-for-quality")
+    assert "INT4" in level.value("others")
 
 
 def test_the_custom_chip() -> None:

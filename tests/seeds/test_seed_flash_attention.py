@@ -9,14 +9,14 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import BLACKWELL_B10
-from roofline_model.flash.flash_attention import (
+from roofline_model.expected.attention.flash.model import (
     AttentionShape,
     FlashAttentionConfig,
     FlashAttentionRoofline,
     FlashAttentionVersion,
     compare_fa_versions,
 )
-from roofline_model.flash.unfused_attention import unfused_attention
+from roofline_model.expected.attention.unfused import unfused_attention
 from roofline_model.ops.kv_cache_ops import kv_cache_bytes
 
 MIB, GIB = 1024**2, 1024**3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline_model.hardware import BLACKWELL_B10, get_hardware
-from roofline_model.quantization_engine import IntegratedQuantizationEngine
+from roofline_model.recommend.engine import IntegratedQuantizationEngine
 
 
 def test_complete_workflow_block(capsys):
@@ -69,8 +69,8 @@ def test_context_aware_selection():
     # "Long Context Decode (32K context): hybrid_long_context": nvfp4_blackwell has the same cache, narrower weights and the
     # smaller claimed loss, so nothing speaks for hybrid_long_context at any context.
     assert long.config.strategy_name == "nvfp4_blackwell"
-    times = {one.name: one.time_s for one in long.outcomes}
-    assert times["nvfp4_blackwell"] < times["hybrid_long_context"]
+    (hybrid,) = [one.option for one in long.ranking.excluded if one.key == "hybrid_long_context"]
+    assert long.ranking.choice.estimate.time_s < hybrid.estimate.time_s
     # "KV cache: NVFP4_KV (critical!)", "Memory savings: 60-75%".
     assert long.config.kv_cache_precision == "NVFP4"
     assert long.kv_cache_bytes == 1160 * 2**20

@@ -24,7 +24,7 @@ export function showAdvice(operator, { answer, problem }) {
     advice.pick ? el("p", { class: "pick" }, advice.pick) : null,
     advice.notice ? el("p", { class: "notice" }, advice.notice) : null,
     el("p", { class: "quiet" }, withCode(advice.basis)),
-    advice.gentler ? el("p", { class: "quiet" }, advice.gentler) : null,
+    advice.alternative ? el("p", { class: "quiet" }, advice.alternative) : null,
     ranking(advice.rows.slice(0, SHOWN), 1),
     more.length ? el("details", {}, el("summary", {}, `${more.length} more`), ranking(more, SHOWN + 1)) : null,
     advice.excluded.length
@@ -110,8 +110,8 @@ function ofModel(answer) {
             : `: ${asFast(chosen.speedup_ratio, answer.wide_format)}${chosen.is_speedup_ideal ? " (ideal)" : ""}, ${significant(chosen.tokens_per_s, 4)} tokens/s, ${bytes(chosen.memory.total_bytes)}.`,
         ]
       : null,
-    gentler: answer.gentler ? gentlerWords(answer.gentler) : null,
-    notice: answer.misfit ? `${capitalized(answer.misfit)}.` : null,
+    alternative: answer.lower_loss_alternative ? alternativeWords(answer.lower_loss_alternative) : null,
+    notice: chosen ? null : `${capitalized(answer.summary)}.`,
     basis: `${chosen ? `${chosen.formats}. Loss ${chosen.quality.text}. ` : ""}Within ${within}, by the upper end of the ${answer.time_source} time of a pass.`,
     rows: answer.candidates.map((one) => ({
       ...one,
@@ -127,7 +127,7 @@ function ofModel(answer) {
 const LOSS_LABEL = OPERATORS.model.limits.find((field) => field.name === "loss").label;
 
 /** Say the plan that loses less in the API's words, and which input of this page chooses it. */
-const gentlerWords = ({ text, max_loss_pct: limit }) =>
+const alternativeWords = ({ text, max_loss_pct: limit }) =>
   `${capitalized(text)}; “${LOSS_LABEL}” ${significant(limit, 3)} chooses it.`;
 
 function ranking(rows, first) {

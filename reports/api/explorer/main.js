@@ -14,7 +14,7 @@ import { startMeasured } from "./measured_view.js";
 import { counted } from "./numbers.js";
 import { OPERATORS } from "./operators.js";
 import { AUTO, resolved, startState } from "./state.js";
-import { drawRoofline, isNarrow, paintSwatches } from "./plot.js";
+import { drawRoofline, explain, isNarrow } from "./plot.js";
 import { startStored } from "./stored_view.js";
 import { startTheme } from "./theme.js";
 
@@ -135,10 +135,9 @@ async function start() {
         place.hidden = false;
         place.setAttribute("role", "img");
         place.setAttribute("aria-label", label);
-        const figure = await drawRoofline(place, { rows: main.rows, cases, focus }, (key) => pick(key, state));
-        paintSwatches(figure.inks);
+        const measured = cases.length ? views.measured.question(state) : null;
+        explain(byId("plot-key"), await drawRoofline(place, { rows: main.rows, focus, measured }, (key) => pick(key, state)));
         say(byId("plot-note"), note(main, cases));
-        fill(byId("plot-key"), ...key(main.rows, cases));
       }
       await views.measured.draw(state);
     } catch (error) {
@@ -183,15 +182,6 @@ function note(main, cases) {
   ]
     .filter(Boolean)
     .join(" ");
-}
-
-function key(rows, cases) {
-  const mark = (kind, text) => el("span", { class: "mark" }, el("i", { class: kind, "aria-hidden": "true" }), text);
-  return [
-    rows.some((row) => row.expected) && mark("filled", "expected, 80 % interval"),
-    rows.some((row) => !row.error) && mark("open", "ideal"),
-    cases.length > 0 && mark("measured", "measured"),
-  ];
 }
 
 async function readCatalog() {

@@ -174,12 +174,16 @@ export function startMeasured(store, catalog) {
     ];
   }
 
+  const question = (state) => ({ run: found.run.run_id, words: state.words.trim() });
+
   return {
     loadRuns,
     loadCases,
     show,
     /** Measured cases that belong over the roofs of the chosen chip. */
     overlay: (state) => (isOfChip(state) ? found.cases : []),
+    /** The question that these cases answer. */
+    question,
     /** Cases of that very product, by format of the page. */
     matching: (state, formats) => (isOfChip(state) ? matchingCases(found.cases, state, formats) : {}),
     /** Chips that runs are stored of. */
@@ -191,7 +195,7 @@ export function startMeasured(store, catalog) {
     async draw(state) {
       const place = byId("measured-plot");
       if (place && found)
-        await drawRoofline(place, { rows: [], cases: found.cases, focus: null }, (key) => {
+        await drawRoofline(place, { rows: [], focus: null, measured: question(state) }, (key) => {
           this.pick(key, state);
           this.draw(state);
         });

@@ -1,10 +1,12 @@
-// Plotly, loaded when the first figure is wanted, and the page's colours for it.
+// Figures of the API: asked for, drawn by the script that reports share, and drawn anew when the page's colours or width change.
 
+import { post } from "./api.js";
+import { el, fill } from "./dom.js";
 import { isDark } from "./theme.js";
-import { rooflineFigure } from "./roofline_figure.js";
+import { drawFigure, legendOf } from "../figures/figure.js";
 
 const BUNDLE = "vendor/plotly-report.min.js";
-const CONFIG = { displayModeBar: false, displaylogo: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
+const drawn = new WeakMap(); // place → {question, figure, width}
 let loading = null;
 
 function plotly() {
@@ -27,33 +29,58 @@ function plotly() {
 /** Return whether the page is as narrow as a phone; the same width as in explorer.css. */
 export const isNarrow = () => window.matchMedia("(max-width: 44rem)").matches;
 
-/** Draw a roofline into `place`; `onPick` gets the custom data of a clicked point. Returns the figure; throws without plotly. */
-export async function drawRoofline(place, contents, onPick) {
-  const figure = rooflineFigure({ ...contents, ink: pageInk(), isDark: isDark(), isNarrow: isNarrow() });
-  const library = await plotly();
-  await library.react(place, figure.data, figure.layout, CONFIG);
-  if (!place.dataset.listens) {
-    place.dataset.listens = "yes";
+/**
+ * Draw a roofline into `place`: {rows, focus} of the page's answers, {run, words} of measured cases or null. `onPick` gets the
+ * custom data of a clicked point. Returns the figure; throws without plotly or without an answer.
+ */
+export async function drawRoofline(place, { rows, focus, measured }, onPick) {
+  const options = rows.filter((row) => !row.error && row.peak && row.bandwidth).map(option);
+  const question = { options, focus: focus?.format ?? null, run: measured?.run ?? null, words: measured?.words ?? "" };
+  const asked = JSON.stringify(question);
+  const before = drawn.get(place);
+  const [figure] = await Promise.all([before?.question === asked ? before.figure : post("api/figures/roofline", question), plotly()]);
+  drawn.set(place, { question: asked, figure, width: place.clientWidth });
+  if (figure.data.length) await draw(place, figure);
+  if (!before) {
     place.on("plotly_click", (event) => event.points[0]?.customdata && place.pick?.(event.points[0].customdata));
+    new ResizeObserver(() => {
+      const now = drawn.get(place);
+      if (!place.clientWidth || place.clientWidth === now.width) return;
+      now.width = place.clientWidth;
+      draw(place, now.figure);
+    }).observe(place);
   }
   place.pick = onPick;
   return figure;
 }
 
-/** Colour the format marks of the page as the plot does. */
-export function paintSwatches(inks) {
-  for (const mark of document.querySelectorAll("[data-format].swatch"))
-    mark.style.backgroundColor = inks[mark.dataset.format] ?? "transparent";
+function draw(place, figure) {
+  const hover = { bgcolor: figure.ground, bordercolor: figure.layout.xaxis.linecolor, font: { color: figure.layout.font.color, size: 12 }, align: "left", namelength: 0 };
+  const pointed = { hovermode: "closest", hoverdistance: 16, hoverlabel: hover, dragmode: isNarrow() ? false : "pan", xaxis: { fixedrange: isNarrow() }, yaxis: { fixedrange: isNarrow() } };
+  return drawFigure(place, figure, { isDark: isDark(), layout: pointed });
 }
 
-const inks = new Map(); // theme → colours: asking for them makes the browser work out every style anew
+const option = (row) => ({
+  key: row.format,
+  label: row.label,
+  compute_format: row.computeFormat,
+  path: row.path ?? "",
+  memory_level: row.level,
+  peak_flops_per_s: row.peak,
+  bandwidth_bytes_per_s: row.bandwidth,
+  intensity_flop_per_byte: row.intensity,
+  flops: row.flops,
+  time_s: row.timeS,
+  bound: row.bound,
+  expected_s: row.expected?.time_s ?? null,
+  expected_low_s: row.expected?.low_s ?? null,
+  expected_high_s: row.expected?.high_s ?? null,
+});
 
-function pageInk() {
-  const theme = isDark();
-  if (!inks.has(theme)) {
-    const style = getComputedStyle(document.documentElement);
-    const read = (name) => style.getPropertyValue(name).trim();
-    inks.set(theme, { ink: read("--ink"), muted: read("--quiet"), grid: read("--line"), card: read("--card") });
-  }
-  return inks.get(theme);
+/** Say what the figure's looks mean, and colour the format marks of the page as it does. */
+export function explain(place, figure) {
+  const entries = legendOf(figure, isDark()).filter((one) => !one.is_for_narrow || isNarrow());
+  fill(place, ...entries.map((one) => el("span", { class: "mark" }, one.mark, one.text)));
+  for (const mark of document.querySelectorAll("[data-format].swatch"))
+    mark.style.backgroundColor = figure.colours[mark.dataset.format]?.[isDark() ? 1 : 0] ?? "transparent";
 }

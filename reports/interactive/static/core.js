@@ -1,6 +1,6 @@
 // The page's data and the making of elements. Whatever comes from a run goes into the page as text, never as markup.
 const DATA = JSON.parse(document.getElementById("report-data").textContent);
-const SVG_LIMIT = DATA.svg_limit_count; // cases beyond which WebGL draws them
+const SVG_LIMIT = DATA.svg_limit_count; // points beyond which WebGL draws them
 
 function el(tag, attributes, ...children) {
   const made = document.createElement(tag);

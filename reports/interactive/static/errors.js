@@ -64,7 +64,7 @@ function errorTraces(chip, groups, kinds, palette, notes) {
       }
       const drawn = members.length > ERROR_DOTS ? members.filter((row) => row[key] * 100 < box.low || row[key] * 100 > box.high).slice(0, ERROR_DOTS) : members;
       if (drawn.length < members.length) notes.isThinned = true;
-      const colour = ink(chip.roofline.inks[group.format] || DATA.inks.muted);
+      const colour = ink(chip.colours[group.format] || DATA.inks.muted);
       drawn.forEach((row, place) => {
         dots.x.push(row[key] * 100);
         dots.y.push(at + offset + (drawn.length > 2 ? (((place * 0.618) % 1) - 0.5) * 0.2 : 0)); // spread, the same every time

@@ -1,3 +1,43 @@
+// What figures share: how they are pointed at, their legend, and the frame of those that are not drawn from JSON yet.
+const PLOT_CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
+const POINTED = { hovermode: "closest", hoverdistance: 12, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom" };
+
+// The legend of a figure, in the colours of the theme.
+function explain(place, figure) {
+  const paint = () => {
+    const entries = legendOf(figure, isDark());
+    const list = (kind, which) => {
+      const items = entries.filter(which).map((one) => el("li", {}, one.mark, one.text));
+      return items.length ? el("ul", { class: kind }, items) : null;
+    };
+    place.replaceChildren(...[list("legend-line", (one) => !one.is_for_narrow), list("legend-line only-narrow", (one) => one.is_for_narrow)].filter(Boolean));
+  };
+  themeWatchers.push(paint);
+  paint();
+}
+
+function plotMargin(plot) {
+  return isNarrow(plot) ? { l: 46, r: 8, t: 10, b: 44 } : { l: 66, r: plot.classList.contains("tall") ? 148 : 14, t: 14, b: 52 };
+}
+
+function axisStyle(palette, title, narrow) {
+  const font = { color: palette.muted, size: narrow ? 10.5 : 12 };
+  return { title: { text: title, font: { color: palette.ink, size: narrow ? 11 : 13 }, standoff: narrow ? 6 : 12 }, tickfont: font, gridcolor: palette.grid, linecolor: palette.muted, zeroline: false, showline: true, ticks: "outside", tickcolor: palette.muted, ticklen: 4, automargin: false };
+}
+
+function plotLayout(palette, plot, more) {
+  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: plotMargin(plot), showlegend: false, ...POINTED, width: plot.clientWidth, height: plot.clientHeight, font: { family: "system-ui, sans-serif", color: palette.ink }, ...more };
+}
+
+function resized(plot, draw) {
+  let width = plot.clientWidth;
+  new ResizeObserver(() => {
+    if (!plot.clientWidth || plot.clientWidth === width) return;
+    width = plot.clientWidth;
+    draw();
+  }).observe(plot);
+}
+
 // Figures with a frame of their own: speed against quality, samples of one case, a case over its nights.
 function figure(place, name, label, rowsOf, draw, size) {
   const plot = el("div", { class: `figure ${size || ""}`, role: "img", "aria-label": label });
@@ -9,6 +49,24 @@ function figure(place, name, label, rowsOf, draw, size) {
   themeWatchers.push(redraw);
   resized(plot, redraw);
   return { plot, redraw, first };
+}
+
+// What the figure itself tells of a thing that is pointed at.
+function figureCard(card) {
+  return [el("p", { class: "card-title" }, el("strong", {}, card.title)), factList(card.facts), card.note ? el("p", { class: "quiet" }, card.note) : null].filter(Boolean);
+}
+
+// A figure that came as JSON, with its buttons; drawn anew when theme or width change.
+function drawnFigure(place, name, label, rowsOf, drawn, size) {
+  const plot = el("div", { class: `figure ${size || ""}`, role: "img", "aria-label": label });
+  place.append(plot, toolbar(name, rowsOf, plot));
+  const redraw = () => drawFigure(plot, drawn, { isDark: isDark(), layout: { ...POINTED, hoverdistance: 20 } });
+  redraw();
+  plot.addEventListener("reset-zoom", () => Plotly.relayout(plot, { "xaxis.autorange": true, "yaxis.autorange": true }));
+  plot.on("plotly_unhover", hideTip);
+  themeWatchers.push(redraw);
+  resized(plot, redraw);
+  return { plot, redraw };
 }
 
 function choice(label, options, react) {
@@ -30,7 +88,7 @@ function drawSamples(chip, place) {
     const [prefix, scale] = [...PREFIXES].reverse().find(([unit, size]) => size <= 1 && size >= 1e-9 && series.median_s >= size) || ["n", 1e-9];
     const values = series.samples_s.map((time) => time / scale);
     const ranked = [...values].sort((a, b) => a - b);
-    const blue = ink(chip.roofline.inks.BF16 || DATA.inks.ink);
+    const blue = ink(chip.colours.BF16 || DATA.inks.ink);
     const level = (x, xaxis) => ({ type: "scatter", mode: "lines", x, y: x.map(() => series.median_s / scale), xaxis, line: { color: palette.accent, width: 1.4 }, hoverinfo: "skip" });
     const band = known(series.ci_low_s) && known(series.ci_high_s) ? ["x domain", "x2 domain"].map((xref) => ({ type: "rect", xref, yref: "y", x0: 0, x1: 1, y0: series.ci_low_s / scale, y1: series.ci_high_s / scale, fillcolor: palette.accent, opacity: 0.14, line: { width: 0 } })) : [];
     const axis = (title, more) => ({ ...axisStyle(palette, title, narrow), ...more });

@@ -55,7 +55,7 @@ function caseFilter(chip) {
 function swatch(chip, format) {
   const made = el("span", { class: "swatch", "aria-hidden": "true" });
   const paint = () => {
-    const pair = chip.roofline.inks[format];
+    const pair = chip.colours[format];
     made.style.background = pair ? ink(pair) : "transparent";
   };
   themeWatchers.push(paint);
@@ -63,8 +63,8 @@ function swatch(chip, format) {
   return made;
 }
 
-const GLYPHS = { o: "●", s: "■", D: "◆", P: "✚", X: "✖", "^": "▲", v: "▼", p: "⬟", h: "⬢", "<": "◀", ">": "▶" };
+const GLYPHS = { circle: "●", square: "■", diamond: "◆", plus: "✚", cross: "✖", up: "▲", down: "▼", pentagon: "⬟", hexagon: "⬢", left: "◀", right: "▶" };
 
 function marker(chip, op) {
-  return el("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[chip.roofline.markers[op]] || "●");
+  return el("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[chip.shapes[op]] || "●");
 }

@@ -23,7 +23,7 @@ function drawPareto(chip, place) {
   const groups = chip.pareto;
   const state = { at: Math.max(groups.findIndex((one) => one.points.some((point) => point.loss_source === "measured")), 0), x: "speedup_ratio", y: "loss_pct" };
   const group = () => groups[state.at];
-  const colour = (point) => ink(chip.roofline.inks[point.precision] || point.ink);
+  const colour = (point) => ink(chip.colours[point.precision] || point.ink);
   const box = el("div", {});
   const table = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "The points of the figure" });
   const note = el("p", { class: "quiet", role: "status" });

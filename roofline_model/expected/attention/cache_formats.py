@@ -39,6 +39,8 @@ class CacheKernel:
     borrowed_steps_count: int
     """Widths of cache between the call and the rows behind its kernel: 0 measured, 1 next one, 2 from 16 bit to below 8."""
     note: str = ""
+    unmeasured_note: str = ""
+    """The part of the note that names a cache or a query that no row had; empty where rows had both."""
 
     def provenance(self, of_constants: str) -> str:
         """Return the provenance of a time with constants of this provenance."""
@@ -59,28 +61,23 @@ def cache_kernel(
     Raises `UnsupportedError` for a query or cache that none reads, in this form or widened.
     """
     is_8bit = uses_8bit(chip, phase, activation, kv)
-    notes = [unmeasured_cache(kv)]
-    size = kernel_bytes_per_element(kv) if notes[0] else kv.traffic_bytes_per_element
-    steps_count = int(bool(notes[0]))
+    cache_note, trigger_note, query_note = unmeasured_cache(kv), "", ""
+    size = kernel_bytes_per_element(kv) if cache_note else kv.traffic_bytes_per_element
+    steps_count = int(bool(cache_note))
     if phase == "decode" and is_8bit and "8bit" not in widths:
         is_8bit, steps_count = False, steps_count + 1
-        notes = [
-            f"{kv.key} caches were not measured on such a chip: the 16-bit cache's kernel with their bytes, and a wider interval"
-        ]
-    if phase == "prefill" and not is_8bit and notes[0]:
-        notes = [
+        cache_note = f"{kv.key} caches were not measured on such a chip: the 16-bit cache's kernel with their bytes, and a wider interval"
+    if phase == "prefill" and not is_8bit and cache_note:
+        cache_note = (
             f"{kv.key} caches were not measured: the kernel of 16-bit arithmetic with their bytes, and a wider interval"
-        ]
+        )
     is_wide_query = activation.element_bits > 8
     if phase == "prefill" and is_8bit and is_wide_query:
-        notes.append(
-            f"{activation.key} queries on a narrow cache: this chip's measured prefill computes in FP8 as soon as the cache is FP8"
-        )
+        trigger_note = f"{activation.key} queries on a narrow cache: this chip's measured prefill computes in FP8 as soon as the cache is FP8"
     if phase == "decode" and not is_wide_query:
-        notes.append(
-            f"decode with {activation.key} queries was not measured: times are those of 16-bit queries, as the cache decides"
-        )
-    return CacheKernel(is_8bit, size, steps_count, "; ".join(filter(None, notes)))
+        query_note = f"decode with {activation.key} queries was not measured: times are those of 16-bit queries, as the cache decides"
+    note = "; ".join(filter(None, (cache_note, trigger_note, query_note)))
+    return CacheKernel(is_8bit, size, steps_count, note, cache_note or query_note)
 
 
 def unmeasured_cache(kv: NumberFormat) -> str:

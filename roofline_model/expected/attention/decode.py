@@ -132,6 +132,13 @@ def kernels_of(work: DecodeWork) -> list[str]:
     ]
 
 
+def unsplit_rows(work: DecodeWork) -> list[bool]:
+    """Return for each row whether the grouped kernel of warp-level tensor instructions (mma) runs without splits."""
+    is_mma = grouped_kernel(work.chip, is_8bit=work.is_8bit) == "mma"
+    rows: list[bool] = (~work.per_head & (work.splits == 1) & is_mma).tolist()
+    return rows
+
+
 def grouped_kernel(chip: AttentionChip, *, is_8bit: bool) -> str:
     """Return which grouped kernel a chip runs: mma, gmma or gen."""
     if chip.rules.is_datacentre_blackwell:

@@ -15,7 +15,7 @@ from roofline_model.expected.attention.cache_formats import cache_kernel
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.constants import FLOOR_RATIO, MID_RATIO, FittedAttention
 from roofline_model.expected.attention.correction import surface_sizes, surface_trust
-from roofline_model.expected.attention.decode import DecodeWork, decode_work, kernels_of
+from roofline_model.expected.attention.decode import DecodeWork, decode_work, kernels_of, unsplit_rows
 from roofline_model.expected.attention.decode_time import decode_terms
 from roofline_model.expected.attention.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
@@ -122,12 +122,13 @@ def _one_phase(
         work = prefill_work(chip, shapes, is_8bit=is_8bit, cache_bytes=cache_bytes, is_cold=is_cold)
         time_us, terms_us = prefill_terms(work, found.values)
         kernels = [f"fmha/{'fp8' if is_8bit else '16bit'}"] * len(shapes)
+        is_unsplit = [False] * len(shapes)
     else:
         work = decode_work(
             chip, shapes, cache_bytes=cache_bytes, is_8bit=is_8bit, is_cold=is_cold, cache_read_ratio=cache_read_ratio
         )
         time_us, terms_us = decode_terms(work, found.values)
-        kernels = kernels_of(work)
+        kernels, is_unsplit = kernels_of(work), unsplit_rows(work)
     if found.correction is not None:
         least_us = _unit_roofs(found, work, terms_us["dram"])
         formula_us, time_us = time_us, _corrected(found, work, shapes, width, time_us, least_us)
@@ -145,6 +146,8 @@ def _one_phase(
         kernel.provenance(found.provenance),
         "; ".join(filter(None, [_confidence(found), kernel.note])),
         kernels,
+        is_unsplit=is_unsplit,
+        unmeasured_note=kernel.unmeasured_note,
     )
 
 
@@ -248,8 +251,10 @@ def _both_phases(
     names = list(dict.fromkeys(name for _, batch in halves for name in batch.parts))
     parts = {name: joined([batch.parts.get(name, np.zeros(len(rows))) for rows, batch in halves]) for name in names}
     kernels = np.empty(len(shapes), dtype=object)
+    is_unsplit = np.zeros(len(shapes), dtype=bool)
     for rows, batch in halves:
         kernels[rows] = batch.kernel
+        is_unsplit[rows] = batch.is_unsplit
     time_s, low_s, high_s = (
         joined([getattr(batch, name) for _, batch in halves]) for name in ("time_s", "low_s", "high_s")
     )
@@ -264,4 +269,6 @@ def _both_phases(
         first.provenance if same else f"{first.provenance}+{second.provenance}",
         f"prefill: {first.confidence}; decode: {second.confidence}",
         kernels.tolist(),
+        is_unsplit=is_unsplit.tolist(),
+        unmeasured_note=first.unmeasured_note or second.unmeasured_note,
     )

@@ -1,17 +1,33 @@
-"""The expected time of one attention operator, in the form of `../predict.py`."""
+"""The expected time of one attention operator, by the kernel's own model, in the form of `../predict.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from roofline_model.errors import UnsupportedError
+from roofline_model.expected.attention.flash.expected import expected_flash
+from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
 from roofline_model.expected.attention.shape import unmeasured
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
+from roofline_model.kernels.attention_kernels import (
+    ATTENTION_KERNELS,
+    DEFAULT_KERNEL,
+    FITTED_MODEL,
+    FLASH_MODELS,
+    AttentionKernel,
+    find_attention_kernel,
+)
 from roofline_model.operators import Operator
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction
+
+MODULE_OPS = ("rope", "kv_write")
+"""Operators of a layer that the fitted modules do beside their attention: rotation and the append to the cache."""
 
 UNSPLIT_NOTE = (
     "the kernel timed for narrow caches does not split one over the SMs: few sequences leave most of them idle"
@@ -19,16 +35,22 @@ UNSPLIT_NOTE = (
 """8-bit decode on chips of mma.sync (L40S, RTX PRO 6000 and their relatives); L40S, same shapes in both widths, measured: the
 FP8 cache takes 1.46 times as long in the median of 106, 0.77 where key/value heads x tokens pass 131,072."""
 
+STAND_IN_RATIO: Mapping[str, tuple[float, float]] = MappingProxyType({"decode": (0.79, 1.02), "prefill": (0.67, 1.12)})
+"""Phase → factors by which the interval of the fitted kernel is widened where it stands in for another library's.
 
-def predict_attention(work: Operator, device: Device, *, cache: str = "cold") -> ExpectedPrediction:
+10 % and 90 % quantiles of measured over model: 723 calls of vLLM 0.24 to FlashInfer's TensorRT-LLM kernels on B200
+(aiconfigurator tables, Apache-2.0, commit 095f58a51c4c; medians 0.90 and 0.83)."""
+
+
+def predict_attention(
+    work: Operator, device: Device, *, cache: str = "cold", kernel: str | None = None
+) -> ExpectedPrediction:
     """Return the expected prediction of a fused attention operator (`attention_ops.attention`).
 
-    `cache="warm"`: calls follow each other on the same buffers; any other state fetches earlier tokens from DRAM. RoPE
-    and the cache append are inside, as the module launches them. Raises `UnsupportedError` where nothing was measured.
+    `kernel`: a key of `ATTENTION_KERNELS`; None: the fitted model. `cache="warm"`: calls follow each other on the same buffers;
+    any other state fetches earlier tokens from DRAM, as the analytical models always do. Raises `UnsupportedError` where the
+    kernel does not run or nothing was measured, `UnknownNameError` for a kernel that nobody knows.
     """
-    from roofline_model.expected.attention.model import expected_attention
-    from roofline_model.expected.predict import ExpectedPrediction, alone
-
     sizes, formats = dict(work.shape), dict(work.formats)
     if sizes.get("Dv", sizes["D"]) != sizes["D"]:
         raise UnsupportedError(
@@ -40,22 +62,62 @@ def predict_attention(work: Operator, device: Device, *, cache: str = "cold") ->
             f"no expected time for attention with scores in {formats['q']} and values in {formats['p']}: kernels with one format for "
             "both products were measured. The ideal prediction stands."
         )
+    chosen = ATTENTION_KERNELS[DEFAULT_KERNEL] if kernel is None else find_attention_kernel(kernel)
+    model = FITTED_MODEL if kernel is None else _model_on(chosen, device)
+    if model in FLASH_MODELS:
+        return expected_flash(work, device, chosen, model, _phase(sizes))
+    fitted = _fitted(work, device, cache)
+    return fitted if chosen.has_own_model else _standing_in(fitted, chosen, _phase(sizes))
+
+
+def _model_on(kernel: AttentionKernel, device: Device) -> str:
+    """Return the model that answers for a named kernel on a chip."""
+    if kernel.key in FLASH_MODELS:
+        return kernel.key  # that model says itself which instruction or head dimension is missing
+    model = kernel.model_on(device)
+    if model is None:
+        raise UnsupportedError(
+            f"no expected time for {kernel.name} attention on {device.key}, where it is not known to run ({kernel.source}). "
+            "The ideal prediction stands."
+        )
+    return model
+
+
+def _phase(sizes: Mapping[str, int]) -> str:
+    is_decode = sizes["Sq"] == 1 or (sizes["Sq"] <= MAX_SPECULATED and sizes["Sq"] < sizes["Skv"])
+    return "decode" if is_decode else "prefill"
+
+
+def _standing_in(fitted: ExpectedPrediction, kernel: AttentionKernel, phase: str) -> ExpectedPrediction:
+    """Return the fitted time as that of another library's kernel."""
+    low, high = STAND_IN_RATIO[phase]
+    return replace(
+        fitted,
+        low_s=low * fitted.low_s,
+        high_s=high * fitted.high_s,
+        kernel=f"{kernel.key}:{fitted.kernel}",
+        notes=(f"{kernel.name} calls TensorRT-LLM's kernels on this chip: their time stands in", *fitted.notes),
+    )
+
+
+def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
+    """Return the time of the fitted module; RoPE and the cache append are inside, as it launches them."""
+    from roofline_model.expected.predict import ExpectedPrediction, alone
+
+    sizes, formats = dict(work.shape), dict(work.formats)
     if problem := unmeasured(sizes["Sq"], sizes["Skv"]):
         raise UnsupportedError(problem)
+    kv = formats.get("kv", formats["q"])
     batch = expected_attention(
         device,
         *(sizes[name] for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D")),
         causal=bool(sizes.get("causal", 0)),
         window=sizes.get("window", 0),
         activation_format=formats["q"],
-        kv_format=formats.get("kv", formats["q"]),
+        kv_format=kv,
         cache="warm" if cache == "warm" else "cold",
     )
-    is_unsplit = (
-        batch.kernel[0] == "mma/1"
-        and batch.binding[0] == "latency"
-        and get_format(formats.get("kv", formats["q"])).element_bits <= 8
-    )
+    is_cache_unsplit = batch.is_unsplit[0] and batch.binding[0] == "latency" and get_format(kv).element_bits <= 8
     return ExpectedPrediction(
         hardware=device.key,
         time_s=float(batch.time_s[0]),
@@ -68,7 +130,10 @@ def predict_attention(work: Operator, device: Device, *, cache: str = "cold") ->
         notes=(
             "time includes RoPE and the append to the cache",
             *filter(None, batch.confidence.split("; ")),
-            *((UNSPLIT_NOTE,) if is_unsplit else ()),
+            *((UNSPLIT_NOTE,) if is_cache_unsplit else ()),
         ),
         terms=alone(batch),
+        covered_ops=MODULE_OPS,
+        is_cache_unsplit=is_cache_unsplit,
+        unmeasured_note=batch.unmeasured_note,
     )

@@ -19,9 +19,9 @@ from bench_cases.quality.tiny_decoder import TINY_DECODER  # noqa: E402
 from bench_cases.quality.variants import score_variants  # noqa: E402
 from bench_cases.quality.whole_plan import plan_of_formats, whole_variant  # noqa: E402
 from roofline_model.mixed_precision.strategies import STRATEGIES, list_strategies  # noqa: E402
-from roofline_model.pareto.model_problem import model_problem, traffic_share  # noqa: E402
-from roofline_model.pareto.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem  # noqa: E402
-from roofline_model.pareto.search import choose_formats  # noqa: E402
+from roofline_model.recommend.search.model_problem import model_problem, traffic_share  # noqa: E402
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem  # noqa: E402
+from roofline_model.recommend.search.search import choose_formats  # noqa: E402
 from roofline_model.units import format_time  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,7 +98,8 @@ def test_brute_force_confirms_the_choice(decoder, losses, parts):
         plans[labels] = problem.plan(chosen)
     variants = {labels: whole_variant(model, plan_of_formats(plan, model)) for labels, plan in plans.items()}
     scores = score_variants(model, parts[0], variants)
-    measured = {labels: kl_estimate(kl_sums(found), parts[0]).value for labels, found in scores.items()}
+    kls = {labels: kl_estimate(kl_sums(found), parts[0]) for labels, found in scores.items()}
+    measured = {labels: kl.value for labels, kl in kls.items()}
     times = {labels: problem.pass_time_s(plan) for labels, plan in plans.items()}
     wide_s = times["FP16", "FP16"]
     alone = [[(label, "FP16") for label in formats], [("FP16", label) for label in formats]]
@@ -121,5 +122,6 @@ def test_brute_force_confirms_the_choice(decoder, losses, parts):
         sums = {labels: measured[labels[0], "FP16"] + measured["FP16", labels[1]] for labels in inside}
         assert choice.is_optimal
         assert choice.plan.loss_value == pytest.approx(min(sums.values()))
-        # The choice was made on sums; measured as a whole, nothing within the budget is better by more than a tenth.
-        assert measured[choice.plan.labels] <= 1.1 * min(measured[labels] for labels in inside)
+        # The choice was made on sums; measured as a whole, nothing within the budget is better beyond both intervals.
+        # (The trained weights, hence the points themselves, differ between CPUs: kernels add up in another order.)
+        assert kls[choice.plan.labels].low_value <= min(kls[labels].high_value for labels in inside)

@@ -59,15 +59,15 @@ def test_recommend_gives_the_models_own_ranking(api_client):
     found = api_client.post("/api/recommend", json=SHAPE).json()
     chip = get_hardware("gb10")
     wanted = recommend_quantization(chip, 1, 4096, 4096, times=expected_times(chip))
-    assert [one["format"] for one in found["candidates"]] == [one.precision for one in wanted.candidates]
-    assert [one["time_s"] for one in found["candidates"]] == [one.time_s for one in wanted.candidates]
+    assert [one["format"] for one in found["candidates"]] == [option.key for option in wanted.options]
+    assert [one["time_s"] for one in found["candidates"]] == [option.estimate.time_s for option in wanted.options]
     assert (found["summary"], found["ranked_by"], found["fits_memory_limit"]) == (str(wanted), "expected", None)
 
 
 def test_recommend_says_when_nothing_fits(api_client):
     found = api_client.post("/api/recommend", json={**SHAPE, "memory_limit_gb": 1e-6}).json()
     assert found["fits_memory_limit"] is False
-    assert "fits" in found["summary"]
+    assert found["best"]["format"] == found["precision"] not in [one["format"] for one in found["excluded"]]
 
 
 def test_tiling_gives_the_models_own_tile(api_client):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roofline_model import expected_step, predict_model
 from roofline_model.expected.predict import predict_expected
 from roofline_model.ops.attention_ops import attention
 from roofline_model.ops.operator_sequence import predict_operator
@@ -35,7 +36,7 @@ def test_what_is_left_out_has_its_default(api_client):
     ("change", "field"),
     [
         ({"Hkv": 5}, "Hkv"), ({"Sq": 9, "Skv": 4, "causal": True}, "Skv"), ({"precision": "FP17"}, "precision"),
-        ({"kv_precision": "FP17"}, "kv_precision"), ({"D": 0}, "D"), ({"window": 0}, "window"), ({"causal": "yes"}, "causal"),
+        ({"kv_precision": "FP17"}, "kv_precision"), ({"kernel": "fa5"}, "kernel"), ({"kernel": ""}, "kernel"), ({"D": 0}, "D"), ({"window": 0}, "window"), ({"causal": "yes"}, "causal"),
     ],
 )  # fmt: skip
 def test_an_error_names_its_field(api_client, change, field):
@@ -49,3 +50,40 @@ def test_a_window_saves_the_keys_that_nobody_sees(api_client):
     short = api_client.post("/api/attention", json={**SHAPE, "window": 1024}).json()
     assert short["kv_read_bytes"] * 4 == full["kv_read_bytes"]
     assert short["expected"] is None or short["expected"]["time_s"] <= full["expected"]["time_s"]
+
+
+@pytest.mark.parametrize(("kernel", "covered"), [("FA3", []), ("trtllm", ["rope", "kv_write"]), ("cudnn", [])])
+def test_a_named_kernel_answers_with_its_model(api_client, kernel, covered):
+    body = {**SHAPE, "precision": "BF16", "kv_precision": "FP8", "kernel": kernel}
+    answer = api_client.post("/api/attention?hardware_key=h100", json=body).json()
+    expected, wide = (
+        predict_expected(attention(**SHAPE, q=q, kv=kv), "h100", attention_kernel=kernel)
+        for q, kv in (("BF16", "FP8_E4M3"), ("FP16", "FP16"))
+    )
+    found = answer["expected"]
+    assert (found["time_s"], found["low_s"], found["high_s"]) == (expected.time_s, expected.low_s, expected.high_s)
+    assert (found["provenance"], found["kernel"]) == (expected.provenance, expected.kernel)
+    assert (answer["kernel"], answer["expected_covered_ops"]) == (kernel.lower(), covered)
+    assert answer["expected_speedup_ratio"] == wide.time_s / expected.time_s
+
+
+def test_a_kernel_that_does_not_run_on_the_chip_leaves_the_ideal(api_client):
+    plain = api_client.post("/api/attention", json=SHAPE).json()
+    answer = api_client.post("/api/attention", json={**SHAPE, "kernel": "fa4"}).json()
+    assert (answer["expected"], answer["expected_covered_ops"], answer["expected_speedup_ratio"]) == (None, None, None)
+    assert answer["expected_reason"]
+    assert (answer["time_s"], plain["kernel"]) == (plain["time_s"], None)
+    assert plain["expected"] is not None
+
+
+def test_a_model_takes_an_attention_kernel(api_client):
+    url = "/api/models/llama-3-8b/predict?hardware_key=h100"
+    plain, named = (api_client.post(url, json=body).json() for body in ({}, {"attention_kernel": "FA3"}))
+    step = expected_step(predict_model("h100", "llama-3-8b", attention_kernel="fa3"), "h100")
+    assert (plain["attention_kernel"], named["attention_kernel"]) == (None, "fa3")
+    assert (named["expected_s"], named["time_s"]) == (step.time_s, plain["time_s"])
+    assert named["expected_s"] != plain["expected_s"]
+    assert named["expected_speedup_ratio"] == 1.0  # published in 16 bit: its own baseline
+    wrong = api_client.post(url, json={"attention_kernel": "fa5"})
+    assert wrong.status_code == 422
+    assert [one["field"] for one in wrong.json()["errors"]] == ["attention_kernel"]

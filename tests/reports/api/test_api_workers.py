@@ -15,7 +15,7 @@ from reports.api.analysis import recommendation_json
 from reports.api.analysis_models import SweepRequest
 from reports.api.problem import ProblemError
 from reports.api.sweep_pieces import PIECE_ROWS, plan
-from reports.api.worker_pool import KeptAnswers, WorkerPool
+from reports.api.worker_pool import AnswerCache, WorkerPool
 
 QUESTION = ("gb10", (1, 4096, 4096), None, None, None, None)
 
@@ -117,7 +117,7 @@ def test_no_workers_are_wanted():
 
 
 def test_the_oldest_answer_makes_room():
-    kept = KeptAnswers(2)
+    kept = AnswerCache(2)
     for question in ("a", "b"):
         kept.put(question, question.upper())
     assert kept.get("a") == "A"

@@ -1,4 +1,4 @@
-"""The explorer's files without a browser: texts are never parsed, colours are those of the plots, every import exists."""
+"""The explorer's files without a browser: texts are never parsed, every import exists."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from importlib import resources
 
 import pytest
 
-from reports.plot_style import _FORMAT_INKS
-
 FOLDER = resources.files("reports").joinpath("api/explorer")
-MODULES = sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js"))
+SHARED = "../figures/figure.js"
+MODULES = [*sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js")), SHARED]
 
 
 def text_of(name: str) -> str:
-    return FOLDER.joinpath(name).read_text(encoding="utf-8")
+    place = resources.files("reports").joinpath("figures/static/figure.js") if name == SHARED else FOLDER.joinpath(name)
+    return place.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -23,9 +23,9 @@ def test_a_module_parses_no_text_as_markup_or_code_and_imports_what_exists(name)
     text = text_of(name)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc", text)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
-    imported = re.findall(r'from "\./([^"]+)"', text)
+    imported = re.findall(r'from "(?:\./)?([^"]+)"', text)
     assert set(imported) <= set(MODULES)
-    for names, module in re.findall(r'import \{([^}]+)\} from "\./([^"]+)"', text):
+    for names, module in re.findall(r'import \{([^}]+)\} from "(?:\./)?([^"]+)"', text):
         for one in names.split(","):
             assert re.search(rf"export (async )?(const|function|class) {one.strip()}\b", text_of(module)), one
     assert text.count("\n") < 400
@@ -42,8 +42,3 @@ def test_the_page_loads_its_own_files_only():
     Links().feed(text_of("index.html"))
     assert [one for one in found if not FOLDER.joinpath("..", one).is_file()] == ["api/openapi.json"]
     assert "default-src 'self'" in text_of("index.html")
-
-
-def test_the_colours_are_those_of_the_plots():
-    found = re.findall(r'\["([A-Z][^"]+)", "(#[0-9a-f]{6})", "(#[0-9a-f]{6})"\]', text_of("format_inks.js"))
-    assert found == [(name, ink.light, ink.dark) for name, ink in _FORMAT_INKS]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.interactive import timeline_data as timeline_module
+from reports.figures import timeline as timeline_module
 from reports.interactive.gap_data import gap_data
 from reports.interactive.page_data import page_data, script_json
 from reports.interactive.timeline_data import timeline_data
@@ -82,29 +82,30 @@ def timed(make, count):
 def test_readings_stand_where_they_were_taken(make):
     view = view_of(make, [timed(make, 100)], started_at="2026-11-21T09:08:11.123456+00:00")
     data = timeline_data(view, run_timeline(view))
-    assert data["channels"] == ["power_w", "clock_hz"]
     (span,) = (dict(zip(data["columns"], cells, strict=True)) for cells in data["spans"])
     assert (span["begin_s"], span["end_s"], span["power_w"], span["ordinal"]) == (29.0, 30.0, 104.0, 1)
-    ((place, times_s, powers_w, clocks_hz),) = data["readings"]
-    assert place == 0
-    assert times_s == [round(29.0 + 0.01 * n, 4) for n in range(1, 101)]
-    assert powers_w == [100.0 + (n % 7) for n in range(1, 101)]
-    assert set(clocks_hz) == {1.9e9}
+    traces = {trace["name"]: trace for trace in data["figure"]["data"]}
+    powers, clocks = traces["readings power_w"], traces["readings clock_hz"]
+    assert powers["x"][:-1] == [round(29.0 + 0.01 * n, 4) for n in range(1, 101)]
+    assert powers["y"][:-1] == [100.0 + (n % 7) for n in range(1, 101)]
+    assert set(powers["customdata"][:-1]) == {0}
+    assert set(clocks["y"][:-1]) == {1.9}  # GHz
+    assert powers["yaxis"] != clocks["yaxis"]
 
 
 def test_many_readings_keep_their_extremes_and_the_page_says_so(make, monkeypatch):
-    monkeypatch.setattr(timeline_module, "MAX_READINGS_COUNT", 40)
+    monkeypatch.setattr(timeline_module, "MOST_READINGS", 40)
     view = view_of(make, [timed(make, 500)])
     data = timeline_data(view, run_timeline(view))
-    ((_, times_s, powers_w, _),) = data["readings"]
-    assert len(times_s) <= 40
+    (powers_w,) = (trace["y"][:-1] for trace in data["figure"]["data"] if trace["name"] == "readings power_w")
+    assert len(powers_w) <= 40
     assert (min(powers_w), max(powers_w)) == (100.0, 106.0)
     assert any("Of 500 readings" in note for note in data["notes"])
 
 
 def test_a_run_without_sensors_sends_one_sentence_and_no_rows(make):
     data = page_data(view_of(make, [measured(make, "a", 1)]))["timeline"]
-    assert (data["spans"], data["readings"], data["canaries"]) == ([], [], [])
+    assert (data["spans"], data["figure"]) == ([], None)
     assert len(data["notes"]) == 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.plot_style import ACCENT, SURFACE
+from reports.figures.palette import ACCENT, SURFACE
 from results.records import TelemetrySample
 from roofline_model.units import format_percent, format_time
 
@@ -141,15 +141,16 @@ def test_the_run_over_time_has_its_readings_its_steps_and_what_was_held_down(pag
     lane = page.evaluate(
         f"[...{plot}.querySelectorAll('.barlayer .point path')].map(one => getComputedStyle(one).fill)"
     )
-    legend = page.locator("[data-live=timeline] .legend-line .swatch:not(.is-held)")
-    inks = legend.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
+    legend = page.locator("[data-live=timeline] .legend-line svg:not(:has(path)) rect[fill^='#']")
+    inks = legend.evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
     assert {one for one in lane if not one.startswith("url")} == set(inks)
     assert sum(one.startswith("url") for one in lane) == 1
     ground, stripes = page.evaluate(
         f"[...{plot}.querySelectorAll('.patterns pattern > *')].map(one => one.getAttribute('stroke') || one.getAttribute('fill'))"
     )
     assert (ground, stripes) == (rgb(ACCENT.light), rgb(SURFACE.light))
-    assert page.evaluate(f"{plot}.data.at(-1).x.length") == 9  # canaries
+    canaries = f"{plot}.data.filter(one => /canary/.test(one.name)).reduce((sum, one) => sum + one.x.length, 0)"
+    assert page.evaluate(canaries) == 9
     assert "clock held down" in page.locator("[data-live=timeline] .legend-line").inner_text()
 
 
@@ -183,7 +184,7 @@ def test_the_name_of_the_best_covers_no_mark_and_its_line_crosses_none(page):
         const plot = document.querySelector('.figure.tall'), {xaxis, yaxis} = plot._fullLayout;
         const note = plot.layout.annotations.find((one) => /^Best/.test(one.text));
         const to = [xaxis.l2p(note.x), yaxis.l2p(note.y)], from = [to[0] + note.ax, to[1] + note.ay];
-        const marks = plot.data.filter((one) => one.mode === 'markers' && String((one.customdata || [])[0]).startsWith('case:'))
+        const marks = plot.data.filter((one) => /^(measured|predicted|expected) /.test(one.name) && one.mode === 'markers')
             .flatMap((one) => one.x.map((x, at) => [xaxis.l2p(Math.log10(x)), yaxis.l2p(Math.log10(one.y[at]))]));
         const away = ([px, py]) => {
             const [dx, dy] = [to[0] - from[0], to[1] - from[1]];

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from reports.interactive.case_data import COLUMNS, TEXT_COLUMNS, case_phase
 from reports.interactive.page_data import page_data, script_json
-from reports.interactive.roofline_data import expected_roofs
 from reports.interactive.sample_data import MAX_SAMPLES_COUNT, sample_data
 from reports.interactive.text_table import Texts, packed, packed_floats
 from reports.views import report_view
@@ -89,20 +88,11 @@ def test_a_forced_run_has_no_errors_because_the_prediction_is_of_another_chip(ma
     assert all(row["measured_s"] for row in rows)
 
 
-def test_roofs_are_those_of_the_static_plot(make):
-    records = make.gpu_records()
-    view = report_view(make.run(), records, make.profiles(make.GPU))
-    data = page_data(view)["chips"][0]["roofline"]
-    static = view.chips[0].roofline
-    assert [(roof["format"], roof["peak_flops_per_s"]) for roof in data["roofs"]] == [
-        (roof.precision, roof.peak_flops_per_s) for roof in static.roofs
-    ]
-    for roof in data["roofs"]:
-        assert roof["ridge_flop_per_byte"] == roof["peak_flops_per_s"] / roof["bandwidth_bytes_per_s"]
-    assert data["levels"] == [{"name": "L2", "bandwidth_bytes_per_s": 9800e9}]
-    assert data["highlight"]["lines"] == list(static.highlight.lines)
-    formats = {row["format"] for row in rows_of(page_data(view))}
-    assert formats <= set(data["inks"])
+def test_every_format_has_a_colour_and_every_operator_a_shape(make):
+    view = report_view(make.run(), make.gpu_records(), make.profiles(make.GPU))
+    data = page_data(view)
+    assert {row["format"] for row in rows_of(data)} <= set(data["chips"][0]["colours"])
+    assert {row["op"] for row in rows_of(data)} == set(data["chips"][0]["shapes"])
 
 
 def expected_record(make, shape, ratio):
@@ -118,15 +108,15 @@ def test_the_expected_roof_is_the_best_that_expected_times_reach(make):
         for shape, ratio in (((1, 4096, 4096), 1.25), ((1, 8192, 8192), 1.5), ((4096, 4096, 4096), 1.6))
     ]
     view = report_view(make.run(), records, make.profiles(make.GPU))
-    (roof,) = expected_roofs(view.chips[0].cases)
-    assert roof["format"] == "BF16"
-    assert roof["bandwidth_bytes_per_s"] == pytest.approx(4800e9 / 1.25)
-    assert roof["peak_flops_per_s"] == pytest.approx(989.4e12 / 1.6)
+    (roof,) = view.chips[0].roofline.expected_roofs
+    assert roof.precision == "BF16"
+    assert roof.bandwidth_bytes_per_s == pytest.approx(4800e9 / 1.25)
+    assert roof.peak_flops_per_s == pytest.approx(989.4e12 / 1.6)
     memory_only = report_view(make.run(), records[:2], make.profiles(make.GPU))
-    (roof,) = expected_roofs(memory_only.chips[0].cases)
-    assert roof["peak_flops_per_s"] is None
-    assert roof["last_flop_per_byte"] == max(record.ideal.intensity_flop_per_byte for record in records[:2])
-    assert expected_roofs(report_view(make.run(), make.gpu_records(), {}).chips[0].cases) == []
+    (roof,) = memory_only.chips[0].roofline.expected_roofs
+    assert roof.peak_flops_per_s is None
+    assert roof.last_flop_per_byte == max(record.ideal.intensity_flop_per_byte for record in records[:2])
+    assert report_view(make.run(), make.gpu_records(), {}).chips[0].roofline.expected_roofs == ()
 
 
 @pytest.mark.parametrize(("shape", "phase"), [((1, 64, 64), "decode"), ((512, 64, 64), "prefill")])

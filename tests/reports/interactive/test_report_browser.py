@@ -128,7 +128,7 @@ def test_filters_hold_for_table_and_plot_and_are_undone(make, page):
     shown = numbers(page)
     assert 0 < len(shown) < len(every)
     assert page.locator(".shown").inner_text() == f"{len(shown)} of {len(every)} cases"
-    drawn = "document.querySelector('.figure.tall').data.filter(one => one.mode === 'markers' && String((one.customdata || [])[0]).startsWith('case:')).at(-1).customdata.length"
+    drawn = "document.querySelector('.figure.tall').data.filter(one => one.name.startsWith('measured ')).reduce((sum, one) => sum + one.customdata.length, 0)"
     assert page.evaluate(drawn) == len(shown)
     page.locator(".pill[data-value=graph], .pill[data-value='cold, graph']").first.click()
     assert len(numbers(page)) == 1
@@ -305,7 +305,7 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
 
 def test_many_points_are_drawn_by_webgl_and_without_it_as_shapes(make, open_page, monkeypatch):
     monkeypatch.setattr(page_data_module, "SVG_LIMIT_COUNT", 10)
-    kinds = "[...new Set(document.querySelector('.figure.tall').data.filter(one => one.mode === 'markers' && String((one.customdata || [])[0]).startsWith('case:')).map(one => one.type))]"
+    kinds = "[...new Set(document.querySelector('.figure.tall').data.filter(one => /^(measured|predicted) /.test(one.name)).map(one => one.type))].sort()"
     none = "const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = function(kind, ...rest) { return /webgl/.test(kind) ? null : get.call(this, kind, ...rest); };"
     for init, kind in (("", "scattergl"), (none, "scatter")):
         watched = open_page(make, make.gpu_records()[:14], make.GPU, name=f"many-{kind}", init=init)

@@ -8,7 +8,7 @@ import pytest
 
 from results.case_names import PassName
 from roofline_model.case import Case
-from roofline_model.pareto.losses_file import MeasuredLosses
+from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 NAME = "tiny"
 KL = {"value": 0.02, "low": 0.018, "high": 0.022}

@@ -74,8 +74,7 @@ def test_without_graphs_the_gaps_grow_and_the_host_is_a_floor() -> None:
 def test_rotation_and_append_are_inside_the_attention_that_says_so() -> None:
     def including(work: Operator, device: Device) -> ExpectedPrediction | None:
         known = streaming(work, device)
-        notes = ("time includes RoPE and the append to the cache",) if work.op == "attention" else ()
-        return known and replace(known, notes=notes)
+        return known and replace(known, covered_ops=("rope", "kv_write") if work.op == "attention" else ())
 
     found = predict_model(H100, "llama-3-8b", context=2048)
     apart, inside = step(found), expected_step(found, H100, estimate=including)

@@ -1,0 +1,499 @@
+"""Draw a figure with matplotlib: PNG and SVG, on a light ground.
+
+The object interface only (no pyplot, no global state), so that figures can be drawn from any thread.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports.figures.frame import FONT, KEY_INCHES, PLAIN_TEXT, KeyEntry, frame, key, key_rows, plain
+from reports.figures.label_layout import Field, Position, callout_place, first_free, rectangle, spread
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
+from reports.figures.spec import Axis, Bars, Figure, Label, LegendEntry, Line, Marks, Panel, Series, Stack
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+SIZE_INCHES = (11.6, 7.2)
+PNG_DPI = 170
+
+_LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of the figure
+_LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
+"""What one line of the legend holds, and what a mark with its gaps takes of it."""
+_MARK_AIR = 1.5  # points around a mark that labels keep clear of
+_ARROW_AIR = 15.0  # pixels from a point where the arrow of its callout ends
+_SHAPES: dict[Shape, str] = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "plus": "P",
+    "cross": "X",
+    "up": "^",
+    "down": "v",
+    "pentagon": "p",
+    "hexagon": "h",
+    "left": "<",
+    "right": ">",
+    "dash": "_",
+    "bar": "|",
+    "thin-plus": "+",
+    "thin-cross": "x",
+}
+
+
+def draw_figure(figure: Figure) -> Drawing:
+    """Return the drawing of a figure; one without series says that there is nothing, and why."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=SIZE_INCHES, facecolor=SURFACE.light)
+    FigureCanvasAgg(drawing)
+    drawing.text(0.02, 0.955, figure.title, fontsize=15, fontweight="bold", color=INK.light, **PLAIN_TEXT)
+    drawing.text(0.02, 0.923, figure.subtitle, fontsize=10, color=MUTED.light, **PLAIN_TEXT)
+    if figure.notes:
+        note = f"Note: {'; '.join(figure.notes)}."
+        drawing.text(0.02, 0.018, note, fontsize=8.5, style="italic", color=MUTED.light, **PLAIN_TEXT)
+    if not figure.series:
+        drawing.text(0.5, 0.5, "Nothing to draw", ha="center", fontsize=13, color=MUTED.light)
+        return drawing
+    labels = [label for label in figure.labels if label.medium in ("any", "still")]
+    # The right margin holds names: as wide as the longest needs.
+    longest = max((len(label.lines[0]) for label in labels if label.place == "margin"), default=0)
+    place = (_LEFT, _BOTTOM, max(0.895 - 0.0074 * longest, 0.45), _HEIGHT)
+    axes = drawing.add_axes(place, facecolor=SURFACE.light)
+    _scale(axes, figure.x, figure.y)
+    # Everything that is drawn first, then what is written: the least movable label chooses first.
+    field = label_field(axes)
+    for place_in_order, series in enumerate(figure.of("still")):
+        _draw_series(axes, series, field, 3 + 0.01 * place_in_order)
+    _write_labels(axes, labels, field)
+    _draw_legend(drawing, [entry for entry in figure.legend if entry.medium in ("any", "still")])
+    return drawing
+
+
+def draw_stack(stack: Stack) -> Drawing:
+    """Return the drawing of planes over each other, the lowest with the title of their axis."""
+    width = 10.4
+    entries = [_key_entry(entry) for entry in stack.legend if entry.medium in ("any", "still")]
+    below = 0.72 + KEY_INCHES * key_rows(entries, width)
+    height = 0.85 + below + sum(panel.height for panel in stack.panels)
+    drawing = frame(stack.title, stack.subtitle, (width, height))
+    bottom, lowest = below, None
+    for panel in reversed(stack.panels):
+        air = 0.2 if lowest is not None else 0.08
+        place = (0.092, bottom / height, 0.888, (panel.height - air) / height)
+        axes = drawing.add_axes(place, facecolor=SURFACE.light, sharex=lowest)
+        _draw_panel(axes, panel)
+        for start, stop in stack.shades:
+            axes.axvspan(start, stop, color=ACCENT.light, alpha=0.13, linewidth=0)
+        if lowest is None:
+            axes.set_xlabel(stack.x.title, fontsize=FONT, color=INK.light)
+        else:
+            axes.tick_params(labelbottom=False)
+        bottom, lowest = bottom + panel.height, lowest or axes
+    key(drawing, entries)
+    return drawing
+
+
+def figure_png(drawing: Drawing) -> bytes:
+    """Return the drawing as PNG at `PNG_DPI`; equal drawings give equal bytes."""
+    buffer = io.BytesIO()
+    drawing.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def figure_svg(drawing: Drawing, *, text_as_paths: bool = True) -> str:
+    """Return the drawing as SVG, without a date, so that equal drawings give equal text.
+
+    `text_as_paths` looks the same everywhere (files); without it text stays text, smaller and readable aloud (pages).
+    """
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    with rc_context({"svg.hashsalt": "roofline", "svg.fonttype": "path" if text_as_paths else "none"}):
+        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
+def _scale(axes: Axes, x: Axis, y: Axis) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for ours, axis, set_scale, set_ends, set_title in (
+        (x, axes.xaxis, axes.set_xscale, axes.set_xlim, axes.set_xlabel),
+        (y, axes.yaxis, axes.set_yscale, axes.set_ylim, axes.set_ylabel),
+    ):
+        set_title(ours.title, fontsize=11, color=INK.light)
+        if ours.is_log:
+            set_scale("log")
+            axis.set_major_locator(LogLocator(base=10, numticks=12))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+            axis.set_minor_formatter(NullFormatter())
+        set_ends(ours.low, ours.high)
+    axes.grid(True, which="major", color=GRID.light, linewidth=0.9)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=MUTED.light, labelsize=9.5)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(MUTED.light)
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+    y = panel.y
+    plain(axes, grid="x" if y.is_bare else "both")
+    if y.is_log:
+        axes.set_yscale("log")
+    field = label_field(axes)
+    for place, series in enumerate(panel.series):
+        if series.medium in ("any", "still"):
+            _draw_series(axes, series, field, 3 + 0.01 * place)
+    axes.autoscale_view()
+    if y.low is not None and y.high is not None:
+        axes.set_ylim(y.low, y.high)
+    elif y.has_zero:
+        axes.set_ylim(bottom=0)
+    if y.ticks:
+        axes.yaxis.set_major_locator(FixedLocator([value for value, _ in y.ticks]))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: dict(y.ticks).get(value, ""))
+    elif not y.is_log:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.get_yaxis().get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]  # a ScalarFormatter
+    if y.is_bare:
+        axes.tick_params(axis="y", length=0)
+    axes.set_ylabel(y.title, fontsize=FONT - 1.5, color=INK.light)
+    axes.yaxis.set_label_coords(-0.078, 0.5)
+
+
+def _key_entry(entry: LegendEntry) -> KeyEntry:
+    marker = {"swatch": "s", "line": "_"}.get(entry.kind) or _SHAPES[entry.shape]
+    faded = f"{entry.colour.light}{round(255 * entry.opacity):02x}" if entry.opacity < 1 else entry.colour.light
+    return (marker, faded, f"{entry.text} (dashed)" if entry.dash else entry.text)
+
+
+# --- series
+
+
+def _draw_series(axes: Axes, series: Series, field: Field, zorder: float) -> None:
+    if isinstance(series, Line):
+        _draw_line(axes, series, field, zorder)
+    elif isinstance(series, Bars):
+        pieces = list(zip(series.starts, series.lengths, strict=True))
+        style: dict[str, Any] = {"hatch": "////"} if series.is_hatched else {}
+        place = (series.y - series.height / 2, series.height)
+        colour = series.colour.light
+        axes.broken_barh(
+            pieces, place, facecolors=colour, edgecolor=SURFACE.light, linewidth=0.5, zorder=zorder, **style
+        )
+    else:
+        _draw_marks(axes, series, field, zorder)
+
+
+def _draw_line(axes: Axes, line: Line, field: Field, zorder: float) -> None:
+    """Draw the pieces of a line and keep labels off them."""
+    from matplotlib.collections import LineCollection
+
+    pieces = _pieces(line)
+    style: dict[str, Any] = {
+        "linewidths": line.width,
+        "colors": line.colour.light,
+        "alpha": line.opacity,
+        "linestyles": (0, [length / line.width for length in line.dash]) if line.dash else "-",
+        "label": line.name,
+        "capstyle": "butt" if line.dash else "projecting",
+    }
+    axes.add_collection(LineCollection(pieces, zorder=zorder, **style), autolim=axes.get_autoscaley_on())
+    for piece in pieces:
+        corners = pixels(axes, piece)
+        for start, stop in itertools.pairwise(corners):
+            seen = _visible(field, start, stop)
+            if seen is not None:
+                field.add(seen, "line")
+
+
+def _pieces(line: Line) -> list[list[Position]]:
+    pieces: list[list[Position]] = [[]]
+    for x, y in zip(line.x, line.y, strict=True):
+        if x is None or y is None:
+            pieces.append([])
+        else:
+            pieces[-1].append((x, y))
+    return [piece for piece in pieces if len(piece) > 1]
+
+
+def _draw_marks(axes: Axes, marks: Marks, field: Field, zorder: float) -> None:
+    axes.plot(
+        marks.x,
+        marks.y,
+        linestyle="none",
+        marker=_SHAPES[marks.shape],
+        markersize=marks.size,
+        alpha=marks.opacity,
+        label=marks.name,
+        zorder=zorder,
+        **_fill(marks.colour.light, marks.fill, (marks.edge or marks.colour).light, marks.edge_width),
+    )
+    keep_marks(field, pixels(axes, list(zip(marks.x, marks.y, strict=True))), marks.size + _MARK_AIR, axes.figure.dpi)
+
+
+def _fill(colour: str, fill: str, edge: str, edge_width: float) -> dict[str, Any]:
+    style: dict[str, Any] = {"color": colour, "markeredgecolor": edge, "markeredgewidth": edge_width}
+    if fill in ("left", "right"):
+        return style | {"fillstyle": fill, "markerfacecoloralt": SURFACE.light}
+    return style | {"markerfacecolor": {"hollow": SURFACE.light, "ring": "none"}.get(fill, colour)}
+
+
+# --- labels
+
+
+def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
+    writers: dict[str, Callable[[Axes, Label, Field], None]] = {
+        "beside": _write_beside,
+        "along": _write_along,
+        "callout": _write_callout,
+    }
+    for label in labels:
+        if label.place in writers:
+            writers[label.place](axes, label, field)
+    _write_in_margin(axes, [label for label in labels if label.place == "margin"])
+
+
+def _write_beside(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label beside its point: left of it where that is free, else farther along, else with a line to it."""
+    (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
+    width, height = size = text_size(axes, text, 8.5, air=(3, 2))
+    above, beneath = y + height / 2 + 3, y - height / 2 - 3
+    centers = [(x - back - width / 2, y + rise) for rise in (3, 5, 6, 7, 9, 14, 20) for back in (5, 8, 12)]
+    for shift in range(0, int(field.width * 0.5), 8):
+        centers += [(x + 6 + shift + width / 2, above), (x + 6 + shift + width / 2, beneath)]
+    style: dict[str, Any] = {"fontsize": 8.5, "color": label.colour.light, "zorder": 4}
+    found = first_free(field, (rectangle(center, size) for center in centers))
+    if found is not None:
+        write_label(axes, field, text, centers[found], size, **style)
+    else:
+        _write_with_leader(axes, field, text, size, (x, y), style)
+
+
+def _write_along(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label along its line, above it or beneath, where nothing else is; of a line that is not seen, nowhere."""
+    assert label.toward is not None
+    start, stop = pixels(axes, [(label.x, label.y), label.toward])
+    seen = _visible(field, start, stop)
+    if seen is None:
+        return
+    (x0, y0), (x1, y1) = seen
+    text = label.lines[0]
+    width, height = size = text_size(axes, text, 9)
+    angle, length = math.atan2(y1 - y0, x1 - x0), math.dist((x0, y0), (x1, y1))
+    reach = [width / 2 + step for step in range(4, max(int(length - width), 5), 6)]
+    reach.sort(key=lambda along: abs(along - length * 0.3))
+    centers = [
+        (x0 + along * math.cos(angle) - away * math.sin(angle), y0 + along * math.sin(angle) + away * math.cos(angle))
+        for gap in (2, 6, 10)
+        for along in reach
+        for away in (height / 2 + gap, -height / 2 - gap)
+    ]
+    style: dict[str, Any] = {"fontsize": 9, "color": label.colour.light, "zorder": 4}
+    found = first_free(field, (rectangle(center, size, angle) for center in centers))
+    if found is not None:
+        write_label(axes, field, text, centers[found], size, angle, **style)
+    else:
+        _write_with_leader(axes, field, text, size, ((x0 + x1) / 2, (y0 + y1) / 2), style)
+
+
+def _write_with_leader(
+    axes: Axes, field: Field, text: str, size: Position, target: Position, style: dict[str, Any]
+) -> None:
+    """Write a label into a free place away from what it names, with a thin line to it; where nothing is free, leave it out."""
+    center = callout_place(field, size, target, clear=5)
+    if center is not None:
+        ends = [(x / field.width, y / field.height) for x, y in (center, target)]
+        box = {"boxstyle": "square,pad=0.15", "facecolor": SURFACE.light, "edgecolor": "none"}
+        axes.plot(*zip(*ends, strict=True), transform=axes.transAxes, color=style["color"], linewidth=0.7, zorder=3.9)
+        field.add((center, target), "line")
+        write_label(axes, field, text, center, size, bbox=box, **style)
+
+
+def _write_callout(axes: Axes, label: Label, field: Field) -> None:
+    """Write a label into a framed box in a free place near its point, with an arrow that crosses as little as can be."""
+    style: dict[str, Any] = {"fontsize": 9.5, "linespacing": 1.35}
+    text = "\n".join(label.lines)
+    width, height = text_size(axes, text, **style)
+    target = pixels(axes, [(label.x, label.y)])[0]
+    size = width + 14, height + 14
+    corner = (size[0] / 2 + 4, field.height - size[1] / 2 - 4)
+    center = callout_place(field, size, target, clear=_ARROW_AIR) or corner
+    field.add(rectangle(center, size), "label")
+    colour = label.colour.light
+    axes.annotate(
+        text,
+        xy=(label.x, label.y),
+        xytext=(center[0] / field.width, center[1] / field.height),
+        textcoords="axes fraction",
+        ha="center",
+        va="center",
+        multialignment="left",
+        color=colour,
+        zorder=10,
+        bbox={"boxstyle": "round,pad=0.45", "facecolor": SURFACE.light, "edgecolor": colour, "linewidth": 1.1},
+        arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 9},
+        **style,
+        **PLAIN_TEXT,
+    )
+
+
+def _write_in_margin(axes: Axes, labels: Sequence[Label]) -> None:
+    """Write labels into the right margin, each in its colour at its height, moved apart where they would touch."""
+    height_px = _size(axes)[1]
+    heights = [y / height_px for _, y in pixels(axes, [(label.x, label.y) for label in labels])]
+    for label, y, placed in zip(labels, heights, spread(heights, 0.038, 0.0, 1.0), strict=True):
+        style: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "color": label.colour.light}
+        axes.plot([1.0, 1.018, 1.028], [y, placed, placed], linewidth=1.0, **style)
+        axes.plot([1.034], [placed], marker="s", markersize=6, **style)
+        axes.text(
+            1.046,
+            placed,
+            " ".join(label.lines),
+            transform=axes.transAxes,
+            va="center",
+            fontsize=9.5 if len(labels) <= 20 else 7.5,
+            color=label.colour.light,
+            **PLAIN_TEXT,
+        )
+
+
+def write_label(
+    axes: Axes, field: Field, text: str, center: Position, size: Position, angle: float = 0.0, **style: Any
+) -> None:
+    """Write a text around a place, turned by `angle` (radians), and keep later labels off it."""
+    field.add(rectangle(center, size, angle), "label")
+    axes.text(
+        center[0] / field.width,
+        center[1] / field.height,
+        text,
+        transform=axes.transAxes,
+        rotation=math.degrees(angle),
+        rotation_mode="anchor",
+        ha="center",
+        va="center",
+        **style,
+        **PLAIN_TEXT,
+    )
+
+
+# --- legend
+
+
+def _draw_legend(drawing: Drawing, entries: Sequence[LegendEntry]) -> None:
+    """Explain looks under the axes, in one row or two."""
+    from matplotlib.legend_handler import HandlerTuple
+
+    if not entries:
+        return
+    handles = [_handle(entry) for entry in entries]
+    texts = [entry.text for entry in entries]
+    characters = sum(len(text) + _LEGEND_MARK_CHARACTERS for text in texts)
+    rows = 1 if len(entries) <= 8 and characters <= _LEGEND_CHARACTERS else 2
+    legend = drawing.legend(
+        handles,
+        texts,
+        loc="lower left",
+        bbox_to_anchor=(0.06, 0.042 if rows == 1 else 0.03),
+        ncol=-(-len(entries) // rows),
+        frameon=False,
+        fontsize=9 if len(entries) <= 7 else 7.5,
+        labelspacing=0.25,
+        handletextpad=0.5,
+        columnspacing=1.5,
+        labelcolor=INK.light,
+        handler_map={one: HandlerTuple(ndivide=1) for one in handles if isinstance(one, tuple)},
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _handle(entry: LegendEntry) -> Any:
+    from matplotlib.lines import Line2D
+
+    colour = entry.colour.light
+    if entry.kind == "line":
+        return Line2D([], [], color=colour, linewidth=1.4, linestyle=(0, entry.dash) if entry.dash else "-")
+    size = 12.0 if entry.is_large else 7.5
+    mark = Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker=_SHAPES[entry.shape],
+        markersize=size,
+        alpha=entry.opacity,
+        **_fill(colour, entry.fill, colour, 1.5),
+    )
+    if entry.sign is None:
+        return mark
+    sign = Line2D([], [], linestyle="none", marker=_SHAPES[entry.sign], markersize=4.5)
+    sign.set(color=SURFACE.light, markeredgewidth=1.3)
+    return mark, sign
+
+
+# --- data, pixels and texts
+
+
+def pixels(axes: Axes, points: Sequence[Position]) -> list[Position]:
+    """Return where data points lie, in pixels from the lower left corner of the axes, thousands in one step.
+
+    Limits and scales must be final.
+    """
+    if not points:
+        return []
+    frame = axes.get_window_extent()
+    return [(float(x) - frame.x0, float(y) - frame.y0) for x, y in axes.transData.transform(points)]
+
+
+def _size(axes: Axes) -> Position:
+    frame = axes.get_window_extent()
+    return frame.width, frame.height
+
+
+def label_field(axes: Axes) -> Field:
+    """Return the empty field of the axes, in pixels from their lower left corner; limits and scales must be final."""
+    return Field(*_size(axes))
+
+
+def text_size(axes: Axes, text: str, fontsize: float, *, air: Position = (6, 4), **style: Any) -> Position:
+    """Return width and height of a text in pixels, with a little air around (in all, across and up)."""
+    drawn = axes.text(0, 0, text, fontsize=fontsize, **style, **PLAIN_TEXT)
+    extent = drawn.get_window_extent(axes.figure.canvas.get_renderer())  # type: ignore[attr-defined]  # Agg has one
+    drawn.remove()
+    return float(extent.width) + air[0], float(extent.height) + air[1]
+
+
+def keep_marks(field: Field, spots: Iterable[Position], size_points: float, dpi: float) -> None:
+    """Keep labels off markers of a size in points."""
+    side = size_points * dpi / 72
+    for spot in spots:
+        field.add(rectangle(spot, (side, side)), "mark")
+
+
+def _visible(field: Field, start: Position, stop: Position) -> tuple[Position, Position] | None:
+    """Cut a line to the field (Liang and Barsky); None when it runs outside."""
+    (x, y), (dx, dy) = start, (stop[0] - start[0], stop[1] - start[1])
+    low, high = 0.0, 1.0
+    for step, room in ((-dx, x), (dx, field.width - x), (-dy, y), (dy, field.height - y)):
+        if step == 0:
+            if room < 0:
+                return None
+        elif step < 0:
+            low = max(low, room / step)
+        else:
+            high = min(high, room / step)
+    if low >= high:
+        return None
+    return (x + low * dx, y + low * dy), (x + high * dx, y + high * dy)

@@ -1,0 +1,217 @@
+"""The roofline of options: formats that one question was asked in, with their ideal and expected times, and measured cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.display_text import shown
+from reports.figures.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
+from reports.figures.roofline import roof_cards, roof_entries, roof_labels, roof_lines, slope_labels, slope_lines
+from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
+from reports.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
+from roofline_model.units import format_flops, format_percent, format_time
+
+if TYPE_CHECKING:
+    from reports.case_summary import CaseSummary
+
+_SAME_BANDWIDTH_RATIO = 2e-3
+"""A stored bandwidth is bytes over time, and differs between cases in its last digits."""
+_CASE_SHAPES: Mapping[str, Shape] = {"gemv": "diamond", "gemm": "square", "attention": "hexagon"}
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineOption:
+    """One format of a question: its path on the chip, its work and its times. SI units."""
+
+    key: str
+    label: str
+    compute_format: str
+    path: str
+    memory_level: str
+    peak_flops_per_s: float
+    bandwidth_bytes_per_s: float
+    intensity_flop_per_byte: float
+    flops: float
+    ideal_s: float
+    bound: str
+    expected_s: float | None = None
+    expected_low_s: float | None = None
+    expected_high_s: float | None = None
+
+    @property
+    def ideal_flops_per_s(self) -> float:
+        """The rate at the ideal time."""
+        return self.flops / self.ideal_s
+
+
+def options_colours(options: Iterable[RooflineOption], cases: Iterable[CaseSummary]) -> dict[str, Colour]:
+    """Return the colour of every label that the figure of these has."""
+    return format_colours([*(one.label for one in options), *(case.lead.precision for case in _plotted(cases))])
+
+
+def options_roofline(
+    options: Sequence[RooflineOption], cases: Sequence[CaseSummary], focus_key: str | None = None
+) -> Figure:
+    """Return the figure; its roofs are those of the options, without any those of the cases. The option in focus is larger."""
+    measured = _plotted(cases)
+    colours = options_colours(options, measured)
+    view = _view(options, measured)
+    if not view.roofs:
+        return Figure("", Axis(""), Axis(""), ())
+    x, y = _axes(view, options, measured)
+    ends = (x.low or 0.0, x.high or 0.0)
+    ordered = sorted(options, key=lambda one: one.key == focus_key)
+    points = [
+        series
+        for one in ordered
+        for series in _option_series(one, view.unit_flops_per_s, colours[one.label], is_focus=one.key == focus_key)
+    ]
+    return Figure(
+        "",
+        x,
+        y,
+        (
+            *roof_lines(view, ends, colours),
+            *slope_lines(view, ends),
+            *points,
+            *_measured(measured, view.unit_flops_per_s, colours),
+        ),
+        (*slope_labels(view, ends), *roof_labels(view, ends, colours)),
+        (*_legend(options, measured), *roof_entries(view, colours)),
+        cards={
+            **dict(roof_cards(view)),
+            **{one.key: _option_card(one) for one in options},
+            **{_case_key(case): _case_card(case) for case in measured},
+        },
+    )
+
+
+def _plotted(cases: Iterable[CaseSummary]) -> list[CaseSummary]:
+    return [case for case in cases if case.achieved_flops_per_s and case.lead.intensity_flop_per_byte]
+
+
+def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> RooflineView:
+    """Return the roofs and slopes; nearly equal bandwidths are one slope."""
+    slopes: list[CacheRoof] = []
+
+    def slope_of(level: str, bandwidth: float) -> float:
+        near = (
+            one for one in slopes if math.isclose(one.bandwidth_bytes_per_s, bandwidth, rel_tol=_SAME_BANDWIDTH_RATIO)
+        )
+        slope = next(near, None)
+        if slope is None:
+            slope = CacheRoof(shown(level, 30), bandwidth)
+            slopes.append(slope)
+        return slope.bandwidth_bytes_per_s
+
+    roofs: dict[tuple[str, float], Roof] = {}
+    for one in options:
+        bandwidth = slope_of(one.memory_level, one.bandwidth_bytes_per_s)
+        roof = Roof(one.label, one.compute_format, one.path, bandwidth, one.peak_flops_per_s, "")
+        roofs.setdefault((one.label, bandwidth), roof)
+    for row in () if options else (case.lead for case in cases):
+        if row.peak_flops_per_s and row.bandwidth_bytes_per_s:
+            bandwidth = slope_of(row.memory_level, row.bandwidth_bytes_per_s)
+            roof = Roof(row.precision, row.compute_format, row.path, bandwidth, row.peak_flops_per_s, row.provenance)
+            roofs.setdefault((row.precision, bandwidth), roof)
+    ordered = tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
+    unit, label = rate_unit(ordered)
+    dram = next((one.bandwidth_bytes_per_s for one in slopes if one.name == "DRAM"), None)
+    caches = tuple(one for one in slopes if one.name != "DRAM")
+    return RooflineView("", "", "", dram, "", ordered, caches, (), None, unit, label, ())
+
+
+def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> tuple[Axis, Axis]:
+    intensities = [one.intensity_flop_per_byte for one in options]
+    intensities += [case.lead.intensity_flop_per_byte or 0.0 for case in cases]
+    ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
+    rates = [one.ideal_flops_per_s for one in options]
+    rates += [one.flops / one.expected_high_s for one in options if one.expected_high_s]
+    rates += [case.achieved_flops_per_s or 0.0 for case in cases]
+    low, high = min([*intensities, *ridges]) / 2.5, max([*intensities, *ridges]) * 3.5
+    bottom, top = min(rates, default=1.0), max([*(roof.peak_flops_per_s for roof in view.roofs), *rates])
+    unit = view.unit_flops_per_s
+    return (
+        Axis("Arithmetic intensity (FLOP/byte)", low, high, is_log=True),
+        Axis(f"Performance ({view.unit_label})", bottom / 2.2 / unit, top * 2.2 / unit, is_log=True),
+    )
+
+
+def _option_series(one: RooflineOption, unit: float, colour: Colour, *, is_focus: bool) -> Iterator[Series]:
+    """Yield the expected rate with its interval, filled, and the ideal one, hollow, with a dotted line between."""
+    x, ideal, keys = (one.intensity_flop_per_byte,), one.ideal_flops_per_s / unit, (one.key,)
+    size = 10.5 if is_focus else 7.0
+    if one.expected_s:
+        rate = one.flops / one.expected_s / unit
+        low, high = (
+            (one.flops / time_s / unit,) if time_s else () for time_s in (one.expected_high_s, one.expected_low_s)
+        )
+        yield Line(one.label, (*x, *x), (ideal, rate), colour, 1.1, dash=(1.5, 2.25))
+        edge, width = (INK, 1.5) if is_focus else (SURFACE, 0.75)
+        yield Marks(
+            one.label, x, (rate,), colour, size=size, edge=edge, edge_width=width, low=low, high=high, keys=keys
+        )
+    size = 7.0 if one.expected_s else size
+    yield Marks(one.label, x, (ideal,), colour, size=size, fill="ring", edge_width=1.5, keys=keys)
+
+
+def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, Colour]) -> Iterator[Marks]:
+    groups: dict[tuple[str, str], list[CaseSummary]] = {}
+    for case in cases:
+        groups.setdefault((case.lead.op, case.lead.precision), []).append(case)
+    for (op, precision), members in groups.items():
+        yield Marks(
+            f"measured {precision}",
+            tuple(case.lead.intensity_flop_per_byte or 0.0 for case in members),
+            tuple((case.achieved_flops_per_s or 0.0) / unit for case in members),
+            colours[precision],
+            shape=_CASE_SHAPES.get(op, "up"),
+            size=6.0,
+            edge=INK,
+            edge_width=0.75,
+            opacity=0.85,
+            keys=tuple(map(_case_key, members)),
+        )
+
+
+def _case_key(case: CaseSummary) -> str:
+    return f"case:{case.lead.case_key}"
+
+
+def _option_card(one: RooflineOption) -> Card:
+    expected = "no expected time"
+    if one.expected_s:
+        low, high = format_time(one.expected_low_s, 3), format_time(one.expected_high_s, 3)
+        expected = f"expected {format_time(one.expected_s)} ({low} to {high})"
+    ridge = one.peak_flops_per_s / one.bandwidth_bytes_per_s
+    facts = (
+        expected,
+        f"ideal {format_time(one.ideal_s)}, {one.bound}-bound",
+        f"{one.intensity_flop_per_byte:.4g} FLOP/byte, ridge {ridge:.4g}",
+        f"{format_flops(one.ideal_flops_per_s)} at most",
+        f"{format_flops(one.flops / one.expected_s)} expected" if one.expected_s else "",
+    )
+    return Card(one.label, tuple(("", fact) for fact in facts if fact))
+
+
+def _case_card(case: CaseSummary) -> Card:
+    row = case.lead
+    likely = f"expected {format_time(row.expected_s)} ({format_percent(case.expected_error_ratio, signed=True)})"
+    facts = (
+        f"{row.precision}, {shown(row.kernel, 80)}, {row.cache}",
+        f"measured {format_time(case.measured_s)}, {format_flops(case.achieved_flops_per_s)}",
+        f"ideal {format_time(row.ideal_s)}" if row.expected_s is None else likely,
+    )
+    return Card(row.title, tuple(("", fact) for fact in facts), "click for details")
+
+
+def _legend(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Iterator[LegendEntry]:
+    if any(one.expected_s for one in options):
+        yield LegendEntry("expected, 80 % interval", MUTED)
+    if options:
+        yield LegendEntry("ideal", MUTED, fill="ring")
+    if cases:
+        yield LegendEntry("measured", MUTED, shape="diamond")

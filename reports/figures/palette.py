@@ -1,0 +1,116 @@
+"""The palette of every figure: colours and shapes, on white and on a dark page, the same on every surface.
+
+The hues follow Okabe and Ito ("Color Universal Design", 2008), told apart by colour-blind readers; lightness differs too,
+so that neighbours stay apart in grey print. Shape carries the operator, fill carries measured or predicted. The page and
+the explorer get the palette as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+
+class Colour(NamedTuple):
+    """A colour on white, its counterpart on a dark page, and the CSS name that the page switches by."""
+
+    light: str
+    dark: str
+    variable: str
+
+
+INK = Colour("#1a1f26", "#e8ebef", "--plot-ink")
+MUTED = Colour("#5b6573", "#a3adba", "--plot-muted")
+GRID = Colour("#e4e8ed", "#2b323b", "--plot-grid")
+SURFACE = Colour("#fffffe", "#161b21", "--plot-surface")
+"""Not pure white, so that it is found again in an SVG among colours that really are white."""
+ACCENT = Colour("#b00058", "#ff7ab8", "--plot-accent")
+"""The best configuration; no format has this colour."""
+
+_FORMAT_COLOURS: dict[str, Colour] = {
+    "FP64": Colour("#3a3a3b", "#c9c9ca", "--plot-fp64"),
+    "FP32": Colour("#6e7681", "#aab2bd", "--plot-fp32"),
+    "TF32": Colour("#8a5a2b", "#d3a06b", "--plot-tf32"),
+    "BF16": Colour("#0060a8", "#58a6e8", "--plot-bf16"),
+    "FP16": Colour("#3fa2dd", "#8fd0f7", "--plot-fp16"),
+    "FP8": Colour("#8d4a9e", "#cf9be0", "--plot-fp8"),
+    "FP8_E4M3 W8A16": Colour("#b98ac6", "#e6c8ef", "--plot-fp8-wo"),
+    "FP8_E5M2": Colour("#a8327f", "#ec8fca", "--plot-fp8-e5m2"),
+    "MXFP8": Colour("#5a3a8c", "#ab92df", "--plot-mxfp8"),
+    "INT8": Colour("#00664b", "#3cc79c", "--plot-int8"),
+    "INT8 W8A16": Colour("#21a67c", "#7fe3bf", "--plot-int8-wo"),
+    "MXINT8": Colour("#6a8f1f", "#b5d96a", "--plot-mxint8"),
+    "INT4": Colour("#cc5500", "#ff9a56", "--plot-int4"),
+    "NVFP4": Colour("#d99a00", "#f5c64a", "--plot-nvfp4"),
+    "NVFP4 W4A16": Colour("#e3bd5c", "#fbe3a4", "--plot-nvfp4-wo"),
+    "MXFP4": Colour("#a08a00", "#d8c640", "--plot-mxfp4"),
+    "MXFP6": Colour("#7a4b6b", "#c795b6", "--plot-mxfp6"),
+    "NF4": Colour("#a8412c", "#e98f7c", "--plot-nf4"),
+    "INT2": Colour("#8c2f39", "#e38a93", "--plot-int2"),
+}
+_OTHER_COLOURS = (
+    Colour("#44617b", "#9dbcd8", "--plot-other-1"),
+    Colour("#76640f", "#cdb956", "--plot-other-2"),
+    Colour("#2f6f73", "#86c6ca", "--plot-other-3"),
+    Colour("#9a6a8e", "#dcb2d1", "--plot-other-4"),
+    Colour("#51545a", "#b9bdc4", "--plot-other-5"),
+)
+
+PART_COLOURS: dict[str, Colour] = {
+    "ideal": Colour("#c9d1da", "#4a5663", "--plot-part-ideal"),
+    "memory": _FORMAT_COLOURS["BF16"],
+    "tiles": _FORMAT_COLOURS["FP16"],
+    "exp": _FORMAT_COLOURS["MXINT8"],
+    "launch": _FORMAT_COLOURS["NVFP4"],
+    "widening": _FORMAT_COLOURS["INT4"],
+    "host": _FORMAT_COLOURS["TF32"],
+    "supply": _FORMAT_COLOURS["FP8"],
+    "kernel": _FORMAT_COLOURS["INT8"],
+    "clock": _FORMAT_COLOURS["INT2"],
+    "unexplained": Colour("#98a1ac", "#818c99", "--plot-part-unexplained"),
+}
+"""By part of a measured time (`roofline_model.gap.LABELS`)."""
+
+HATCHED_PARTS = ("unexplained",)
+"""Drawn with stripes: what the model does not know is no part like the others."""
+
+Shape = Literal[
+    "circle", "square", "diamond", "plus", "cross", "up", "down", "pentagon", "hexagon", "left", "right",
+    "dash", "bar", "thin-plus", "thin-cross",
+]  # fmt: skip
+"""What a mark looks like; the last four are strokes."""
+
+_OPERATOR_SHAPES: dict[str, Shape] = {
+    "gemv": "circle",
+    "gemm": "square",
+    "attention": "diamond",
+    "batched_gemm": "plus",
+    "grouped_gemm": "cross",
+}
+_OTHER_SHAPES: tuple[Shape, ...] = ("up", "down", "pentagon", "hexagon", "left", "right")
+
+
+def format_colours(precisions: Iterable[str]) -> dict[str, Colour]:
+    """Return a colour per precision label: fixed for known formats; a user's own, and rare variants, take a spare one."""
+    colours: dict[str, Colour] = {}
+    for precision in dict.fromkeys(precisions):
+        family = max((key for key in _FORMAT_COLOURS if precision.startswith(key)), key=len, default="")
+        candidates = (_FORMAT_COLOURS.get(family), *_OTHER_COLOURS)
+        free = [colour for colour in candidates if colour is not None and colour not in colours.values()]
+        colours[precision] = free[0] if free else _OTHER_COLOURS[len(colours) % len(_OTHER_COLOURS)]
+    return colours
+
+
+def operator_shapes(operators: Iterable[str]) -> dict[str, Shape]:
+    """Return a shape per operator: fixed for ours, in order of appearance for a user's own."""
+    shapes: dict[str, Shape] = {}
+    for operator in dict.fromkeys(operators):
+        free = [shape for shape in _OTHER_SHAPES if shape not in shapes.values()]
+        shapes[operator] = _OPERATOR_SHAPES.get(operator) or (free or list(_OTHER_SHAPES))[0]
+    return shapes
+
+
+def all_colours() -> tuple[Colour, ...]:
+    """Return every colour that a figure may use, each CSS name once; the page maps each to its variable."""
+    every = (INK, MUTED, GRID, SURFACE, ACCENT, *_FORMAT_COLOURS.values(), *_OTHER_COLOURS, *PART_COLOURS.values())
+    return tuple({colour.variable: colour for colour in every}.values())

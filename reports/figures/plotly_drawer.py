@@ -1,0 +1,303 @@
+"""Draw a figure as JSON for Plotly: its data and layout, and what only a browser can place or choose.
+
+The browser paints it (`figures/static/figure.js`): a colour is `$NUMBER` or `$NUMBER/OPACITY`, a number of `palette`, whose
+entries are [on white, on a dark page]. `customdata` says what can be pointed at, `cards` what is told of it.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from math import log10
+from typing import Any
+
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.spec import Axis, Bars, Card, Figure, Label, LegendEntry, Line, Marks, Series, Stack
+
+MOST_SVG_POINTS = 1_000
+"""More cases than this are drawn by WebGL where the browser has it."""
+
+_PIXELS_PER_POINT = 4 / 3
+_STEPS = 40
+"""Corners of a line on logarithmic axes, so that it can be pointed at anywhere."""
+_MOST_CHARACTERS = 120
+_SYMBOLS: dict[Shape, str] = {
+    "circle": "circle",
+    "square": "square",
+    "diamond": "diamond",
+    "plus": "cross",
+    "cross": "x",
+    "up": "triangle-up",
+    "down": "triangle-down",
+    "pentagon": "pentagon",
+    "hexagon": "hexagon",
+    "left": "triangle-left",
+    "right": "triangle-right",
+    "dash": "line-ew-open",
+    "bar": "line-ns-open",
+    "thin-plus": "cross-thin-open",
+    "thin-cross": "x-thin-open",
+}
+_STROKES = ("dash", "bar", "thin-plus", "thin-cross")
+
+
+def plotly_json(figure: Figure, *, most_svg_points: int = MOST_SVG_POINTS, with_texts: bool = False) -> dict[str, Any]:
+    """Return a figure as `{data, layout, labels, legend, cards, palette, size}`, plain values that JSON has.
+
+    `with_texts`: for a page that leaves it to Plotly to show what is told of a point, and whose policy forbids bold texts, which
+    Plotly styles; otherwise the page shows it, from `cards` or from its own cases.
+    """
+    palette = _Palette()
+    texts = {key: _text(card) for key, card in figure.cards.items()} if with_texts else {}
+    is_log = figure.x.is_log and figure.y.is_log
+    cases = {key for series in figure.of("live") if isinstance(series, Marks) for key in series.keys}
+    is_many = len(cases) > most_svg_points
+    data = [_trace(series, palette, is_log=is_log, is_many=is_many) for series in figure.of("live")]
+    for trace in data:
+        if with_texts and trace["hoverinfo"] == "none":
+            told = [texts.get(key, "") for key in trace["customdata"]]
+            trace |= {"hoverinfo": "text", "text": told[0] if trace["mode"] == "lines" else told}
+    labels = [label for label in figure.labels if label.medium in ("any", "live")]
+    right = 148 if any(label.place == "margin" for label in labels) else 14
+    return {
+        "data": data,
+        "layout": {"xaxis": _axis(figure.x, palette), "yaxis": _axis(figure.y, palette), **_ground(palette)},
+        "margin": {"wide": {"l": 66, "r": right, "t": 14, "b": 52}, "narrow": {"l": 46, "r": 8, "t": 10, "b": 44}},
+        "labels": [_label(label, palette, may_be_bold=not with_texts) for label in labels],
+        "legend": _legend(figure.legend, palette),
+        "cards": {} if with_texts else {key: _card(card) for key, card in figure.cards.items()},
+        "ground": palette(SURFACE),
+        "palette": palette.pairs,
+    }
+
+
+def stack_json(stack: Stack) -> dict[str, Any]:
+    """Return planes over each other as `plotly_json` returns one."""
+    palette = _Palette()
+    whole, below = sum(panel.height for panel in stack.panels), 1.0
+    layout: dict[str, Any] = {"xaxis": _axis(stack.x, palette) | {"anchor": f"y{len(stack.panels)}"}}
+    data: list[dict[str, Any]] = []
+    for place, panel in enumerate(stack.panels, 1):
+        top, below = below, below - panel.height / whole
+        name = "" if place == 1 else str(place)
+        air = 0.14 * (top - below) if place < len(stack.panels) else 0.0
+        layout[f"yaxis{name}"] = _axis(panel.y, palette, is_small=True) | {"domain": [max(below + air, 0), top]}
+        drawn = (series for series in panel.series if series.medium in ("any", "live"))
+        data += [_trace(series, palette) | {"xaxis": "x", "yaxis": f"y{name}"} for series in drawn]
+    shade = {"type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 0}, "layer": "below"}
+    layout["shapes"] = [
+        shade | {"x0": _short(start), "x1": _short(stop), "fillcolor": palette(ACCENT), "opacity": 0.13}
+        for start, stop in stack.shades
+    ]
+    return {
+        "data": data,
+        "layout": layout | {"barmode": "overlay", "bargap": 0, **_ground(palette)},
+        "margin": {"wide": {"l": 74, "r": 14, "t": 10, "b": 46}, "narrow": {"l": 64, "r": 14, "t": 10, "b": 46}},
+        "height": {"wide": round(108 * whole) + 74, "narrow": round(96 * whole) + 80},
+        "labels": [],
+        "legend": _legend(stack.legend, palette),
+        "cards": {key: _card(card) for key, card in stack.cards.items()},
+        "ground": palette(SURFACE),
+        "palette": palette.pairs,
+    }
+
+
+def _ground(palette: _Palette) -> dict[str, Any]:
+    return {
+        "font": {"family": "system-ui, sans-serif", "color": palette(INK)},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": False,
+    }
+
+
+def _trace(series: Series, palette: _Palette, *, is_log: bool = False, is_many: bool = False) -> dict[str, Any]:
+    if isinstance(series, Line):
+        return _line(series, palette, is_log)
+    return _bars(series, palette) if isinstance(series, Bars) else _marks(series, palette, is_many=is_many)
+
+
+class _Palette:
+    """The colours of one figure, each once."""
+
+    def __init__(self) -> None:
+        self.pairs: list[list[str]] = []
+
+    def __call__(self, colour: Colour, opacity: float = 1.0) -> str:
+        pair = [colour.light, colour.dark]
+        if pair not in self.pairs:
+            self.pairs.append(pair)
+        return f"${self.pairs.index(pair)}" + ("" if opacity == 1 else f"/{opacity:g}")
+
+
+def _line(line: Line, palette: _Palette, is_log: bool) -> dict[str, Any]:
+    x, y, keys = list(line.x), list(line.y), list(line.keys)
+    if keys and is_log and not line.is_silent:
+        x, y, keys = _along(x, y, keys)
+    dash = ",".join(f"{length * _PIXELS_PER_POINT:g}px" for length in line.dash) or "solid"
+    width = line.width * _PIXELS_PER_POINT
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(line.name),
+        "x": [_short(value) for value in x],
+        "y": [_short(value) for value in y],
+        "customdata": keys,
+        "hoverinfo": "skip" if line.is_silent or not keys else "none",
+        "line": {"color": palette(line.colour, line.opacity), "width": round(width, 2), "dash": dash},
+    }
+
+
+def _along(x: Sequence[Any], y: Sequence[Any], keys: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return a line with corners in between, even on logarithmic axes."""
+    found: tuple[list[Any], list[Any], list[Any]] = ([x[0]], [y[0]], [keys[0]])
+    for at in range(1, len(x)):
+        for step in range(1, _STEPS + 1):
+            share = step / _STEPS
+            found[0].append(x[at - 1] * (x[at] / x[at - 1]) ** share)
+            found[1].append(y[at - 1] * (y[at] / y[at - 1]) ** share)
+            found[2].append(keys[at])
+    return found
+
+
+def _marks(marks: Marks, palette: _Palette, *, is_many: bool) -> dict[str, Any]:
+    is_stroke, is_open = marks.shape in _STROKES, marks.fill == "ring"
+    colour, edge = palette(marks.colour, marks.opacity), palette(marks.edge or marks.colour, marks.opacity)
+    width = round(marks.edge_width * _PIXELS_PER_POINT, 2)
+    size = round(marks.size * _PIXELS_PER_POINT, 2)
+    marker: dict[str, Any] = {"symbol": _SYMBOLS[marks.shape], "size": size, "color": colour}
+    if is_open:
+        marker |= {"symbol": f"{_SYMBOLS[marks.shape]}-open", "line": {"width": width, "color": edge}}
+    elif is_stroke:
+        marker |= {"line": {"width": width, "color": colour}}
+    elif marks.fill == "hollow":
+        marker |= {"color": palette(SURFACE), "line": {"width": width, "color": edge}}
+    elif marks.fill in ("left", "right"):  # Plotly has no half-filled marks
+        marker |= {"line": {"width": width, "color": palette(SURFACE)}}
+    else:
+        marker |= {"line": {"width": width, "color": edge}}
+    trace = {
+        "type": "scattergl" if is_many and not marks.is_silent and marks.keys else "scatter",
+        "mode": "markers",
+        "name": plain(marks.name),
+        "x": [_short(value) for value in marks.x],
+        "y": [_short(value) for value in marks.y],
+        "customdata": list(marks.keys),
+        "hoverinfo": "skip" if marks.is_silent or not marks.keys else "none",
+        "marker": marker,
+    }
+    if marks.low and marks.high:
+        trace["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [_short(high - y) for y, high in zip(marks.y, marks.high, strict=True)],
+            "arrayminus": [_short(y - low) for y, low in zip(marks.y, marks.low, strict=True)],
+            "color": colour,
+            "thickness": 1.5,
+            "width": 4,
+        }
+    return trace
+
+
+def _bars(bars: Bars, palette: _Palette) -> dict[str, Any]:
+    marker: dict[str, Any] = {"color": palette(bars.colour), "line": {"color": palette(SURFACE), "width": 0.6}}
+    if bars.is_hatched:
+        stripes = {"shape": "/", "fillmode": "overlay", "size": 5, "solidity": 0.35, "fgcolor": palette(SURFACE)}
+        marker["pattern"] = stripes
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": plain(bars.name),
+        "width": bars.height,
+        "base": [_short(start) for start in bars.starts],
+        "x": [_short(length) for length in bars.lengths],
+        "y": [bars.y] * len(bars.starts),
+        "customdata": list(bars.keys),
+        "hoverinfo": "skip" if bars.is_silent or not bars.keys else "none",
+        "marker": marker,
+    }
+
+
+def _axis(axis: Axis, palette: _Palette, *, is_small: bool = False) -> dict[str, Any]:
+    title_size, standoff, tick_size = (11, 6, 10.5) if is_small else (13, 12, 12)
+    found: dict[str, Any] = {
+        "title": {
+            "text": plain(axis.title),
+            "font": {"color": palette(INK), "size": title_size},
+            "standoff": standoff,
+        },
+        "tickfont": {"color": palette(MUTED), "size": tick_size},
+        "gridcolor": palette(GRID),
+        "linecolor": palette(MUTED),
+        "tickcolor": palette(MUTED),
+        "zeroline": False,
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+        "automargin": False,
+    }
+    if axis.is_log:
+        found |= {"type": "log", "exponentformat": "none", "tickformat": ",~r", "minor": {"showgrid": False}}
+        if axis.low and axis.high:
+            found["range"] = [log10(axis.low), log10(axis.high)]
+    elif axis.low is not None and axis.high is not None:
+        found["range"] = [axis.low, axis.high]
+    elif is_small:
+        found |= {"nticks": 5, "rangemode": "tozero" if axis.has_zero else "normal"}
+    if axis.ticks:
+        found |= {"tickvals": [value for value, _ in axis.ticks], "ticktext": [plain(text) for _, text in axis.ticks]}
+    if axis.is_bare:
+        found |= {"showgrid": False, "ticks": "", "showline": False}
+    return found
+
+
+def _label(label: Label, palette: _Palette, *, may_be_bold: bool) -> dict[str, Any]:
+    lines = [plain(line) for line in label.lines]
+    return {
+        "lines": lines,
+        "x": label.x,
+        "y": label.y,
+        "color": palette(label.colour),
+        "place": label.place,
+        "toward": None if label.toward is None else list(label.toward),
+        "is_bold": label.is_bold and may_be_bold,
+    }
+
+
+def _legend(entries: Sequence[LegendEntry], palette: _Palette) -> list[dict[str, Any]]:
+    return [_entry(entry, palette) for entry in entries if entry.medium in ("any", "live")]
+
+
+def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
+    return {
+        "text": entry.text,
+        "kind": entry.kind,
+        "color": palette(entry.colour, entry.opacity),
+        "shape": entry.shape,
+        "fill": entry.fill,
+        "sign": entry.sign,
+        "dash": list(entry.dash),
+        "is_hatched": entry.is_hatched,
+        "is_large": entry.is_large,
+        "is_for_narrow": entry.is_for_narrow,
+    }
+
+
+def _card(card: Card) -> dict[str, Any]:
+    return {"title": card.title, "facts": [list(fact) for fact in card.facts], "note": card.note}
+
+
+def _text(card: Card) -> str:
+    """Return a card as Plotly's own text: of its tags only `<br>`, as a page's policy may forbid the styles of others."""
+    facts = [" ".join(part for part in fact if part) for fact in card.facts]
+    return "<br>".join(plain(line) for line in (card.title, *facts, card.note) if line)
+
+
+def plain(text: str) -> str:
+    """Return text that Plotly takes for text: it reads a few tags and entities, so that these are written out."""
+    return html.escape(text[:_MOST_CHARACTERS], quote=False)
+
+
+def _short(value: float | None) -> float | None:
+    """Return a coordinate as fine as seven digits: a hundredth of a pixel on any screen."""
+    return None if value is None else float(f"{value:.7g}")

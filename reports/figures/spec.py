@@ -1,0 +1,186 @@
+"""A figure as data: series, axes, labels, legend and what is told of a thing that is pointed at. Built once, drawn anywhere.
+
+Numbers are in the units of the axes; sizes are points (1/72 inch). Series are drawn in their order, the last on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reports.figures.palette import Colour, Shape
+
+Medium = Literal["any", "still", "live"]
+"""Where it is drawn: on paper and in files, where figures can be pointed at, or anywhere."""
+Fill = Literal["full", "hollow", "ring", "left", "right"]
+"""Of a mark: all of it, the colour of the ground, nothing, or one half."""
+Key = str | int
+"""What can be pointed at: the number of a case on its page, or a key of `Figure.cards`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis. Without ends it goes as far as the data."""
+
+    title: str
+    low: float | None = None
+    high: float | None = None
+    is_log: bool = False
+    has_zero: bool = False
+    """Without ends, zero is on it all the same."""
+    ticks: tuple[tuple[float, str], ...] = ()
+    """Empty: where and how the drawer likes them."""
+    is_bare: bool = False
+    """Neither line nor grid: its ticks are names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Straight pieces from point to point; None in x and y leaves a gap."""
+
+    name: str
+    x: tuple[float | None, ...]
+    y: tuple[float | None, ...]
+    colour: Colour
+    width: float
+    dash: tuple[float, ...] = ()
+    """Lengths of strokes and gaps; empty: solid."""
+    opacity: float = 1.0
+    keys: tuple[Key | None, ...] = ()
+    """One per point; empty: nothing to point at."""
+    is_silent: bool = False
+    """Its keys serve to filter it only: pointing at it says nothing."""
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Points of one look."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    colour: Colour
+    shape: Shape = "circle"
+    size: float = 7.0
+    fill: Fill = "full"
+    edge: Colour | None = None
+    """None: its own colour."""
+    edge_width: float = 0.9
+    opacity: float = 1.0
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """Ends of an interval of y at each point; empty: none."""
+    keys: tuple[Key, ...] = ()
+    is_silent: bool = False
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars at one height, each from a start over a length."""
+
+    name: str
+    y: float
+    starts: tuple[float, ...]
+    lengths: tuple[float, ...]
+    colour: Colour
+    height: float = 0.72
+    is_hatched: bool = False
+    keys: tuple[Key, ...] = ()
+    is_silent: bool = False
+    medium: Medium = "any"
+
+
+Series = Line | Marks | Bars
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text that is placed where it covers nothing: beside its point, along a line, in the right margin, or at a leader's end."""
+
+    lines: tuple[str, ...]
+    x: float
+    y: float
+    colour: Colour
+    place: Literal["beside", "along", "margin", "callout"]
+    toward: tuple[float, float] | None = None
+    """Of a label along a line, another point of that line."""
+    is_bold: bool = False
+    """Of a label of several lines, its first."""
+    medium: Medium = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A look and what it means."""
+
+    text: str
+    colour: Colour
+    kind: Literal["mark", "line", "swatch"] = "mark"
+    shape: Shape = "circle"
+    fill: Fill = "full"
+    sign: Shape | None = None
+    """A small sign on the mark."""
+    dash: tuple[float, ...] = ()
+    opacity: float = 1.0
+    is_hatched: bool = False
+    is_large: bool = False
+    medium: Medium = "any"
+    is_for_narrow: bool = False
+    """Only where labels beside the figure have no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is told of a thing that is pointed at."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One plane with everything on it."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    labels: tuple[Label, ...] = ()
+    legend: tuple[LegendEntry, ...] = ()
+    subtitle: str = ""
+    notes: tuple[str, ...] = ()
+    """What it cannot show."""
+    cards: Mapping[str, Card] = field(default_factory=dict)
+
+    def of(self, medium: Medium) -> tuple[Series, ...]:
+        """Return the series that a medium draws."""
+        return tuple(one for one in self.series if one.medium in ("any", medium))
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plane of a stack."""
+
+    y: Axis
+    series: tuple[Series, ...]
+    height: float
+    """Inches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Planes over each other on one axis."""
+
+    title: str
+    x: Axis
+    panels: tuple[Panel, ...]
+    """From the top."""
+    shades: tuple[tuple[float, float], ...] = ()
+    """Stretches of x that are shaded in every plane."""
+    legend: tuple[LegendEntry, ...] = ()
+    subtitle: str = ""
+    cards: Mapping[str, Card] = field(default_factory=dict)

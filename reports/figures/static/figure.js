@@ -1,0 +1,240 @@
+// Draws a figure that came as JSON (reports/figures/plotly_drawer.py): its colours by theme, its points by filter, its labels where
+// they cover least. The report inlines this file, the explorer loads it as a module. It ranks nothing and words nothing.
+const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
+const NARROW_MARKS = 0.75;
+const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
+const LABEL_COLUMNS = 30;
+const LABEL_ROWS = 24; // places that are tried for a callout
+const MARK_AIR = 9; // pixels around a mark that stay free
+const MOST_MARKS = 400; // of more, a part tells where they are
+const hasWebGl = (() => {
+  try {
+    return Boolean(document.createElement("canvas").getContext("webgl"));
+  } catch (error) {
+    return false;
+  }
+})();
+
+// Every `$3` and `$3/0.5` of a value as the colour of the theme.
+function painted(value, palette, isDark) {
+  if (typeof value === "string") {
+    const found = /^\$(\d+)(?:\/([\d.]+))?$/.exec(value);
+    if (!found) return value;
+    const colour = palette[found[1]][isDark ? 1 : 0];
+    if (!found[2]) return colour;
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    return `rgba(${r},${g},${b},${found[2]})`;
+  }
+  if (Array.isArray(value)) return value.length && typeof value[0] === "number" ? value : value.map((one) => painted(one, palette, isDark));
+  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, painted(one, palette, isDark)]));
+  return value;
+}
+
+// A series with the points that pass: whatever it has one of per point.
+function filtered(trace, passes) {
+  const keys = trace.customdata;
+  const places = keys.flatMap((key, at) => (passes(key) ? [at] : []));
+  if (places.length === keys.length) return trace;
+  const cut = (value) => {
+    if (Array.isArray(value)) return value.length === keys.length ? places.map((at) => value[at]) : value;
+    return value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([name, one]) => [name, cut(one)])) : value;
+  };
+  return cut(trace);
+}
+
+// A layout whose nested parts are added to another's.
+function merged(layout, more) {
+  const found = { ...layout };
+  for (const [name, value] of Object.entries(more || {})) found[name] = value && typeof value === "object" && !Array.isArray(value) ? merged(found[name], value) : value;
+  return found;
+}
+
+function isNarrow(plot) {
+  return plot.clientWidth < 620;
+}
+
+/** Draw a figure into an element of a known size. `look`: {isDark, passes, ranges, extra: series drawn on top, layout}. */
+export function drawFigure(plot, figure, { isDark, passes = () => true, ranges = null, extra = [], layout = {} }) {
+  const narrow = isNarrow(plot);
+  const ours = merged(figure.layout, layout);
+  if (figure.height) plot.style.height = `${figure.height[narrow ? "narrow" : "wide"]}px`;
+  const made = merged(ours, { width: plot.clientWidth, height: plot.clientHeight, margin: figure.margin[narrow ? "narrow" : "wide"], ...(narrow ? narrowed(ours) : {}) });
+  for (const [axis, range] of Object.entries(ranges || {})) made[axis].range = range;
+  for (const axis of [made.xaxis, made.yaxis]) if (axis.type === "log" && !axis.tickvals) axis.dtick = decadeStep(axis.range);
+  const data = [...figure.data.map((trace) => sized(filtered(trace, passes), narrow)), ...extra];
+  made.annotations = placedLabels(plot, figure.labels, data, made, figure.ground);
+  return Plotly.react(plot, painted(data, figure.palette, isDark), painted(made, figure.palette, isDark), BARE);
+}
+
+function sized(trace, narrow) {
+  const type = trace.type === "scattergl" && !hasWebGl ? "scatter" : trace.type;
+  const small = narrow && trace.mode === "markers";
+  return { ...trace, type, ...(small ? { marker: { ...trace.marker, size: trace.marker.size * NARROW_MARKS } } : {}) };
+}
+
+function narrowed(layout) {
+  const axis = { title: { font: { size: 11 }, standoff: 6 }, tickfont: { size: 10.5 } };
+  return Object.fromEntries(Object.keys(layout).filter((name) => /^[xy]axis/.test(name)).map((name) => [name, axis]));
+}
+
+// Powers of ten; 2 and 5 too where few of them are seen, and whatever fits where none is.
+function decadeStep([low, high]) {
+  return high - low > 2.4 ? 1 : high - low > 0.8 ? "D2" : undefined;
+}
+
+// --- labels: the plane in pixels, and the places that are still free
+
+function placedLabels(plot, labels, data, layout, ground) {
+  if (!labels.length) return [];
+  const { l, r, t, b } = layout.margin;
+  const size = [plot.clientWidth - l - r, plot.clientHeight - t - b];
+  const along = (axis, value) => ((axis.type === "log" ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
+  const pixel = (x, y) => [along(layout.xaxis, x) * size[0], (1 - along(layout.yaxis, y)) * size[1]];
+  const plane = { size, pixel, marks: markSpots(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
+  const writers = { margin: inMargin, along: alongLine, callout: asCallout };
+  const order = ["margin", "along", "callout"];
+  const found = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
+  return found.flatMap((label) => {
+    const note = writers[label.place](label, plane, found);
+    if (!note) return [];
+    const value = (axis, one) => (axis.type === "log" ? Math.log10(one) : one);
+    return [{ x: value(layout.xaxis, label.x), y: value(layout.yaxis, label.y), xref: "x", yref: "y", showarrow: false, align: "left", ...note(layout) }];
+  });
+}
+
+function markSpots(data, pixel) {
+  const spots = data.filter((trace) => trace.mode === "markers" && trace.hoverinfo !== "skip").flatMap((trace) => trace.x.map((x, at) => pixel(x, trace.y[at])));
+  const every = Math.ceil(spots.length / MOST_MARKS);
+  return spots.filter((_, at) => at % every === 0);
+}
+
+function lineSpots(data, pixel) {
+  const lines = data.filter((trace) => trace.mode === "lines" && trace.hoverinfo !== "skip");
+  return lines.flatMap(({ x, y }) => x.flatMap((one, at) => (at && x[at - 1] !== null && one !== null ? between(pixel(x[at - 1], y[at - 1]), pixel(one, y[at])) : [])));
+}
+
+// Points every few pixels between two.
+function between([ax, ay], [bx, by]) {
+  const steps = Math.min(Math.ceil(Math.hypot(bx - ax, by - ay) / 12), ROOM_LINES);
+  return Array.from({ length: steps }, (_, at) => [ax + ((bx - ax) * at) / steps, ay + ((by - ay) * at) / steps]);
+}
+
+function isSeen([px, py], [width, height]) {
+  return px >= -1 && px <= width + 1 && py >= -1 && py <= height + 1;
+}
+
+// In the right margin at the height of its line; the next one keeps clear of it. A phone has no margin.
+function inMargin(label, plane) {
+  const at = plane.pixel(label.x, label.y)[1];
+  if (plane.narrow || at < 0 || at > plane.size[1]) return null;
+  const placed = Math.max(at, plane.bottom + 15 * label.lines.length);
+  plane.bottom = placed;
+  const lines = label.lines.map((line, place) => (place === 0 && label.is_bold ? `<b>${line}</b>` : line));
+  return () => ({ x: 1, xref: "paper", xshift: 8, yshift: at - placed, xanchor: "left", yanchor: "middle", text: lines.join("<br>"), font: { size: 11.5, color: label.color } });
+}
+
+// Along its line where that is farthest from any mark; nowhere where too little of the line is seen.
+function alongLine(label, plane, labels) {
+  if (plane.narrow && labels.find((one) => one.place === "along") !== label) return null;
+  const [start, stop] = [plane.pixel(label.x, label.y), plane.pixel(...label.toward)];
+  const angle = Math.atan2(stop[1] - start[1], stop[0] - start[0]);
+  const spots = Array.from({ length: 41 }, (_, at) => [start[0] + ((stop[0] - start[0]) * at) / 40, start[1] + ((stop[1] - start[1]) * at) / 40]).filter((spot) => isSeen(spot, plane.size));
+  if (spots.length < 2 || Math.hypot(spots[0][0] - spots.at(-1)[0], spots[0][1] - spots.at(-1)[1]) < 150) return null;
+  const clear = ([x, y]) => plane.marks.reduce((least, [px, py]) => Math.min(least, Math.hypot(px - x, py - y)), 90);
+  const shares = [0.3, 0.38, 0.22, 0.46, 0.54, 0.62, 0.15, 0.7, 0.78].map((share) => spots[Math.round(share * (spots.length - 1))]);
+  const [x, y] = shares.reduce((a, b) => (clear(b) > clear(a) + 1 ? b : a));
+  const value = (axis, share) => axis.range[0] + share * (axis.range[1] - axis.range[0]);
+  return (layout) => ({
+    x: value(layout.xaxis, x / plane.size[0]), y: value(layout.yaxis, 1 - y / plane.size[1]), textangle: (angle * 180) / Math.PI, xanchor: "center", yanchor: "middle",
+    xshift: 10 * Math.sin(angle), yshift: 10 * Math.cos(angle), text: label.lines[0], font: { size: plane.narrow ? 9.5 : 11, color: label.color },
+  });
+}
+
+// In a box with an arrow to its point: the box covers no mark, and the arrow crosses none. A phone has no room for it.
+function asCallout(label, plane) {
+  const target = plane.pixel(label.x, label.y);
+  if (plane.narrow || !isSeen(target, plane.size)) return null;
+  const half = [8 + 3.4 * Math.max(...label.lines.map((line) => line.length)), 8 + 8 * label.lines.length];
+  const place = bestPlace(target, half, plane);
+  if (!place) return null;
+  return () => ({
+    ax: place[0] - target[0], ay: place[1] - target[1], axref: "pixel", ayref: "pixel", text: label.lines.join("<br>"), font: { size: 11.5, color: label.color },
+    bgcolor: plane.ground, bordercolor: label.color, borderwidth: 1, borderpad: 6, showarrow: true, arrowhead: 2, arrowsize: 0.9, arrowwidth: 1.2, arrowcolor: label.color, standoff: 13,
+  });
+}
+
+function bestPlace(target, half, { size, marks, lines }) {
+  const others = marks.filter(([px, py]) => Math.hypot(px - target[0], py - target[1]) > 5);
+  const covers = (spots, [cx, cy], air) => spots.filter(([px, py]) => Math.abs(px - cx) < half[0] + air && Math.abs(py - cy) < half[1] + air).length;
+  let best = null;
+  for (const { place, away } of calloutPlaces(target, half, size)) {
+    if (best && away >= best.cost) break;
+    const edge = edgeOf(place, half, target);
+    const crossed = others.filter((spot) => awayFrom(spot, edge, target) < MARK_AIR).length;
+    const cost = 400 * covers(marks, place, MARK_AIR) + 150 * crossed + 12 * covers(lines, place, 3) + away;
+    if (!best || cost < best.cost) best = { cost, place };
+  }
+  return best && best.place;
+}
+
+// The places for a box, the nearest first: once its way alone costs more than the best place, no farther one is better.
+function calloutPlaces(target, half, size) {
+  const places = [];
+  for (let column = 0; column <= LABEL_COLUMNS; column += 1) {
+    for (let row = 0; row <= LABEL_ROWS; row += 1) {
+      const place = [half[0] + 4 + ((size[0] - 2 * half[0] - 8) * column) / LABEL_COLUMNS, half[1] + 4 + ((size[1] - 2 * half[1] - 8) * row) / LABEL_ROWS];
+      const isClear = Math.abs(place[0] - target[0]) >= half[0] + 22 || Math.abs(place[1] - target[1]) >= half[1] + 22;
+      if (isClear) places.push({ place, away: Math.hypot(place[0] - target[0], place[1] - target[1]) });
+    }
+  }
+  return places.sort((a, b) => a.away - b.away);
+}
+
+// Where a line from the middle of a box leaves the box towards a target.
+function edgeOf([cx, cy], half, [tx, ty]) {
+  const share = 1 / Math.max(Math.abs(tx - cx) / half[0], Math.abs(ty - cy) / half[1], 1);
+  return [cx + (tx - cx) * share, cy + (ty - cy) * share];
+}
+
+// Pixels between a point and the line from one place to another.
+function awayFrom([px, py], [ax, ay], [bx, by]) {
+  const [dx, dy] = [bx - ax, by - ay];
+  const along = Math.min(Math.max(((px - ax) * dx + (py - ay) * dy) / (dx * dx + dy * dy || 1), 0), 1);
+  return Math.hypot(px - ax - along * dx, py - ay - along * dy);
+}
+
+// --- legend: a small drawing of each look, and its meaning
+
+const DRAWN = {
+  circle: "M2,6a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z", square: "M2.5,2.5h7v7h-7Z", diamond: "M6,1.5L10.5,6L6,10.5L1.5,6Z", plus: "M4.5,2h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5Z", cross: "M2,4l2-2l2,2l2-2l2,2l-2,2l2,2l-2,2l-2-2l-2,2l-2-2l2-2Z",
+  up: "M6,2L10.5,10H1.5Z", down: "M6,10L10.5,2H1.5Z", pentagon: "M6,1.5l4.5,3.3l-1.7,5.2h-5.6l-1.7-5.2Z", hexagon: "M3.8,2h4.4l2.2,4l-2.2,4h-4.4l-2.2-4Z", left: "M2,6L10,1.5V10.5Z", right: "M10,6L2,1.5V10.5Z",
+  dash: "M1,6H11", bar: "M6,1V11", "thin-plus": "M6,3V9M3,6H9", "thin-cross": "M4,4L8,8M8,4L4,8",
+};
+const STROKES = new Set(["dash", "bar", "thin-plus", "thin-cross"]);
+
+/** Return the legend of a figure as elements [drawing, text, is for narrow places only], in the colours of the theme. */
+export function legendOf(figure, isDark) {
+  return painted(figure.legend, figure.palette, isDark).map((entry) => ({ ...entry, mark: legendMark(entry, painted(figure.ground, figure.palette, isDark)) }));
+}
+
+function legendMark(entry, ground) {
+  const svg = (name, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+  const isLine = entry.kind === "line";
+  const made = svg("svg", { viewBox: isLine ? "0 0 20 12" : "0 0 12 12", width: isLine ? 20 : entry.is_large ? 16 : 12, height: entry.is_large ? 16 : 12, "aria-hidden": "true" });
+  const stroke = { stroke: entry.color, "stroke-width": entry.is_large ? 1.6 : 1.5 };
+  if (isLine) made.append(svg("path", { d: "M0,6H20", fill: "none", ...stroke, "stroke-dasharray": entry.dash.map((one) => (one * 4) / 3).join(" ") }));
+  else if (entry.kind === "swatch") {
+    made.append(svg("rect", { x: 1, y: 1, width: 10, height: 10, rx: 2, fill: entry.color }));
+    if (entry.is_hatched) made.append(svg("path", { d: "M1,7L7,1M1,11L11,1M5,11L11,5", stroke: ground, "stroke-width": 1.2 }));
+  }
+  else {
+    const fill = STROKES.has(entry.shape) || entry.fill === "ring" ? "none" : entry.fill === "hollow" ? ground : entry.color;
+    made.append(svg("path", { d: DRAWN[entry.shape], fill, ...stroke }));
+    if (entry.sign) made.append(svg("path", { d: DRAWN[entry.sign], fill: "none", stroke: ground, "stroke-width": 1.4 }));
+  }
+  return made;
+}

@@ -1,0 +1,401 @@
+"""FlashAttention 1 to 4 on a chip: time, what binds it, its parts and bytes; and a side-by-side comparison.
+
+A model of the published kernels, not a bound: tiles, waves, the units of an SM and their overlap (`pipeline.py`),
+DRAM traffic (`traffic.py`), split keys with their combine kernel, launch floors. The few fitted numbers stand in
+`versions.py` and `units.py` with their sources; the plain speed of light is `attention_ops` and `roofline`.
+Operands are cold: each comes from DRAM once, whatever a cache holds from the call before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline_model.cost import OpCost
+from roofline_model.errors import UnsupportedError
+from roofline_model.expected.attention.flash.config import (
+    FP8_FORMATS,
+    VERSIONS_WITH_FP8,
+    AttentionShape,
+    FlashAttentionConfig,
+    FlashAttentionVersion,
+)
+from roofline_model.expected.attention.flash.pipeline import StepClocks, overlapped, step_clocks
+from roofline_model.expected.attention.flash.splits import Work, plan_work
+from roofline_model.expected.attention.flash.tiles import ctas_per_sm
+from roofline_model.expected.attention.flash.traffic import Traffic, traffic
+from roofline_model.expected.attention.flash.units import ChipUnits, chip_units
+from roofline_model.expected.attention.flash.versions import (
+    FILL_CYCLES_PER_CTA,
+    TRAITS,
+    VersionTraits,
+    availability,
+    emulated_exp_ratio,
+)
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.ops.attention_ops import attention
+
+__all__ = [
+    "AttentionShape",
+    "FlashAttentionConfig",
+    "FlashAttentionPrediction",
+    "FlashAttentionRoofline",
+    "FlashAttentionVersion",
+    "compare_fa_rows",
+    "compare_fa_versions",
+]
+
+MODEL_VERSION = "flash-1"
+BANDWIDTH_FILLING_SHARE = 0.5
+"""Share of the SMs that must be busy to draw the full DRAM bandwidth (fitted to GEMM tables; adequate there)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlashAttentionPrediction:
+    """One version on one chip. When it is not available every number is None and `reason` says why. All SI."""
+
+    version: FlashAttentionVersion
+    hardware: str
+    shape: AttentionShape
+    config: FlashAttentionConfig
+    available: bool
+    reason: str = ""
+    time_s: float | None = None
+    bound: str = ""
+    """The unit that takes longest alone: memory, tensor, exp (the whole softmax chain), shared or launch."""
+    parts: tuple[tuple[str, float | None], ...] = ()
+    """Seconds of each unit alone: memory, tensor, shared, exp, vector, dequantize, tail (idle last wave, filling, price of
+    a mask), combine (launch of the second kernel of split keys), launch. They overlap, so they do not add up; None: not known."""
+    flops: float | None = None
+    """Useful FLOPs, 4·D for each (query, key) pair that mask and sparsity leave."""
+    padded_flops: float | None = None
+    """FLOPs the tensor cores do: whole tiles, padded head dimension."""
+    traffic_bytes: Traffic = ()
+    """DRAM bytes by name."""
+    tile_rows_count: int | None = None
+    tile_keys_count: int | None = None
+    ctas_count: int | None = None
+    waves_count: float | None = None
+    """Thread blocks per SM; None where the SM count is unknown."""
+    split_count: int | None = None
+    peak_flops_per_s: float | None = None
+    compute_format: str = ""
+    provenance: str = ""
+    """Status of the weakest number of the chip that was used; the kernel's own constants are fitted."""
+    notes: tuple[str, ...] = ()
+    model_version: str = MODEL_VERSION
+
+    @property
+    def dram_bytes(self) -> float | None:
+        """All DRAM bytes of the call."""
+        return math.fsum(size for _, size in self.traffic_bytes) if self.available else None
+
+    @property
+    def compulsory_bytes(self) -> float | None:
+        """Bytes that no kernel can avoid: Q, K, V and O once."""
+        return (
+            math.fsum(size for name, size in self.traffic_bytes if name in ("q", "kv", "o")) if self.available else None
+        )
+
+    @property
+    def rate_flops_per_s(self) -> float | None:
+        """Useful FLOPs per second."""
+        return None if self.time_s is None or self.flops is None else self.flops / self.time_s
+
+    @property
+    def cost(self) -> OpCost:
+        """Work and DRAM traffic as an `OpCost`: O written, all other traffic under its name as read.
+
+        Raises `UnsupportedError` for an unavailable version.
+        """
+        if not self.available or self.flops is None:
+            raise UnsupportedError(self.reason)
+        written = {name: size for name, size in self.traffic_bytes if name == "o"}
+        read = {name: size for name, size in self.traffic_bytes if name != "o"}
+        return OpCost({self.compute_format: self.flops}, read, written)
+
+    # The seeds' names, read-only.
+    @property
+    def predicted_time_us(self) -> float | None:
+        """Time in µs (seeds' name)."""
+        return None if self.time_s is None else self.time_s * 1e6
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """FLOP per DRAM byte (seeds' name)."""
+        return None if self.flops is None or not self.dram_bytes else self.flops / self.dram_bytes
+
+    @property
+    def bottleneck(self) -> str:
+        """`memory` or `compute` (seeds' name); for a launch-bound call the larger of the two."""
+        if not self.available:
+            return ""
+        known = {name: seconds for name, seconds in self.parts if seconds is not None}
+        inside = max(known["tensor"], known.get("shared", 0.0), _softmax_s(known) or 0.0)
+        return "memory" if known["memory"] >= inside else "compute"
+
+
+class FlashAttentionRoofline:
+    """FlashAttention on one chip (seeds' name). Holds the chip and nothing else."""
+
+    def __init__(self, hardware: Device | str) -> None:
+        self.hardware = get_hardware(hardware)
+
+    def predict(
+        self,
+        batch: int,
+        num_heads: int,
+        seq_len_q: int,
+        seq_len_kv: int,
+        head_dim: int,
+        config: FlashAttentionConfig | None = None,
+        *,
+        num_kv_heads: int | None = None,
+    ) -> FlashAttentionPrediction:
+        """Return time, bound, parts and bytes of one call.
+
+        `num_kv_heads` defaults to `num_heads`; `config` to FA2 in FP16. A version this chip cannot run comes back with
+        `available=False`. Raises `InvalidValueError` naming a size or field that cannot be.
+        """
+        shape = AttentionShape(
+            batch, num_heads, num_heads if num_kv_heads is None else num_kv_heads, seq_len_q, seq_len_kv, head_dim
+        )
+        return predict_flash_attention(self.hardware, shape, config or FlashAttentionConfig())
+
+
+def predict_flash_attention(
+    hardware: Device | str, shape: AttentionShape, config: FlashAttentionConfig
+) -> FlashAttentionPrediction:
+    """Return the prediction of `config` for `shape` on a chip."""
+    device = get_hardware(hardware)
+    shape.check_mask(config)
+    traits = TRAITS[config.version]
+    available, reason = availability(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
+    if not available:
+        return FlashAttentionPrediction(config.version, device.key, shape, config, False, reason)
+    units = chip_units(device, traits, config.math_format.key)
+    work, cost = plan_work(shape, config, device), attention_cost(shape, config)
+    resident_ctas = ctas_per_sm(work.tile, device, config.version)
+    moved = traffic(shape, config, cost, traits, work, units.sm_count, units.l2_bytes, resident_ctas)
+    emulated = 0.0
+    if config.version is FlashAttentionVersion.FA4:
+        emulated = emulated_exp_ratio(device, causal=config.causal, head_dim=shape.head_dim)
+    clocks = step_clocks(work.tile, config, traits, units, emulated)
+    parts = _parts(work, units, traits, clocks, moved, native_fp8=config.use_native_fp8)
+    time_s = _time_s(work, units, traits, clocks, parts)
+    return FlashAttentionPrediction(
+        version=config.version,
+        hardware=device.key,
+        shape=shape,
+        config=config,
+        available=True,
+        time_s=time_s,
+        bound=_bound(parts),
+        parts=tuple(parts.items()),
+        flops=cost.total_flops * config.visited_ratio,
+        padded_flops=_padded_flops(work),
+        traffic_bytes=moved,
+        tile_rows_count=work.tile.rows_count,
+        tile_keys_count=work.tile.keys_count,
+        ctas_count=work.ctas_count,
+        waves_count=work.ctas_count / units.sm_count if units.sm_count else None,
+        split_count=work.split_count,
+        peak_flops_per_s=units.peak_flops_per_s,
+        compute_format=config.math_format.key,
+        provenance=units.provenance,
+        notes=(*units.notes, *_notes(shape, config, traits, emulated)),
+    )
+
+
+def attention_cost(shape: AttentionShape, config: FlashAttentionConfig) -> OpCost:
+    """Return the work and the compulsory traffic of the fused operator; block sparsity is not in it."""
+    return attention(
+        shape.batch_size,
+        shape.query_heads,
+        shape.kv_heads,
+        shape.query_count,
+        shape.kv_count,
+        shape.head_dim,
+        q=config.query_format,
+        kv=config.cache_format,
+        o=config.output_format,
+        causal=config.causal,
+        window=config.window_size,
+        page_tokens=config.page_size,
+    ).cost
+
+
+def compare_fa_versions(
+    batch: int,
+    num_heads: int,
+    seq_len: int,
+    head_dim: int,
+    hardware_key: Device | str = "b10",
+    *,
+    seq_len_q: int | None = None,
+    num_kv_heads: int | None = None,
+    precision: str | None = None,
+    **options: Any,
+) -> dict[str, FlashAttentionPrediction]:
+    """Return every version's prediction by its short name (`fa1` … `fa4`), in order.
+
+    `seq_len_q` defaults to `seq_len` (self-attention of a prompt; 1 is a decode step). `precision` None compares each version
+    at its best as the seeds do: FP16 for fa1 and fa2, FP8 for fa3 and fa4 where the chip has FP8 units, with a note on the
+    FP8 ones, because then part of the gain is the format's; a format given is used by all. `options` are fields of `FlashAttentionConfig` (causal, window_size, kv_cache_precision, …).
+    """
+    device = get_hardware(hardware_key)
+    roofline = FlashAttentionRoofline(device)
+    has_fp8 = device.declares("FP8_E4M3") and device.path("FP8_E4M3").kind == "native"
+    results = {}
+    for version in FlashAttentionVersion:
+        wanted = precision
+        if wanted is None:
+            wanted = "FP8_E4M3" if version in VERSIONS_WITH_FP8 and has_fp8 else "FP16"
+        native = wanted.upper() in (*FP8_FORMATS, "FP8") and version in VERSIONS_WITH_FP8 and has_fp8
+        config = FlashAttentionConfig(version, qkv_precision=wanted, use_native_fp8=native, **options)
+        results[version.value] = roofline.predict(
+            batch,
+            num_heads,
+            seq_len if seq_len_q is None else seq_len_q,
+            seq_len,
+            head_dim,
+            config,
+            num_kv_heads=num_kv_heads,
+        )
+    return results if precision is not None else _with_format_notes(results)
+
+
+def _with_format_notes(results: dict[str, FlashAttentionPrediction]) -> dict[str, FlashAttentionPrediction]:
+    """Note on every FP8 prediction that is compared with 16-bit ones that the formats differ."""
+    wide = [name for name, found in results.items() if found.available and found.compute_format not in FP8_FORMATS]
+    if not wide:
+        return results
+    note = f"in FP8, {' and '.join(wide)} in 16 bit: each version at its best; precision='FP16' or 'BF16' compares the kernels alone"
+    return {
+        name: replace(found, notes=(*found.notes, note)) if found.compute_format in FP8_FORMATS else found
+        for name, found in results.items()
+    }
+
+
+def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
+    """Return `compare_fa_versions` as plain rows for a table or JSON; the arguments are the same.
+
+    Each row: version, available, reason, time_s, speedup (against the slowest available version), bound, rate_flops_per_s,
+    dram_bytes, intensity_flop_per_byte, compute_format, tile, ctas_count, split_count, parts, notes.
+    """
+    results = compare_fa_versions(*arguments, **options)
+    times = [found.time_s for found in results.values() if found.time_s is not None]
+    slowest = max(times, default=None)
+    return [
+        {
+            "version": name,
+            "available": found.available,
+            "reason": found.reason,
+            "time_s": found.time_s,
+            "speedup": None if found.time_s is None or slowest is None else slowest / found.time_s,
+            "bound": found.bound,
+            "rate_flops_per_s": found.rate_flops_per_s,
+            "dram_bytes": found.dram_bytes,
+            "intensity_flop_per_byte": found.arithmetic_intensity,
+            "compute_format": found.compute_format,
+            "tile": f"{found.tile_rows_count}x{found.tile_keys_count}" if found.available else "",
+            "ctas_count": found.ctas_count,
+            "split_count": found.split_count,
+            "parts": dict(found.parts),
+            "notes": list(found.notes),
+        }
+        for name, found in results.items()
+    ]
+
+
+def _parts(
+    work: Work, units: ChipUnits, traits: VersionTraits, clocks: StepClocks | None, moved: Traffic, *, native_fp8: bool
+) -> dict[str, float | None]:
+    """Return the seconds of each unit alone."""
+    parts: dict[str, float | None] = dict.fromkeys(("shared", "exp", "vector", "dequantize", "tail"))
+    total_bytes = math.fsum(size for _, size in moved)
+    busy = 1.0
+    if units.sm_count is not None:
+        busy = min(1.0, min(work.ctas_count, units.sm_count) / (BANDWIDTH_FILLING_SHARE * units.sm_count))
+    parts["memory"] = total_bytes / (units.bandwidth_bytes_per_s * busy)
+    parts["tensor"] = _padded_flops(work) / (units.peak_flops_per_s * units.tensor_ratio)
+    if clocks is not None and units.sm_count is not None and units.clock_hz is not None:
+        scores_s = work.total_blocks * work.tile.scores_count / (units.sm_count * units.clock_hz)
+        parts["shared"] = scores_s * clocks.shared_clocks_per_score
+        parts["exp"] = scores_s * clocks.exp_clocks_per_score
+        parts["vector"] = scores_s * clocks.vector_clocks_per_score
+        parts["dequantize"] = scores_s * clocks.dequantize_clocks_per_score
+        step_s = _step_s(work, units.clock_hz, traits, clocks)
+        idle = (
+            work.busiest_sm_blocks(units.sm_count, longest_first=traits.longest_first)
+            - work.total_blocks / units.sm_count
+        )
+        filling = FILL_CYCLES_PER_CTA
+        if native_fp8:
+            filling += (traits.fp8_fill_clocks_per_element or 0.0) * work.tile.rows_count * work.tile.head_dim
+        filling_s = math.ceil(work.ctas_count / units.sm_count) * filling / units.clock_hz
+        parts["tail"] = idle * step_s + filling_s
+    parts["combine"] = units.launch_s if work.splits_keys and work.split_count > 1 else 0.0
+    parts["launch"] = units.launch_s
+    return parts
+
+
+def _time_s(
+    work: Work, units: ChipUnits, traits: VersionTraits, clocks: StepClocks | None, parts: Mapping[str, float | None]
+) -> float:
+    """Return the kernel's time: SM time overlapped with DRAM time, then the combine kernel and the launches."""
+    on_chip_s = parts["tensor"] or 0.0
+    if clocks is not None and units.sm_count is not None and units.clock_hz is not None:
+        on_chip_s = work.total_blocks / units.sm_count * _step_s(work, units.clock_hz, traits, clocks) + (
+            parts["tail"] or 0.0
+        )
+    kernel_s = overlapped((on_chip_s, parts["memory"] or 0.0), traits.memory_overlap_factor)
+    return kernel_s + (parts["combine"] or 0.0) + (parts["launch"] or 0.0)
+
+
+def _step_s(work: Work, clock_hz: float, traits: VersionTraits, clocks: StepClocks) -> float:
+    """Return the seconds of one tile step on one SM."""
+    return work.tile.scores_count * clocks.combined(traits.overlap_factor) / clock_hz
+
+
+def _padded_flops(work: Work) -> float:
+    return 4.0 * work.total_blocks * work.tile.scores_count * work.tile.head_dim
+
+
+def _bound(parts: Mapping[str, float | None]) -> str:
+    """Return the name of the longest of memory, tensor, shared, exp (the softmax chain) and launch."""
+    known = {name: seconds for name, seconds in parts.items() if seconds is not None}
+    candidates: dict[str, float] = {name: known[name] for name in known if name in ("memory", "tensor", "shared")}
+    softmax_s = _softmax_s(known)
+    if softmax_s is not None:
+        candidates["exp"] = softmax_s
+    if "launch" in known:
+        candidates["launch"] = known["launch"] + known.get("combine", 0.0)
+    return max(candidates, key=lambda name: candidates[name])
+
+
+def _softmax_s(known: Mapping[str, float]) -> float | None:
+    if "exp" not in known:
+        return None
+    return known["exp"] + known["vector"] + known["dequantize"]
+
+
+def _notes(shape: AttentionShape, config: FlashAttentionConfig, traits: VersionTraits, emulated: float) -> list[str]:
+    notes = []
+    if config.query_format.key in FP8_FORMATS and not config.use_native_fp8:
+        notes.append(f"{config.query_format.key} inputs are widened: the products run in {config.math_format.key}")
+    if config.cache_format.element_bits < config.math_format.element_bits:
+        notes.append(f"{config.cache_format.key} keys and values are widened to {config.math_format.key} in the kernel")
+    if not traits.has_gqa and shape.group_size > 1:
+        notes.append(
+            f"{traits.version.value} has no grouped heads: keys and values are repeated {shape.group_size} times"
+        )
+    if config.window_size is not None and traits.version is FlashAttentionVersion.FA1:
+        notes.append("fa1 has no sliding window: counted as its block-sparse variant would skip the blocks")
+    if config.sparsity_ratio:
+        notes.append("block sparsity is an option of any version; each query tile is taken to skip blocks of its own")
+    if emulated:
+        notes.append(f"{emulated * 100:g} % of the exponentials run as polynomials on the FMA units")
+    return notes

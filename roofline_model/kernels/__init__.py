@@ -1,0 +1,1 @@
+"""What exists where: kernels of libraries and engines by chip, with sources."""

@@ -1,1 +1,0 @@
-"""Which formats should a whole model have on this chip: the plans worth weighing, their times, memory and quality, the choice."""

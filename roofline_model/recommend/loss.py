@@ -1,0 +1,52 @@
+"""What an option loses against the 16-bit original: what was published of its formats, as a `Loss`."""
+
+from __future__ import annotations
+
+from roofline_model.claimed_losses import PERPLEXITY, ClaimedLoss, claimed_loss_of
+from roofline_model.core.answer import Loss
+from roofline_model.core.finding import Finding, finding, short_text
+
+REFERENCE = Loss("reference", 0.0)
+UNKNOWN = Loss("unknown")
+
+
+def product_loss(format_key: str, *, is_both: bool) -> Loss:
+    """Return what was published of weights in a format (and activations, `is_both`); unknown where no figure was found."""
+    claim = claimed_loss_of(format_key, is_both=is_both)
+    return UNKNOWN if claim is None else claimed(claim)
+
+
+def claimed(claim: ClaimedLoss) -> Loss:
+    """Return a published range as a loss: limits and ties go by its upper end."""
+    return Loss(
+        "claimed",
+        claim.high_pct,
+        low_pct=claim.low_pct,
+        metric=claim.metric,
+        is_of_model=bool(claim.models),
+        method=claim.method,
+        citation=claim.source,
+    )
+
+
+def loss_finding(loss: Loss, subject: str = "") -> Finding:
+    """Return what is known of a loss as a finding.
+
+    >>> loss_finding(product_loss("INT4", is_both=False)).code, loss_finding(UNKNOWN).code
+    ('loss-claimed', 'loss-unknown')
+    """
+    if loss.pct is None:
+        return finding("loss-unknown", subject)
+    if loss.source == "reference":
+        return finding("loss-none", subject)
+    if loss.source != "claimed":
+        return finding(f"loss-{loss.source}", subject, loss_pct=loss.pct)
+    values = {"method": loss.method or "claim", "metric": loss.metric or PERPLEXITY}
+    if loss.low_pct is None or loss.low_pct in (0, loss.pct):
+        return finding("loss-claimed-at-most", subject, loss_pct=loss.pct, **values)
+    return finding("loss-claimed", subject, low_pct=loss.low_pct, loss_pct=loss.pct, **values)
+
+
+def loss_text(loss: Loss) -> str:
+    """Return a loss in a few words, for a table: `claimed: 1.5 % to 6.5 % of perplexity (AWQ)`."""
+    return short_text(loss_finding(loss))

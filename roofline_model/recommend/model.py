@@ -1,0 +1,335 @@
+"""Which formats should a whole model have on this chip, for this traffic? Every plan predicted, ranked, with its findings.
+
+Weighed are 16 bit, the uniform formats that a user would try, some of them with an FP8 cache where it is large, the named
+strategies, and, where the losses of the layers are known, the plans of a Pareto search. A plan without a known kernel on the
+chip is excluded unless the caller named it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from roofline_model.calibration_doubt import doubts_of
+from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
+from roofline_model.core.finding import LEGACY_CODE, Finding, finding, has_code
+from roofline_model.decoder.model_registry import get_model
+from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
+from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.mixed_precision.config import MixedPrecisionConfig
+from roofline_model.mixed_precision.strategies import list_strategies
+from roofline_model.recommend.plan_loss import LossBook
+from roofline_model.recommend.plan_options import PassTimes, PlanOption, PlanPricer, missing_kernel, plan_kernels
+from roofline_model.recommend.plans import (
+    CandidatePlan,
+    add_candidate,
+    cached_pairs,
+    candidate_plans,
+    uniform_plan,
+    wide_format,
+)
+from roofline_model.recommend.ranking import Limits, rank
+from roofline_model.recommend.search.front import FormatAssignment
+from roofline_model.recommend.search.losses_file import MeasuredLosses
+from roofline_model.recommend.search.model_problem import TrafficShare, traffic_share
+from roofline_model.recommend.search.plan_search import NO_SEARCH, FormatSearch, search_plans
+
+MAX_MEASURED_LOSS_PCT = 1.0
+"""Default limit of a loss that was measured, or estimated, on the model itself."""
+MAX_CLAIMED_LOSS_PCT = 16.0
+"""Default limit of a published loss. It is of other people's models, its upper end is the worst of them, and what engines
+serve every day comes close to it: AWQ INT4 lost 1.5 to 6.5 % of perplexity on ten models and 14.6 % on Llama-3.1 70B, where
+task scores fell by 2.6 % at most, and an FP8 cache is counted with 1 % more (`claimed_losses.py`). A lower default would
+exclude it unseen; the ranking states the loss, and beside the choice what loses less (`Alternative`)."""
+
+IsRunnable = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRanking(Ranking):
+    """The ranked plans of a model on a chip."""
+
+    options: tuple[PlanOption, ...]
+    baseline: PlanOption | None
+    choice: PlanOption | None
+    wide: str
+    """16-bit format of the baseline."""
+    traffic: tuple[TrafficShare, ...]
+    limits: Limits
+    searches: tuple[FormatSearch, ...] = ()
+    front: tuple[FormatAssignment, ...] = ()
+    """Every plan of the search that no other beats in loss, time and memory, least loss first; empty without losses."""
+
+
+def recommend_model(
+    hardware: Device | str,
+    model: ModelShape | str,
+    *,
+    phase: str = "decode",
+    batch: int = 1,
+    context: int | None = None,
+    memory_limit_bytes: float | None = None,
+    memory_headroom_ratio: float = 0.0,
+    max_latency_s: float | None = None,
+    max_loss_pct: float | None = None,
+    losses: MeasuredLosses | None = None,
+    formats: Iterable[str] | None = None,
+    extra_formats: Iterable[str] = (),
+    strategies: Sequence[MixedPrecisionConfig] | None = None,
+    traffic: Sequence[TrafficShare] | None = None,
+    estimate: PassTimes | None = None,
+    is_runnable: IsRunnable | None = None,
+) -> ModelRanking:
+    """Return the ranked plans of a model on a chip, what was excluded and why, and the plan to take.
+
+    `phase`, `batch`, `context` (default 4096 tokens, or the model's longest) as in `predict_model`, or `traffic`, a mix of
+    passes, in their place. Limits: memory (default the chip's; `memory_headroom_ratio` of it stays free), the time of a pass,
+    and the loss in percent of perplexity (`max_loss_pct`; default 1 where it was measured, 16 where it is a published claim and
+    no `losses` are at hand; of task accuracy where no perplexity was published). `losses`: of the model's layers (`read_losses`); they replace claims and start the Pareto search.
+    `formats`: uniform plans in place of the usual ones, `extra_formats`: beside them; `strategies`:
+    in place of the six named. `estimate`: prediction of a pass → a better time than the ideal, or None (default: the expected
+    time). `is_runnable`: label of a plan or format → empty, or why the caller's device cannot run it.
+    Raises a `RooflineError` naming the field: unknown chip, model or format, a context beyond the model's, a bad limit.
+    """
+    if losses is not None and not isinstance(losses, MeasuredLosses):
+        raise InvalidValueError(
+            f"losses must be MeasuredLosses (read_losses, MeasuredLosses.of(table, …)), got a {type(losses).__name__}"
+        )
+    device, shape = get_hardware(hardware), get_model(model)
+    shares = _traffic(shape, phase, batch, context, traffic)
+    limits = model_limits(
+        device,
+        memory_limit_bytes=memory_limit_bytes,
+        headroom_ratio=memory_headroom_ratio,
+        max_latency_s=max_latency_s,
+        max_loss_pct=max_loss_pct,
+        is_loss_measured=losses is not None and losses.is_in_nats,
+    )
+    wide = wide_format(shape, device)
+    candidates = candidate_plans(
+        shape,
+        device,
+        wide,
+        formats=formats,
+        extra_formats=extra_formats,
+        strategies=list_strategies(num_layers=shape.layer_count) if strategies is None else strategies,
+        are_strategies_asked_for=strategies is not None,
+    )
+    book = None if losses is None else LossBook(losses, shape, wide)
+    pricer = PlanPricer(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
+    baseline = pricer.option(candidates.candidates[0], book)
+    plans, search = list(candidates.candidates), NO_SEARCH
+    if book is not None:
+        search = search_plans(
+            device,
+            shape,
+            book,
+            wide=wide,
+            traffic=shares,
+            limits=limits,
+            is_ideal=pricer.is_ideal,
+            time_of=pricer.time_s,
+            why_not=lambda label: _why_not_searched(label, shape, wide, pricer, is_runnable),
+        )
+        for candidate in search.candidates:
+            plans = add_candidate(plans, candidate)
+    options, excluded = _priced(plans, baseline, pricer, book, is_runnable)
+    if formats is None and pricer.is_listed:
+        weighed = [(candidate, option.memory) for candidate, option in options if option.memory is not None]
+        known = [candidate.formats for candidate in plans]
+        pairs = [pair for pair in cached_pairs(weighed, device, shape, wide) if pair.formats not in known]
+        more, missing = _priced(pairs, baseline, pricer, book, is_runnable)
+        options, excluded = [*options, *more], [*excluded, *missing]
+    # Search may have turned out to be nothing else than the baseline, whose names are then more.
+    baseline = next((option for _, option in options if option.kind == "baseline"), baseline)
+    ranking = rank(
+        _question(device, shape, shares, limits),
+        [option for _, option in options],
+        baseline,
+        limits=limits,
+        excluded=[*candidates.excluded, *search.excluded, *excluded],
+        findings=dict.fromkeys([*_findings(device, shape, wide, losses, pricer), *search.findings]),
+    )
+    return ModelRanking(
+        question=ranking.question,
+        # `rank` returns the options that it was given.
+        options=cast("tuple[PlanOption, ...]", ranking.options),
+        baseline=cast("PlanOption | None", ranking.baseline),
+        choice=cast("PlanOption | None", ranking.choice),
+        alternatives=ranking.alternatives,
+        excluded=ranking.excluded,
+        findings=(*ranking.findings, *_ranked_findings(ranking, shape.name, is_claimed=losses is None)),
+        wide=wide,
+        traffic=shares,
+        limits=limits,
+        searches=search.searches,
+        front=search.front,
+    )
+
+
+def model_limits(
+    device: Device,
+    *,
+    memory_limit_bytes: float | None,
+    headroom_ratio: float,
+    max_latency_s: float | None,
+    max_loss_pct: float | None,
+    is_loss_measured: bool = False,
+) -> Limits:
+    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the limit.
+
+    `is_loss_measured`: losses of the model are at hand; then a mere claim gets no wider default than they do.
+    """
+    for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
+        if value is not None and not _is_number(value, 1e30):
+            raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
+    if max_loss_pct is not None and max_loss_pct != 0 and not _is_number(max_loss_pct, 1e6):
+        raise InvalidValueError(f"max_loss_pct must be a percentage from 0, got {str(max_loss_pct)[:40]!r}")
+    if headroom_ratio != 0 and not _is_number(headroom_ratio, 1):
+        raise InvalidValueError(f"memory_headroom_ratio must be a share from 0 to below 1, got {headroom_ratio!r}")
+    limit_bytes = memory_limit_bytes
+    if limit_bytes is None and device.capacity is not None:
+        limit_bytes = device.capacity.value
+    claimed_pct = MAX_MEASURED_LOSS_PCT if is_loss_measured else MAX_CLAIMED_LOSS_PCT
+    return Limits(
+        memory_bytes=None if limit_bytes is None else limit_bytes * (1 - headroom_ratio),
+        memory_limit_bytes=limit_bytes,
+        headroom_ratio=headroom_ratio,
+        time_s=max_latency_s,
+        loss_pct=MAX_MEASURED_LOSS_PCT if max_loss_pct is None else float(max_loss_pct),
+        claimed_loss_pct=claimed_pct if max_loss_pct is None else float(max_loss_pct),
+        is_loss_given=max_loss_pct is not None,
+    )
+
+
+def _is_number(value: object, below: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < below
+
+
+def _traffic(
+    shape: ModelShape, phase: str, batch: int, context: int | None, traffic: Sequence[TrafficShare] | None
+) -> tuple[TrafficShare, ...]:
+    if traffic is None:
+        tokens = min(DEFAULT_CONTEXT, shape.max_context_size) if context is None else context
+        return (traffic_share(phase, batch=batch, context=tokens),)
+    if not traffic:
+        raise InvalidValueError("traffic is empty; name at least one kind of pass, or leave it out")
+    if (phase, batch, context) != ("decode", 1, None):
+        raise InvalidValueError("traffic says phase, batch and context of every pass; leave those three out")
+    return tuple(traffic)
+
+
+def _question(device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], limits: Limits) -> Question:
+    work, is_mix = traffic[0].workload, len(traffic) > 1
+    return Question(
+        subject="model",
+        hardware=device.key,
+        name=shape.name,
+        sizes=() if is_mix else (("batch", work.batch_count), ("context", work.context_count)),
+        phase="" if is_mix else work.phase,
+        limits=limits.values,
+    )
+
+
+def _why_not_searched(
+    label: str, shape: ModelShape, wide: str, pricer: PlanPricer, is_runnable: IsRunnable | None
+) -> Finding | None:
+    """Return why a format is not searched: no kernel, not on the caller's device, or a time of another kind; else None.
+
+    `kv=FORMAT` is a format of the cache, for which the caller is not asked.
+    """
+    name, _, cache = label.partition("=")
+    if pricer.is_listed and (gap := missing_kernel(pricer.device, label)) is not None:
+        return gap
+    if cache:
+        return pricer.why_incomparable(uniform_plan(f"{wide}.{wide}.{cache}", shape, wide))
+    reason = is_runnable(label) if is_runnable is not None else ""
+    if reason:
+        return finding("cannot-run", label, error=reason)
+    return pricer.why_incomparable(uniform_plan(name, shape, wide))
+
+
+def _priced(
+    plans: Sequence[CandidatePlan],
+    baseline: PlanOption,
+    pricer: PlanPricer,
+    book: LossBook | None,
+    is_runnable: IsRunnable | None,
+) -> tuple[list[tuple[CandidatePlan, PlanOption]], list[Exclusion]]:
+    """Return the plans that the chip and the caller's device can run with their options, and the others."""
+    options: list[tuple[CandidatePlan, PlanOption]] = []
+    excluded: list[Exclusion] = []
+    for candidate in plans:
+        reason = _why_not_run(candidate, pricer, is_runnable)
+        if reason is not None:
+            excluded.append(Exclusion(candidate.label, (reason,)))
+            continue
+        try:
+            option = baseline if candidate.kind == "baseline" else pricer.option(candidate, book)
+        except UnsupportedError as error:
+            excluded.append(Exclusion(candidate.label, (finding("cannot-run", candidate.label, error=str(error)),)))
+            continue
+        # The baseline was priced before a search could turn out to be nothing else.
+        options.append((candidate, replace(option, aliases=candidate.aliases)))
+    return options, excluded
+
+
+def _why_not_run(candidate: CandidatePlan, pricer: PlanPricer, is_runnable: IsRunnable | None) -> Finding | None:
+    reason = is_runnable(candidate.label) if is_runnable is not None and candidate.kind != "search" else ""
+    if reason:
+        return finding("cannot-run", candidate.label, error=reason)
+    is_free = candidate.is_asked_for or candidate.kind in ("baseline", "published", "search")
+    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device).gap
+
+
+def _findings(
+    device: Device, shape: ModelShape, wide: str, losses: MeasuredLosses | None, pricer: PlanPricer
+) -> list[Finding]:
+    """Return what to know about the answer as a whole before it is ranked."""
+    findings = [finding("placeholder-chip", device.key)] if device.is_placeholder else []
+    if pricer.is_ideal or pricer.is_by_ceilings:
+        findings.append(finding("ranked-by-ideals" if pricer.is_ideal else "ranked-by-ceilings", device.key))
+        if not device.is_placeholder and (why_not := pricer.why_no_expected):
+            findings.append(finding(LEGACY_CODE, text=why_not))
+    findings += [finding(LEGACY_CODE, text=doubt) for doubt in doubts_of(device)]
+    if wide != shape.wide_format:
+        findings.append(finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide))
+    if losses is not None:
+        findings.append(finding("losses-used", losses.model, source=losses.source, confidence=losses.confidence))
+        if not losses.is_of(shape.name):
+            findings.append(finding("losses-of-other-model", losses.model, model=shape.name))
+    return findings
+
+
+def _ranked_findings(ranking: Ranking, model: str, *, is_claimed: bool) -> list[Finding]:
+    """Return what to know of the ranked plans together: whose their claims are, what their times stand for."""
+    findings: list[Finding] = []
+    options, choice, baseline = ranking.options, ranking.choice, ranking.baseline
+    if is_claimed:
+        claimed = [option for option in options if option.loss.source == "claimed"]
+        for code, is_own in (("claims-of-model", True), ("claims-of-others", False)):
+            keys = tuple(option.key for option in claimed if option.loss.is_of_model == is_own)
+            findings += [finding(code, model, options=keys)] if keys else []
+    if choice is None or baseline is None:
+        return findings
+    near = [option for option in options if _is_near_reference(option, choice)]
+    if near:
+        kernel = next(item.value("kernel") for item in near[0].findings if item.code == "reference-kernel")
+        keys = tuple(option.key for option in near)
+        findings.append(finding("reference-kernel-of-options", kernel=str(kernel), options=keys))
+    if baseline.estimate.source != "ceilings":
+        untimed = tuple(option.key for option in options if option.estimate.source == "ceilings")
+        findings += [finding("untimed-kernels", options=untimed)] if untimed else []
+    return findings
+
+
+def _is_near_reference(option: Option, choice: Option) -> bool:
+    """Return whether an option rests on another kernel's times, and is the choice or begins its interval before its end."""
+    if not has_code(option.findings, "reference-kernel") or has_code(option.findings, "kernel-gap"):
+        return False
+    estimate = option.estimate
+    begins_s = estimate.time_s if estimate.low_s is None else estimate.low_s
+    is_alike = is_comparable(estimate.source, choice.estimate.source)
+    return is_alike and (option is choice or begins_s <= choice.estimate.prudent_s)

@@ -1,0 +1,414 @@
+"""The options of a model on a chip: a plan's times with intervals over a user's traffic, memory, loss, path, kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from roofline_model.core.answer import Estimate, Memory, Option, Source, Times, is_comparable
+from roofline_model.core.finding import Finding, finding
+from roofline_model.decoder.format_plan import FormatPlan
+from roofline_model.decoder.llm import KernelPrediction, ModelPrediction, predict_model
+from roofline_model.decoder.model_memory import ModelMemory
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.step_expected import why_no_step
+from roofline_model.errors import UnsupportedError
+from roofline_model.expected.predict import ExpectedPrediction, predict_expected
+from roofline_model.expected.reference_kernel import reference_kernel
+from roofline_model.formats import get_format
+from roofline_model.hardware import Device
+from roofline_model.operators import Operator
+from roofline_model.quantization_method import method_of
+from roofline_model.recommend.expected_passes import ExpectedPasses
+from roofline_model.recommend.options import speedups
+from roofline_model.recommend.plan_formats import CACHE, PlanFormats, formats_by_part
+from roofline_model.recommend.plan_loss import LossBook, plan_loss
+from roofline_model.recommend.plans import CandidatePlan, published_candidate
+from roofline_model.recommend.ranking import LEVEL_RATIO
+from roofline_model.recommend.search.losses import parse_formats
+from roofline_model.recommend.search.model_problem import TrafficShare
+from roofline_model.serving_kernels import cache_gap, cache_kernel, product_gap, product_kernel
+from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS
+
+
+class PassEstimate(Protocol):
+    """A better time of a pass than the ideal one; `ExpectedStep` and `Estimate` are such. A `source` names its kind."""
+
+    @property
+    def time_s(self) -> float:
+        """Time of the pass."""
+        ...
+
+    @property
+    def low_s(self) -> float | None:
+        """Lower end of its 80 % interval; None without one."""
+        ...
+
+    @property
+    def high_s(self) -> float | None:
+        """Upper end."""
+        ...
+
+    @property
+    def provenance(self) -> str:
+        """Where it comes from: measured-here, fitted, transferred-…"""
+        ...
+
+
+PassTimes = Callable[[ModelPrediction], PassEstimate | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOption(Option):
+    """One plan of a model: an option whose times are of one pass, over a traffic mix the mean by share."""
+
+    plan: FormatPlan
+    kind: str
+    """baseline, published, uniform, strategy or search."""
+
+
+class PlanPricer:
+    """Predicts plans of one model on one chip for one traffic; ranks nothing."""
+
+    def __init__(
+        self,
+        device: Device,
+        shape: ModelShape,
+        traffic: Sequence[TrafficShare],
+        *,
+        estimate: PassTimes | None,
+        headroom_ratio: float,
+    ) -> None:
+        self.device, self.shape, self.traffic = device, shape, tuple(traffic)
+        self._estimate = estimate or ExpectedPasses(device)
+        self.is_listed = estimate is None
+        """Whether plans run on kernels of released engines; a caller's own times are of the caller's own kernels."""
+        self._headroom_ratio = headroom_ratio
+        whole = math.fsum(one.share_ratio for one in traffic)
+        self._shares = [one.share_ratio / whole for one in traffic]
+        self.baseline: PlanOption | None = None
+        self._baseline_passes: tuple[ModelPrediction, ...] = ()
+        self._originals: dict[str, PlanFormats | None] = {}
+
+    @property
+    def is_ideal(self) -> bool:
+        """Whether plans are ranked by ideal times: nothing better is known of the baseline."""
+        return self.baseline is None or self.baseline.estimate.source == "ideal"
+
+    @property
+    def is_by_ceilings(self) -> bool:
+        """Whether plans are ranked by what the machine's ceilings allow: most kernels of the baseline were not timed."""
+        return self.baseline is not None and self.baseline.estimate.source == "ceilings"
+
+    @property
+    def why_no_expected(self) -> str:
+        """Why the baseline has no expected time, and how to get one; empty where it has, or times are the caller's own."""
+        reasons = (why_no_step(found, self.device) for found in self._baseline_passes if self.is_listed)
+        return next(filter(None, reasons), "")
+
+    def passes(self, plan: FormatPlan) -> tuple[ModelPrediction, ...]:
+        """Return the prediction of every kind of pass; raises `UnsupportedError` for what the chip cannot run."""
+        return tuple(
+            predict_model(
+                self.device,
+                self.shape,
+                work.phase,
+                batch=work.batch_count,
+                context=work.context_count,
+                new_tokens=work.new_count,
+                formats=plan,
+                memory_headroom_ratio=self._headroom_ratio,
+            )
+            for work in (one.workload for one in self.traffic)
+        )
+
+    def option(self, candidate: CandidatePlan, book: LossBook | None) -> PlanOption:
+        """Return a plan with its figures; the first one asked for is the baseline that speed-ups refer to.
+
+        Memory is that of the pass that takes most. Raises `UnsupportedError` for what the chip cannot run.
+        """
+        passes = self.passes(candidate.plan)
+        ideal = Estimate(self._mean([prediction.time_s for prediction in passes]), source="ideal")
+        better = self._better(passes)
+        if self.baseline is not None and self.is_ideal:
+            better = None  # a time of another kind than the baseline's cannot be held against it
+        times = Times(ideal) if better is None else _times(ideal, better)
+        methods = plan_methods(candidate.formats)
+        kernels = plan_kernels(candidate.formats, self.device) if self.is_listed else NO_KERNELS
+        largest = max((prediction.memory for prediction in passes), key=lambda memory: memory.total_bytes)
+        loss, findings = plan_loss(candidate, book, self.shape.name, self._original(candidate.formats.wide))
+        speedup_ratio, ideal_speedup_ratio = speedups(times, self.baseline)
+        option = PlanOption(
+            key=candidate.label,
+            formats=formats_by_part(candidate.formats),
+            method="+".join(methods) or "none",
+            path=execution_path(passes),
+            bound=plan_bound(passes, self._shares),
+            times=times,
+            memory=self._memory(largest),
+            loss=loss,
+            speedup_ratio=speedup_ratio,
+            ideal_speedup_ratio=ideal_speedup_ratio,
+            kernel="; ".join(kernels.names) or None,
+            aliases=candidate.aliases,
+            tokens_per_s=self._mean([float(prediction.token_count) for prediction in passes]) / times.best.time_s,
+            findings=(
+                *self._pass_findings(candidate, passes, methods, times.best),
+                *([] if kernels.gap is None else [kernels.gap]),
+                *findings,
+                *_capacity_findings(candidate, largest),
+            ),
+            plan=candidate.plan,
+            kind=candidate.kind,
+        )
+        if self.baseline is None:
+            self.baseline, self._baseline_passes = option, passes
+        return option
+
+    def _memory(self, memory: ModelMemory) -> Memory:
+        baseline = None if self.baseline is None else self.baseline.memory
+        wide_bytes = memory.weights_bytes if baseline is None else baseline.weight_bytes
+        return Memory(
+            memory.total_bytes,
+            weight_bytes=memory.weights_bytes,
+            cache_bytes=memory.kv_bytes,
+            activation_bytes=memory.activation_bytes,
+            capacity_bytes=memory.capacity_bytes,
+            saved_ratio=1 - memory.weights_bytes / wide_bytes if wide_bytes else None,
+        )
+
+    def _pass_findings(
+        self,
+        candidate: CandidatePlan,
+        passes: Sequence[ModelPrediction],
+        methods: Sequence[str],
+        estimate: Estimate,
+    ) -> list[Finding]:
+        """Return what limits a plan on this chip, what it asks for, and what its time rests on."""
+        findings = [_bound_finding(candidate.label, passes, self._baseline_passes or passes, self._shares)]
+        if "AWQ" in methods:
+            findings.append(finding("awq-scales", candidate.label, group=WEIGHT_GROUP_ELEMS))
+        if estimate.source == "ceilings":
+            findings.append(finding("ceilings-only", candidate.label))
+        if not self.is_listed or estimate.source != "expected":
+            return findings
+        if (slower := cache_slowdown(passes, self.device)) is not None:
+            findings.append(slower)
+        if kernel := reference_kernel(candidate.formats, estimate.provenance):
+            findings.append(finding("reference-kernel", candidate.label, kernel=kernel))
+        return findings
+
+    def _original(self, wide: str) -> PlanFormats | None:
+        """Return what a checkpoint that was published narrow has; None for one of 16 bit."""
+        if wide not in self._originals:
+            published = published_candidate(self.shape, wide)
+            self._originals[wide] = None if published is None else published.formats
+        return self._originals[wide]
+
+    def time_s(self, plan: FormatPlan) -> float:
+        """Return the time of a plan of the kind that plans are ranked by; the ideal where it has no better one."""
+        passes = self.passes(plan)
+        better = None if self.is_ideal else self._better(passes)
+        return self._mean([found.time_s for found in passes]) if better is None else better.time_s
+
+    def why_incomparable(self, plan: FormatPlan) -> Finding | None:
+        """Return why the time of a plan cannot be held against the baseline's; None where it can, or cannot run at all."""
+        if self.baseline is None or self.is_ideal:
+            return None
+        try:
+            better = self._better(self.passes(plan))
+        except UnsupportedError:
+            return None
+        source = "ideal" if better is None else better.source
+        reference = self.baseline.estimate.source
+        return None if is_comparable(source, reference) else finding("not-comparable", plan.label, source=source)
+
+    def _better(self, passes: Sequence[ModelPrediction]) -> Estimate | None:
+        """Return the mean of the estimates, or None when one pass has none."""
+        estimates = [self._estimate(prediction) for prediction in passes]
+        known = [estimate for estimate in estimates if estimate is not None]
+        if len(known) < len(estimates):
+            return None
+        lows, highs = [estimate.low_s for estimate in known], [estimate.high_s for estimate in known]
+        sources: set[Source] = {getattr(estimate, "source", "expected") for estimate in known}
+        return Estimate(
+            self._mean([estimate.time_s for estimate in known]),
+            self._mean([low for low in lows if low is not None]) if None not in lows else None,
+            self._mean([high for high in highs if high is not None]) if None not in highs else None,
+            # A mix of passes is known as well as the one that is known least.
+            max(sources, key=_LEAST_KNOWN.index),
+            "+".join(dict.fromkeys(estimate.provenance for estimate in known if estimate.provenance)),
+        )
+
+    def _mean(self, values: Sequence[float]) -> float:
+        return math.fsum(share * value for share, value in zip(self._shares, values, strict=True))
+
+
+_LEAST_KNOWN: tuple[Source, ...] = ("measured", "expected", "ceilings", "ideal")
+
+
+def _times(ideal: Estimate, better: Estimate) -> Times:
+    return Times(ideal, measured=better) if better.source == "measured" else Times(ideal, better)
+
+
+def _capacity_findings(candidate: CandidatePlan, memory: ModelMemory) -> list[Finding]:
+    if memory.fits is not False or memory.capacity_bytes is None:
+        return []
+    values = {"value_bytes": memory.total_bytes, "capacity_bytes": memory.capacity_bytes}
+    return [finding("exceeds-capacity", candidate.label, **values)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKernels:
+    """What has to run, and what cannot."""
+
+    names: tuple[str, ...]
+    """Kernels of the narrow products and caches, each once; empty where everything is in 16 bit or nothing is listed."""
+    gap: Finding | None
+    """The first part without a known kernel; None where all have one, or the chip has no list."""
+
+
+NO_KERNELS = PlanKernels((), None)
+
+
+def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
+    """Return the kernels of a plan's narrow parts on a chip, and the first gap."""
+    caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
+    names, gaps = [], []
+    for label in formats.product_labels:
+        pair = parse_formats(label)
+        gaps.append((label, product_gap(device, pair.weights, pair.activations)))
+        kernel = product_kernel(device, pair.weights, pair.activations)
+        names += [kernel.name_on(device)] if kernel is not None else []
+    for label in caches:
+        gaps.append((f"{CACHE} {label}", cache_gap(device, label)))
+        kernel = cache_kernel(device, label)
+        names += [kernel.name_on(device)] if kernel is not None else []
+    missing = next(((label, gap) for label, gap in gaps if gap), None)
+    gap = None if missing is None else _gap_finding(*missing, device)
+    return PlanKernels(tuple(dict.fromkeys(names)), gap)
+
+
+def _gap_finding(label: str, missing: str, device: Device) -> Finding:
+    return finding("kernel-gap", label, hardware=device.key, missing=missing)
+
+
+def missing_kernel(device: Device, label: str) -> Finding | None:
+    """Return that no kernel is known to run a format, or `kv=FORMAT` of the cache; None where one is.
+
+    A label is `WEIGHT[.ACTIVATION[.CACHE]]`, as uniform plans and losses have it.
+    """
+    name, _, cache = label.partition("=")
+    weights, _, rest = name.partition(".")
+    missing = cache_gap(device, cache) if cache else product_gap(device, weights, rest.partition(".")[0] or weights)
+    return _gap_finding(label, missing, device) if missing else None
+
+
+def reference_kernel(formats: PlanFormats, provenance: str) -> str:
+    """Return the kernel that the expected times of a plan's products stand for; empty where there is nothing to say."""
+    pairs = (parse_formats(label) for label in formats.product_labels)
+    return next(filter(None, (reference_kernel(pair.weights, pair.activations, provenance) for pair in pairs)), "")
+
+
+_RUNS_AS = {"native": "native {}", "emulated": "emulated in {}", "dequantize": "decoded to {}"}
+
+
+def plan_methods(formats: PlanFormats) -> tuple[str, ...]:
+    """Return the methods that a plan's weights need, each once: weight_only, AWQ, PTQ, native_fp8, …; empty: none."""
+    labels = {label for layer in formats.layers for part, label in layer if part != CACHE} | {formats.head}
+    found = []
+    for label in sorted(labels - {formats.wide}):
+        pair = parse_formats(label)
+        found.append(method_of(pair.weights, is_both=pair.activations == pair.weights))
+    return tuple(dict.fromkeys(found))
+
+
+def execution_path(passes: Sequence[ModelPrediction]) -> str:
+    """Return how the products with narrow operands run, longest first: `native FP8_E4M3`, `decoded to BF16`, …
+
+    A plan without any runs natively in 16 bit. A narrow cache that is widened before the product is told behind it.
+    """
+    times: dict[str, float] = {}
+    is_cache_decoded = False
+    for found in passes:
+        for one in found.kernels:
+            formats = dict(one.kernel.work.formats)
+            if "b" in formats and _is_product(one) and _is_narrow(formats, found.plan.wide):
+                text = _RUNS_AS.get(one.prediction.path, one.prediction.path).format(one.prediction.compute_format)
+                times[text] = times.get(text, 0.0) + one.time_s
+            if one.kernel.work.op == "attention" and one.prediction.path == "dequantize":
+                is_cache_decoded = True
+    wide = passes[0].plan.wide
+    said = sorted(times, key=lambda text: -times[text]) or [f"native {wide}"]
+    return " + ".join(said) + (", cache decoded" if is_cache_decoded else "")
+
+
+def _bound_finding(
+    key: str, passes: Sequence[ModelPrediction], baseline: Sequence[ModelPrediction], shares: Sequence[float]
+) -> Finding:
+    """Return what limits a plan on this chip; `shares` weigh the passes."""
+    wide, bound = passes[0].plan.wide, plan_bound(passes, shares)
+    if passes[0].plan == baseline[0].plan:
+        return finding("baseline-bound", key, bound=bound)
+    if bound == "memory":
+        moved = _weighed(shares, (prediction.moved_bytes for prediction in passes))
+        wide_moved = _weighed(shares, (prediction.moved_bytes for prediction in baseline))
+        return finding("memory-bound", key, moved_ratio=moved / wide_moved, baseline=wide)
+    if any(_is_fast(kernel, wide) for prediction in passes for kernel in prediction.kernels):
+        return finding("compute-bound-narrow", key)
+    return finding("compute-bound-widened", key, baseline=wide)
+
+
+def plan_bound(passes: Sequence[ModelPrediction], shares: Sequence[float]) -> str:
+    """Return what limits the kernels that take most of the time: memory or compute."""
+    compute_s = _weighed(
+        shares,
+        (math.fsum(one.time_s for one in found.kernels if one.prediction.bound == "compute") for found in passes),
+    )
+    return "compute" if compute_s > _weighed(shares, (found.time_s for found in passes)) / 2 else "memory"
+
+
+def _weighed(shares: Sequence[float], values: Iterable[float]) -> float:
+    return math.fsum(share * value for share, value in zip(shares, values, strict=True))
+
+
+def _is_product(one: KernelPrediction) -> bool:
+    return one.kernel.work.op in ("gemv", "gemm", "grouped_gemm", "batched_gemm")
+
+
+def _is_narrow(formats: dict[str, str], wide: str) -> bool:
+    """Return whether a product's weight (B) or activation (A) takes fewer bits than the 16-bit format."""
+    bits = get_format(wide).element_bits
+    return any(get_format(formats[name]).element_bits < bits for name in ("a", "b") if name in formats)
+
+
+def _is_fast(one: KernelPrediction, wide: str) -> bool:
+    """Return whether a product of narrow operands runs on a unit of theirs."""
+    return one.prediction.path == "native" and _is_product(one) and _is_narrow(dict(one.kernel.work.formats), wide)
+
+
+def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding | None:
+    """Return what attention on a plan's narrow cache costs, where it is expected to take longer than on a 16-bit one; else None."""
+    for found in passes:
+        for one in found.kernels:
+            if one.kernel.work.op != "attention":
+                continue
+            narrow = dict(one.kernel.work.formats).get("kv", found.plan.wide)
+            if get_format(narrow).element_bits >= get_format(found.plan.wide).element_bits:
+                continue
+            mine, wide = (_expected(one.kernel.work, device, kv) for kv in (narrow, found.plan.wide))
+            if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
+                continue
+            code = "cache-slower-unsplit" if mine.is_cache_unsplit else "cache-slower"
+            return finding(code, narrow, cache=narrow, slowdown_ratio=mine.time_s / wide.time_s)
+    return None
+
+
+def _expected(work: Operator, device: Device, cache_format: str) -> ExpectedPrediction | None:
+    """Return the expected time of this attention on a cache of another format; queries are 16 bit where the cache is."""
+    formats = {**dict(work.formats), "kv": cache_format}
+    if get_format(cache_format).element_bits >= 16:
+        formats |= {name: cache_format for name in ("q",) if get_format(formats["q"]).element_bits < 16}
+    return predict_expected(replace(work, formats=tuple(formats.items())), device)

@@ -1,0 +1,269 @@
+"""The plans worth weighing for a model on a chip: 16 bit, uniform formats, named strategies, some with an FP8 cache.
+
+A uniform plan has one format in every matrix of the layers. Embedding, output head, router and cache stay in 16 bit, as
+in published checkpoints and in the strategies of document 004, so that all plans are compared like with like.
+
+Engines take the format of the cache apart from that of the weights (vLLM: `--kv-cache-dtype fp8` beside AWQ, GPTQ or NVFP4
+weights; TensorRT-LLM exports NVFP4 weights with an FP8 cache), so a usual plan has a second form where its cache is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from roofline_model.core.answer import Exclusion, Memory
+from roofline_model.core.finding import Finding, finding
+from roofline_model.decoder.format_plan import (
+    AS_PUBLISHED,
+    FormatException,
+    FormatPlan,
+    PartFormats,
+    plan_from_text,
+    published_plan,
+)
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
+from roofline_model.formats import FORMATS, get_format
+from roofline_model.hardware import Device
+from roofline_model.mixed_precision.chip_check import validate_strategy
+from roofline_model.mixed_precision.config import MixedPrecisionConfig, StrategyClaims
+from roofline_model.mixed_precision.model_plan import strategy_plan
+from roofline_model.recommend.plan_formats import (
+    SIXTEEN_BIT,
+    PlanFormats,
+    plan_formats,
+    rewidened,
+)
+from roofline_model.recommend.ranking import LEVEL_RATIO
+from roofline_model.recommend.search.losses import parse_formats
+from roofline_model.serving_kernels import cache_kernel, product_gap
+
+WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
+"""Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
+BOTH_OPERANDS = ("INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
+"""Uniform formats of weights and activations; those for which the chip has a unit take part."""
+_SIXTEEN_BITS = 16
+CACHE_FORMAT = "FP8_E4M3"
+PAIRED_PLANS = (("INT4", 16), ("NVFP4", 4))
+"""(weights, bits of the activations) of the usual plans that get an FP8 cache. With 8-bit weights the strategy `fp8_balanced` is
+that plan, NVFP4 under 16-bit activations is as INT4 is, and MXFP4 loses more than NVFP4 of the same bits."""
+LEAST_CACHE_RATIO = 2 * LEVEL_RATIO
+"""Share of a plan's memory that its 16-bit cache has to take: halving less saves less than can be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePlan:
+    """One plan to weigh."""
+
+    label: str
+    """`INT4.BF16`, the name of a strategy, or of a search."""
+    kind: str
+    """baseline, published, uniform, strategy or search."""
+    plan: FormatPlan
+    formats: PlanFormats
+    claims: StrategyClaims | None = None
+    """What the strategy of this name, or one that is the same plan, claims of itself."""
+    is_asked_for: bool = False
+    """Whether the caller named it: then it is weighed even where no kernel is known."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePlans:
+    """Everything that takes part, and what does not."""
+
+    candidates: tuple[CandidatePlan, ...]
+    """The 16-bit baseline first."""
+    excluded: tuple[Exclusion, ...]
+
+
+def wide_format(shape: ModelShape, device: Device) -> str:
+    """Return the 16-bit format of the baseline: the model's own where the chip has it, else the chip's.
+
+    Raises `UnsupportedError` for a chip without a 16-bit rate.
+    """
+    order = [shape.wide_format, *SIXTEEN_BIT]
+    declared = [key for key in order if device.declares(key)]
+    native = [key for key in declared if device.path(key).kind == "native"]
+    if not declared:
+        raise UnsupportedError(
+            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 or BF16 to its description"
+        )
+    return (native or declared)[0]
+
+
+def candidate_plans(
+    shape: ModelShape,
+    device: Device,
+    wide: str,
+    *,
+    formats: Iterable[str] | None = None,
+    extra_formats: Iterable[str] = (),
+    strategies: Sequence[MixedPrecisionConfig] = (),
+    are_strategies_asked_for: bool = False,
+) -> CandidatePlans:
+    """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and
+    `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
+
+    Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the caller
+    names and nobody knows, and for an empty list.
+    """
+    base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
+    found = [CandidatePlan(wide, "baseline", base, plan_formats(base, shape))]
+    excluded: list[Exclusion] = []
+    published = published_candidate(shape, wide)
+    if published is not None:
+        _add(found, published)
+    usual, extra = _usual_formats(wide) if formats is None else (), list(extra_formats)
+    for text in dict.fromkeys([*usual, *_named(formats), *extra]):
+        plan = uniform_plan(text, shape, wide)
+        formats_of = plan_formats(plan, shape)
+        missing = _missing_unit(formats_of, device) if text in usual and text not in extra else None
+        if missing is not None:
+            excluded.append(Exclusion(plan.label, (missing,)))
+        else:
+            short = (plan.base.label,) if plan.base.label != plan.label and plan.kv == plan.wide else ()
+            is_asked_for = text not in usual or text in extra
+            _add(
+                found,
+                CandidatePlan(plan.label, "uniform", plan, formats_of, aliases=short, is_asked_for=is_asked_for),
+            )
+    for config in strategies:
+        try:
+            one = _strategy_candidate(config, shape, device, wide)
+        except RooflineError as error:
+            excluded.append(Exclusion(config.name, (finding("cannot-run", config.name, error=str(error)),)))
+            continue
+        missing = None if are_strategies_asked_for else _missing_unit(one.formats, device)
+        if missing is not None:
+            excluded.append(Exclusion(config.name, (missing,)))
+        else:
+            _add(found, replace(one, is_asked_for=are_strategies_asked_for))
+    return CandidatePlans(tuple(found), tuple(excluded))
+
+
+def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> CandidatePlan:
+    validate_strategy(config, device)
+    plan = rewidened(strategy_plan(config, shape), wide)
+    return CandidatePlan(config.name, "strategy", plan, plan_formats(plan, shape), config.claims)
+
+
+def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
+    """Return the plan with one format in every matrix of the layers; raises as `plan_from_text` does.
+
+    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is. An integer
+    of both operands is labelled `INT8.INT8`, because `INT8` alone is weight-only to torchao.
+    """
+    plan = plan_from_text(text, shape)
+    if plan.exceptions:  # the checkpoint's own formats say themselves what stays wide
+        return rewidened(plan, wide)
+    kept = ("lm_head", "embedding", *(("router",) if shape.experts is not None else ()))
+    exceptions = tuple(FormatException(part, PartFormats(plan.wide, plan.wide)) for part in kept)
+    plan = rewidened(replace(plan, exceptions=exceptions), wide)
+    both = f"{plan.base.weights}.{plan.base.activations}"
+    if plan.kv == plan.wide:
+        label = both if get_format(plan.base.weights).kind == "int" else plan.base.label
+    else:
+        label = f"{both}.{plan.kv}"
+    return replace(plan, label=label)
+
+
+def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:
+    """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against itself."""
+    if shape.weight_format in (None, shape.wide_format) and shape.expert_format is None:
+        return None
+    try:
+        plan = rewidened(published_plan(shape), wide)
+    except InvalidValueError:
+        return None
+    return CandidatePlan(AS_PUBLISHED, "published", plan, plan_formats(plan, shape))
+
+
+def add_candidate(found: Sequence[CandidatePlan], one: CandidatePlan) -> list[CandidatePlan]:
+    """Return the candidates with one more, or with one more name where its plan is known."""
+    joined = list(found)
+    _add(joined, one)
+    return joined
+
+
+def _usual_formats(wide: str) -> tuple[str, ...]:
+    return (*(f"{key}.{wide}" for key in WEIGHT_ONLY), *BOTH_OPERANDS)
+
+
+def _named(formats: Iterable[str] | None) -> list[str]:
+    if formats is None:
+        return []
+    names = [formats] if isinstance(formats, str) else list(formats)
+    if not names:
+        raise InvalidValueError("formats is empty; name at least one format, or leave it out for the usual ones")
+    return names
+
+
+def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
+    """Return the unit that a chip lacks for activations which a plan would quantise for it; None where it has it.
+
+    How fast a unit is refuses nothing: a pass that waits for memory gains by its bytes all the same, and its time says so.
+    """
+    for label in formats.product_labels:
+        pair = parse_formats(label)
+        key = pair.activations
+        if pair.weights != key or key not in FORMATS or get_format(key).element_bits >= _SIXTEEN_BITS:
+            continue
+        try:
+            path = device.path(key)
+        except UnsupportedError as error:
+            return finding("cannot-run", key, error=str(error))
+        if path.kind == "native":
+            continue
+        weight_only = f"{key}.{formats.wide}"
+        if product_gap(device, key, formats.wide):
+            return finding("no-unit", key, unit=key, reason=path.reason)
+        return finding("no-unit-weight-only", key, unit=key, reason=path.reason, instead=weight_only)
+    return None
+
+
+def _add(found: list[CandidatePlan], one: CandidatePlan) -> None:
+    """Add a candidate, or its name and claims to the one with the same formats."""
+    for at, known in enumerate(found):
+        if known.formats != one.formats:
+            continue
+        names = dict.fromkeys([*known.aliases, one.label, *one.aliases])
+        found[at] = replace(
+            known,
+            aliases=tuple(name for name in names if name != known.label),
+            claims=known.claims or one.claims,
+            is_asked_for=known.is_asked_for or one.is_asked_for,
+        )
+        return
+    found.append(one)
+
+
+def cached_pairs(
+    weighed: Iterable[tuple[CandidatePlan, Memory]], device: Device, shape: ModelShape, wide: str
+) -> list[CandidatePlan]:
+    """Return the usual uniform plans among those weighed once more with an FP8 cache, where it is large and engines serve it.
+
+    Served: a released attention kernel reads such a cache on the chip, and the chip converts FP8 itself. Before compute
+    capability 8.9 it is decoded in software, and was slower on A100 than a 16-bit cache (vllm-project/vllm 49077, open).
+    """
+    if cache_kernel(device, CACHE_FORMAT) is None or not _converts_natively(device):
+        return []
+    pairs = []
+    for candidate, memory in weighed:
+        base = candidate.plan.base
+        is_paired = (base.weights, int(get_format(base.activations).element_bits)) in PAIRED_PLANS
+        is_large = (memory.cache_bytes or 0.0) >= LEAST_CACHE_RATIO * memory.total_bytes
+        if candidate.kind != "uniform" or candidate.plan.kv != wide or not is_paired or not is_large:
+            continue
+        plan = uniform_plan(f"{base.weights}.{base.activations}.{CACHE_FORMAT}", shape, wide)
+        pairs.append(CandidatePlan(plan.label, "uniform", plan, plan_formats(plan, shape)))
+    return pairs
+
+
+def _converts_natively(device: Device) -> bool:
+    try:
+        return device.path(CACHE_FORMAT).kind == "native"
+    except UnsupportedError:
+        return False

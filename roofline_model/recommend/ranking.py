@@ -1,0 +1,541 @@
+"""Which option comes first, and which one to take: the one policy of every answer.
+
+**Order.** 1. What no kernel is known to run stands last; before it predictions of emulated kernels, which leave out what
+emulating costs; before these, of a model's plans, those whose loss nobody knows. 2. Evidence: what was measured, then
+predictions that can be held against the baseline's time, then the others (an ideal time is always shorter than a real one).
+3. Inside one kind of evidence time, and where times cannot be told apart the smaller loss, then the smaller memory:
+
+- *Predictions* are held to the upper end of their 80 % interval, which nine of ten stay below: it is late where a kernel was
+  never timed on such a chip, and such a one has to promise more than one that was. Those whose end is within `LEVEL_RATIO` of
+  the earliest go by time; those whose time is within it of the fastest of these are level.
+- *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
+- What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that is not
+  surely faster.
+
+4. A checkpoint that was published narrow has neither to be made nor measured: it goes first unless it is clearly slower.
+
+**Choice.** The first that a kernel runs and whose time is known to stand against the baseline's; none where all miss a limit.
+
+**Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix ideal
+times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within `LEVEL_RATIO` are
+level and the loss decides, and an unknown loss is refused. docs/ranking.md argues the rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any, NamedTuple, TypeVar
+
+from roofline_model.core.answer import (
+    BOUNDS,
+    Alternative,
+    Exclusion,
+    Loss,
+    Option,
+    Question,
+    Ranking,
+    Source,
+    is_comparable,
+)
+from roofline_model.core.finding import Finding, finding, has_code
+
+Item = TypeVar("Item")
+
+LEVEL_RATIO = 0.05
+"""Predictions of two options closer than this cannot be told apart: the model's own error is larger."""
+LEVEL_LIMIT_RATIO = 0.10
+"""Measured times further apart than this are never level, however wide their intervals are. Two processes can have intervals
+of several hundred percent; calling a kernel level that took 1.7 times as long would prefer it for its loss, against what was
+seen. A judgement: a gain of a tenth that noise may explain is not worth more loss, a larger one is the likelier truth. It is
+not worth the step from no loss to some: what loses nothing goes before whatever is not surely faster."""
+UNKNOWN_LEVEL_RATIO = 0.05
+"""Measured times closer than this are level where one has too few samples for an interval: these say nothing of a smaller
+difference. One sample has no range at all, and the range of two to five holds the median with 50 to 94 % only."""
+LOWER_LOSS_PCT = 3.0
+"""A loss up to this is small: what was published of 8-bit weights and activations with an 8-bit cache is within it."""
+
+NAMED_COUNT = 3
+"""Options behind the choice that are expected faster and named, the fastest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A named way to weigh evidence; the order is the same rule in each."""
+
+    name: str
+    is_interval_counted: bool = True
+    """Whether predictions go by the end of their interval; False: by their time alone."""
+    is_loss_required: bool = False
+    """Whether an option whose loss nobody knows is excluded."""
+
+
+POLICIES = {
+    "evidence": Policy("evidence"),
+    "ideal": Policy("ideal"),
+    "quality": Policy("quality", is_interval_counted=False, is_loss_required=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an option may take; None: any amount."""
+
+    memory_bytes: float | None = None
+    """The headroom already off."""
+    memory_limit_bytes: float | None = None
+    """The same with the headroom: what there is."""
+    headroom_ratio: float = 0.0
+    time_s: float | None = None
+    loss_pct: float | None = None
+    """Rise of perplexity in percent, measured or estimated on the model."""
+    claimed_loss_pct: float | None = None
+    """The same where the loss is a claim, and of task accuracy where no perplexity was published; equal to `loss_pct` where the
+    caller set it."""
+    is_loss_given: bool = False
+    """Whether the caller set the limit of the loss; False: the defaults."""
+
+    def most_loss_pct(self, source: str) -> float | None:
+        """Return the limit of a loss from a source: claimed, or anything else."""
+        return self.claimed_loss_pct if source == "claimed" else self.loss_pct
+
+    @property
+    def values(self) -> tuple[tuple[str, float], ...]:
+        """The limits that there are, by name."""
+        named = {
+            "memory_bytes": self.memory_bytes,
+            "time_s": self.time_s,
+            "loss_pct": self.loss_pct,
+            "claimed_loss_pct": self.claimed_loss_pct,
+        }
+        return tuple((name, value) for name, value in named.items() if value is not None)
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an item is ordered by."""
+
+    time_s: float
+    low_s: float | None
+    """Lower end of the interval; None where none is known."""
+    high_s: float | None
+    loss_pct: float | None
+    memory_bytes: float | None
+    name: str = ""
+    """Decides between measured items where nothing else does."""
+
+    @property
+    def prudent_s(self) -> float:
+        """Upper end of the interval; the time where it has none."""
+        return self.time_s if self.high_s is None else self.high_s
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether it is known to lose nothing."""
+        return self.loss_pct is not None and self.loss_pct <= 0
+
+    @property
+    def tie_key(self) -> tuple[float, float]:
+        """Loss, then memory; what nobody knows counts as the largest."""
+        return _or_last(self.loss_pct), _or_last(self.memory_bytes)
+
+
+def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
+    """Return predictions of one kind of evidence, best first; equal ones stay in the order they come in.
+
+    So nothing stands behind what is not faster, not surer, loses no less and is no smaller.
+    """
+    left = [_entry(of(item), place, item) for place, item in enumerate(items)]
+    ordered: list[Item] = []
+    while left:
+        lossless_s = min((entry.time_s for entry in left if entry.loss_pct <= 0), default=math.inf)
+        gaining = [entry for entry in left if entry.loss_pct <= 0 or entry.time_s < lossless_s]
+        last_end_s = min(entry.end_s for entry in gaining) * (1 + LEVEL_RATIO)
+        sure = [entry for entry in gaining if entry.end_s <= last_end_s]
+        last_s = min(entry.time_s for entry in sure) * (1 + LEVEL_RATIO)
+        level = sorted(entry for entry in sure if entry.time_s <= last_s)
+        ordered += [entry.item for entry in level]
+        placed = {entry.place for entry in level}
+        left = [entry for entry in left if entry.place not in placed]
+    return ordered
+
+
+class _Entry(NamedTuple):
+    """A prediction with what it is sorted by, first things first; no two have one place."""
+
+    loss_pct: float
+    memory_bytes: float
+    end_s: float
+    time_s: float
+    place: int
+    item: Any
+
+
+def _entry(standing: Standing, place: int, item: object) -> _Entry:
+    return _Entry(*standing.tie_key, standing.prudent_s, standing.time_s, place, item)
+
+
+def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
+    """Return measured items, best first; the order they come in makes no difference."""
+    left = sorted(((of(item), item) for item in items), key=lambda pair: (pair[0].time_s, *_measured_key(pair[0])))
+    lossless = next((each for each, _ in left if each.is_lossless), None)
+    ordered: list[Item] = []
+    while left:
+        # Once what loses nothing has its place, those behind it are ordered among themselves.
+        is_open = lossless is None or all(each is not lossless for each, _ in left)
+        eligible = [pair for pair in left if is_open or _goes_before(pair[0], lossless)]
+        fastest = eligible[0][0]
+        level = list(takewhile(lambda pair, fastest=fastest: are_level_measured(fastest, pair[0]), eligible))  # type: ignore[misc]
+        ordered += [item for _, item in sorted(level, key=lambda pair: _measured_key(pair[0]))]
+        placed = {id(each) for each, _ in level}
+        left = [pair for pair in left if id(pair[0]) not in placed]
+    return ordered
+
+
+def are_level_predictions(first: Standing, second: Standing) -> bool:
+    """Return whether two predictions are level: their times and the ends of their intervals within `LEVEL_RATIO`."""
+    pairs = (first.time_s, second.time_s), (first.prudent_s, second.prudent_s)
+    return all(max(pair) <= min(pair) * (1 + LEVEL_RATIO) for pair in pairs)
+
+
+def are_level_measured(faster: Standing, slower: Standing) -> bool:
+    """Return whether two measured times cannot be told apart.
+
+    Intervals that overlap, with times at most `LEVEL_LIMIT_RATIO` apart, or times at most `UNKNOWN_LEVEL_RATIO` apart where
+    an interval is unknown.
+    """
+    if slower.time_s > faster.time_s * (1 + LEVEL_LIMIT_RATIO):
+        return False
+    if faster.low_s is None or faster.high_s is None or slower.low_s is None or slower.high_s is None:
+        return slower.time_s <= faster.time_s * (1 + UNKNOWN_LEVEL_RATIO)
+    return faster.low_s <= slower.high_s and slower.low_s <= faster.high_s
+
+
+def maybe_faster(ordered: Sequence[Item], of: Callable[[Item], Standing]) -> Item | None:
+    """Return the fastest measured item that stands behind the first for its loss alone; None where there is none.
+
+    It is faster by more than what is level, with an interval that overlaps the first's. `ordered`: measured items in order.
+    """
+    pairs = [(of(item), item) for item in ordered]
+    if not pairs or not pairs[0][0].is_lossless:
+        return None
+    first = pairs[0][0]
+    faster = [pair for pair in pairs[1:] if pair[0].time_s < first.time_s and not are_level_measured(pair[0], first)]
+    return min(faster, key=lambda pair: pair[0].time_s)[1] if faster else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An option with what decides about its place."""
+
+    option: Option
+    standing: Standing
+    source: Source
+    has_gap: bool
+    """Whether no kernel is known to run it."""
+
+
+def rank(
+    question: Question,
+    options: Sequence[Option],
+    baseline: Option | None,
+    *,
+    limits: Limits = NO_LIMITS,
+    excluded: Iterable[Exclusion] = (),
+    findings: Iterable[Finding] = (),
+) -> Ranking:
+    """Return the ranking of the options within the limits, the choice with its findings, and its alternatives.
+
+    `question.policy` names the policy. `excluded`: what cannot run, beside what misses a limit here. `findings`: what to know
+    about the answer as a whole.
+    """
+    policy = POLICIES[question.policy]
+    placed = [_placed(option, policy) for option in options]
+    within, missing = _split(placed, limits, policy)
+    ordered = _ordered(within, baseline, question.subject)
+    excluded = (*missing, *excluded)
+    choice, refusal = _choice(ordered, baseline, excluded, limits)
+    ranked = [each.option for each in ordered]
+    alternatives: tuple[Alternative, ...] = ()
+    taken: Option | None = None
+    if choice is not None:
+        reasons = _reasons(choice, ordered, baseline, missing)
+        taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
+        ranked[ranked.index(choice.option)] = taken
+        alternatives = _alternatives(choice, ordered, baseline, limits, question.subject)
+        baseline = taken if choice.option is baseline else baseline
+    return Ranking(
+        question=question,
+        options=tuple(ranked),
+        baseline=baseline,
+        choice=taken,
+        alternatives=alternatives,
+        excluded=excluded,
+        findings=(*findings, *refusal),
+    )
+
+
+def standing(option: Option, policy: Policy) -> Standing:
+    """Return what an option is ordered by."""
+    estimate, memory = option.estimate, option.memory
+    has_interval = policy.is_interval_counted or estimate.source == "measured"
+    return Standing(
+        estimate.time_s,
+        estimate.low_s if has_interval else None,
+        estimate.high_s if has_interval else None,
+        # Of options whose loss nobody knows, which a model ranks apart, a score without data.
+        option.loss.value if option.loss.pct is None else option.loss.pct,
+        None if memory is None else memory.total_bytes,
+        option.key,
+    )
+
+
+def _placed(option: Option, policy: Policy) -> _Placed:
+    has_gap = has_code(option.findings, "kernel-gap")
+    return _Placed(option, standing(option, policy), option.estimate.source, has_gap)
+
+
+def limit_misses(option: Option, limits: Limits) -> list[Finding]:
+    """Return the limits that an option misses, the one that it misses most first; an unknown loss misses none."""
+    misses = []
+    memory, time_s, loss = option.memory, option.estimate.time_s, option.loss
+    if limits.memory_bytes is not None and memory is not None and memory.total_bytes > limits.memory_bytes:
+        misses.append(_miss("memory", option.key, "_bytes", memory.total_bytes, limits.memory_bytes))
+    if limits.time_s is not None and time_s > limits.time_s:
+        misses.append(_miss("time", option.key, "_s", time_s, limits.time_s))
+    loss_pct, source = loss.pct, loss.source
+    most_pct = limits.most_loss_pct(source)
+    if limits.loss_pct is not None and loss.at_least_pct is not None and loss.at_least_pct > limits.loss_pct:
+        loss_pct, most_pct = loss.at_least_pct, limits.loss_pct
+    if most_pct is not None and loss_pct is not None and loss_pct > most_pct:
+        misses.append(_miss("loss", option.key, "_pct", loss_pct, most_pct))
+    return sorted(misses, key=excess_ratio, reverse=True)
+
+
+def excess_ratio(miss: Finding) -> float:
+    """Return by how much of the limit a `misses-…-limit` finding is beyond it; infinite for a limit of 0."""
+    if not miss.values:
+        return math.inf
+    (_, value), (_, limit), *_ = miss.values
+    assert isinstance(value, float)  # as `limit_misses` writes them
+    assert isinstance(limit, float)
+    return value / limit - 1 if limit else math.inf
+
+
+def _miss(limit: str, key: str, unit: str, value: float, limit_value: float) -> Finding:
+    values = {f"value{unit}": float(value), f"limit{unit}": float(limit_value), f"excess{unit}": value - limit_value}
+    return finding(f"misses-{limit}-limit", key, **values)
+
+
+def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[list[_Placed], list[Exclusion]]:
+    """Return the options within the limits, and the others: the nearest to the limits first, those without a kernel last."""
+    within, missing = [], []
+    for each in placed:
+        misses = limit_misses(each.option, limits)
+        if policy.is_loss_required and each.option.loss.pct is None:
+            misses.append(finding("loss-unknown", each.option.key))
+        if misses:
+            missing.append(
+                (each.has_gap, excess_ratio(misses[0]), Exclusion(each.option.key, tuple(misses), each.option))
+            )
+        else:
+            within.append(each)
+    return within, [exclusion for *_, exclusion in sorted(missing, key=lambda each: each[:2])]
+
+
+def _ordered(placed: Iterable[_Placed], baseline: Option | None, subject: str) -> list[_Placed]:
+    """Return options in order, best first; see the head of this file."""
+    reference: Source = "expected" if baseline is None else baseline.estimate.source
+    tiers: dict[tuple[bool, bool, bool, int], list[_Placed]] = {}
+    for each in placed:
+        is_measured = each.source == "measured"
+        is_emulated = not is_measured and has_code(each.option.findings, "emulated")
+        is_unknown = subject == "model" and each.option.loss.pct is None
+        evidence = 0 if is_measured else 1 if is_comparable(each.source, reference) else 2
+        tiers.setdefault((each.has_gap, is_emulated, is_unknown, evidence), []).append(each)
+    ordered: list[_Placed] = []
+    for tier in sorted(tiers):
+        order = order_measured if tiers[tier][0].source == "measured" else order_predictions
+        ordered += order(tiers[tier], lambda each: each.standing)
+    return _published_first(ordered)
+
+
+def _published_first(ordered: list[_Placed]) -> list[_Placed]:
+    """Put a checkpoint that was published narrow before what is not clearly faster.
+
+    Clearly: more than `LEVEL_RATIO` faster, and its interval ends before that of the checkpoint begins.
+    """
+    published = next((each for each in ordered if has_code(each.option.findings, "as-published")), None)
+    if published is None or published.has_gap or published is ordered[0]:
+        return ordered
+    first, ours = ordered[0], published.standing
+    begins_s = ours.time_s if ours.low_s is None else ours.low_s
+    is_clearly_slower = ours.time_s > first.standing.time_s * (1 + LEVEL_RATIO) and begins_s > first.standing.prudent_s
+    if first.option.loss.pct is None or is_clearly_slower or not is_comparable(published.source, first.source):
+        return ordered
+    return [published, *(each for each in ordered if each is not published)]
+
+
+def _choice(
+    ordered: Sequence[_Placed], baseline: Option | None, excluded: Sequence[Exclusion], limits: Limits
+) -> tuple[_Placed | None, tuple[Finding, ...]]:
+    """Return the option to take, or the findings that say why there is none."""
+    if not ordered:
+        nearest = next((exclusion for exclusion in excluded if exclusion.option is not None), None)
+        if nearest is None:
+            return None, (finding("nothing-runs", excluded[0].key if excluded else ""),)
+        return None, (finding("nothing-fits", nearest.key), *nearest.findings)
+    first = ordered[0]
+    if first.has_gap:  # such options stand last: all others miss a limit
+        return None, (finding("nothing-has-kernel", first.option.key, time_s=first.standing.time_s),)
+    if first.option.loss.pct is None and limits.is_loss_given:
+        return None, (finding("nothing-known-to-fit", first.option.key, limit_pct=limits.loss_pct or 0.0),)
+    reference = next((each for each in ordered if each.option is baseline), first)
+    return next(each for each in ordered if each is reference or _stands_against(each, reference)), ()
+
+
+def _stands_against(each: _Placed, baseline: _Placed) -> bool:
+    """Return whether a time can be held against the baseline's, or is surely shorter than what bounds that from below."""
+    is_surely_shorter = each.source not in BOUNDS and each.standing.prudent_s < baseline.standing.time_s
+    return is_surely_shorter or is_comparable(each.source, baseline.source)
+
+
+def _reasons(
+    choice: _Placed, ordered: Sequence[_Placed], baseline: Option | None, missing: Sequence[Exclusion]
+) -> list[Finding]:
+    """Return why the choice is taken and nothing that looks better."""
+    others = [each for each in ordered if each is not choice]
+    if choice.option is baseline:
+        return [_why_stay(choice, others)]
+    reasons = _why_not_faster(choice, others)
+    if baseline is not None and any(exclusion.option is baseline for exclusion in missing):
+        reasons.append(finding("baseline-misses-limits", baseline.key))
+        reference = baseline.estimate
+        if is_comparable(choice.source, reference.source) and choice.standing.time_s > reference.time_s:
+            reasons.append(finding("slower-than-baseline", choice.option.key, baseline=baseline.key))
+    return reasons
+
+
+def _why_stay(baseline: _Placed, others: Sequence[_Placed]) -> Finding:
+    key = baseline.option.key
+    if not others:
+        return finding("no-other-option", key)
+    others = [each for each in others if not each.has_gap]
+    if not others:
+        return finding("no-other-has-kernel", key)
+    others = [each for each in others if is_comparable(each.source, baseline.source)]
+    if not others:
+        return finding("no-other-comparable", key, source=baseline.source)
+    nearest = min(others, key=lambda each: (each.option.loss.pct is None, each.standing.prudent_s))
+    ratio, high_s = baseline.standing.time_s / nearest.standing.time_s, nearest.standing.high_s
+    if ratio <= 1 + LEVEL_RATIO or high_s is None:
+        return finding("no-other-faster", key, nearest=nearest.option.key, speedup_ratio=ratio)
+    return finding(
+        "no-other-surely-faster",
+        key,
+        nearest=nearest.option.key,
+        speedup_ratio=ratio,
+        high_s=high_s,
+        baseline_high_s=baseline.standing.prudent_s,
+    )
+
+
+def _why_not_faster(choice: _Placed, others: Sequence[_Placed]) -> list[Finding]:
+    """Return what is level or faster and stands behind the choice, and why."""
+    key, ours, loss_pct = choice.option.key, choice.standing, choice.option.loss.pct
+    level: list[str] = []
+    unknown: list[str] = []
+    faster: list[_Placed] = []
+    for each in others:
+        if each.has_gap or not is_comparable(each.source, choice.source):
+            continue
+        theirs, their_loss_pct = each.standing, each.option.loss.pct
+        if _are_level(each, choice):
+            if loss_pct is not None and _or_last(their_loss_pct) > loss_pct:
+                level.append(each.option.key)
+        elif theirs.time_s < ours.time_s:
+            is_surer = theirs.prudent_s <= ours.prudent_s * (1 + LEVEL_RATIO)
+            if is_surer and their_loss_pct is None and loss_pct is not None:
+                unknown.append(each.option.key)
+            else:
+                faster.append(each)
+    reasons = [finding("level-preferred-for-quality", key, others=tuple(level))] if level else []
+    fastest = sorted(faster, key=lambda each: each.standing.time_s)[:NAMED_COUNT]
+    reasons += [_why_behind(each, choice) for each in fastest]
+    if unknown:
+        reasons.append(finding("faster-loss-unknown", key, others=tuple(unknown)))
+    return reasons
+
+
+def _are_level(each: _Placed, other: _Placed) -> bool:
+    if each.source == other.source == "measured":
+        return are_level_measured(*sorted((each.standing, other.standing), key=lambda standing: standing.time_s))
+    return are_level_predictions(each.standing, other.standing)
+
+
+def _why_behind(each: _Placed, choice: _Placed) -> Finding:
+    key, theirs, ours = each.option.key, each.standing, choice.standing
+    if has_code(choice.option.findings, "as-published"):
+        return finding("faster-than-published", key, time_s=theirs.time_s, choice=choice.option.key)
+    is_less_certain = theirs.prudent_s > ours.prudent_s * (1 + LEVEL_RATIO)
+    return finding(
+        "faster-less-certain" if is_less_certain else "faster-behind-surer",
+        key,
+        time_s=theirs.time_s,
+        high_s=theirs.prudent_s,
+        choice_high_s=ours.prudent_s,
+    )
+
+
+def _alternatives(
+    choice: _Placed, ordered: Sequence[_Placed], baseline: Option | None, limits: Limits, subject: str
+) -> tuple[Alternative, ...]:
+    """Return what a limit of `LOWER_LOSS_PCT` would choose, where the choice loses more and the loss is limited at all."""
+    loss_pct = choice.option.loss.pct
+    if limits.loss_pct is None or loss_pct is None or loss_pct <= LOWER_LOSS_PCT:
+        return ()
+    lower = [each for each in ordered if _loses_little(each.option.loss) and not each.has_gap]
+    if not lower:
+        return ()
+    first = _ordered(lower, baseline, subject)[0]
+    is_alike = is_comparable(first.source, choice.source)
+    ratio = first.standing.time_s / choice.standing.time_s if is_alike else None
+    return (Alternative("lower-loss", first.option, ratio, LOWER_LOSS_PCT),)
+
+
+def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
+    """Return an alternative as a finding: its loss, its time, and what it costs against the choice."""
+    option, choice, ratio = alternative.option, ranking.choice, alternative.slowdown_ratio
+    time_s, loss_pct = option.estimate.time_s, option.loss.pct or 0.0
+    if choice is None or ratio is None:
+        return finding("alternative", option.key, loss_pct=loss_pct, time_s=time_s)
+    return finding(
+        "alternative-to-choice", option.key, loss_pct=loss_pct, time_s=time_s, choice=choice.key, slowdown_ratio=ratio
+    )
+
+
+def _loses_little(loss: Loss) -> bool:
+    at_least_pct = loss.pct if loss.at_least_pct is None else loss.at_least_pct
+    return loss.pct is not None and max(loss.pct, at_least_pct or 0.0) <= LOWER_LOSS_PCT
+
+
+def _goes_before(item: Standing, lossless: Standing | None) -> bool:
+    """Return whether a measured item may stand before the fastest that loses nothing: it loses nothing, or is surely faster."""
+    if lossless is None or item.is_lossless:
+        return True
+    if item.high_s is None or lossless.low_s is None:
+        return lossless.time_s > item.time_s * (1 + UNKNOWN_LEVEL_RATIO)
+    return item.high_s < lossless.low_s
+
+
+def _measured_key(item: Standing) -> tuple[float, float, float, str]:
+    return (*item.tie_key, item.time_s, item.name)
+
+
+def _or_last(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -1,0 +1,100 @@
+"""The time of one pass, kernel by kernel, each from the best source there is: measured, else expected, else ideal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roofline_model.case import Case
+from roofline_model.core.answer import Estimate
+from roofline_model.decoder.decoder_step import StepKernel, Workload, step_kernels
+from roofline_model.decoder.format_plan import FormatPlan
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.step_expected import Estimator, call_within_ceilings, expected_kernels
+from roofline_model.hardware import Device
+from roofline_model.operators import Operator
+from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.recommend.search.problem import joined_source
+
+if TYPE_CHECKING:
+    from roofline_model.expected.predict import ExpectedPrediction
+
+Times = Callable[[Case], Estimate | None]
+"""Better times than the ideal: asked for each kernel's case, with kernel `*` and cold operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    """One kernel of a pass, and how long one call takes."""
+
+    kernel: StepKernel
+    time_s: float
+    source: str
+    """measured (or what the seam says), expected, ideal."""
+
+    @property
+    def key(self) -> tuple[str, Operator]:
+        """What tells it from other kernels of the pass."""
+        return self.kernel.name, self.kernel.work
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPass:
+    """All kernels of one pass, one after the other."""
+
+    kernels: tuple[TimedKernel, ...]
+
+    @property
+    def time_s(self) -> float:
+        """Time of the pass."""
+        return math.fsum(one.kernel.calls_count * one.time_s for one in self.kernels)
+
+    def beyond(self, other: TimedPass) -> tuple[float, str]:
+        """Return the time of the calls that `other` does not make, and the sources of these times."""
+        theirs = {one.key: one.kernel.calls_count for one in other.kernels}
+        extra = [(one.kernel.calls_count - theirs.get(one.key, 0), one) for one in self.kernels]
+        found = [(count, one) for count, one in extra if count > 0]
+        return math.fsum(count * one.time_s for count, one in found), joined_source(one.source for _, one in found)
+
+
+def remembering() -> Estimator:
+    """Return the estimator of expected times that asks for every operator once: passes of one model differ in few."""
+    known: dict[tuple[Operator, str], ExpectedPrediction | None] = {}
+
+    def estimate(work: Operator, device: Device) -> ExpectedPrediction | None:
+        key = work, device.key
+        if key not in known:
+            known[key] = call_within_ceilings(work, device)
+        return known[key]
+
+    return estimate
+
+
+def timed_pass(
+    shape: ModelShape,
+    workload: Workload,
+    plan: FormatPlan,
+    device: Device,
+    *,
+    times: Times | None,
+    estimate: Estimator | None,
+) -> TimedPass:
+    """Return one pass with the time of every kernel; without `estimate` no expected times are used.
+
+    Raises `UnsupportedError` for a kernel the chip cannot run.
+    """
+    kernels = step_kernels(shape, workload, plan)
+    expected = (None,) * len(kernels) if estimate is None else expected_kernels(kernels, device, estimate=estimate)
+    found = []
+    for kernel, known in zip(kernels, expected, strict=True):
+        ideal = predict_operator(kernel.work, device)  # asked always: it refuses what the chip cannot run
+        measured = None if times is None else times(kernel.work.case("*", cache="cold"))
+        if measured is not None:
+            found.append(TimedKernel(kernel, measured.time_s, measured.source))
+        elif known is not None:
+            found.append(TimedKernel(kernel, known.time_s, "expected"))
+        else:
+            found.append(TimedKernel(kernel, ideal.time_s, "ideal"))
+    return TimedPass(tuple(found))

@@ -1,0 +1,189 @@
+"""The plan of least loss within the budgets, how sure it is, and why every group got its format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from roofline_model.recommend.search.front import FormatAssignment, assignment, choice_table, ordered_choices
+from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Solution, Table, minimise
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
+from roofline_model.units import format_time
+
+NO_LIMITS = Budgets()
+TIE_BREAK_CHOICES = 400
+"""Problems of at most this many choices: of plans with equal loss, the fastest is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReason:
+    """Why one group got its format."""
+
+    group: str
+    chosen: FormatChoice
+    constraint: str
+    """What kept it from losing less: time, memory, time and memory, gap (the search left it open), or none."""
+    better: FormatChoice | None
+    """The next format of less loss; None: there is none."""
+    better_time_s: float | None
+    """What the better one would have added to the pass (negative: saved)."""
+    better_bytes: float | None
+    """What the better one would have added to the memory."""
+    cheaper: FormatChoice | None
+    """The next format of more loss that saves time or memory; None: there is none."""
+    text: str
+    """The same in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetMiss:
+    """A budget that no plan meets."""
+
+    constraint: str
+    """time, memory, or time within memory: each can be met alone, not both."""
+    least_value: float
+    """The least any plan takes: seconds, or bytes of memory (for time within memory, the least time inside that budget)."""
+    budget_value: float
+
+    @property
+    def missed_value(self) -> float:
+        """By how much, in the same unit."""
+        return self.least_value - self.budget_value
+
+    def __str__(self) -> str:
+        if self.constraint == "memory":
+            return (
+                f"no plan fits in {self.budget_value / 1e9:.4g} GB: the smallest takes {self.least_value / 1e9:.4g} GB "
+                f"and misses by {self.missed_value / 1e9:.3g} GB"
+            )
+        where = " inside the memory budget" if self.constraint == "time within memory" else ""
+        return (
+            f"no plan{where} is as fast as {format_time(self.budget_value)}: the fastest takes "
+            f"{format_time(self.least_value)} and misses by {format_time(self.missed_value)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoChoice:
+    """The answer for given budgets."""
+
+    problem: ParetoProblem
+    budgets: Budgets
+    plan: FormatAssignment | None
+    """None: no plan was found inside the budgets (see `misses`)."""
+    bound_value: float
+    """Proven: no plan inside the budgets loses less. Infinite when there is none."""
+    misses: tuple[BudgetMiss, ...]
+    """What cannot be met, and by how much; empty when a plan was found."""
+    reasons: tuple[GroupReason, ...]
+
+    @property
+    def gap_value(self) -> float | None:
+        """How much less than the plan's loss an undiscovered plan could lose at most; 0: proven best; None: no plan."""
+        return None if self.plan is None else max(0.0, self.plan.loss_value - self.bound_value)
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the plan is proven best."""
+        return self.gap_value == 0.0
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Group → format; empty without a plan."""
+        if self.plan is None:
+            return {}
+        return {group.name: label for group, label in zip(self.problem.groups, self.plan.labels, strict=True)}
+
+
+def choose_formats(problem: ParetoProblem, budgets: Budgets = NO_LIMITS) -> ParetoChoice:
+    """Return the plan of least loss whose time and memory stay within the budgets.
+
+    Of plans with equal loss the faster one. Small problems are solved exactly; where the search of a large one is cut
+    short, `gap_value` says how much better a plan might still be. A budget is met up to rounding (1e-12 of it).
+    """
+    rows = [ordered_choices(group) for group in problem.groups]
+    table = choice_table(rows)
+    limits = _limits(problem, budgets)
+    found = _tie_broken(table, minimise(table, *limits), limits)
+    if found.picks is None:
+        return ParetoChoice(problem, budgets, None, found.bound_value, _misses(problem, table, budgets, limits), ())
+    plan = assignment(problem, rows, found.picks)
+    bound = plan.loss_value if found.is_optimal else min(found.bound_value, plan.loss_value)
+    reasons = tuple(
+        _reason(group, label, plan, budgets) for group, label in zip(problem.groups, plan.labels, strict=True)
+    )
+    return ParetoChoice(problem, budgets, plan, bound, (), reasons)
+
+
+def _limits(problem: ParetoProblem, budgets: Budgets) -> tuple[float, float]:
+    """Return what the groups may take: the budgets less what is spent anyway."""
+    return (
+        math.inf if budgets.time_s is None else _left(budgets.time_s, problem.fixed_time_s),
+        math.inf if budgets.memory_bytes is None else _left(budgets.memory_bytes, problem.fixed_bytes),
+    )
+
+
+def _left(budget: float, fixed: float) -> float:
+    return budget * (1 + ROUNDING_RATIO) - fixed
+
+
+def _tie_broken(table: Table, found: Solution, limits: tuple[float, float]) -> Solution:
+    """Return the fastest of the plans that lose as little as the one found, where the problem is small enough to ask."""
+    if found.picks is None or not found.is_optimal or table.cost.size > TIE_BREAK_CHOICES:
+        return found
+    faster = minimise(table.costing_first(), found.cost_value, limits[1])
+    if faster.picks is None or table.totals(faster.picks)[0] > found.cost_value:
+        return found
+    return Solution(faster.picks, found.cost_value, found.bound_value)
+
+
+def _misses(
+    problem: ParetoProblem, table: Table, budgets: Budgets, limits: tuple[float, float]
+) -> tuple[BudgetMiss, ...]:
+    found = []
+    for name, values, fixed, limit, budget in (
+        ("time", table.first, problem.fixed_time_s, limits[0], budgets.time_s),
+        ("memory", table.second, problem.fixed_bytes, limits[1], budgets.memory_bytes),
+    ):
+        least = math.fsum([fixed, *values.min(axis=1).tolist()])
+        if budget is not None and least - fixed > limit:
+            found.append(BudgetMiss(name, least, budget))
+    if not found and budgets.time_s is not None:
+        least = minimise(table.costing_first(), math.inf, limits[1]).cost_value + problem.fixed_time_s
+        found.append(BudgetMiss("time within memory", least, budgets.time_s))
+    return tuple(found)
+
+
+def _reason(group: LayerGroup, label: str, plan: FormatAssignment, budgets: Budgets) -> GroupReason:
+    """Compare a group's format with its neighbours in loss, all other groups as they are."""
+    rows = ordered_choices(group)
+    chosen = next(one for one in rows if one.label == label)
+    better = next((one for one in reversed(rows) if one.loss_value < chosen.loss_value), None)
+    cheaper = next((one for one in rows if one.loss_value > chosen.loss_value), None)
+    if better is None:
+        text = f"{label}: nothing loses less here"
+        return GroupReason(group.name, chosen, "none", None, None, None, cheaper, text)
+    more_s, more_bytes = better.time_s - chosen.time_s, better.memory_bytes - chosen.memory_bytes
+    over = dict(_overspent(budgets, plan.time_s + more_s, plan.memory_bytes + more_bytes))
+    change = (
+        f"{better.label} would lose {chosen.loss_value - better.loss_value:.3g} less, "
+        f"take {_signed_time(more_s)} and {more_bytes / 1e6:+.3g} MB"
+    )
+    outcome = f"be {' and '.join(over.values())}" if over else "stay within the budgets: the search was cut short"
+    constraint = " and ".join(over) or "gap"
+    text = f"{label}: {change} and {outcome}"
+    return GroupReason(group.name, chosen, constraint, better, more_s, more_bytes, cheaper, text)
+
+
+def _overspent(budgets: Budgets, time_s: float, memory_bytes: float) -> Iterator[tuple[str, str]]:
+    """Yield the budgets that a plan breaks, and by how much."""
+    limit_s, limit_bytes = budgets.time_s, budgets.memory_bytes
+    if limit_s is not None and time_s > limit_s * (1 + ROUNDING_RATIO):
+        yield "time", f"{format_time(time_s - limit_s)} over the time budget"
+    if limit_bytes is not None and memory_bytes > limit_bytes * (1 + ROUNDING_RATIO):
+        yield "memory", f"{(memory_bytes - limit_bytes) / 1e6:.3g} MB over the memory budget"
+
+
+def _signed_time(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else '+'}{format_time(abs(seconds))}"

@@ -1,0 +1,113 @@
+"""Which number format should this product use on this chip? Every format priced, ranked, with what to know about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from roofline_model.calibration_doubt import doubts_of
+from roofline_model.core.answer import Option, Question, Ranking
+from roofline_model.core.finding import LEGACY_CODE, Finding, finding
+from roofline_model.errors import InvalidValueError
+from roofline_model.formats import NumberFormat, get_format
+from roofline_model.hardware import Device, get_hardware
+from roofline_model.operators import GEMV_MAX_ROWS, check_dimension, gemm
+from roofline_model.recommend.options import CaseTimes, fastest_sixteen_bit, product_formats, product_options
+from roofline_model.recommend.ranking import Limits, rank
+
+PHASES = ("decode", "prefill")
+
+
+def recommend_quantization(
+    hardware: Device | str,
+    M: int,
+    N: int,
+    K: int,
+    phase: str | None = None,
+    memory_limit_gb: float | None = None,
+    *,
+    model_parameters: float | None = None,
+    formats: Iterable[str] | None = None,
+    times: CaseTimes | None = None,
+) -> Ranking:
+    """Rank the formats for C(M×N) = A(M×K)·B(K×N) on a chip.
+
+    `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides. `memory_limit_gb` is
+    decimal and holds the weights of the whole model when `model_parameters` is given, otherwise this product's operands.
+    `formats` replaces the default list. `times` may give better times than the ideal; it is asked for each option's case,
+    or for all of them at once where it has a method `many` (`roofline_model.expected.case_times.expected_times` gives the
+    expected ones, and has it). Without it the ideals are ranked (policy `ideal`).
+    Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for a chip or format nobody knows,
+    `UnsupportedError` for a chip without a 16-bit rate.
+    """
+    device = get_hardware(hardware)
+    phase = _phase(phase, M)
+    limit_bytes = None if memory_limit_gb is None else _positive("memory_limit_gb", memory_limit_gb) * 1e9
+    parameters = None if model_parameters is None else _positive("model_parameters", model_parameters)
+    wanted = None if formats is None else _wanted(formats)
+    for name, size in (("M", M), ("N", N), ("K", K)):
+        check_dimension(name, size)
+    fastest = None if times is None else fastest_sixteen_bit(device, (M, N, K), times)
+    taking_part = product_formats(device, wanted, fastest)
+    options = product_options(device, (M, N, K), taking_part.formats, model_parameters=parameters, times=times)
+    limits = Limits(limit_bytes, limit_bytes)
+    question = Question(
+        subject="shape",
+        hardware=device.key,
+        name=f"{'gemv' if M <= GEMV_MAX_ROWS else 'gemm'} {M}x{N}x{K}",
+        sizes=(("M", M), ("N", N), ("K", K)),
+        phase=phase,
+        policy="ideal" if times is None else "evidence",
+        limits=limits.values,
+    )
+    findings = _findings(device, (M, N, K), options, is_ideal_asked=times is None)
+    if limit_bytes is not None and parameters is None:
+        findings.append(finding("limit-of-one-product"))
+    return rank(
+        question,
+        options,
+        options[0],
+        limits=limits,
+        excluded=taking_part.excluded,
+        findings=findings,
+    )
+
+
+def _phase(phase: str | None, M: int) -> str:
+    if phase is None:
+        return "decode" if isinstance(M, int) and M <= GEMV_MAX_ROWS else "prefill"
+    if phase not in PHASES:
+        raise InvalidValueError(
+            f"phase must be decode or prefill (or left out: M up to {GEMV_MAX_ROWS} is decode), got {str(phase)[:40]!r}"
+        )
+    return phase
+
+
+def _positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
+        raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
+    return float(value)
+
+
+def _wanted(formats: Iterable[str]) -> list[NumberFormat]:
+    names = [formats] if isinstance(formats, str) else list(formats)
+    if not names:
+        raise InvalidValueError("formats is empty; name at least one format, or leave it out for the default list")
+    return list({get_format(name).key: get_format(name) for name in names}.values())
+
+
+def _findings(
+    device: Device, shape: tuple[int, int, int], options: Sequence[Option], *, is_ideal_asked: bool
+) -> list[Finding]:
+    """Return what to know about the answer as a whole: of the chip, and of the kinds of time that were ranked."""
+    findings = [finding("placeholder-chip", device.key)] if device.is_placeholder else []
+    by_source: dict[str, list[str]] = {}
+    for option in options:
+        by_source.setdefault(option.estimate.source, []).append(option.key)
+    if len(by_source) > 1:
+        findings += [finding("mixed-sources", source=source, options=tuple(keys)) for source, keys in by_source.items()]
+    elif not is_ideal_asked and not device.is_placeholder and "ideal" in by_source:
+        from roofline_model.expected.predict import why_no_expected
+
+        if reason := why_no_expected(gemm(*shape, a=options[0].key), device):
+            findings.append(finding(LEGACY_CODE, text=reason))
+    return [*findings, *(finding(LEGACY_CODE, text=doubt) for doubt in doubts_of(device))]

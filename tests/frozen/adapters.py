@@ -1,0 +1,1230 @@
+"""The frozen questions' only contact with the project: one function per family, from plain arguments to a plain answer.
+
+**How to adapt.** Whoever renames, moves or merges code edits this file to the new names and nothing else of the frozen
+answers: the keyword arguments of a function are those of its questions (`frozen_catalog.py`), and what it returns is the
+normalised answer, which stays as it is whatever types the code has. Both are plain numbers, text that identifies something
+(keys, codes, names of parts), lists and mappings; never a sentence. An exception passes through: its class and slug are the
+answer. Reasons that the code of 01d84d4 knows only as sentences are reduced to codes at the end of this file; once the code
+gives findings, map their codes to those there and delete the patterns. Where a new code is finer than an old one, map it to
+the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows them (`FP8_E4M3 W8A16 (dequantize)`: the
+case's precision label and kernel; of a model its label), flags and doubts by their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import lzma
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import roofline_model as rm
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Shared -------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _chip(name: str) -> Any:
+    """Return a chip by key, or `run:FOLDER/FILE`, the calibrated machine of a run under examples/runs."""
+    if not name.startswith("run:"):
+        return rm.get_hardware(name)
+    from roofline_model.device_profile import device_from_profile
+
+    text = (ROOT / "examples" / "runs" / f"{name.removeprefix('run:')}.json").read_text(encoding="utf-8")
+    return device_from_profile(json.loads(text)["profiles"][0]["profile"])
+
+
+def _operator(work: Mapping[str, Any]) -> Any:
+    """Return the operator of `{op: gemm, M: …, a: …}`: `op` names the function, the rest are its arguments."""
+    arguments = dict(work)
+    name = arguments.pop("op")
+    if name == "experts":
+        from roofline_model.decoder.model_shapes import Experts
+        from roofline_model.ops.expert_ops import expert_product
+
+        count, active = arguments.pop("expert_count"), arguments.pop("active_count")
+        return expert_product(experts=Experts(count, active, arguments["N"]), **arguments)
+    if name == "combine_experts":
+        from roofline_model.ops.expert_ops import combine_experts
+
+        return combine_experts(**arguments)
+    return getattr(rm, name)(**arguments)
+
+
+def _parts(block: Mapping[str, Any]) -> Any:
+    """Return the operators by name of `{block: ffn_parts, rows: …}`."""
+    arguments = dict(block)
+    return getattr(rm, arguments.pop("block"))(**arguments)
+
+
+def _ideal(found: Any) -> dict[str, Any]:
+    return {
+        "time_s": found.time_s,
+        "memory_s": found.memory_time_s,
+        "compute_s": found.compute_time_s,
+        "bound": found.bound,
+        "flops": found.flops,
+        "read_bytes": found.read_bytes,
+        "write_bytes": found.write_bytes,
+        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
+        "peak_flops_per_s": found.peak_flops_per_s,
+        "compute_format": found.compute_format,
+        "path": found.path,
+        "memory_level": found.memory_level,
+        "provenance": found.provenance,
+        "model_version": found.model_version,
+    }
+
+
+def _sequence(found: Any) -> dict[str, Any]:
+    return {
+        "time_s": found.time_s,
+        "memory_s": found.memory_time_s,
+        "compute_s": found.compute_time_s,
+        "bound": found.bound,
+        "flops": found.flops,
+        "read_bytes": found.read_bytes,
+        "write_bytes": found.write_bytes,
+        "path": found.path,
+        "provenance": found.provenance,
+        "parts": [
+            [part.name, part.prediction.time_s, part.prediction.bound, part.prediction.path] for part in found.parts
+        ],
+    }
+
+
+def _interval(time_s: Any, low_s: Any, high_s: Any, source: str, provenance: str) -> dict[str, Any]:
+    return {"time_s": time_s, "low_s": low_s, "high_s": high_s, "source": source, "provenance": provenance}
+
+
+# Ideal and expected times -------------------------------------------------------------------------------------------
+
+
+def ideal(hardware: str, work: Mapping[str, Any], cache: str = "cold") -> dict[str, Any]:
+    """Answer with the ideal prediction of one operator."""
+    return _ideal(rm.predict(_operator(work), _chip(hardware), cache=cache))
+
+
+def ideal_call(hardware: str, call: str, **arguments: Any) -> dict[str, Any]:
+    """Answer with `predict_gemv`, `predict_ffn`, …: the functions of the original documents, by name."""
+    found = getattr(rm, call)(_chip(hardware), **arguments)
+    return _sequence(found) if hasattr(found, "parts") else _ideal(found)
+
+
+def expected(
+    hardware: str, work: Mapping[str, Any], cache: str = "cold", dynamic: bool = False, kernel: str | None = None
+) -> dict[str, Any] | None:
+    """Answer with the expected time of one operator; without one, whether a reason is given."""
+    operator, chip = _operator(work), _chip(hardware)
+    found = rm.predict_expected(operator, chip, cache=cache, dynamic_activation_quantization=dynamic, kernel=kernel)
+    if found is None:
+        return {"expected": None, "has_reason": bool(rm.why_no_expected(operator, chip, cache=cache))}
+    return {
+        "time_s": found.time_s,
+        "low_s": found.low_s,
+        "high_s": found.high_s,
+        "parts": dict(found.parts),
+        "terms": dict(found.terms),
+        "binding": found.binding,
+        "kernel": found.kernel,
+        "provenance": found.provenance,
+        "model_version": found.model_version,
+    }
+
+
+def expected_block(hardware: str, block: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Answer with the expected time of several kernels in sequence."""
+    from roofline_model.decoder.decoder_step import StepKernel
+
+    kernels = [StepKernel(name, work, 1) for name, work in _parts(block).items()]
+    return _expected_kernels(rm.expected_sequence(rm.expected_kernels(kernels, _chip(hardware))))
+
+
+def _expected_kernels(found: Any) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "time_s": found.time_s,
+        "low_s": found.low_s,
+        "high_s": found.high_s,
+        "binding": found.binding,
+        "provenance": found.provenance,
+        "parts": [
+            [
+                one.kernel.name,
+                one.kernel.calls_count,
+                one.time_s,
+                one.low_s,
+                one.high_s,
+                one.binding,
+                one.provenance,
+            ]
+            for one in found.kernels
+        ],
+    }
+
+
+TABLE_COLUMNS = (
+    "op,phase,m,n,k,batch,q_len,kv_len,heads,kv_heads,head_dim,causal,weight_format,activation_format,kv_format,"
+    "output_format,time_s"
+)
+
+
+def table(hardware: str, rows: Sequence[str]) -> dict[str, Any]:
+    """Answer with the predictions of a table of measured kernels; `rows` hold `TABLE_COLUMNS`, as in a CSV file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.csv"
+        lines = [f"device,{TABLE_COLUMNS},source", *(f"{hardware},{row},frozen" for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        found = rm.predict_table(rm.read_kernel_table(path))
+    return {
+        **{
+            name: [None if value != value else value for value in getattr(found, name).tolist()]
+            for name in ("ideal_s", "expected_s", "low_s", "high_s")
+        },
+        "provenance": list(found.provenance),
+        "binding": list(found.binding),
+        "has_reason": [bool(reason) for reason in found.reasons],
+        "is_scored": found.is_scored.tolist(),
+    }
+
+
+# Which format for a shape -------------------------------------------------------------------------------------------
+
+
+def recommend(
+    hardware: str,
+    M: int,
+    N: int,
+    K: int,
+    times: str = "ideal",
+    phase: str | None = None,
+    memory_limit_gb: float | None = None,
+    model_parameters: float | None = None,
+    formats: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Answer with the ranking of formats for one product, by ideal or expected times."""
+    chip = _chip(hardware)
+    found = rm.recommend_quantization(
+        chip,
+        M,
+        N,
+        K,
+        phase,
+        memory_limit_gb,
+        model_parameters=model_parameters,
+        formats=formats,
+        times=rm.expected_times(chip) if times == "expected" else None,
+    )
+    options = found.options or (found.nearest,)
+    excluded = [one for one in found.excluded if one.option is not found.nearest]
+    return {
+        "phase": found.question.phase,
+        "options": [_option(one) for one in options],
+        "choice": found.precision,
+        "fits": found.choice is not None,
+        "baseline": _option(found.baseline),
+        "excluded": [
+            [one.key, _EXCLUSIONS[one.finding.code]] for one in sorted(excluded, key=_as_asked(found.baseline, formats))
+        ],
+    }
+
+
+def _as_asked(baseline: Any, formats: Sequence[str] | None) -> Any:
+    """Return a key that sorts exclusions as they were frozen: formats never weighed, then the others as they were named."""
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+
+    named = [rm.get_format(name).key for name in formats or DEFAULT_FORMATS]
+    order = [baseline.key, *(key for key in dict.fromkeys(named) if key != baseline.key)]
+    return lambda one: (one.option is not None, order.index(one.key))
+
+
+_EXCLUSIONS = {"not-narrower": "not-narrower", "misses-memory-limit": "limit:memory"}
+
+
+def _option(one: Any) -> dict[str, Any]:
+    formats, estimate = dict(one.formats), one.estimate
+    codes = {found.code for found in one.findings}
+    return {
+        "key": one.key,
+        "weight_format": formats["b"],
+        "activation_format": formats["a"],
+        "method": one.method,
+        "path": one.path,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance,
+        "ideal_s": one.times.ideal.time_s,
+        "speedup": one.speedup_ratio,
+        "ideal_speedup": one.ideal_speedup_ratio,
+        "memory_bytes": one.memory.total_bytes,
+        "memory_saved_ratio": one.memory.saved_ratio,
+        "bound": one.bound,
+        "loss_pct": one.loss.pct,
+        "has_kernel_gap": "kernel-gap" in codes,
+        "has_engine_gap": "engine-gap" in codes,
+    }
+
+
+# Whole models -------------------------------------------------------------------------------------------------------
+
+
+def model(
+    hardware: str,
+    model: str,
+    phase: str = "decode",
+    batch: int = 1,
+    context: int = 4096,
+    new_tokens: int | None = None,
+    formats: str = "checkpoint",
+    kv: str | None = None,
+    exceptions: Sequence[str] = (),
+    devices: int = 1,
+    link_bytes_per_s: float | None = None,
+) -> dict[str, Any]:
+    """Answer with one pass of a decoder, kernel by kernel: ideal and expected."""
+    chip = _chip(hardware)
+    found = rm.predict_model(
+        chip,
+        model,
+        phase,
+        batch=batch,
+        context=context,
+        new_tokens=new_tokens,
+        formats=formats,
+        kv=kv,
+        exceptions=exceptions,
+        parallel=rm.Parallel(devices, link_bytes_per_s) if devices > 1 else rm.Parallel(),
+    )
+    step = rm.expected_step(found, chip)
+    better = _expected_kernels(step)
+    if better is not None and step is not None:
+        better["all_reduce_s"], better["stream_time_s"] = step.all_reduce_s, step.stream_time_s
+    return {
+        "time_s": found.time_s,
+        "graph_time_s": found.graph_time_s,
+        "stream_time_s": found.stream_time_s,
+        "tokens_per_s": found.tokens_per_s,
+        "flops": found.flops,
+        "moved_bytes": found.moved_bytes,
+        "bound": found.bound,
+        "provenance": found.provenance,
+        "launch_count": found.launch_count,
+        "all_reduce_s": found.all_reduce_s,
+        "kv_crossover_tokens": found.kv_crossover_tokens,
+        "memory": _model_memory(found.memory),
+        "kernels": [
+            [one.kernel.name, one.kernel.calls_count, one.prediction.time_s, one.prediction.bound, one.prediction.path]
+            for one in found.kernels
+        ],
+        "expected": better,
+    }
+
+
+def _model_memory(memory: Any) -> dict[str, Any]:
+    return {
+        "weights_bytes": memory.weights_bytes,
+        "kv_bytes": memory.kv_bytes,
+        "activation_bytes": memory.activation_bytes,
+        "total_bytes": memory.total_bytes,
+        "fits": memory.fits,
+    }
+
+
+def recommend_model(
+    hardware: str,
+    model: str,
+    losses: Mapping[str, Any] | None = None,
+    traffic: Sequence[Mapping[str, Any]] | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Answer with the ranked plans of a model; `losses` as in a losses file, `traffic` a list of passes with shares."""
+    if losses is not None:
+        arguments["losses"] = _losses(losses)
+    if traffic is not None:
+        arguments["traffic"] = [rm.traffic_share(**share) for share in traffic]
+    found = rm.recommend_model(_chip(hardware), model, **arguments)
+    return {
+        "wide": found.wide,
+        "options": [_plan(one, found.baseline) for one in found.options],
+        "choice": None if found.choice is None else found.choice.key,
+        "baseline": _baseline_plan(found.baseline),
+        "is_baseline_fitting": found.limits.memory_bytes is None
+        or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
+        "lower_loss_alternative": next(
+            ([one.option.key, one.max_loss_pct, one.slowdown_ratio] for one in found.alternatives), None
+        ),
+        "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
+        "searches": [[one.label, one.choice.choices, one.passes_count] for one in found.searches],
+        "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],
+    }
+
+
+def _baseline_plan(baseline: Any) -> dict[str, Any]:
+    """Return the baseline as 01d84d4 had it: priced before a search could turn out to be nothing else, so without its name."""
+    plan = _plan(baseline, baseline)
+    return {**plan, "aliases": [name for name in plan["aliases"] if not name.startswith("pareto-")]}
+
+
+def _losses(losses: Mapping[str, Any]) -> Any:
+    """Return measured losses from the fields of a losses file."""
+    fields = dict(losses)
+    values = {(name, label): loss for name, row in fields.pop("losses").items() for label, loss in row.items()}
+    return rm.MeasuredLosses(values, **fields)
+
+
+def _plan(one: Any, baseline: Any) -> dict[str, Any]:
+    from roofline_model.core.answer import is_comparable
+
+    estimate, codes = one.estimate, {found.code for found in one.findings}
+    return {
+        "key": one.key,
+        "kind": one.kind,
+        "aliases": sorted(one.aliases),
+        "method": one.method,
+        "time_s": estimate.time_s,
+        "low_s": estimate.low_s,
+        "high_s": estimate.high_s,
+        "source": estimate.source,
+        "provenance": estimate.provenance,
+        "ideal_s": one.times.ideal.time_s,
+        "tokens_per_s": one.tokens_per_s,
+        "speedup": one.speedup_ratio,
+        "ideal_speedup": one.ideal_speedup_ratio,
+        "memory_bytes": one.memory.total_bytes,
+        "loss_pct": one.loss.pct,
+        "loss_value": one.loss.value,
+        "loss_at_least_pct": one.loss.at_least_pct,
+        "loss_source": one.loss.source,
+        "bound": one.bound,
+        "has_kernel_gap": "kernel-gap" in codes,
+        "is_speedup_ideal": not is_comparable(estimate.source, baseline.estimate.source),
+    }
+
+
+_LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
+_CANNOT = {
+    "no-unit": "no-unit",
+    "no-unit-weight-only": "no-unit",
+    "kernel-gap": "kernel-gap",
+    "search-empty": "search-empty",
+}
+
+
+def _plan_exclusion(one: Any) -> str:
+    limits = [_LIMITS[found.code] for found in one.findings if found.code in _LIMITS]
+    if limits:
+        return "limit:" + "+".join(sorted(limits, key=list(_LIMITS.values()).index))
+    return _CANNOT.get(one.finding.code) or f"unclassified: {one.finding}"
+
+
+def _excess_ratio(one: Any) -> float | None:
+    from roofline_model.recommend.ranking import excess_ratio
+
+    return excess_ratio(one.finding) if one.finding.code in _LIMITS else None
+
+
+# Attention: the cache's format, and FlashAttention as the original documents have it ------------------------------------
+
+
+def cache(
+    hardware: str, sizes: Mapping[str, Any], wide: str = "BF16", formats: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Answer with the ranking of formats for an attention's cache."""
+    from reports.api.cache_ranking import rank_caches
+
+    names = None if formats is None else tuple(formats)
+    found = rank_caches(_chip(hardware), lambda kv: rm.attention(**sizes, q=wide, kv=kv), wide, names)
+    return {
+        "options": [_cached(one) for one in found.candidates],
+        "choice": found.candidates[0].kv_format,
+        "baseline": _cached(found.baseline),
+        "excluded": [[one.format, _reason_code(one.reason)] for one in found.excluded],
+    }
+
+
+def _cached(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.kv_format,
+        "path": one.path,
+        "time_s": one.time_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "source": one.time_source,
+        "provenance": one.time_provenance,
+        "ideal_s": one.ideal_s,
+        "speedup": one.speedup_ratio,
+        "memory_bytes": one.kv_bytes,
+        "memory_saved_ratio": one.memory_saved_ratio,
+        "bound": one.bound,
+        "has_kernel_gap": one.kernel_gap is not None,
+    }
+
+
+def flash(
+    hardware: str,
+    sizes: Sequence[int],
+    num_kv_heads: int | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Answer with one FlashAttention prediction: `sizes` are batch, heads, queries, keys, head dimension."""
+    fields = dict(config or {})
+    version = rm.FlashAttentionVersion(fields.pop("version", "fa2"))
+    asked = rm.FlashAttentionConfig(version, **fields)
+    return _flash(rm.FlashAttentionRoofline(_chip(hardware)).predict(*sizes, asked, num_kv_heads=num_kv_heads))
+
+
+def flash_compare(hardware: str, sizes: Sequence[int], **options: Any) -> dict[str, Any]:
+    """Answer with every version side by side: `sizes` are batch, heads, keys, head dimension."""
+    found = rm.compare_fa_versions(*sizes, _chip(hardware), **options)
+    return {name: _flash(one) for name, one in found.items()}
+
+
+def flash_unfused(
+    hardware: str, sizes: Sequence[int], precision: str = "FP16", kv_precision: str | None = None, causal: bool = False
+) -> dict[str, Any]:
+    """Answer with unfused attention: `sizes` are batch, query heads, key heads, queries, keys, head dimension."""
+    found = rm.unfused_attention(
+        _chip(hardware), rm.AttentionShape(*sizes), precision, kv_precision=kv_precision, causal=causal
+    )
+    return {
+        "time_s": found.time_s,
+        "bound": found.bound,
+        "dram_bytes": found.dram_bytes,
+        "score_matrix_bytes": found.score_matrix_bytes,
+        "provenance": found.provenance,
+        "stages": [[stage.name, stage.time_s, stage.bound] for stage in found.stages],
+    }
+
+
+def _flash(found: Any) -> dict[str, Any]:
+    return {
+        "version": found.version.value,
+        "available": found.available,
+        "time_s": found.time_s,
+        "bound": found.bound,
+        "parts": dict(found.parts),
+        "flops": found.flops,
+        "padded_flops": found.padded_flops,
+        "dram_bytes": found.dram_bytes,
+        "compulsory_bytes": found.compulsory_bytes,
+        "rate_flops_per_s": found.rate_flops_per_s,
+        "intensity_flop_per_byte": found.arithmetic_intensity,
+        "tile": [found.tile_rows_count, found.tile_keys_count],
+        "ctas_count": found.ctas_count,
+        "waves_count": found.waves_count,
+        "split_count": found.split_count,
+        "peak_flops_per_s": found.peak_flops_per_s,
+        "compute_format": found.compute_format,
+        "provenance": found.provenance,
+        "model_version": found.model_version,
+    }
+
+
+# Tiles and sweeps ---------------------------------------------------------------------------------------------------
+
+
+def tiling(hardware: str, work: Mapping[str, Any], cache: str = "cold", dynamic: bool = False) -> dict[str, Any] | None:
+    """Answer with tile, grid, waves and traffic of one product; None where a GEMV kernel runs it."""
+    found = rm.gemm_tiling(_operator(work), _chip(hardware), cache=cache, quantizes_activations=dynamic)
+    if found is None:
+        return None
+    resident = found.occupancy
+    return {
+        "kernel_family": found.kernel_family,
+        "tile": [found.tile_m, found.tile_n, found.split_count],
+        "grid": [found.grid_m_count, found.grid_n_count],
+        "sm_count": found.sm_count,
+        "occupancy": [
+            resident.block_count,
+            resident.limiter,
+            resident.thread_count,
+            resident.registers_per_thread_count,
+            resident.shared_bytes,
+            resident.stage_count,
+            resident.tile_k,
+            resident.warp_ratio,
+        ],
+        "operand_bytes": found.operand_bytes,
+        "output_bytes": found.output_bytes,
+        "dram_bytes": found.dram_bytes,
+        "operand_dram_bytes": found.operand_dram_bytes,
+        "beyond_compulsory_bytes": found.beyond_compulsory_bytes,
+        "requested_bytes": found.requested_bytes,
+        "l2_hit_ratio": found.l2_hit_ratio,
+        "waves": [found.wave_count, found.resident_wave_count, found.blocks_per_sm_ratio],
+        "tail_ratio": found.tail_ratio,
+        "padding_ratio": found.padding_ratio,
+        "efficiency_ratio": found.efficiency_ratio,
+        "time_s": found.expected_s,
+        "low_s": found.low_s,
+        "high_s": found.high_s,
+        "bound": found.bound,
+        "provenance": found.provenance,
+    }
+
+
+def efficiency(hardware: str, M: int, K: int, columns: Sequence[int], pair: str) -> dict[str, Any]:
+    """Answer with the efficiency over N at fixed M and K."""
+    weight, activation = pair.split(".")
+    found = rm.efficiency_curve(M, K, columns, _chip(hardware), a=activation, b=weight)
+    return {
+        "expected_ratio": found.expected_ratio,
+        "tiles": found.tiles,
+        "fixed_tile": found.fixed_tile,
+        "fixed_tile_ratio": found.fixed_tile_ratio,
+    }
+
+
+def sweep(hardware: str, M: Sequence[int], N: Sequence[int], K: Sequence[int], pair: str, cache: str = "cold") -> Any:
+    """Answer with the columns of a sweep over shapes in one pair of formats; a cell without a value is None."""
+    from roofline_model.sweep import format_pairs
+
+    table = rm.sweep_gemm(
+        rm.GemmGrid(tuple(M), tuple(N), tuple(K), (_chip(hardware),), format_pairs([pair])), cache=cache
+    )
+    names = ("M", "N", "K", "flops", "bytes", "ideal_s", "bound", "expected_s", "expected_low_s", "expected_high_s",
+             "binding", "provenance")  # fmt: skip
+    columns = {name: [None if cell != cell else cell for cell in table[name].tolist()] for name in names}
+    return {**columns, "has_reason": [bool(cell) for cell in table["reason"]]}
+
+
+# Strategies, the engine and the selector of the original documents --------------------------------------------------
+
+
+def strategy(hardware: str, name: str, model: str, phase: str = "decode", **arguments: Any) -> dict[str, Any]:
+    """Answer with how a chip runs a named strategy, and what a pass of a model gains by it."""
+    chip, shape = _chip(hardware), rm.get_model(model)
+    config = rm.get_strategy(name, num_layers=shape.layer_count)
+    found = rm.predict_model(chip, shape, phase, formats=rm.strategy_plan(config, shape), **arguments)
+    step, gain = rm.expected_step(found, chip), rm.strategy_gain(found, chip)
+    return {
+        "paths": [
+            [one.label, one.formats.label, one.kind, one.compute_format]
+            for one in rm.check_strategy(config, chip).paths
+        ],
+        "time_s": found.time_s,
+        "memory": _model_memory(found.memory),
+        "expected": None if step is None else [step.time_s, step.low_s, step.high_s, step.provenance],
+        "speedup": gain.speedup,
+        "expected_speedup": gain.expected_speedup,
+        "memory_saved_ratio": gain.memory_saved_ratio,
+        "weights_saved_ratio": gain.weights_saved_ratio,
+        "layer_weights_saved_ratio": gain.layer_weights_saved_ratio,
+        "kv_saved_ratio": gain.kv_saved_ratio,
+        "baseline_s": gain.baseline_s,
+    }
+
+
+def engine(hardware: str, model: Any, **arguments: Any) -> dict[str, Any]:
+    """Answer with what `IntegratedQuantizationEngine` recommends."""
+    found = rm.IntegratedQuantizationEngine(_chip(hardware)).recommend(model, **arguments)
+    attention = found.fa_config
+    return {
+        "choice": found.config.strategy_name,
+        "kv_format": found.config.kv_cache_precision,
+        "attention": None
+        if attention is None
+        else [attention.version.value, attention.query_format.key, attention.cache_format.key],
+        "dynamic": None if found.config.dynamic is None else found.config.dynamic.precision,
+        "is_adaptive": found.config.adaptive is not None,
+        "speedup": found.predicted_speedup,
+        "time_us": found.predicted_time_us,
+        "baseline_time_us": found.baseline_time_us,
+        "memory_savings_pct": found.memory_savings_pct,
+        "kv_cache_bytes": found.kv_cache_bytes,
+        "confidence": found.confidence,
+        "source": found.ranking.choice.estimate.source,
+        "provenance": found.ranking.choice.estimate.provenance,
+        "bottlenecks": {
+            name: [one["bound"], one["time_us"], one["share_pct"], one["arithmetic_intensity"]]
+            for name, one in found.bottleneck_analysis.items()
+        },
+        "options": _outcomes(found.ranking),
+    }
+
+
+def _outcomes(ranking: Any) -> list[dict[str, Any]]:
+    """Return every strategy that was weighed, fastest first, then those that cannot run."""
+    within = [(one, None) for one in ranking.options]
+    missing = [(one.option, one) for one in ranking.excluded if one.option is not None]
+    # The frozen order of equally fast strategies is that in which they were weighed.
+    names = [ranking.baseline.key, *(name for name in _strategy_names() if name != ranking.baseline.key)]
+    place = {name: at for at, name in enumerate(names)}
+    weighed = sorted(within + missing, key=lambda pair: (pair[0].estimate.time_s, place.get(pair[0].key, len(place))))
+    fastest_s = min(one.estimate.time_s for one in ranking.options)
+    outcomes = []
+    for one, exclusion in weighed:
+        refused = None if exclusion is None else _strategy_exclusion(exclusion)
+        if exclusion is None and one.key != ranking.choice.key:
+            refused = "level" if one.estimate.time_s <= fastest_s * 1.05 else "slower"
+        figures = {"time_s": one.estimate.time_s, "speedup": one.speedup_ratio, "memory_bytes": one.memory.total_bytes}
+        outcomes.append({"key": one.key, **figures, "refused": refused})
+    for exclusion in ranking.excluded:
+        if exclusion.option is None:
+            refused = _reason_code(exclusion.finding.value("error"))
+            outcomes.append(
+                {"key": exclusion.key, "time_s": None, "speedup": None, "memory_bytes": None, "refused": refused}
+            )
+    return outcomes
+
+
+def _strategy_names() -> list[str]:
+    return [one.name for one in rm.list_strategies(num_layers=32)]
+
+
+def _strategy_exclusion(exclusion: Any) -> str:
+    codes = {found.code for found in exclusion.findings}
+    if "misses-memory-limit" in codes:
+        return "limit:memory"
+    return "limit:quality-unknown" if "loss-unknown" in codes else "limit:quality"
+
+
+def selector(
+    stats: Mapping[str, Any], context: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Answer with the format that the adaptive selector gives an activation."""
+    statistics = rm.ActivationStats(**{**stats, "shape": tuple(stats["shape"])})
+    asked = rm.AdaptivePrecisionSelector(rm.AdaptiveQuantConfig(**config) if config else None)
+    return {
+        "choice": asked.select_precision("ffn_up", statistics, context),
+        "outlier_ratio": statistics.outlier_ratio,
+        "dynamic_range": statistics.dynamic_range,
+    }
+
+
+# Pareto searches ----------------------------------------------------------------------------------------------------
+
+
+def pareto(
+    hardware: str,
+    model: str,
+    losses: Mapping[str, Any],
+    traffic: Sequence[Mapping[str, Any]] = (),
+    kv_formats: Sequence[str] = (),
+    is_ideal: bool = False,
+    time_s: float | None = None,
+    memory_bytes: float | None = None,
+) -> dict[str, Any]:
+    """Answer with the plan of least loss of a model within budgets, from losses of its layers."""
+    shares = tuple(rm.traffic_share(**share) for share in traffic)
+    found = rm.model_problem(
+        _chip(hardware), model, _losses(losses).table, traffic=shares, kv_formats=kv_formats, is_ideal=is_ideal
+    )
+    chosen = rm.choose_formats(found.problem, rm.Budgets(time_s, memory_bytes))
+    return {
+        "fixed": [found.problem.fixed_time_s, found.problem.fixed_bytes],
+        "pass_time_s": None if chosen.plan is None else found.pass_time_s(found.plan(chosen.choices)),
+        **_chosen(chosen),
+    }
+
+
+def pareto_problem(
+    groups: Mapping[str, Mapping[str, Sequence[float]]], time_s: float | None = None, memory_bytes: float | None = None
+) -> dict[str, Any]:
+    """Answer with choice and front of a problem given as group → format → [loss, seconds, bytes]."""
+    problem = rm.ParetoProblem(
+        tuple(
+            rm.LayerGroup(name, tuple(rm.FormatChoice(label, *figures) for label, figures in choices.items()))
+            for name, choices in groups.items()
+        )
+    )
+    chosen, front = rm.choose_formats(problem, rm.Budgets(time_s, memory_bytes)), rm.pareto_front(problem)
+    return {
+        **_chosen(chosen),
+        "front": [[list(one.labels), one.loss_value, one.time_s, one.memory_bytes] for one in front.points],
+        "is_complete": front.is_complete,
+        "least_time_s": rm.least_time_s(problem, loss_value=front.points[-1].loss_value),
+    }
+
+
+def _chosen(chosen: Any) -> dict[str, Any]:
+    plan = chosen.plan
+    return {
+        "choice": chosen.choices,
+        "plan": None if plan is None else [plan.loss_value, plan.time_s, plan.memory_bytes],
+        "bound_value": chosen.bound_value,
+        "is_optimal": chosen.is_optimal,
+        "misses": [[one.constraint, one.least_value, one.budget_value] for one in chosen.misses],
+        "reasons": [
+            [one.group, one.chosen.label, one.constraint, one.better and one.better.label, one.better_time_s,
+             one.better_bytes, one.cheaper and one.cheaper.label]
+            for one in chosen.reasons
+        ],
+    }  # fmt: skip
+
+
+# What is stored -----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _exported(name: str) -> Any:
+    """Return the runs of an exported file: tests/frozen/runs, tests/golden or examples/runs."""
+    from results.load import read_exports
+
+    places = (ROOT / "tests" / "golden" / f"{name}.json", ROOT / "examples" / "runs" / f"{name}.json")
+    found = next((place for place in places if place.exists()), None)
+    if found is not None:
+        return read_exports(found)
+    packed = Path(__file__).resolve().parent / "runs" / f"{name}.json.xz"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.json"
+        path.write_bytes(lzma.decompress(packed.read_bytes()))
+        return read_exports(path)
+
+
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+"""Of the databases that stay open; they go when the process ends."""
+
+
+@functools.cache
+def _store(name: str) -> Any:
+    """Return an open database: a golden one (`store_v1`, a copy that is upgraded), or exported runs joined by `+`."""
+    from results.store import open_store
+
+    folder = tempfile.TemporaryDirectory()
+    _FOLDERS.append(folder)
+    path = Path(folder.name) / "results.db"
+    golden = ROOT / "tests" / "golden" / f"{name}.sqlite"
+    if golden.exists():
+        shutil.copyfile(golden, path)
+        return open_store(path)
+    store = open_store(path)
+    for part in name.split("+"):
+        for one in _exported(part):
+            store.add_run(
+                one.run,
+                one.profiles,
+                one.records,
+                processes=one.processes,
+                canaries=one.canaries,
+                noise_floors=one.noise_floors,
+            )
+    return store
+
+
+def _run_records(store: str, run: str, op: str | None = None, sizes: str | None = None) -> tuple[Any, list[Any], Any]:
+    """Return a run, its records of an operator and shape (`1x4096x4096`), and the chip that its predictions are of."""
+    from roofline_model.device_profile import device_from_profile
+
+    opened = _store(store)
+    info = opened.resolve_run(run)
+    records = list(opened.records(info.run_id, with_samples=False))
+    wanted = [one for one in records if op in (None, one.case.op) and sizes in (None, one.case.shape_label)]
+    hashes = [one.profile_hash for record in records for one in record.predictions]
+    profile = next(filter(None, map(opened.profile, dict.fromkeys(hashes))), None)
+    return (
+        info,
+        wanted,
+        None if profile is None or "key" not in profile.profile else device_from_profile(profile.profile),
+    )
+
+
+def stored(
+    store: str,
+    hardware: str = "",
+    model: str = "",
+    phase: str = "",
+    op: str = "",
+    shape: Sequence[int] = (),
+    memory_limit_bytes: float | None = None,
+    max_loss_pct: float | None = None,
+) -> dict[str, Any]:
+    """Answer with the rankings that the stored runs together give."""
+    from reports.stored import StoredQuestion, recommend_from_store
+
+    asked = StoredQuestion(hardware, model, phase, op, tuple(shape), memory_limit_bytes, max_loss_pct)
+    found = recommend_from_store(_store(store), asked)
+    return {
+        "rankings": [_stored_ranking(one) for one in found.rankings],
+        "run_count": found.run_count,
+        "record_count": found.record_count,
+        "left_out_runs": sorted(found.left_out),
+        "missing_count": len(found.missing),
+    }
+
+
+def _stored_ranking(found: Any) -> dict[str, Any]:
+    return {
+        "subject": [found.subject, found.hardware_key, found.op, found.model, found.shape_label, found.phase],
+        "regime": [found.cache, found.mode],
+        "options": [_stored_row(one) for one in found.rows],
+        "choice": None if found.best is None else found.best.identity,
+        "baseline": next((one.identity for one in found.rows if one.is_baseline), None),
+        "baseline_doubts": list(found.baseline_doubts),
+        "is_calibration_doubtful": bool(found.calibration_doubt),
+        "excluded": sorted([one.label, _reason_code(one.reason)] for one in found.refused),
+        "changes": [
+            [one.label, one.before_rank, one.after_rank, one.change_ratio, one.verdict] for one in found.changes
+        ],
+    }
+
+
+def _stored_row(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.identity,
+        "formats": [one.weight_format, one.activation_format],
+        "kernel": one.kernel,
+        "method": one.method,
+        "path": one.path,
+        "time_s": one.time_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "source": one.time_source,
+        "expected_s": one.expected_s,
+        "ideal_s": one.ideal_s,
+        "speedup": one.speedup_ratio,
+        "speedup_interval": [one.speedup_low_ratio, one.speedup_high_ratio],
+        "is_across_runs": one.is_across_runs,
+        "memory_bytes": one.memory_bytes,
+        "is_memory_measured": one.is_memory_measured,
+        "memory_saved_ratio": one.memory_saved_ratio,
+        "loss_pct": one.quality.loss_pct,
+        "loss_source": one.quality.source,
+        "kl_nats_per_token": one.quality.kl_nats_per_token,
+        "perplexity_ratio": one.quality.perplexity_ratio,
+        "top1_agreement_ratio": one.quality.top1_agreement_ratio,
+        "confidence": one.confidence,
+        "doubts": sorted(one.doubts),
+        "is_stale": bool(one.stale_reason),
+        "runs": [night.run_id for night in one.nights],
+        "process_count": one.process_count,
+        "tokens_per_s": one.tokens_per_s,
+        "has_kernel_gap": bool(one.kernel_gap),
+        "is_over_doubt": one.is_over_doubt,
+        "interval_ratio": one.interval_ratio,
+    }
+
+
+def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
+    """Answer with the ranking of every shape of one run, as its report and `compare` have it."""
+    from reports.recommend import recommend_from_run
+
+    _, records, device = _run_records(store, run, op, sizes)
+    return [
+        {
+            "subject": [found.hardware_key, found.op, found.shape_label, found.cache, found.mode, found.phase],
+            "options": [_ranked_row(one) for one in found.rows],
+            "choice": None
+            if found.best is None
+            else [found.best.weight_format, found.best.activation_format, found.best.kernel],
+            "has_baseline": bool(found.baseline_label),
+            "baseline_doubts": list(found.baseline_doubts),
+            "excluded": sorted([name, _reason_code(reason)] for name, reason in found.excluded),
+        }
+        for found in recommend_from_run(records, device)
+    ]
+
+
+def _ranked_row(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.case_key or f"{one.weight_format}.{one.activation_format}",
+        "formats": [one.weight_format, one.activation_format],
+        "kernel": one.kernel,
+        "method": one.method,
+        "path": one.path,
+        "source": one.evidence,
+        "time_s": one.time_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "interval_ratio": one.interval_ratio,
+        "ideal_s": one.ideal_s,
+        "expected_s": one.expected_s,
+        "speedup": one.speedup,
+        "memory_bytes": one.memory_bytes,
+        "memory_saved_ratio": one.memory_saved_ratio,
+        "provenance": one.provenance,
+        "doubts": list(one.doubts),
+        "has_kernel_gap": bool(one.kernel_gap),
+    }
+
+
+def verdict(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
+    """Answer with what wins every group of one run, as the terminal's table has it."""
+    from results.verdict import groups, judge
+
+    _, records, _ = _run_records(store, run, op, sizes)
+    return [_verdict(judge(members)) for members in groups(records).values()]
+
+
+def _verdict(found: Any) -> dict[str, Any]:
+    def key(one: Any) -> str | None:
+        return None if one is None else one.case.case_key
+
+    return {
+        "subject": [found.op, found.shape_label, found.cache],
+        "options": [_contender(one) for one in found.ranked],
+        "choice": key(found.best),
+        "baseline": key(found.baseline),
+        "rival": key(found.rival),
+        "runner_up": key(found.runner_up),
+        "level_pair": None if found.level_pair is None else [key(one) for one in found.level_pair],
+        "equals": sorted(key(one) or "" for one in found.equals),
+        "is_contest": found.is_contest,
+        "is_win": found.is_win,
+        "predicted_speedup": found.predicted_speedup,
+        "expected_speedup": found.expected_speedup,
+        "measured_speedup": found.measured_speedup,
+        "doubts": list(found.doubts),
+        "excluded": sorted([one.case.case_key, one.status] for one in found.lost),
+    }
+
+
+def _contender(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.case.case_key,
+        "measured_s": one.measured_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "time_s": one.measured_s if one.is_measured else one.predicted_s,
+        "ideal_s": one.ideal_s,
+        "expected_s": one.expected_s,
+        "has_interval": one.has_interval,
+        "is_narrow": one.is_narrow,
+        "is_emulated": one.is_emulated,
+        "doubts": list(one.doubts),
+    }
+
+
+def model_results(store: str, run: str) -> list[dict[str, Any]]:
+    """Answer with the passes of the models of one run and what wins each phase."""
+    from results import model_results as module
+
+    _, records, _ = _run_records(store, run)
+    return [
+        {
+            "model": [found.name.model_name, found.hardware_key, found.cache, found.mode, phase.phase],
+            "verdict": _verdict(phase.judged),
+            "passes": [
+                {
+                    "label": one.label,
+                    "is_baseline": one.is_baseline,
+                    "measured_s": one.measured_s,
+                    "ideal_speedup": one.ideal_speedup,
+                    "expected_speedup": one.expected_speedup,
+                    "measured_speedup": one.measured_speedup,
+                    "interval_ratio": one.interval_ratio,
+                    "tokens_per_s": one.tokens_per_s,
+                    "expected_tokens_per_s": one.expected_tokens_per_s,
+                    "parts_s": dict(one.parts_s),
+                }
+                for one in phase.passes
+            ],
+        }
+        for found in module.model_results(records)
+        for phase in found.phases
+    ]
+
+
+def diff(
+    store: str,
+    before: Sequence[str],
+    after: Sequence[str],
+    fail_on: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    against: str | None = None,
+    max_ambiguous: int | None = None,
+    min_effect_ratio: float = 0.01,
+) -> dict[str, Any]:
+    """Answer with the verdict of every case between two sides (or a baseline found by `against`), and the exit code."""
+    from results.diff.gate import gate, parse_fail_on
+    from results.diff.rules import DiffRules
+    from results.diff.stored_sides import baseline_side, named_side, side_of
+    from results.diff.suites import compare_suites
+
+    opened, rules = _store(store), DiffRules(min_effect_ratio)
+    later = side_of(opened, [opened.resolve_run(name) for name in after])
+    noise = opened.noise_floors(later.runs[0].environment.class_hash)
+    if against is None:
+        earlier = named_side(opened, [opened.resolve_run(name) for name in before])
+    else:
+        earlier = baseline_side(opened, against, later, noise, rules)
+    if earlier is None:
+        return {"baseline": None}
+    found = compare_suites(earlier, later, noise, rules, allowed=allow)
+    result = gate(found, parse_fail_on(fail_on), max_ambiguous)
+    return {
+        "exit_code": result.exit_code,
+        "failures": sorted([one.case.case_key, one.rule.kind] for one in result.failures),
+        "is_comparable": found.is_comparable,
+        "environment": [[one.name, one.is_blocking] for one in found.environment],
+        "counts": [found.unmeasured_count, found.unselected_count],
+        "common_change_ratio": found.common_change_ratio,
+        "smallest_step_ratio": [found.smallest_step_ratio, found.largest_smallest_step_ratio],
+        "cases": [_case_diff(one) for one in found.cases],
+    }
+
+
+def _case_diff(one: Any) -> dict[str, Any]:
+    return {
+        "key": one.case_key,
+        "verdict": one.verdict,
+        "reason": one.reason,
+        "times_s": [one.before_s, one.after_s],
+        "process_counts": [one.before_process_count, one.after_process_count],
+        "change_ratio": one.change_ratio,
+        "interval": [one.low_ratio, one.high_ratio],
+        "p_values": [one.p_value, one.adjusted_p_value],
+        "floor_ratio": one.floor_ratio,
+        "min_effect_ratio": one.min_effect_ratio,
+        "smallest_step_ratio": one.smallest_step_ratio,
+        "cycles_change_ratio": one.cycles_change_ratio,
+        "metrics": [[two.group, two.name, two.change_ratio, two.verdict] for two in one.metrics],
+        "flags": sorted(one.flags),
+    }
+
+
+def history(store: str, case: str, metric: str = "time", branch: str | None = None) -> dict[str, Any]:
+    """Answer with the nights of one case in segments and levels, and the changes that were found."""
+    from results.history.case_history import case_history
+
+    found = case_history(_store(store), case, metric=metric, branch=branch)
+    return {
+        "case": found.case.case_key,
+        "branch": found.branch,
+        "segments": [
+            {
+                "hardware": one.hardware_key,
+                "nights": [[night.value, night.process_count, night.is_used] for night in one.nights],
+                "levels": [
+                    [level.first_index, level.night_count, level.value, level.drift_value] for level in one.levels
+                ],
+                "split_change_value": one.split_change_value,
+                "split_count": len(one.split),
+            }
+            for one in found.segments
+        ],
+        "changes": [
+            {
+                "kind": one.kind,
+                "status": one.status,
+                "values": [one.before_value, one.after_value, one.change_value],
+                "runs": [one.run_id, one.found_run_id],
+                "night_count": one.night_count,
+                "is_confirmed": one.is_confirmed,
+                "clock_ratio": one.clock_ratio,
+                "changed_count": len(one.changed),
+            }
+            for one in found.changes
+        ],
+        "alert_count": len(found.alerts),
+    }
+
+
+def pipeline(
+    baseline: Sequence[float],
+    candidates: Mapping[str, Mapping[str, Any]],
+    limits: Mapping[str, float] | None = None,
+    baseline_memory_bytes: float = 1050.0,
+    too_large: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Answer with the verdict of a pipeline.
+
+    `baseline`: seconds of the 16-bit model per process. `candidates`: precision → `times_s`, and optionally `spread_ratio`
+    (None: no interval), `held_bytes`, `loss_ratio` (of the perplexity, over 1). `too_large`: precision → bytes.
+    """
+    from bench_cases.quantization.pipeline.measure import MeasuredPair
+    from bench_cases.quantization.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+    from bench_cases.quantization.pipeline.records import MeasuredCase, MeasuredQuality, ProcessTime, Spread
+    from bench_cases.quantization.pipeline.settings import PipelineLimits
+    from bench_cases.quantization.pipeline.verdict import judge
+
+    def measured(precision: str, times_s: Sequence[float], spread: float | None, held: float, quality: Any) -> Any:
+        times = tuple(
+            ProcessTime(
+                place, time_s, *((None, None) if spread is None else (time_s * (1 - spread), time_s * (1 + spread)))
+            )
+            for place, time_s in enumerate(times_s, 1)
+        )
+        known = {"held_bytes": held, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": 10, "method": "AWQ"}
+        if not times:
+            return MeasuredCase(precision, "failed", "out of memory")
+        return replace(MeasuredCase(precision, "measured", times=times), quality=quality, **known)
+
+    def predicted(precision: str, memory_bytes: float) -> Any:
+        return PipelineCandidate(precision, "AWQ", "a kernel", False, 0.001, 0.004, 0.003, 0.005, 0.002, memory_bytes)
+
+    def quality(loss_ratio: float | None) -> Any:
+        if loss_ratio is None:
+            return MeasuredQuality("none", "not asked for")
+        ratio = Spread(1 + loss_ratio, 1 + 0.9 * loss_ratio, 1 + 1.1 * loss_ratio)
+        return MeasuredQuality("measured", text="a text", is_language=True, tokens_count=1000, perplexity=ratio)
+
+    base = measured("BF16", baseline, 0.01, 1000, MeasuredQuality("reference"))
+    pairs = [
+        MeasuredPair(
+            base,
+            measured(
+                name,
+                one["times_s"],
+                one.get("spread_ratio", 0.01),
+                one.get("held_bytes", 300),
+                quality(one.get("loss_ratio", 0.01)),
+            ),
+        )
+        for name, one in candidates.items()
+    ]
+    asked = PipelineRecommendation(
+        predicted("BF16", baseline_memory_bytes),
+        tuple(predicted(name, 350.0) for name in candidates),
+        (),
+        tuple(predicted(name, size) for name, size in (too_large or {}).items()),
+    )
+    found = judge(asked, pairs, PipelineLimits(**(limits or {})), "BF16")
+    return {
+        "outcome": found.outcome,
+        "choice": None if found.winner is None else found.winner.predicted.precision,
+        "is_within_limits": found.is_within_limits,
+        "baseline_misses": [[one.limit, one.excess_ratio] for one in found.baseline_misses],
+        "options": [
+            {
+                "key": one.predicted.precision,
+                "speedup": None if one.speedup is None else one.speedup.value,
+                "interval": None if one.speedup is None else [one.speedup.low_value, one.speedup.high_value],
+                "process_count": None if one.speedup is None else one.speedup.processes_count,
+                "is_usable": one.is_usable,
+                "misses": [[miss.limit, miss.excess_ratio] for miss in one.misses],
+            }
+            for one in found.judged
+        ],
+    }
+
+
+def gap(**arguments: Any) -> dict[str, Any]:
+    """Answer with where a measured time went."""
+    found = rm.explain_gap(**arguments)
+    return {"expected_s": found.expected_s, "parts": dict(found.parts), "largest": found.largest}
+
+
+# Reasons as codes (sentences of 01d84d4; delete a pattern once the code gives a finding) ----------------------------
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    (r"^failed: |^failed in run ", "failed"),
+    (r"^skipped: ", "skipped"),
+    (r"more than the limit of|GB, the limit is|more than there is", "limit:memory"),
+    (r"^what it needs in memory is not known", "limit:memory-unknown"),
+    (r"^loses .* the limit is|; loses .* the limit is|: above the limit of", "limit:quality"),
+    (r"its loss is not known, and a limit|its loss is neither measured nor claimed", "limit:quality-unknown"),
+    (r"nothing to gain", "not-narrower"),
+    (r"activations would be quantised for nothing", "no-unit"),
+    (r"no released (attention )?kernel|no serving engine multiplies|torch multiplies", "kernel-gap"),
+    (r"torch has no CPU kernel|neither cuBLAS nor torch", "kernel-gap"),
+    (r"no plan within the memory", "search-empty"),
+    (r"^as fast as the fastest within", "level"),
+    (r"times as long as", "slower"),
+)
+
+
+def _reason_code(reason: str) -> str:
+    """Return the code of a sentence that says why something is not ranked; several are joined by `+`."""
+    codes = dict.fromkeys(code for pattern, code in _REASONS if re.search(pattern, reason))
+    return "+".join(codes) or f"unclassified: {reason}"

@@ -1,0 +1,367 @@
+"""The dual roofline: the figure as data, and what either drawer makes of it."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from reports.figures.label_layout import Field, callout_place, first_free, overlap, rectangle, spread
+from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg, pixels
+from reports.figures.palette import ACCENT, SURFACE, all_colours, format_colours, operator_shapes
+from reports.figures.plotly_drawer import plotly_json
+from reports.figures.roofline import roofline_figure
+from reports.figures.spec import Line, Marks
+from reports.views import report_view
+
+
+def figure_of(make, records, device=None):
+    view = report_view(make.run(), records, make.profiles(device or make.CPU)).chips[0].roofline
+    return view, draw_figure(roofline_figure(view))
+
+
+def lines_named(figure, start):
+    """The marks of a name, in the drawing."""
+    return [line for line in figure.axes[0].lines if str(line.get_label()).startswith(start)]
+
+
+def pieces_named(figure, start):
+    """The corners of the lines of a name, in the drawing."""
+    collections = [one for one in figure.axes[0].collections if str(one.get_label()).startswith(start)]
+    return [[tuple(corner) for corner in piece] for one in collections for piece in one.get_segments()]
+
+
+def texts_of(figure):
+    found = [text.get_text() for text in figure.texts]
+    for axes in figure.axes:
+        found += [text.get_text() for text in axes.texts]
+    return found + [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_axes_title_and_scales(make):
+    _, figure = figure_of(make, make.cpu_records())
+    axes = figure.axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_xlabel() == "Arithmetic intensity (FLOP/byte)"
+    assert axes.get_ylabel() == "Performance (GFLOP/s)"
+    assert "Dual roofline of AMD EPYC 9554 (2 of 64 cores)" in texts_of(figure)
+    assert "nightly · 2026-11-21 09:08 UTC" in texts_of(figure)
+
+
+def test_every_roof_is_a_line_with_its_name_and_ridge(make):
+    view, figure = figure_of(make, make.gpu_records(), make.GPU)
+    assert len(pieces_named(figure, "roof ")) == len(view.roofs) == 7
+    for roof, corners in zip(view.roofs, pieces_named(figure, "roof "), strict=True):
+        x, y = corners[-2]
+        assert x == pytest.approx(roof.peak_flops_per_s / 4.8e12)
+        assert y * view.unit_flops_per_s == pytest.approx(roof.peak_flops_per_s)
+    texts = texts_of(figure)
+    assert {"ridge 412", "ridge 206", "ridge 103", "ridge 14"} <= set(texts)
+    assert "BF16  989.4 TFLOP/s" in texts
+    assert "INT4 W4A16 on BF16  989.4 TFLOP/s" in texts
+    assert figure.axes[0].get_ylabel() == "Performance (TFLOP/s)"
+
+
+def test_every_point_is_drawn_hollow_and_filled_with_a_segment_between(make):
+    view, figure = figure_of(make, make.cpu_records())
+    predicted = sum(len(line.get_xdata()) for line in lines_named(figure, "predicted "))
+    measured = sum(len(line.get_xdata()) for line in lines_named(figure, "measured "))
+    assert predicted == measured == len(pieces_named(figure, "gap")) == len(view.points) == 27
+    assert {line.get_markerfacecolor() for line in lines_named(figure, "predicted ")} == {"#fffffe"}
+
+
+def test_operators_differ_by_shape_and_warm_is_half_filled(make):
+    _, figure = figure_of(make, make.cpu_records())
+    assert {line.get_marker() for line in lines_named(figure, "measured gemv")} == {"o"}
+    assert {line.get_marker() for line in lines_named(figure, "measured gemm")} == {"s"}
+    assert {
+        line.get_fillstyle() for line in lines_named(figure, "measured ") if str(line.get_label()).endswith("warm")
+    } == {"left"}
+    assert len(pieces_named(figure, "memory L3")) == 1
+
+
+def test_the_best_configuration_is_annotated_once(make):
+    _, figure = figure_of(make, make.cpu_records())
+    assert sum(text.startswith("Best: INT8 W8A16 (int8pack)") for text in texts_of(figure)) == 1
+    (ring,) = lines_named(figure, "best configuration")
+    assert ring.get_markeredgecolor() == ACCENT.light
+
+
+def test_the_legend_calls_nothing_best_that_others_are_level_with(make):
+    shape = (1, 4096, 4096)
+    clear = [make.record(shape, "BF16", "BF16", "matmul", 2e-3), make.record(shape, "INT8", "BF16", "int8pack", 1e-3)]
+    level = [
+        make.record((1, 8192, 8192), *row)
+        for row in (("BF16", "BF16", "matmul", 4e-3), ("FP16", "FP16", "matmul", 4e-3))
+    ]
+    names = ("best of its shape", "fastest, others level with it")
+    for records, wanted in ((clear, [True, False]), (level, [False, True]), (clear + level, [True, True])):
+        _, figure = figure_of(make, records)
+        legend = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert [name in legend for name in names] == wanted
+
+
+def label_boxes(figure):
+    """Every label inside the axes as a polygon in their pixels: turned ones by their own angle, the callout with its frame."""
+    import math
+
+    from matplotlib.text import Text
+
+    axes, renderer = figure.axes[0], figure.canvas.get_renderer()
+    frame, found = axes.get_window_extent(), {}
+    for text in axes.texts:
+        angle = text.get_rotation()
+        text.set_rotation(0)
+        box = Text.get_window_extent(text, renderer)  # of an annotation, too, without its arrow
+        text.set_rotation(angle)
+        x, y = (box.x0 + box.x1) / 2 - frame.x0, (box.y0 + box.y1) / 2 - frame.y0
+        if 0 <= x <= frame.width and 0 <= y <= frame.height:
+            found[text.get_text()] = rectangle((x, y), (box.width, box.height), math.radians(angle))
+    return found
+
+
+def drawn_things(view, figure):
+    """Markers (as squares of 7 pixels), gaps, roofs and slopes, in pixels of the axes."""
+    axes = figure.axes[0]
+    things = []
+    for line in axes.lines:
+        if str(line.get_label()).startswith(("predicted ", "measured ")):
+            spots = list(zip(line.get_xdata(), line.get_ydata(), strict=True))
+            things += [rectangle(spot, (7, 7)) for spot in pixels(axes, spots)]
+    for name in ("roof ", "memory ", "gap"):
+        for corners in pieces_named(figure, name):
+            things += list(itertools.pairwise(pixels(axes, corners)))
+    return things
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu", "decode", "prefill", "predicted"])
+def test_no_label_covers_another_nor_a_line_nor_a_point(make, kind):
+    from dataclasses import replace
+
+    gpu = make.gpu_records()
+    records, device = {
+        "cpu": (make.cpu_records(), make.CPU),
+        "gpu": (gpu, make.GPU),
+        "decode": ([r for r in gpu if r.case.op == "gemv"], make.GPU),
+        "prefill": ([r for r in gpu if r.case.op == "gemm"], make.GPU),
+        "predicted": ([replace(r, status="predicted", measurement=None) for r in gpu if r.measurement], make.GPU),
+    }[kind]
+    view, figure = figure_of(make, records, device)
+    boxes = label_boxes(figure)
+    ridges = {roof.critical_intensity_flop_per_byte for roof in view.roofs}
+    assert sum(text.startswith("ridge ") for text in boxes) == len(ridges)
+    assert any(text.startswith("DRAM ") for text in boxes)
+    for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
+        assert not overlap(a, b), (one, other)
+    for thing in drawn_things(view, figure):
+        assert not [text for text, box in boxes.items() if overlap(box, thing)]
+    renderer = figure.canvas.get_renderer()
+    for text in figure.axes[0].texts:  # the roofs' names in the margin among them
+        assert text.get_window_extent(renderer).x1 <= figure.bbox.x1, text.get_text()
+
+
+def test_predictions_only_one_case_and_nothing(make):
+    from dataclasses import replace
+
+    hollow = [replace(r, status="predicted", measurement=None) for r in make.gpu_records() if r.status == "measured"]
+    _, figure = figure_of(make, hollow, make.GPU)
+    assert lines_named(figure, "predicted ")
+    assert not lines_named(figure, "measured ")
+    assert any("nothing was measured" in text for text in texts_of(figure))
+    _, single = figure_of(make, make.cpu_records()[3:4])
+    assert len(pieces_named(single, "roof ")) == 1
+    _, empty = figure_of(make, [])
+    assert not empty.axes
+    assert "Nothing to draw" in texts_of(empty)
+
+
+def test_measured_without_any_prediction_still_draws_a_figure(make):
+    _, figure = figure_of(make, [make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, device=None)])
+    assert any("no prediction was stored" in text for text in texts_of(figure))
+
+
+def test_png_is_sharp_and_files_are_deterministic(make):
+    _, first = figure_of(make, make.cpu_records())
+    _, again = figure_of(make, make.cpu_records())
+    png = figure_png(first)
+    assert png == figure_png(again)
+    assert figure_svg(first) == figure_svg(again)
+    assert int.from_bytes(png[16:20], "big") >= 150 * 11  # pixels across of an 11-inch page
+
+
+def test_formulas_and_control_characters_in_labels_are_text(make):
+    from dataclasses import replace
+
+    run = make.run(label="$\\frac{1 & <b> \x00\u202e\ud800")
+    record = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)
+    record = replace(record, case=replace(record.case, kernel="$x^{", op="<svg>"))
+    figure = draw_figure(roofline_figure(report_view(run, [record], make.profiles(make.CPU)).chips[0].roofline))
+    svg = figure_svg(figure, text_as_paths=False)
+    assert figure_png(figure).startswith(b"\x89PNG")
+    assert "$\\frac{1 &amp; &lt;b&gt;" in svg
+    assert "<b>" not in svg
+    import xml.etree.ElementTree as ET
+
+    ET.fromstring(svg.encode())
+
+
+def test_drawing_leaves_pyplot_alone():
+    code = "import sys, reports.figures.matplotlib_drawer, reports.figures.plotly_drawer, reports.views, reports.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    code = "import sys; from reports.roofline_view import RooflineView as V; from reports.figures.roofline import roofline_figure as f; from reports.figures.matplotlib_drawer import draw_figure as d; d(f(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ()))); print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def spec_of(make, records, device, first_number=1):
+    view = report_view(make.run(), records, make.profiles(device)).chips[0].roofline
+    return view, roofline_figure(view, first_number)
+
+
+def test_the_figure_is_data_in_the_units_of_its_axes(make):
+    records = make.gpu_records()
+    view, figure = spec_of(make, records, make.GPU)
+    assert (figure.x.is_log, figure.y.is_log) == (True, True)
+    marks = {one.name: one for one in figure.series if isinstance(one, Marks)}
+    series = marks["measured gemv BF16 cold"]
+    first = records[series.keys[0] - 1]
+    rate = first.ideal.flops / first.measurement.median_s
+    assert series.x[0] == first.ideal.flops / first.ideal.total_bytes
+    assert series.y[0] == pytest.approx(rate / view.unit_flops_per_s)
+    assert figure.x.low < min(x for one in marks.values() for x in one.x)
+    assert figure.y.high > max(y for one in marks.values() for y in one.y)
+    assert {label.place for label in figure.labels} == {"beside", "along", "margin", "callout"}
+
+
+def test_points_are_keyed_by_the_number_of_their_case_and_lines_by_a_card(make):
+    records = make.gpu_records()
+    _, figure = spec_of(make, records, make.GPU, first_number=101)
+    numbers = {key for one in figure.series for key in one.keys if isinstance(key, int)}
+    plotted = [at for at, one in enumerate(records) if one.status in ("measured", "predicted")]
+    assert numbers == {101 + at for at in plotted}
+    lines = {key for one in figure.series for key in one.keys if isinstance(key, str)}
+    assert lines == set(figure.cards)
+    assert dict(figure.cards["level:0"].facts) == {"Bandwidth": "4.8 TB/s"}
+
+
+def test_peaks_that_differ_in_their_last_digits_share_one_name(make):
+    from dataclasses import replace
+
+    view, _ = spec_of(make, make.gpu_records(), make.GPU)
+    one = view.roofs[0]
+    near = replace(one, precision="FP16", peak_flops_per_s=one.peak_flops_per_s * 0.9995)
+    figure = roofline_figure(replace(view, roofs=(one, near), precisions=(*view.precisions, "FP16")))
+    names = [label.lines for label in figure.labels if label.place == "margin" and label.medium == "live"]
+    assert [lines[0] for lines in names] == [f"{one.precision}, FP16"]
+    dashes = [line.dash for line in figure.series if isinstance(line, Line) and line.name.startswith("roof ")]
+    assert sorted(dashes) == [(0.0, 9.0, 9.0, 0.0), (9.0, 9.0)]
+
+
+def test_the_json_has_every_point_as_the_figure_and_colours_of_both_themes(make):
+    view, figure = spec_of(make, make.cpu_records(), make.CPU)
+    drawn = plotly_json(figure)
+    traces = {trace["name"]: trace for trace in drawn["data"]}
+    for one in figure.of("live"):
+        if isinstance(one, Marks):
+            assert traces[one.name]["x"] == pytest.approx(one.x, rel=1e-6)
+            assert traces[one.name]["y"] == pytest.approx(one.y, rel=1e-6)
+            assert traces[one.name]["customdata"] == list(one.keys)
+    assert [SURFACE.light, SURFACE.dark] in drawn["palette"]
+    colours = {trace["line"]["color"] for trace in drawn["data"] if trace["mode"] == "lines"}
+    assert all(colour.startswith("$") for colour in colours)
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    assert len(drawn["labels"]) == len([label for label in figure.labels if label.medium != "still"])
+    assert len(view.points) > 20
+
+
+def test_many_points_are_small_of_one_shape_and_drawn_by_webgl(make, monkeypatch):
+    from reports.figures import roofline as module
+
+    monkeypatch.setattr(module, "MANY_POINTS", 10)
+    _, figure = spec_of(make, make.cpu_records(), make.CPU)
+    points = [one for one in figure.series if isinstance(one, Marks) and one.name.startswith(("measured", "predicted"))]
+    assert {one.shape for one in points} == {"circle"}
+    assert max(one.size for one in points) < 5
+    kinds = {trace["type"] for trace in plotly_json(figure, most_svg_points=3)["data"] if trace["mode"] == "markers"}
+    assert kinds == {"scatter", "scattergl"}
+
+
+@pytest.mark.parametrize("wanted", [[0.5, 0.5, 0.5], [0.1, 0.9], [0.99, 0.98, 0.97, 0.2], [0.0, 0.0], []])
+def test_spread_keeps_gap_order_and_range(wanted):
+    placed = spread(wanted, 0.05)
+    ordered = sorted(placed)
+    assert all(b - a >= 0.05 - 1e-9 for a, b in itertools.pairwise(ordered))
+    assert all(-1e-9 <= y <= 1 + 1e-9 for y in placed)
+    assert sorted(range(len(wanted)), key=lambda i: (wanted[i], placed[i])) == sorted(
+        range(len(wanted)), key=lambda i: placed[i]
+    )
+
+
+def test_spread_leaves_distant_labels_where_they_belong():
+    assert spread([0.1, 0.9, 0.5], 0.05) == [0.1, 0.9, 0.5]
+
+
+def test_spread_squeezes_what_cannot_fit():
+    placed = spread([0.5] * 101, 0.05)
+    assert min(placed) == pytest.approx(0.0)
+    assert max(placed) == pytest.approx(1.0)
+
+
+SQUARE = rectangle((0, 0), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("other", "meets"),
+    [
+        (rectangle((1.9, 0), (2, 2)), True),
+        (rectangle((2, 0), (2, 2)), False),  # they share an edge
+        (rectangle((2.2, 0), (2, 2), 0.7854), True),  # its corner, 1.41 from its centre, reaches in
+        (rectangle((1.9, 1.9), (2, 2), 0.7854), False),  # the bounding boxes meet, the squares do not
+        (((-5, 0.5), (5, 0.5)), True),
+        (((-5, 1.5), (5, 1.5)), False),
+        (((0, 3), (3, 0)), False),  # cuts the bounding corner only
+        (((0.5, 0.5), (0.6, 0.6)), True),  # inside
+    ],
+)
+def test_convex_shapes_overlap_by_hand(other, meets):
+    assert overlap(SQUARE, other) is overlap(other, SQUARE) is meets
+
+
+def test_lines_overlap_where_they_cross():
+    assert overlap(((0, 0), (2, 2)), ((0, 2), (2, 0)))
+    assert not overlap(((0, 0), (2, 2)), ((3, 0), (3, 9)))
+
+
+def test_a_label_takes_its_first_free_place_inside_the_field():
+    field = Field(100, 100)
+    field.add(((0, 50), (100, 50)), "line")
+    places = [rectangle((50, y), (20, 10)) for y in (50, 98, 52, 70)]  # on the line, outside, on the line, free
+    assert first_free(field, places) == 3
+    field.add(places[3], "label")
+    assert first_free(field, places) is None
+
+
+def test_a_callout_goes_round_a_point_rather_than_through_it():
+    field = Field(400, 400)
+    field.add(rectangle((200, 100), (10, 10)), "mark")  # between the target and the free half beneath
+    for x in range(20, 400, 40):
+        for y in range(224, 400, 40):
+            field.add(rectangle((x, y), (40, 40)), "mark")
+    center = callout_place(field, (60, 30), (200, 180), clear=12)
+    assert center is not None
+    assert field.is_free(rectangle(center, (60, 30)))
+    end = 200 + (center[0] - 200) * 0.2, 180 + (center[1] - 180) * 0.2
+    assert not field.hits((center, end))
+    assert callout_place(field, (399, 399), (200, 180), clear=12) is None
+
+
+def test_colours_are_fixed_per_format_and_distinct():
+    colours = format_colours(["BF16", "INT8 W8A16", "INT8", "MXFP8_E4M3", "FP8_E4M3", "Q4_K×BF16", "Q5_K×BF16"])
+    assert len({colour.light for colour in colours.values()}) == 7
+    assert colours["BF16"] == format_colours(["FP16", "BF16"])["BF16"]
+    assert len({colour.light for colour in all_colours()}) == len(all_colours())
+    shapes = operator_shapes(["gemv", "gemm", "mine", "yours"])
+    assert shapes["mine"] != shapes["yours"]

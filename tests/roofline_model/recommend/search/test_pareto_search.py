@@ -1,0 +1,317 @@
+"""The choice for given budgets against every plan there is, and the laws it must obey."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.recommend.search.front import pareto_front
+from roofline_model.recommend.search.knapsack import Table, minimise
+from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem, share_formats
+from roofline_model.recommend.search.search import choose_formats
+
+NUMBERS = st.integers(0, 12) | st.floats(0, 12, allow_nan=False).map(lambda value: round(value, 3))
+EXAMPLES = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=20, deadline=None)
+
+
+@st.composite
+def problems(draw, max_groups: int = 5) -> ParetoProblem:
+    groups = []
+    for at in range(draw(st.integers(1, max_groups))):
+        rows = draw(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=4))
+        groups.append(LayerGroup(f"g{at}", tuple(FormatChoice(f"f{i}", *row) for i, row in enumerate(rows))))
+    return ParetoProblem(tuple(groups), fixed_time_s=draw(NUMBERS), fixed_bytes=draw(NUMBERS))
+
+
+def every_plan(problem: ParetoProblem) -> list[tuple[float, float, float]]:
+    """Return (loss, time, bytes) of all plans."""
+    return [
+        (
+            math.fsum(one.loss_value for one in chosen),
+            math.fsum([problem.fixed_time_s, *(one.time_s for one in chosen)]),
+            math.fsum([problem.fixed_bytes, *(one.memory_bytes for one in chosen)]),
+        )
+        for chosen in product(*(group.choices for group in problem.groups))
+    ]
+
+
+def within(plan: tuple[float, float, float], budgets: Budgets) -> bool:
+    return (budgets.time_s is None or plan[1] <= budgets.time_s * (1 + 1e-12)) and (
+        budgets.memory_bytes is None or plan[2] <= budgets.memory_bytes * (1 + 1e-12)
+    )
+
+
+@st.composite
+def budgets_near(draw, problem: ParetoProblem) -> Budgets:
+    """Return budgets at, above or below what some plan takes: the boundary is where mistakes are."""
+    plans = every_plan(problem)
+    found = []
+    for column in (1, 2):
+        taken = draw(st.sampled_from(plans))[column] * draw(st.sampled_from((1.0, 1.0, 0.9, 1.1)))
+        found.append(taken if taken > 0 and draw(st.booleans()) else None)
+    return Budgets(*found)
+
+
+@EXAMPLES
+@given(st.data())
+def test_the_choice_is_the_best_of_all_plans(data):
+    problem = data.draw(problems())
+    budgets = data.draw(budgets_near(problem))
+    possible = [plan for plan in every_plan(problem) if within(plan, budgets)]
+    found = choose_formats(problem, budgets)
+    if not possible:
+        assert found.plan is None
+        assert found.gap_value is None
+        assert found.misses
+        assert all(miss.missed_value > 0 for miss in found.misses)
+        return
+    best = min(possible)
+    assert found.plan is not None
+    assert found.plan.loss_value == pytest.approx(best[0], abs=1e-9)
+    assert found.is_optimal
+    # Ties: of plans that lose as little, the fastest.
+    assert found.plan.time_s == pytest.approx(best[1], abs=1e-9)
+    assert within((found.plan.loss_value, found.plan.time_s, found.plan.memory_bytes), budgets)
+
+
+@EXAMPLES
+@given(st.data())
+def test_a_miss_is_what_the_closest_plan_misses_by(data):
+    problem = data.draw(problems())
+    plans = every_plan(problem)
+    least = [min(plan[column] for plan in plans) for column in (1, 2)]
+    assume(min(least) > 0)
+    budgets = Budgets(*(one * data.draw(st.sampled_from((0.8, 1.0, 1.05))) for one in least))
+    found = choose_formats(problem, budgets)
+    assert bool(found.misses) == (not any(within(plan, budgets) for plan in plans))
+    for miss in found.misses:
+        if miss.constraint == "memory":
+            assert miss.least_value == pytest.approx(min(plan[2] for plan in plans))
+        elif miss.constraint == "time":
+            assert miss.least_value == pytest.approx(min(plan[1] for plan in plans))
+        else:
+            inside = [plan for plan in plans if within(plan, Budgets(None, budgets.memory_bytes))]
+            assert miss.least_value == pytest.approx(min(plan[1] for plan in inside))
+
+
+@FEW
+@given(problems(), st.integers(-20, 20), st.integers(-20, 20), st.integers(-20, 20))
+def test_units_do_not_matter(problem, loss_power, time_power, byte_power):
+    units = [2.0**power for power in (loss_power, time_power, byte_power)]
+    scaled = ParetoProblem(
+        tuple(
+            replace(
+                group,
+                choices=tuple(
+                    replace(
+                        one,
+                        loss_value=one.loss_value * units[0],
+                        time_s=one.time_s * units[1],
+                        memory_bytes=one.memory_bytes * units[2],
+                    )
+                    for one in group.choices
+                ),
+            )
+            for group in problem.groups
+        ),
+        problem.fixed_time_s * units[1],
+        problem.fixed_bytes * units[2],
+    )
+    plans = every_plan(problem)
+    time_s = sum(plan[1] for plan in plans) / len(plans)
+    memory = sum(plan[2] for plan in plans) / len(plans)
+    assume(time_s > 0 and memory > 0)
+    ours = choose_formats(problem, Budgets(time_s, memory))
+    theirs = choose_formats(scaled, Budgets(time_s * units[1], memory * units[2]))
+    assert (ours.plan is None) == (theirs.plan is None)
+    if ours.plan is not None and theirs.plan is not None:
+        assert theirs.plan.loss_value == pytest.approx(ours.plan.loss_value * units[0])
+        assert theirs.plan.time_s == pytest.approx(ours.plan.time_s * units[1])
+
+
+@EXAMPLES
+@given(problems(), st.lists(st.floats(0.1, 60), min_size=2, max_size=6))
+def test_more_time_never_costs_quality(problem, times):
+    losses = []
+    for time_s in sorted(times):
+        plan = choose_formats(problem, Budgets(time_s=time_s)).plan
+        losses.append(math.inf if plan is None else plan.loss_value)
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(losses))
+
+
+def decoder(layer_count: int, *, is_equal: bool = False) -> ParetoProblem:
+    """Return a problem large enough that no search enumerates it."""
+    groups = []
+    for layer in range(layer_count):
+        hard = 1.0 if is_equal else 1.0 + (layer * 37 % 29) / 29
+        choices = tuple(
+            FormatChoice(name, hard * loss, time, size * 1e6)
+            for name, loss, time, size in (
+                ("BF16", 0.0, 1e-3, 16),
+                ("FP8", 0.011, 5.6e-4, 8),
+                ("INT8", 0.009, 6.4e-4, 8.1),
+                ("MXFP6", 0.02, 4.9e-4, 6.25),
+                ("NVFP4", 0.051, 3.3e-4, 4.5),
+                ("MXFP4", 0.06, 3.1e-4, 4.25),
+                ("INT4", 0.08, 3.2e-4, 4.125),
+            )
+        )
+        groups.append(LayerGroup(f"layers.{layer}", choices))
+    return ParetoProblem(tuple(groups), 1e-3, 1e6)
+
+
+def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
+    """Return the optimum of the linear relaxation, by scipy's solver: no plan can lose less."""
+    from scipy.optimize import linprog
+
+    rows = [one for group in problem.groups for one in group.choices]
+    one_each = [[float(choice in group.choices and choice is not None) for choice in rows] for group in problem.groups]
+    at = 0
+    for line, group in zip(one_each, problem.groups, strict=True):
+        line[:] = [float(at <= i < at + len(group.choices)) for i in range(len(rows))]
+        at += len(group.choices)
+    found = linprog(
+        [one.loss_value for one in rows],
+        A_ub=[[one.time_s * 1e3 for one in rows], [one.memory_bytes / 1e6 for one in rows]],
+        b_ub=[(budgets.time_s - problem.fixed_time_s) * 1e3, (budgets.memory_bytes - problem.fixed_bytes) / 1e6],
+        A_eq=one_each,
+        b_eq=[1.0] * len(one_each),
+        bounds=(0, 1),
+    )
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("is_equal", [False, True])
+def test_a_large_problem_ends_near_the_linear_relaxation(is_equal):
+    problem = decoder(80, is_equal=is_equal)
+    budgets = Budgets(time_s=0.042, memory_bytes=5.2e8)
+    found = choose_formats(problem, budgets)
+    assert found.plan is not None
+    bound = relaxed_bound(problem, budgets)
+    # The relaxation splits at most two groups; what that saves is less than their largest losses.
+    assert bound - 1e-9 <= found.plan.loss_value <= bound + 2 * 0.16
+    assert bound - 1e-6 <= found.bound_value <= found.plan.loss_value
+    assert found.gap_value == pytest.approx(found.plan.loss_value - found.bound_value)
+    assert found.plan.time_s <= 0.042 * (1 + 1e-12)
+    assert found.plan.memory_bytes <= 5.2e8 * (1 + 1e-12)
+
+
+def test_a_search_cut_short_reports_its_gap(monkeypatch):
+    problem = decoder(40)
+    budgets = Budgets(time_s=0.0215, memory_bytes=2.9e8)
+    whole = choose_formats(problem, budgets)
+    for name in ("STATE_LIMIT", "STATE_BUDGET", "MIN_STATES"):
+        monkeypatch.setattr(f"roofline_model.recommend.search.knapsack.{name}", 1)
+    cut = choose_formats(problem, budgets)
+    assert whole.plan is not None
+    assert cut.plan is not None
+    assert cut.bound_value <= whole.plan.loss_value + 1e-12 <= cut.plan.loss_value + 2e-12
+    assert cut.gap_value is not None
+    assert cut.gap_value >= cut.plan.loss_value - whole.plan.loss_value - 1e-12
+
+
+def test_each_group_says_why():
+    group = LayerGroup("a", (FormatChoice("BF16", 0.0, 2e-3, 4e6), FormatChoice("FP8", 0.1, 1e-3, 2e6)))
+    other = LayerGroup("b", (FormatChoice("BF16", 0.0, 2e-3, 4e6), FormatChoice("FP8", 0.4, 1e-3, 2e6)))
+    found = choose_formats(ParetoProblem((group, other), 1e-3, 1e6), Budgets(time_s=4.1e-3))
+    assert found.choices == {"a": "FP8", "b": "BF16"}
+    reason, free = found.reasons
+    assert (reason.constraint, free.constraint) == ("time", "none")
+    assert reason.better is not None
+    assert reason.better.label == "BF16"
+    assert (reason.better_time_s, reason.better_bytes) == (pytest.approx(1e-3), pytest.approx(2e6))
+    assert reason.text == ("FP8: BF16 would lose 0.1 less, take +1 ms and +2 MB and be 900 µs over the time budget")
+    assert free.cheaper is not None
+    assert free.cheaper.label == "FP8"
+    memory = choose_formats(ParetoProblem((group, other), 1e-3, 1e6), Budgets(memory_bytes=7.5e6))
+    assert memory.reasons[0].constraint == "memory"
+
+
+def test_budgets_nothing_meets_say_by_how_much():
+    group = LayerGroup("a", (FormatChoice("BF16", 0.0, 1e-3, 4e9), FormatChoice("INT4", 0.1, 2e-3, 1e9)))
+    problem = ParetoProblem((group,))
+    time = choose_formats(problem, Budgets(time_s=5e-4)).misses
+    assert [str(miss) for miss in time] == ["no plan is as fast as 500 µs: the fastest takes 1 ms and misses by 500 µs"]
+    memory = choose_formats(problem, Budgets(memory_bytes=5e8)).misses
+    assert [str(miss) for miss in memory] == ["no plan fits in 0.5 GB: the smallest takes 1 GB and misses by 0.5 GB"]
+    both = choose_formats(problem, Budgets(1.5e-3, 2e9)).misses
+    assert [str(miss) for miss in both] == [
+        "no plan inside the memory budget is as fast as 1.5 ms: the fastest takes 2 ms and misses by 500 µs"
+    ]
+
+
+def test_without_limits_the_least_loss_wins():
+    problem = decoder(30)
+    found = choose_formats(problem)
+    assert set(found.choices.values()) == {"BF16"}
+    assert found.is_optimal
+
+
+def test_groups_that_share_a_format():
+    problem = decoder(4)
+    joined = share_formats(problem, {"first": ["layers.0", "layers.1"], "last": ["layers.3"]})
+    assert [group.name for group in joined.groups] == ["first", "layers.2", "last"]
+    assert joined.groups[0].members == ("layers.0", "layers.1")
+    assert joined.groups[0].choice("FP8").time_s == pytest.approx(1.12e-3)
+    free, shared = (choose_formats(one, Budgets(time_s=3.4e-3)).plan for one in (problem, joined))
+    assert free is not None
+    assert shared is not None
+    assert free.loss_value <= shared.loss_value
+    with pytest.raises(UnknownNameError, match=r"unknown part 'layers\.9'"):
+        share_formats(problem, {"x": ["layers.9"]})
+    with pytest.raises(InvalidValueError, match="one format only"):
+        share_formats(problem, {"x": ["layers.0"], "y": ["layers.0"]})
+    odd = replace(problem, groups=(*problem.groups, LayerGroup("odd", (FormatChoice("NF4", 0, 0, 0),))))
+    with pytest.raises(InvalidValueError, match="no format in common"):
+        share_formats(odd, {"x": ["layers.0", "odd"]})
+    with pytest.raises(InvalidValueError, match="joins nothing"):
+        share_formats(problem, {"x": []})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FormatChoice("FP8", math.nan, 1, 1), "loss_value must be a finite number"),
+        (lambda: FormatChoice("FP8", 0, -1, 1), "time_s must not be negative"),
+        (lambda: FormatChoice("FP8", 0, 1, math.inf), "memory_bytes must be a finite number"),
+        (lambda: LayerGroup("a", ()), "no format to choose from"),
+        (lambda: LayerGroup("a", (FormatChoice("x", 0, 0, 0),) * 2), "names x twice"),
+        (lambda: Budgets(time_s=0), "budget time_s must be a positive number"),
+        (lambda: Budgets(memory_bytes=math.nan), "budget memory_bytes must be a positive number"),
+        (lambda: ParetoProblem(()), "at least one group"),
+        (lambda: ParetoProblem((LayerGroup("a", (FormatChoice("x", 0, 0, 0),)),) * 2), "two groups are called 'a'"),
+        (lambda: replace(decoder(1), confidence="sure"), "confidence must be high, medium, low"),
+        (lambda: replace(decoder(1), fixed_bytes=-1.0), "fixed_bytes must be a number from 0"),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    with pytest.raises(InvalidValueError, match=message):
+        make()
+
+
+@FEW
+@given(problems(max_groups=4))
+def test_points_of_the_front_are_choices(problem):
+    front = pareto_front(problem)
+    for point in front.points[:: max(1, len(front.points) // 3)]:
+        if point.time_s <= 0 or point.memory_bytes <= 0:
+            continue
+        found = choose_formats(problem, Budgets(point.time_s, point.memory_bytes))
+        assert found.plan is not None
+        assert found.plan.loss_value == pytest.approx(point.loss_value, abs=1e-9)
+
+
+def test_an_impossible_table_is_proven_impossible():
+    import numpy as np
+
+    ones = np.ones((3, 2))
+    found = minimise(Table(ones, ones, ones), 2.5, math.inf)
+    assert found.picks is None
+    assert found.bound_value == math.inf

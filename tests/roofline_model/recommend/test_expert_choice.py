@@ -1,0 +1,108 @@
+"""The whole-model answer is one that somebody who serves models would give: kernels that exist, certain times, stated losses."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline_model.core.finding import has_code
+from roofline_model.recommend.model import recommend_model
+
+CHIPS = ("gb10", "h100", "h200", "b200", "a100", "orin")
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return {
+        (chip, phase): recommend_model(chip, "llama-3.1-8b", phase=phase)
+        for chip in CHIPS
+        for phase in ("decode", "prefill")
+    }
+
+
+@pytest.mark.parametrize(
+    ("chip", "decode", "prefill"),
+    [
+        ("h100", {"FP8_E4M3", "fp8_balanced"}, {"FP8_E4M3", "fp8_balanced"}),
+        ("h200", {"FP8_E4M3", "fp8_balanced"}, {"FP8_E4M3", "fp8_balanced"}),
+        ("b200", {"FP8_E4M3", "fp8_balanced"}, {"NVFP4"}),
+        ("gb10", {"NVFP4", "INT4.BF16"}, {"NVFP4"}),
+        ("a100", {"INT4.BF16"}, {"INT8.INT8"}),
+        ("orin", {"INT4.BF16"}, {"INT8.INT8"}),
+    ],
+)
+def test_what_an_expert_would_take(answers, chip, decode, prefill):
+    assert answers[chip, "decode"].choice.key in decode
+    assert answers[chip, "prefill"].choice.key in prefill
+
+
+def test_no_ranked_plan_lacks_a_kernel_and_each_narrow_one_names_its_own(answers):
+    for (chip, _), found in answers.items():
+        for one in found.options:
+            assert not has_code(one.findings, "kernel-gap"), (chip, one.key)
+            assert (one.kernel is None) == (one.kind == "baseline"), (chip, one.key)
+    excluded = {one.key: one.finding for one in answers["h100", "decode"].excluded}
+    assert (excluded["nvfp4_blackwell"].code, excluded["nvfp4_blackwell"].subject) == ("kernel-gap", "kv NVFP4")
+    assert answers["b200", "decode"].option("nvfp4_blackwell").kernel.endswith("NVFP4 KV attention (trtllm-gen)")
+
+
+def test_a_slower_plan_is_never_taken_without_a_reason(answers):
+    for found in answers.values():
+        faster = [
+            one
+            for one in found.options
+            if one.estimate.time_s < found.choice.estimate.time_s and one.loss.pct is not None
+        ]
+        for one in faster:
+            assert one.estimate.prudent_s > found.choice.estimate.prudent_s or one.loss.pct >= found.choice.loss.pct
+        reasons = {item.code for item in found.choice.findings}
+        assert not faster or reasons & {"faster-less-certain", "faster-behind-surer", "level-preferred-for-quality"}
+
+
+def test_a_claimed_loss_is_stated_with_what_loses_less(answers):
+    loss = answers["a100", "decode"].choice.loss
+    assert (loss.source, loss.pct, loss.method) == ("claimed", 5.8, "AWQ")
+    assert [one.option.key for one in answers["a100", "decode"].alternatives] == ["INT8.INT8"]
+    strict = recommend_model("a100", "llama-3.1-8b", max_loss_pct=1)
+    assert strict.choice.key == "INT8.BF16"
+    big = recommend_model("orin", "llama-3.1-70b")
+    assert (big.choice.key, big.choice.loss.low_pct, big.choice.loss.pct) == ("INT4.BF16", 12.3, 14.6)
+    assert has_code(big.choice.findings, "loss-in-other-metric")
+
+
+def test_a_plan_that_is_named_is_weighed_last_without_a_kernel():
+    found = recommend_model("h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4", "INT8.BF16"], strategies=[])
+    assert found.options[-1].key == "NVFP4.BF16.NVFP4"
+    assert has_code(found.options[-1].findings, "kernel-gap")
+    only = recommend_model("h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4"], strategies=[], max_latency_s=5e-3)
+    assert only.choice is None  # all that runs is too slow
+    assert (only.headline.code, only.headline.subject) == ("nothing-has-kernel", "NVFP4.BF16.NVFP4")
+    assert only.headline.value("time_s") == only.options[0].estimate.time_s
+
+
+def test_a_slowdown_is_called_one():
+    found = recommend_model("h100", "llama-3.1-8b", phase="prefill", memory_limit_bytes=7.5e9)
+    assert found.choice.speedup_ratio < 1
+    assert found.headline.code == "take-slower"
+    assert has_code(found.choice.findings, "slower-than-baseline")
+
+
+def test_a_published_checkpoint_stays_unless_clearly_slower_and_its_own_format_has_no_loss():
+    found = recommend_model("gb10", "gpt-oss-20b")
+    assert found.choice.key == "checkpoint"
+    assert has_code(found.choice.findings, "faster-than-published")
+    narrower = found.option("MXFP4.BF16")  # its experts are as published, its attention is not
+    assert (narrower.loss.low_pct, narrower.loss.pct, narrower.loss.method) == (None, 13.7, "MXFP4.BF16")
+
+
+def test_an_interval_that_ends_with_another_goes_by_the_expected_time():
+    found = recommend_model("h100", "llama-3.1-70b")
+    int4, fp8 = found.option("INT4.BF16"), found.option("FP8_E4M3")
+    assert int4.estimate.prudent_s < fp8.estimate.prudent_s
+    assert found.options.index(int4) < found.options.index(fp8)
+
+
+def test_a_checkpoint_that_was_published_narrow_is_taken_where_nothing_is_faster():
+    found = recommend_model("h100", "gpt-oss-20b")
+    assert (found.choice.key, found.choice.loss.pct) == ("checkpoint", 0.0)
+    assert found.choice.kernel == "Marlin FP4 W4A16"
+    assert found.choice.estimate.time_s <= 1.05 * min(one.estimate.time_s for one in found.options)

@@ -1,0 +1,418 @@
+"""The recommendation for a whole model: figures of the predictions, ranking, limits, honesty about quality, the search."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+
+import pytest
+
+from roofline_model.core.answer import Estimate
+from roofline_model.core.finding import Finding, has_code
+from roofline_model.decoder.llm import predict_model
+from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.decoder.step_expected import expected_step
+from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.hardware import create_custom_asic
+from roofline_model.mixed_precision.config import MixedPrecisionConfig
+from roofline_model.mixed_precision.strategies import get_strategy
+from roofline_model.recommend.model import ModelRanking, recommend_model
+from roofline_model.recommend.ranking import LEVEL_RATIO, excess_ratio
+from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct
+from roofline_model.recommend.search.model_problem import traffic_share
+
+LAYERS = 3
+LOSSES = {"FP8_E4M3": 2e-4, "INT8.BF16": 1e-4, "NVFP4.BF16": 1.2e-3, "INT4.BF16": 1.5e-3}
+PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
+
+
+def small_llama(**changes: object) -> ModelShape:
+    sizes: dict[str, object] = {
+        "layer_count": LAYERS, "hidden_size": 2048, "query_heads": 16, "kv_heads": 4, "head_dim": 128, "ffn_size": 5632,
+        "vocab_size": 32000, "max_context_size": 32768,
+    }  # fmt: skip
+    return ModelShape(name="small", source="this test", **{**sizes, **changes})  # type: ignore[arg-type]
+
+
+def small_losses(method: str = "kl", **extra: float) -> MeasuredLosses:
+    drawn = random.Random(5)
+    values = {
+        (f"layers.{layer}.{part}", name): loss * drawn.uniform(0.5, 2)
+        for layer in range(LAYERS)
+        for part in PARTS
+        for name, loss in LOSSES.items()
+    }
+    values |= {("layers.0.kv", name): value for name, value in extra.items()}
+    unit = "relative" if method == "prior" else "nats/token"
+    return MeasuredLosses(values, "small", method, unit, "a text", 0 if method == "prior" else 4096)
+
+
+@pytest.fixture(scope="module")
+def on_gb10() -> ModelRanking:
+    return recommend_model("gb10", "llama-3-8b")
+
+
+@pytest.fixture(scope="module")
+def searched() -> ModelRanking:
+    return recommend_model("gb10", small_llama(), losses=small_losses())
+
+
+def labels(found: ModelRanking) -> list[str]:
+    return [one.key for one in found.options]
+
+
+def exclusions(found: ModelRanking) -> dict[str, Finding]:
+    return {one.key: one.finding for one in found.excluded}
+
+
+def codes(found: ModelRanking) -> list[str]:
+    return [item.code for item in found.findings]
+
+
+def test_figures_are_those_of_the_predictions(on_gb10):
+    kept = ["lm_head=BF16", "embedding=BF16"]
+    for label, formats in (("NVFP4.BF16", "NVFP4.BF16"), ("FP8_E4M3", "FP8"), ("fp8_balanced", "FP8.FP8.FP8")):
+        one = on_gb10.option(label)
+        ideal = predict_model("gb10", "llama-3-8b", context=4096, formats=formats, exceptions=kept)
+        better = expected_step(ideal, "gb10")
+        assert better is not None
+        assert one.times.ideal.time_s == pytest.approx(ideal.time_s)
+        assert (one.estimate.time_s, one.estimate.low_s, one.estimate.high_s) == pytest.approx(
+            (better.time_s, better.low_s, better.high_s)
+        )
+        assert one.tokens_per_s == pytest.approx(1 / better.time_s)
+        assert one.memory.total_bytes == pytest.approx(ideal.memory.total_bytes)
+        assert one.speedup_ratio == pytest.approx(on_gb10.baseline.estimate.time_s / better.time_s)
+        assert one.ideal_speedup_ratio == pytest.approx(on_gb10.baseline.times.ideal.time_s / ideal.time_s)
+        assert (one.estimate.source, one.estimate.provenance) == ("expected", better.provenance)
+    base = predict_model("gb10", "llama-3-8b", context=4096, formats="BF16")
+    assert on_gb10.baseline.times.ideal.time_s == pytest.approx(base.time_s)
+    assert on_gb10.baseline.speedup_ratio == 1.0
+
+
+def test_known_losses_come_before_unknown_ones_each_by_the_interval_s_end_with_ties():
+    found = recommend_model("gb10", "llama-3-8b", extra_formats=["NF4.BF16", "FP8_E5M2"])
+    known = [one for one in found.options if one.loss.pct is not None]
+    unknown = [one for one in found.options if one.loss.pct is None and not has_code(one.findings, "kernel-gap")]
+    assert found.options[: len(known) + len(unknown)] == (*known, *unknown)
+    assert {one.key for one in unknown} == {"NF4.BF16"}
+    for group in (known, unknown):
+        for at, one in enumerate(group):
+            assert all(later.estimate.high_s * (1 + LEVEL_RATIO) >= one.estimate.high_s for later in group[at + 1 :])
+    assert found.choice is known[0]
+    assert all(one.loss.source == "unknown" for one in unknown)
+
+
+def test_plans_that_are_equal_are_one_with_several_names(on_gb10):
+    assert on_gb10.baseline.aliases == ("fp16_baseline",)
+    assert on_gb10.option("fp16_baseline").key == "BF16"
+    assert on_gb10.option("INT4.BF16").aliases == ("w4a16_aggressive",)
+    assert on_gb10.option("w4a16_aggressive").key == "INT4.BF16"
+
+
+def test_a_format_without_a_unit_is_left_out_unless_it_is_named():
+    usual = recommend_model("h100", small_llama())
+    missing = exclusions(usual)["NVFP4"]
+    assert (missing.code, missing.value("instead")) == ("no-unit-weight-only", "NVFP4.BF16")
+    named = recommend_model("h100", small_llama(), formats=["NVFP4"], strategies=[])
+    assert labels(named) == ["BF16", "NVFP4"]
+    assert named.option("NVFP4").path == "decoded to BF16"
+    extra = recommend_model("h100", small_llama(), extra_formats=["NVFP4", "INT8.BF16.FP8"], strategies=[])
+    assert {"NVFP4", "INT8.BF16.FP8_E4M3", "FP8_E4M3"} <= set(labels(extra))
+
+
+def test_paths_and_methods_say_how(on_gb10):
+    assert on_gb10.option("FP8_E4M3").path == "native FP8_E4M3"
+    assert on_gb10.option("fp8_balanced").path == "native FP8_E4M3, cache decoded"
+    assert on_gb10.option("NVFP4.BF16").path == "decoded to BF16"
+    methods = {label: on_gb10.option(label).method for label in ("BF16", "INT4.BF16", "INT8.BF16", "NVFP4", "FP8_E4M3")}
+    assert methods == {
+        "BF16": "none",
+        "INT4.BF16": "AWQ",
+        "INT8.BF16": "weight_only",
+        "NVFP4": "native_fp4",
+        "FP8_E4M3": "native_fp8",
+    }
+    prefill = recommend_model("gb10", "llama-3-8b", phase="prefill", context=2048)
+    assert prefill.option("NVFP4.BF16").findings[0].code == "compute-bound-widened"
+    assert prefill.option("FP8_E4M3").findings[0].code == "compute-bound-narrow"
+    assert prefill.baseline.tokens_per_s == pytest.approx(2048 / prefill.baseline.estimate.time_s)
+
+
+def test_a_documents_fp16_is_the_models_own_16_bit_format():
+    found = recommend_model("gb10", small_llama(wide_format="BF16"))
+    assert found.wide == "BF16"
+    assert "FP16" not in str([one.formats for one in found.options])
+    chip = create_custom_asic("fp16_only", 500.0, {"FP16": 100.0, "INT8": 200.0})
+    other = recommend_model(chip, small_llama(wide_format="BF16"))
+    assert (other.wide, other.baseline.aliases) == ("FP16", ("fp16_baseline",))
+    assert {"other-wide-format", "ranked-by-ideals"} <= set(codes(other))
+    assert other.baseline.estimate.source == "ideal"
+    with pytest.raises(UnsupportedError, match="no 16-bit rate"):
+        recommend_model(create_custom_asic("narrow", 500.0, {"INT8": 200.0}), small_llama())
+
+
+def test_a_published_checkpoint_is_its_own_reference():
+    found = recommend_model("gb10", "gpt-oss-20b")
+    one = found.option("checkpoint")
+    assert (one.kind, one.loss.source, one.loss.pct) == ("published", "reference", 0.0)
+    assert has_code(one.findings, "as-published")
+    assert one.formats == (("experts", "MXFP4.BF16"),)
+    assert one.speedup_ratio > 1
+
+
+def test_a_limit_above_the_chips_memory_is_said():
+    found = recommend_model("rtx-4090", "llama-3.1-70b", memory_limit_bytes=1e12)
+    assert has_code(found.choice.findings, "exceeds-capacity")
+    assert not has_code(recommend_model("h100", "llama-3.1-8b").choice.findings, "exceeds-capacity")
+
+
+def test_memory_latency_and_quality_refuse_with_the_figure():
+    tight = recommend_model("gb10", "llama-3-8b", memory_limit_bytes=10e9, memory_headroom_ratio=0.1)
+    missed = next(one for one in tight.excluded if one.key == "BF16")
+    assert missed.finding.code == "misses-memory-limit"
+    assert missed.finding.value("limit_bytes") == 9e9
+    assert missed.finding.value("excess_bytes") == pytest.approx(7.598e9, rel=1e-3)
+    assert excess_ratio(missed.finding) == pytest.approx(missed.option.memory.total_bytes / 9e9 - 1)
+    assert all(one.memory.total_bytes <= 9e9 for one in tight.options)
+    quick = recommend_model("gb10", "llama-3-8b", max_latency_s=0.025)
+    slow = exclusions(quick)["BF16"]
+    assert (slow.code, slow.value("limit_s")) == ("misses-time-limit", 0.025)
+    assert slow.value("value_s") == pytest.approx(68.16e-3, rel=1e-3)
+    assert all(one.estimate.time_s <= 0.025 for one in quick.options)
+    careful = recommend_model("gb10", "llama-3-8b", max_loss_pct=0, formats=["NVFP4.BF16", "NF4.BF16"])
+    assert careful.choice is not None
+    assert careful.choice.kind == "baseline"
+    lossy = exclusions(careful)["NVFP4.BF16"]
+    assert (lossy.code, lossy.value("value_pct"), lossy.value("limit_pct")) == ("misses-loss-limit", 6.5, 0.0)
+    # An unknown loss is refused by no limit, and stands behind.
+    assert labels(careful)[0] == "BF16"
+    assert "NF4.BF16" in {item.subject for item in careful.choice.findings} | {labels(careful)[1]}
+
+
+def test_nothing_that_meets_the_limits_is_told_with_the_nearest():
+    found = recommend_model("gb10", "llama-3-8b", memory_limit_bytes=6e9)
+    assert found.choice is None
+    assert found.options == ()
+    nearest = min(each.option.memory.total_bytes for each in found.excluded if each.option is not None)
+    assert [(item.code, item.subject) for item in found.decision] == [
+        ("nothing-fits", "INT4.BF16"),
+        ("misses-memory-limit", "INT4.BF16"),
+    ]
+    assert found.decision[1].value("value_bytes") == nearest
+
+
+def test_an_unknown_loss_is_never_silently_first():
+    only_unknown = {"formats": ["NF4.BF16"], "strategies": [], "max_latency_s": 0.04}
+    found = recommend_model("gb10", "llama-3-8b", **only_unknown)
+    assert found.choice is not None
+    assert found.choice.key == "NF4.BF16"
+    assert found.choice.loss.source == "unknown"
+    strict = recommend_model("gb10", "llama-3-8b", max_loss_pct=1.0, **only_unknown)
+    assert strict.choice is None
+    assert (strict.headline.code, strict.headline.subject) == ("nothing-known-to-fit", "NF4.BF16")
+
+
+def test_estimates_of_a_caller_replace_the_expected_times():
+    shape = small_llama()
+    asked = []
+
+    def twice_the_ideal(prediction):
+        asked.append(prediction.plan.label)
+        if prediction.plan.label == "FP8_E4M3":
+            return None
+        return Estimate(2 * prediction.time_s, source="measured", provenance="measured-here")
+
+    found = recommend_model("gb10", shape, strategies=[], estimate=twice_the_ideal)
+    assert "INT4.BF16" in asked
+    for one in found.options:
+        if one.key == "FP8_E4M3":
+            assert (one.estimate.source, one.speedup_ratio) == ("ideal", pytest.approx(one.ideal_speedup_ratio))
+        else:
+            assert (one.estimate.source, one.estimate.time_s) == ("measured", pytest.approx(2 * one.times.ideal.time_s))
+            assert (one.estimate.low_s, one.estimate.provenance) == (None, "measured-here")
+    # A lower bound cannot be held against measurements: of the plans with a known loss it stands last, although its number is smaller.
+    known = [one.key for one in found.options if one.loss.pct is not None]
+    assert known[-1] == "FP8_E4M3"
+    assert found.option("FP8_E4M3").estimate.time_s < found.baseline.estimate.time_s
+
+
+def test_what_the_callers_device_cannot_run_is_refused_with_its_reason():
+    def only_int8(label: str) -> str:
+        return "" if label.startswith(("INT8", "BF16")) else f"no kernel for {label} here"
+
+    found = recommend_model("gb10", small_llama(), losses=small_losses(), is_runnable=only_int8)
+    for label in ("NVFP4.BF16", "fp8_balanced"):
+        reason = exclusions(found)[label]
+        assert (reason.code, reason.value("error")) == ("cannot-run", f"no kernel for {label} here")
+    chosen = {one.chosen.label for search in found.searches for one in search.choice.reasons}
+    assert chosen <= {"INT8.BF16", "BF16"}
+    assert "FP8_E4M3" in [item.subject for item in found.findings if item.code == "not-searched"]
+    nothing = recommend_model(
+        "gb10", small_llama(), losses=small_losses(), is_runnable=lambda label: "no" * (label != "BF16")
+    )
+    assert (nothing.searches, labels(nothing)) == ((), ["BF16"])
+    stuck = recommend_model("gb10", small_llama(), is_runnable=lambda label: "no torch here")
+    assert (stuck.choice, stuck.options) == (None, ())
+    assert stuck.headline.code == "nothing-runs"
+
+
+def test_a_measured_loss_is_the_sum_of_its_layers_and_replaces_the_claim(searched):
+    losses = small_losses()
+    for label in ("FP8_E4M3", "INT8.BF16"):
+        total = math.fsum(value for (_, name), value in losses.values.items() if name == label)
+        one = searched.option(label)
+        assert one.loss.value == pytest.approx(total)
+        assert one.loss.pct == pytest.approx(loss_pct(total))
+        assert one.loss.source == "measured"
+    # A cache without a loss: the weights alone lose more than the limit, whatever is claimed of the cache.
+    known = MeasuredLosses(
+        {key: 9 * value for key, value in losses.values.items()}, "small", "kl", "nats/token", "a text", 4096
+    )
+    cached = recommend_model("gb10", small_llama(), losses=known, extra_formats=["NVFP4.BF16.FP8"], strategies=[])
+    assert exclusions(cached)["NVFP4.BF16.FP8_E4M3"].value("limit_pct") == 1.0
+    fisher = recommend_model("gb10", small_llama(), losses=small_losses("fisher"), formats=["FP8"], strategies=[])
+    assert fisher.option("FP8_E4M3").loss.source == "estimated"
+
+
+def test_losses_of_parts_that_the_model_does_not_have_are_told_and_not_used():
+    plain = small_llama(ffn="plain")  # an up projection alone, no gate
+    found = recommend_model("gb10", plain, losses=small_losses())
+    assert next(item for item in found.findings if item.code == "losses-unused").value("count") == 3
+    assert found.option("INT8.BF16").loss.source == "claimed"
+    lacking = next(item for item in found.option("INT8.BF16").findings if item.code == "losses-incomplete")
+    assert lacking.value("part") == "layers.0.up_proj in INT8.BF16"
+    assert {one.group.rpartition(".")[2] for one in found.searches[0].choice.reasons} == {
+        "qkv_proj",
+        "o_proj",
+        "down_proj",
+    }
+
+
+def test_16_bit_activations_of_a_table_are_those_of_the_baseline():
+    chip = create_custom_asic("fp16_only", 500.0, {"FP16": 100.0, "INT8": 200.0})
+    found = recommend_model(chip, small_llama(wide_format="BF16"), losses=small_losses())
+    total = math.fsum(value for (_, name), value in small_losses().values.items() if name == "INT8.BF16")
+    assert found.option("INT8.FP16").loss.value == pytest.approx(total)
+
+
+def test_the_search_is_faster_than_every_uniform_plan_at_the_same_loss(searched):
+    fastest = searched.option("pareto-fastest")
+    assert searched.choice is fastest
+    assert fastest.loss.pct <= 1.0
+    uniform = [one for one in searched.options if one.kind == "uniform" and one.loss.source == "measured"]
+    assert len(uniform) >= 2
+    assert all(fastest.estimate.time_s < one.estimate.time_s for one in uniform)
+    (search,) = searched.searches
+    assert search.choice.plan.time_s == pytest.approx(fastest.estimate.time_s)
+    assert search.choice.plan.loss_value == pytest.approx(fastest.loss.value)
+    assert search.choice.plan.memory_bytes == pytest.approx(fastest.memory.total_bytes)
+    assert len(search.choice.reasons) == LAYERS * len(PARTS)
+    assert searched.front
+    assert [one.loss_value for one in searched.front] == sorted(one.loss_value for one in searched.front)
+
+
+def test_with_a_latency_the_least_loss_within_it_is_searched_too(searched):
+    limit_s = 0.8 * searched.baseline.estimate.time_s
+    found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s)
+    least = found.option("pareto-least-loss")
+    assert least.estimate.time_s <= limit_s
+    for one in found.options:
+        if one.loss.pct is not None:
+            assert least.loss.pct <= one.loss.pct
+    hopeless = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=1e-6)
+    assert hopeless.choice is None
+    assert exclusions(hopeless)["pareto-least-loss"].code == "search-misses-time"
+
+
+def test_a_search_that_meets_the_latency_only_as_a_whole_is_searched_again(searched):
+    # The machine's real path is 30 % slower than the kernels' sum, so the first plan found is too slow.
+    def slower(prediction):
+        known = expected_step(prediction, "gb10")
+        return Estimate(1.3 * known.time_s, provenance="stretched")
+
+    limit_s = 0.8 * 1.3 * searched.baseline.estimate.time_s
+    found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s, estimate=slower)
+    search = next(one for one in found.searches if one.label == "pareto-least-loss")
+    assert search.passes_count > 1
+    assert found.option("pareto-least-loss").estimate.time_s <= limit_s
+
+
+def test_caches_are_searched_where_they_have_losses():
+    found = recommend_model("b10", small_llama(), context=32768, losses=small_losses(FP8_E4M3=1e-6))
+    (search,) = found.searches
+    assert search.choice.choices["layers.0.kv"] == "FP8_E4M3"
+    assert dict(found.option("pareto-fastest").formats)["cache"] == "FP8_E4M3 in 1 of 3 layers"
+
+
+def test_scores_without_data_choose_but_promise_no_percent():
+    found = recommend_model("gb10", small_llama(), losses=small_losses("prior"), max_latency_s=1.0)
+    assert [one.label for one in found.searches] == ["pareto-least-loss"]
+    assert "losses-without-percent" in codes(found)
+    assert found.option("INT8.BF16").loss.pct == 0.2  # the claim's, not the score's
+    assert has_code(found.option("INT8.BF16").findings, "loss-score")
+    # 16 bit meets the latency and scores nothing: the search finds that and is the baseline by another name.
+    assert "pareto-least-loss" in found.option("BF16").aliases
+
+
+def test_a_mix_of_passes_is_the_mean_by_share_and_the_memory_of_the_largest():
+    shape = small_llama()
+    passes = [{"batch": 8, "context": 8192}, {"phase": "prefill", "context": 2048}]
+    shares = [traffic_share(**one, share=share) for one, share in zip(passes, (3.0, 1.0), strict=True)]
+    mixed = recommend_model("gb10", shape, traffic=shares)
+    alone = [recommend_model("gb10", shape, **one) for one in passes]
+    for label in ("BF16", "FP8_E4M3"):
+        one, parts = mixed.option(label), [each.option(label) for each in alone]
+        assert one.estimate.time_s == pytest.approx(0.75 * parts[0].estimate.time_s + 0.25 * parts[1].estimate.time_s)
+        assert one.estimate.low_s == pytest.approx(0.75 * parts[0].estimate.low_s + 0.25 * parts[1].estimate.low_s)
+        assert one.memory.total_bytes == max(each.memory.total_bytes for each in parts)
+        assert one.tokens_per_s == pytest.approx((0.75 * 8 + 0.25 * 2048) / one.estimate.time_s)
+    with pytest.raises(InvalidValueError, match="leave those three out"):
+        recommend_model("gb10", shape, batch=2, traffic=shares)
+
+
+def test_own_strategies_take_part_and_one_that_cannot_run_is_told():
+    mine = MixedPrecisionConfig("mine", operator_precisions={"ffn_up": "INT4", "ffn_gate": "INT4", "ffn_down": "INT4"})
+    deep = get_strategy("layerwise_gradient", num_layers=16)
+    found = recommend_model("gb10", small_llama(), strategies=[mine, deep])
+    one = found.option("mine")
+    assert (one.formats, one.loss.pct, one.loss.method) == ((("ffn", "INT4.BF16"),), 6.5, "INT4.BF16")
+    assert "is made for 16 layers" in exclusions(found)["layerwise_gradient"].value("error")
+
+
+def test_a_placeholder_chip_and_losses_of_another_model_are_told():
+    other = dataclasses.replace(small_losses(), model="larger")
+    found = recommend_model("b10", small_llama(), losses=other)
+    assert {"placeholder-chip", "losses-of-other-model"} <= set(codes(found))
+    assert next(item for item in found.findings if item.code == "losses-used").value("confidence") == "high"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"phase": "both"}, InvalidValueError, "phase must be"),
+        ({"batch": 0}, InvalidValueError, "batch"),
+        ({"context": 10**6}, InvalidValueError, "max_position_embeddings"),
+        ({"memory_limit_bytes": 0}, InvalidValueError, "memory_limit_bytes must be a positive number"),
+        ({"memory_limit_bytes": math.nan}, InvalidValueError, "memory_limit_bytes"),
+        ({"max_latency_s": -1}, InvalidValueError, "max_latency_s must be a positive number"),
+        ({"max_loss_pct": -0.1}, InvalidValueError, "max_loss_pct must be a percentage"),
+        ({"max_loss_pct": True}, InvalidValueError, "max_loss_pct must be a percentage"),
+        ({"memory_headroom_ratio": 1}, InvalidValueError, "memory_headroom_ratio must be a share"),
+        ({"formats": []}, InvalidValueError, "formats is empty"),
+        ({"formats": ["FP17"]}, UnknownNameError, "FP17"),
+        ({"formats": ["BF16.FP8"]}, InvalidValueError, "wider than activations"),
+        ({"traffic": []}, InvalidValueError, "traffic is empty"),
+        ({"losses": {}}, InvalidValueError, "must be MeasuredLosses"),
+        (
+            {"losses": MeasuredLosses({("layers.3.o_proj", "INT4.BF16"): 1.0}, "deeper", "kl", tokens_count=1)},
+            InvalidValueError,
+            "deeper with layer 3, but small has layers 0 to 2",
+        ),
+    ],
+)
+def test_bad_input_names_the_field(options, kind, words):
+    with pytest.raises(kind) as error:
+        recommend_model("gb10", small_llama(), **options)
+    assert words in str(error.value)

@@ -1,0 +1,68 @@
+"""What a plan gives each part, said in a line, and which plans are the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline_model.decoder.format_plan import plan_from_text
+from roofline_model.decoder.model_registry import get_model
+from roofline_model.recommend.plan_formats import formats_by_part, formats_text, plan_formats, rewidened
+
+LLAMA = get_model("llama-3-8b")
+KEPT = ("lm_head=BF16", "embedding=BF16")
+
+
+def said(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | None = None) -> str:
+    shape = get_model(model)
+    return formats_text(formats_by_part(plan_formats(plan_from_text(text, shape, kv=kv, exceptions=exceptions), shape)))
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        (("BF16",), "everything BF16"),
+        (("INT4.BF16", *KEPT), "INT4.BF16"),
+        (("INT4.BF16",), "INT4.BF16; head INT4.BF16"),
+        (("BF16", "ffn@0-19=INT4.BF16", "ffn@20-23=FP8"), "ffn INT4.BF16 in 20 of 32 layers, FP8_E4M3 in 4"),
+        (("FP8", *KEPT, "o_proj=BF16"), "qkv_proj FP8_E4M3; ffn FP8_E4M3"),
+        (("FP8", *KEPT, "ffn=NVFP4.BF16"), "attention FP8_E4M3; ffn NVFP4.BF16"),
+        (("BF16", "kv@0-3=FP8"), "cache FP8_E4M3 in 4 of 32 layers"),
+        (("BF16", "embedding=INT8.BF16"), "embedding INT8.BF16"),
+    ],
+)
+def test_a_plan_in_a_line(plan, text):
+    assert said(*plan) == text
+
+
+def test_parts_of_a_mixture():
+    kept = (*KEPT, "router=BF16")
+    assert said("BF16", "experts=MXFP4.BF16", model="gpt-oss-20b") == "experts MXFP4.BF16"
+    assert said("FP8", *kept, model="gpt-oss-20b", kv="FP8") == "FP8_E4M3; cache FP8_E4M3"
+    # DeepSeek's first layer is dense, the others have routed and shared experts.
+    assert said("FP8", *kept, model="deepseek-v2-lite") == "FP8_E4M3"
+    assert said("FP8", *kept, "attention=BF16", model="deepseek-v2-lite") == "mlp FP8_E4M3"
+
+
+def test_the_same_plan_written_in_two_ways_is_equal():
+    one = plan_from_text("FP8", LLAMA, exceptions=[*KEPT, "ffn@0-31=INT4.BF16"])
+    other = plan_from_text("INT4.BF16", LLAMA, exceptions=[*KEPT, "attention=FP8"])
+    assert one != other
+    assert plan_formats(one, LLAMA) == plan_formats(other, LLAMA)
+    narrow = plan_formats(plan_from_text("INT4.BF16", LLAMA, kv="FP8", exceptions=[*KEPT, "attention=FP8"]), LLAMA)
+    assert narrow != plan_formats(other, LLAMA)
+
+
+def test_a_tied_embedding_is_not_told_apart_from_the_head():
+    shape = get_model("llama-3.2-1b")
+    tied = plan_formats(plan_from_text("BF16", shape, exceptions=["lm_head=INT8.BF16"]), shape)
+    assert formats_text(formats_by_part(tied)) == "head INT8.BF16"
+
+
+def test_another_16_bit_format_replaces_the_plans_own_everywhere():
+    plan = plan_from_text("INT4.FP16", LLAMA, exceptions=["o_proj@0-3=FP16", "lm_head=FP8", "kv@1=INT8"])
+    found = rewidened(plan, "BF16")
+    assert (found.base.label, found.kv, found.wide) == ("INT4.BF16", "BF16", "BF16")
+    assert found.of("o_proj", 2).label == "BF16"
+    assert (found.of("lm_head").label, found.kv_of(1)) == ("FP8_E4M3", "INT8")
+    assert rewidened(found, "BF16") is found
+    assert rewidened(found, "FP16").base == plan.base

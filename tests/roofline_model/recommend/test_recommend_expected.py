@@ -1,0 +1,210 @@
+"""The recommendation by expected times: the seam gives them, the ranking goes by them, and nothing is mixed in silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
+from roofline_model.case import Case
+from roofline_model.core.answer import Estimate, Option, Ranking
+from roofline_model.core.finding import has_code
+from roofline_model.expected.case_times import expected_times
+from roofline_model.expected.predict import predict_expected
+from roofline_model.machine_constants import Calibration, Constant
+from roofline_model.ops.attention_ops import attention
+from roofline_model.recommend.shape import recommend_quantization
+
+DECODE, PREFILL = (1, 4096, 4096), (2048, 4096, 4096)
+MODELLED = [device.key for device in list_hardware() if device.key not in ("b10", "mi300x")]
+
+
+def _loss(option: Option) -> float:
+    return float("inf") if option.loss.pct is None else option.loss.pct
+
+
+def by_key(found: Ranking) -> dict[str, Option]:
+    return {option.key: option for option in found.options}
+
+
+def reason(option: Option, code: str) -> dict[str, object]:
+    return dict(next(item for item in option.findings if item.code == code).values)
+
+
+def expected(chip: str, *shape: int, **options) -> Ranking:
+    device = get_hardware(chip)
+    return recommend_quantization(device, *shape, times=expected_times(device), **options)
+
+
+def test_the_ranking_agrees_with_the_expected_predictions():
+    # The ideals promise 3.8x for INT4 weights; the kernels of this chip make FP8 on both sides the fastest.
+    found, chip = expected("h100", *DECODE), get_hardware("h100")
+    assert recommend_quantization(chip, *DECODE).precision == "INT4"
+    assert found.precision == "FP8_E4M3"
+    fp8, fp16 = (predict_expected(gemm(*DECODE, a=name, c="FP16"), chip) for name in ("FP8", "FP16"))
+    assert found.choice.estimate == Estimate(fp8.time_s, fp8.low_s, fp8.high_s, "expected", "fitted")
+    assert found.speedup == fp16.time_s / fp8.time_s
+    int4 = by_key(found)["INT4"]
+    assert int4.ideal_speedup_ratio == pytest.approx(3.87, abs=0.01)
+    assert int4.speedup_ratio < 1.5 < found.speedup < found.choice.ideal_speedup_ratio
+
+
+def test_without_better_times_the_ideals_are_all_there_is():
+    ideal = recommend_quantization("h100", *DECODE)
+    assert all(option.times.expected is None for option in ideal.options)
+    assert all(option.speedup_ratio == option.ideal_speedup_ratio for option in ideal.options)
+    assert ideal.question.policy == "ideal"
+    assert expected("h100", *DECODE).question.policy == "evidence"
+
+
+def test_staying_is_said_with_the_times_it_rests_on():
+    def times(case: Case) -> Estimate | None:
+        return Estimate({"FP16": 100e-6, "INT8": 120e-6}[dict(case.formats)["b"]])
+
+    found = recommend_quantization("gb10", *PREFILL, formats=["INT8"], times=times)
+    assert reason(found.choice, "no-other-faster") == {"nearest": "INT8", "speedup_ratio": pytest.approx(1 / 1.2)}
+    assert by_key(found)["INT8"].ideal_speedup_ratio == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [DECODE, PREFILL, (8192, 4096, 4096)])
+@pytest.mark.parametrize("chip", ["b10", "mi300x"])
+def test_a_chip_without_expected_times_keeps_its_ideal_ranking(chip: str, shape: tuple[int, int, int]):
+    asked, alone = expected(chip, *shape), recommend_quantization(chip, *shape)
+    assert asked.options == alone.options
+    # An invented chip is not to be calibrated; of a real one a finding says why, as `predict` does.
+    assert len(asked.findings) == len(alone.findings) + (chip != "b10")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(MODELLED), st.integers(1, 8192), st.integers(16, 8192), st.integers(16, 8192))
+def test_laws_of_the_ranking_by_expected_times(chip: str, m: int, n: int, k: int):
+    found = expected(chip, m, n, k)
+    assert found.findings == ()
+    for option in found.options:
+        time = option.estimate
+        assert time.source == "expected"
+        assert time.low_s <= time.time_s <= time.high_s
+        assert option.speedup_ratio == pytest.approx(found.baseline.estimate.time_s / time.time_s)
+        ideals = found.baseline.times.ideal.time_s, option.times.ideal.time_s
+        assert option.ideal_speedup_ratio == pytest.approx(ideals[0] / ideals[1])
+    runnable = [option for option in found.options if not has_code(option.findings, "kernel-gap")]
+    assert list(found.options[: len(runnable)]) == runnable
+    for at, below in enumerate(runnable):
+        for above in runnable[:at]:
+            # What is surer and faster by more than 5 % stands before; of level ones that which loses more does not.
+            ours, theirs = above.estimate, below.estimate
+            assert ours.time_s <= theirs.time_s * 1.0501 or ours.high_s <= theirs.high_s * 1.0501
+            is_better = theirs.time_s <= ours.time_s and theirs.high_s <= ours.high_s
+            assert not is_better or _loss(below) >= _loss(above)
+
+
+# --- candidates without an expected time
+
+
+def without(chip: str, *formats: str):
+    times = expected_times(get_hardware(chip))
+
+    def some(case: Case) -> Estimate | None:
+        return None if dict(case.formats)["b"] in formats else times(case)
+
+    return some
+
+
+def test_an_ideal_time_does_not_beat_expected_ones_and_is_named():
+    found = recommend_quantization("h100", *DECODE, times=without("h100", "INT4", "NVFP4"))
+    assert [option.key for option in found.options][-2:] == ["INT4", "NVFP4"]  # 2.6 µs ideal, behind 16 µs expected
+    assert found.precision == "FP8_E4M3"
+    by_source = {item.value("source"): item.value("options") for item in found.findings}
+    assert by_source["ideal"] == ("NVFP4", "INT4")
+
+
+def test_when_nothing_can_be_compared_the_answer_is_to_stay():
+    found = recommend_quantization("h100", *DECODE, formats=["INT4"], times=without("h100", "INT4"))
+    assert reason(found.choice, "no-other-comparable") == {"source": "expected"}
+
+
+# --- the seam
+
+
+def test_the_seam_answers_for_products_only_and_in_their_cache_state():
+    chip = get_hardware("rtx-pro-6000")
+    times = expected_times(chip)
+    assert times(attention(1, 8, 8, 1, 128, 64).case("*", cache="cold")) is None
+    work = gemm(16, 2048, 2048, a="BF16")
+    cold, warm = (times(work.case("*", cache=state)) for state in ("cold", "warm"))
+    assert cold.source == warm.source == "expected"
+    assert warm.time_s < cold.time_s
+
+
+def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
+    def constant(unit: str, value: float) -> Constant:
+        return Constant(unit, value * 1.2, value, value * 0.8, 0.1, 20)
+
+    known = Calibration(
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="Test CPU",
+        kind="cpu",
+        dram={mix: constant("B/s", 40e9) for mix in ("read", "copy", "triad", "write")},
+        peaks={"FP32": constant("FLOP/s", 160e9), "BF16": constant("FLOP/s", 320e9)},
+        floors={
+            "call": Constant("s", 1e-6, 2e-6, 4e-6, 0.1, 20),
+            "fork-join": Constant("s", 3e-6, 4e-6, 8e-6, 0.1, 20),
+        },
+        conditions={"torch": "2.13.0"},
+        fingerprint="0123456789abcdef",
+    )
+    bare = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
+    chip = replace(bare, calibration=known, kind="cpu")
+    work = gemm(*DECODE, a="BF16")
+    assert predict_expected(work, chip) is None
+    assert expected_times(chip)(work.case("*", cache="cold")) is None
+
+
+# --- what the intervals cannot tell apart, and what is no gain
+
+
+def test_the_surer_one_comes_first_and_the_faster_one_is_named():
+    found = expected("b200", 4096, 14336, 4096)
+    nvfp4, mxfp4 = (by_key(found)[key].estimate for key in ("NVFP4", "MXFP4"))
+    assert mxfp4.time_s < nvfp4.time_s < 1.05 * mxfp4.time_s
+    assert nvfp4.high_s < mxfp4.high_s / 1.05
+    assert found.choice.key == "NVFP4"
+    assert reason(found.choice, "faster-less-certain") == {
+        "time_s": mxfp4.time_s,
+        "high_s": mxfp4.high_s,
+        "choice_high_s": nvfp4.high_s,
+    }
+
+
+def test_a_launch_is_no_reason_to_quantise():
+    found = expected("h100", 1, 64, 64)
+    assert found.precision == "FP16"
+    assert reason(found.choice, "no-other-faster")["speedup_ratio"] == pytest.approx(1.02, abs=0.005)
+    for option in found.options:
+        assert has_code(option.findings, "launch-bound")
+
+
+def test_the_answer_for_a_shape_is_that_for_a_model_and_unknown_losses_are_last_of_level_ones():
+    found = expected("gb10", *DECODE)
+    assert found.precision == "NVFP4"
+    assert reason(found.choice, "faster-less-certain")["time_s"] == by_key(found)["INT4"].estimate.time_s
+    places = [option.key for option in found.options]
+    assert places.index("INT8") < places.index("MXFP8_E4M3")
+
+
+def test_a_product_that_no_serving_engine_has_keeps_its_place_and_says_so():
+    int8 = by_key(expected("gb10", *DECODE))["INT8"]
+    assert not has_code(int8.findings, "kernel-gap")
+    assert has_code(int8.findings, "engine-gap")
+    assert not has_code(by_key(expected("h100", *DECODE))["INT8"].findings, "engine-gap")
+
+
+def test_a_slowdown_is_called_one_and_says_why_it_is_taken():
+    found = expected("h100", 512, 4096, 4096, memory_limit_gb=6, model_parameters=8e9)
+    assert found.choice.speedup_ratio < 0.9
+    assert found.headline.code == "take-slower"
+    assert has_code(found.choice.findings, "slower-than-baseline")
+    assert has_code(found.choice.findings, "baseline-misses-limits")
