@@ -196,7 +196,7 @@ class PlanPricer:
             return findings
         if (slower := cache_slowdown(passes, self.device)) is not None:
             findings.append(slower)
-        if kernel := reference_kernel(candidate.formats, estimate.provenance):
+        if kernel := _plan_reference_kernel(candidate.formats, estimate.provenance):
             findings.append(finding("reference-kernel", candidate.label, kernel=kernel))
         return findings
 
@@ -306,7 +306,7 @@ def missing_kernel(device: Device, label: str) -> Finding | None:
     return _gap_finding(label, missing, device) if missing else None
 
 
-def reference_kernel(formats: PlanFormats, provenance: str) -> str:
+def _plan_reference_kernel(formats: PlanFormats, provenance: str) -> str:
     """Return the kernel that the expected times of a plan's products stand for; empty where there is nothing to say."""
     pairs = (parse_formats(label) for label in formats.product_labels)
     return next(filter(None, (reference_kernel(pair.weights, pair.activations, provenance) for pair in pairs)), "")
