@@ -13,11 +13,11 @@ from benchmarks.rows import Row
 from benchmarks.torchao_roofline import torchao_roofline
 from roofline_model import gemm, get_hardware
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm.model import expected_gemm
+from roofline_model.expected.gemm.formula import expected_gemm
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
-from roofline_model.sweep import ideal_columns
+from roofline_model.product_roof import ProductRoof
 
 IDEAL_AIM_S = 1 / 5_000_000
 """Five million ideal predictions per second on one core."""
@@ -89,7 +89,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
 
 def _ideal(chip: Device, shapes: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     bf16 = get_format("BF16")
-    ideal_columns(chip, bf16, bf16, *shapes)
+    assert len(ProductRoof.of(chip, activation=bf16, weight=bf16, output=bf16).at(*shapes).time_s) == len(shapes[0])
 
 
 def log_uniform_shapes(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

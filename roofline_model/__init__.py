@@ -105,7 +105,7 @@ _PUBLIC = {
     "embedding": "ops.layer_ops",
     "error_ratio": "roofline",
     "expected_attention": "expected.attention.model",
-    "expected_gemm": "expected.gemm.model",
+    "expected_gemm": "expected.gemm.formula",
     "expected_kernels": "decoder.step_expected",
     "expected_sequence": "decoder.step_expected",
     "expected_step": "decoder.step_expected",

@@ -1,48 +1,30 @@
 """The ideal roofline of products in fixed formats on a fixed chip: looked up once, then a few multiplications a shape.
 
-`roofline.predict` of `operators.gemm`, cold, to the bit (tested); for those who ask for many shapes or many formats.
+What `roofline.predict` gives of `operators.gemm`, for those who ask for many shapes (arrays) or many formats.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline_model.core.elementwise import Numbers
 from roofline_model.formats import NumberFormat
 from roofline_model.hardware import Device
-from roofline_model.operators import compute_format, gemm
+from roofline_model.operators import compute_format
 from roofline_model.published_rate import published_over_peak
-from roofline_model.roofline import Bound, predict
-
-
-@dataclass(frozen=True, slots=True)
-class RoofTimes:
-    """One product under its roof."""
-
-    flops: float
-    total_bytes: float
-    """A and B read once, C written once."""
-    memory_s: float
-    compute_s: float
-
-    @property
-    def time_s(self) -> float:
-        """The ideal time."""
-        return max(self.memory_s, self.compute_s)
-
-    @property
-    def bound(self) -> Bound:
-        """What takes the ideal time."""
-        return "compute" if self.compute_s > self.memory_s else "memory"
+from roofline_model.roofline import RoofTimes, memory_roof, path_kind
 
 
 @dataclass(frozen=True, slots=True)
 class ProductRoof:
-    """The numbers that `predict` finds for products of these formats on this chip."""
+    """Bytes per element, bandwidth and peak that `predict` has for products of these formats on this chip."""
 
+    device: Device
     activation_bytes_per_element: float
     weight_bytes_per_element: float
     output_bytes_per_element: float
     bandwidth_bytes_per_s: float
+    """Of the DRAM."""
     peak_flops_per_s: float
     path: str
     """native, emulated or dequantize."""
@@ -52,23 +34,24 @@ class ProductRoof:
     @classmethod
     def of(cls, device: Device, *, activation: NumberFormat, weight: NumberFormat, output: NumberFormat) -> ProductRoof:
         """Return the roof of C = A·B; raises `UnsupportedError` when the chip cannot compute in the formats."""
-        smallest = predict(gemm(1, 1, 1, a=activation, b=weight, c=output), device)
         computes_in = compute_format(activation, weight)
         return cls(
+            device,
             activation.traffic_bytes_per_element,
             weight.traffic_bytes_per_element,
             output.traffic_bytes_per_element,
-            smallest.bandwidth_bytes_per_s,
+            device.bandwidth.value,
             device.peak_flops_per_s(computes_in),
-            smallest.path,
+            path_kind([device.path(computes_in).kind], widens_operand=weight.element_bits < activation.element_bits),
             published_over_peak(device, computes_in),
         )
 
-    def at(self, M: int, N: int, K: int) -> RoofTimes:
-        """Return the times of one shape of whole numbers, operands cold."""
-        count = 2 * M * N * K
+    def at(self, M: Numbers, N: Numbers, K: Numbers, *, cache: str = "cold") -> RoofTimes:
+        """Return the times of shapes: whole numbers of one, arrays of many. `cache` as of `predict`."""
+        flops = 2.0 * (M * N * K)
         read_bytes = M * K * self.activation_bytes_per_element + K * N * self.weight_bytes_per_element
         total_bytes = read_bytes + M * N * self.output_bytes_per_element
-        return RoofTimes(
-            float(count), total_bytes, total_bytes / self.bandwidth_bytes_per_s, count / self.peak_flops_per_s
-        )
+        bandwidth_bytes_per_s = self.bandwidth_bytes_per_s
+        if cache == "warm":
+            bandwidth_bytes_per_s = memory_roof(self.device, total_bytes, cache).bandwidth_bytes_per_s
+        return RoofTimes(flops, total_bytes, total_bytes / bandwidth_bytes_per_s, flops / self.peak_flops_per_s)

@@ -7,9 +7,9 @@ faster than its own ideal time: the ideal keeps the rated peak and says so.
 from __future__ import annotations
 
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.memo import Memo
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device, Quantity
-from roofline_model.kept import Kept
 from roofline_model.operators import Operator
 
 
@@ -23,7 +23,7 @@ def published_rate(device: Device, format_key: str) -> Quantity | None:
     return _KEPT.of((device, asked), lambda: _best(device, asked))
 
 
-_KEPT: Kept[Quantity | None] = Kept(1024)
+_KEPT: Memo[Quantity | None] = Memo(1024)
 
 
 def _best(device: Device, asked: NumberFormat) -> Quantity | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from roofline_model.core.elementwise import Numbers, choose, larger
 from roofline_model.core.finding import Finding, finding
 from roofline_model.cost import OpCost
 from roofline_model.errors import InvalidValueError
@@ -30,6 +31,48 @@ WARM_CACHE_SHARE = 0.75
 and a hashed or divided cache evicts before it is full."""
 
 Bound = Literal["memory", "compute"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoofTimes:
+    """Calls under their roof: numbers of one call, arrays of many."""
+
+    flops: Numbers
+    total_bytes: Numbers
+    """Operands read once, results written once."""
+    memory_s: Numbers
+    compute_s: Numbers
+
+    @property
+    def time_s(self) -> Numbers:
+        """The ideal time."""
+        return larger(self.memory_s, self.compute_s)
+
+    @property
+    def bound(self) -> Numbers:
+        """What takes the ideal time: `memory` or `compute`."""
+        return choose(self.compute_s > self.memory_s, "compute", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRoof:
+    """The bandwidth that bounds calls by the bytes they move; numbers of one call, arrays of many."""
+
+    bandwidth_bytes_per_s: Numbers
+    fits_cache: Numbers
+    """Warm operands stay in the last-level cache: its bandwidth is the roof where it is known."""
+    fits_partly: Numbers
+    """Warm operands take more of it than stays, and no more than it has."""
+
+
+def memory_roof(device: Device, total_bytes: Numbers, cache: str) -> MemoryRoof:
+    """Return the memory roof of calls in a state of the cache: DRAM unless it is `warm` and the operands stay in it."""
+    last, dram = device.last_level_cache, device.bandwidth.value
+    if cache != "warm" or last is None:
+        return MemoryRoof(dram, False, False)
+    fits = total_bytes <= WARM_CACHE_SHARE * last.capacity_bytes
+    fits_partly = choose(fits, False, total_bytes <= last.capacity_bytes)
+    return MemoryRoof(dram if last.bandwidth is None else choose(fits, last.bandwidth.value, dram), fits, fits_partly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,31 +167,28 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     cost = work.cost if isinstance(work, Operator) else work
     paths = _paths(cost, device)
     compute_time_s = math.fsum(count / path.dense.value for count, path in paths)
-    bandwidth, level, findings = _memory(cost, device, cache)
-    memory_time_s = cost.total_bytes / bandwidth.value
-    time_s = max(memory_time_s, compute_time_s)
+    flops, total_bytes = cost.total_flops, cost.total_bytes
+    bandwidth, level, findings = _memory(total_bytes, device, cache)
+    times = RoofTimes(flops, total_bytes, total_bytes / bandwidth.value, compute_time_s)
+    time_s = times.time_s
     if time_s <= 0:
         raise InvalidValueError("the work has neither FLOPs nor bytes: there is nothing to predict")
-    flops = cost.total_flops
     findings += filter(None, (_path_finding(device, path) for _, path in paths))
     findings += _widening_findings(work)
     findings += filter(None, (peak_exceeded(device, path.format) for _, path in paths))
-    kinds = [path.kind for _, path in paths]
-    if _widened(work) is not None and "native" in kinds:
-        kinds = ["dequantize"]
     return Prediction(
         hardware=device.key,
         time_s=time_s,
-        memory_time_s=memory_time_s,
+        memory_time_s=times.memory_s,
         compute_time_s=compute_time_s,
-        bound="compute" if compute_time_s > memory_time_s else "memory",
+        bound=times.bound,
         flops=flops,
         read_bytes=cost.total_read_bytes,
         write_bytes=cost.total_write_bytes,
         bandwidth_bytes_per_s=bandwidth.value,
         peak_flops_per_s=flops / compute_time_s if compute_time_s else _default_peak(device),
         compute_format="+".join(dict.fromkeys(path.compute_format for _, path in paths)),
-        path=next((kind for kind in ("emulated", "dequantize") if kind in kinds), "native"),
+        path=path_kind((path.kind for _, path in paths), widens_operand=_widened(work) is not None),
         memory_level=level,
         provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
         findings=tuple(dict.fromkeys(findings)),
@@ -195,12 +235,26 @@ def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
     return found
 
 
-def _memory(cost: OpCost, device: Device, cache: str) -> tuple[Quantity, str, list[Finding]]:
+def path_kind(kinds: Iterable[str], *, widens_operand: bool) -> str:
+    """Return how a call computes by the kinds of its formats' paths: emulated, dequantize or native.
+
+    `widens_operand`: one operand is widened to the format of the other, whose own unit computes.
+    """
+    taken = set(kinds)
+    if widens_operand and "native" in taken:
+        return "dequantize"
+    return "emulated" if "emulated" in taken else "dequantize" if "dequantize" in taken else "native"
+
+
+def _memory(total_bytes: float, device: Device, cache: str) -> tuple[Quantity, str, list[Finding]]:
     last = device.last_level_cache
-    if cache != "warm" or last is None or cost.total_bytes > last.capacity_bytes:
+    if cache != "warm" or last is None:
         return device.bandwidth, "DRAM", []
-    share = cost.total_bytes / last.capacity_bytes
-    if share > WARM_CACHE_SHARE:
+    roof = memory_roof(device, total_bytes, cache)
+    if not (roof.fits_cache or roof.fits_partly):
+        return device.bandwidth, "DRAM", []
+    if roof.fits_partly:
+        share = total_bytes / last.capacity_bytes
         return device.bandwidth, "DRAM", [finding("partly-cached", cache_share_ratio=share, level=last.name)]
     if last.bandwidth is None:
         return device.bandwidth, "DRAM", [finding("cache-bandwidth-unknown", level=last.name)]

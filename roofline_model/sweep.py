@@ -16,8 +16,9 @@ from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.ideal_floor import floored
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
-from roofline_model.operators import MAX_DIMENSION, compute_format, default_output_format, gemm
-from roofline_model.published_rate import published_over_peak
+from roofline_model.operators import MAX_DIMENSION, default_output_format, gemm
+from roofline_model.product_roof import ProductRoof
+from roofline_model.roofline import memory_roof
 from roofline_model.weight_storage import stored_weight
 
 if TYPE_CHECKING:
@@ -104,46 +105,6 @@ def sweep_gemm(
     return pd.concat(tables, ignore_index=True)
 
 
-def ideal_columns(
-    device: Device,
-    weight: NumberFormat,
-    activation: NumberFormat,
-    m: Floats,
-    n: Floats,
-    k: Floats,
-    *,
-    cache: str = "cold",
-) -> dict[str, Floats]:
-    """Return flops, bytes, memory and compute seconds and the ideal time of each product: `roofline.predict` for arrays.
-
-    Raises `UnsupportedError` when the chip cannot compute in the formats.
-    """
-    import numpy as np
-
-    output = default_output_format(activation)
-    flops = 2.0 * m * n * k
-    read = (
-        m * k * activation.traffic_bytes_per_element
-        + k * n * stored_weight(weight, activation).traffic_bytes_per_element
-    )
-    moved = read + m * n * output.traffic_bytes_per_element
-    bandwidth = np.full_like(moved, device.bandwidth.value)
-    last = device.last_level_cache
-    if cache == "warm" and last is not None and last.bandwidth is not None:
-        from roofline_model.roofline import WARM_CACHE_SHARE
-
-        bandwidth[moved <= WARM_CACHE_SHARE * last.capacity_bytes] = last.bandwidth.value
-    memory_s = moved / bandwidth
-    compute_s = flops / device.peak_flops_per_s(compute_format(activation, weight))
-    return {
-        "flops": flops,
-        "bytes": moved,
-        "memory_s": memory_s,
-        "compute_s": compute_s,
-        "ideal_s": np.maximum(memory_s, compute_s),
-    }
-
-
 def _chunk(
     device: Device,
     weight: NumberFormat,
@@ -167,10 +128,15 @@ def _chunk(
     }
     reason, note = "", np.full(len(m), "", dtype=object)
     try:
-        found = ideal_columns(device, weight, activation, m, n, k, cache=cache)
-        columns |= {name: found[name] for name in ("flops", "bytes", "ideal_s")}
-        note = _cache_notes(device, found["bytes"], cache)
-        columns["bound"] = np.where(found["compute_s"] > found["memory_s"], "compute", "memory")
+        roof = ProductRoof.of(
+            device,
+            activation=activation,
+            weight=stored_weight(weight, activation),
+            output=default_output_format(activation),
+        )
+        ideal = roof.at(m, n, k, cache=cache)
+        columns |= {"flops": ideal.flops, "bytes": ideal.total_bytes, "ideal_s": ideal.time_s, "bound": ideal.bound}
+        note = _cache_notes(device, ideal.total_bytes, cache)
     except UnsupportedError as error:
         reason = str(error)
         columns |= dict.fromkeys(("flops", "bytes", "ideal_s"), math.nan) | {"bound": ""}
@@ -180,11 +146,10 @@ def _chunk(
                 raise UnsupportedError(reason)
             columns |= _expected(device, weight, activation, m, n, k, cache)
             if cache != "warm" and not _answers_itself(device):
-                beaten = published_over_peak(device, compute_format(activation, weight))
                 names = ("expected_s", "expected_low_s", "expected_high_s", "binding")
-                limit_s = np.maximum(found["memory_s"], found["compute_s"] / beaten)
+                limit_s = np.maximum(ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
                 expected_s, low_s, high_s, binding = (columns[name] for name in names)
-                raised = floored(expected_s, low_s, high_s, binding, limit_s, found["memory_s"])
+                raised = floored(expected_s, low_s, high_s, binding, limit_s, ideal.memory_s)
                 columns |= dict(zip(names, raised, strict=True))
         except UnsupportedError as error:
             reason = str(error)
@@ -193,20 +158,17 @@ def _chunk(
     return pd.DataFrame({**columns, "note": note, "reason": reason}, index=range(len(m)))
 
 
-def _cache_notes(device: Device, moved: Floats, cache: str) -> NDArray[np.object_]:
+def _cache_notes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.object_]:
     """Return why a warm product may be faster than its DRAM roof, "" where that roof is not used: as `roofline.predict`."""
     import numpy as np
 
-    from roofline_model.roofline import WARM_CACHE_SHARE
-
-    notes = np.full(len(moved), "", dtype=object)
-    last = device.last_level_cache
+    notes = np.full(len(total_bytes), "", dtype=object)
+    last, roof = device.last_level_cache, memory_roof(device, total_bytes, cache)
     if cache != "warm" or last is None:
         return notes
-    fits = moved <= WARM_CACHE_SHARE * last.capacity_bytes
-    notes[~fits & (moved <= last.capacity_bytes)] = short_text(finding("mostly-cached", level=last.name))
+    notes[roof.fits_partly] = short_text(finding("mostly-cached", level=last.name))
     if last.bandwidth is None:
-        notes[fits] = short_text(finding("cache-bandwidth-unknown", level=last.name))
+        notes[roof.fits_cache] = short_text(finding("cache-bandwidth-unknown", level=last.name))
     return notes
 
 

@@ -1,6 +1,6 @@
 """How a GEMM is cut into tiles on a GPU, and what that costs: waves, tail, occupancy, L2 hits, bytes beyond compulsory.
 
-The tile is the one the expected-time model prices lowest (`expected.gemm.model`): what is explained here is the choice
+The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the choice
 behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
 """
 
@@ -22,8 +22,8 @@ from roofline_model.tile_resources import Occupancy, occupancy
 if TYPE_CHECKING:
     from roofline_model.expected.batch import ExpectedBatch
     from roofline_model.expected.chip import ChipSpec
-    from roofline_model.expected.gemm.constants import GemmConstants
     from roofline_model.expected.gemm.formats import GemmFormats
+    from roofline_model.expected.gemm.parameters import ProductParameters
 
 GEMV_LABEL = "gemv"
 
@@ -123,7 +123,7 @@ class _Asked:
 
     chip: ChipSpec
     formats: GemmFormats
-    constants: GemmConstants
+    parameters: ProductParameters
     batch: ExpectedBatch
 
 
@@ -244,16 +244,13 @@ def efficiency_curve(
 
 def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
     """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
-    import numpy as np
-
-    from roofline_model.expected.gemm.product import copies_of
+    from roofline_model.expected.gemm.rotation import copies_of
     from roofline_model.expected.gemm.work import work_of
 
-    sizes = [np.array([float(size)]) for size in (M, N, K, copies_of(cache))]
-    work = work_of(asked.chip, asked.formats, asked.constants, *sizes)
+    work = work_of(asked.parameters, float(M), float(N), float(K), copies_of(cache))
     activation = M * K * asked.formats.activation_bytes_per_element
-    moved = float(work.dram_s[0]) * asked.constants.dram_ratio * asked.chip.bandwidth_bytes_per_s
-    return float(work.cold_weight_bytes[0] + activation * work.activation_miss[0]), moved
+    moved = work.dram_s * asked.parameters.dram_ratio * asked.chip.bandwidth_bytes_per_s
+    return float(work.cold_weight_bytes + activation * work.activation_miss), moved
 
 
 def _ask(
@@ -277,4 +274,4 @@ def _ask(
         )
     model = ProductModel.of(device, weight=b, activation=a, output=c)
     batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)
-    return _Asked(fitted_numbers(model.chip, model.fitted.chip), model.formats, model.fitted.constants, batch)
+    return _Asked(fitted_numbers(model.chip, model.fitted.chip), model.formats, model.parameters, batch)

@@ -10,6 +10,7 @@ from reports.api.catalog_models import ModelKernel, ModelMemory, ModelPrediction
 from reports.api.chip_lookup import find_chip, find_model
 from roofline_model.calibration_doubt import doubts_of
 from roofline_model.core.finding import reason_text, short_text
+from roofline_model.core.memo import Memo
 from roofline_model.decoder import llm
 from roofline_model.decoder.decoder_step import Workload
 from roofline_model.decoder.format_plan import AS_PUBLISHED, plan_from_text
@@ -18,7 +19,6 @@ from roofline_model.decoder.plan_coverage import plan_coverage, wide_head_except
 from roofline_model.decoder.step_expected import expected_step, why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.hardware import Device
-from roofline_model.kept import Kept
 from roofline_model.recommend.plans import wide_format
 from roofline_model.serving_kernels import plan_gap
 
@@ -125,7 +125,7 @@ class _WidePass(NamedTuple):
     expected_s: float | None = None
 
 
-_WIDE: Kept[Callable[[Workload, str | None], _WidePass]] = Kept(64)
+_WIDE: Memo[Callable[[Workload, str | None], _WidePass]] = Memo(64)
 """By chip and model: every format of a page is held against the same pass."""
 
 

@@ -1,4 +1,4 @@
-"""The answer of an expected-time model for many calls at once: arrays of seconds, one entry per row."""
+"""The answer of an expected-time model: seconds of many calls as arrays, one entry per row, or of one call as numbers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.elementwise import Numbers, choose, larger, smaller
 from roofline_model.core.finding import Finding
-from roofline_model.expected.gemm.elementwise import larger, smaller
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
 """Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take alone."""
@@ -23,12 +16,15 @@ NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
 
 @dataclass(frozen=True, slots=True)
 class ExpectedBatch:
-    """Expected times with their 80 % interval and what they are made of. All arrays have one entry per row, in seconds."""
+    """Expected times with their 80 % interval and what they are made of, in seconds: arrays with one entry per row.
 
-    time_s: Floats
-    low_s: Floats
-    high_s: Floats
-    parts: Mapping[str, Floats]
+    One call whose sizes were numbers has numbers in their place, and lists of one entry.
+    """
+
+    time_s: Numbers
+    low_s: Numbers
+    high_s: Numbers
+    parts: Mapping[str, Numbers]
     """Part → seconds. Parts of `NORM_PARTS` overlap each other (each as if alone); the others add to the time.
 
     launch: floor; tensor: tensor pipe; dram; l2: operand refetch and output; sm: load path of one SM; latency: serial
@@ -48,68 +44,27 @@ class ExpectedBatch:
     """Of attention: whether a decode kernel that could split the cache of a sequence reads it in one piece."""
 
     def __len__(self) -> int:
-        return len(self.time_s)
+        return len(self.binding)
 
-    def additive_parts(self) -> dict[str, Floats]:
+    def additive_parts(self) -> dict[str, Numbers]:
         """Return parts that sum to the time: overlapping ones share their joint time by their p-th powers."""
-        import numpy as np
-
-        plain = {name: value for name, value in self.parts.items() if name not in NORM_PARTS}
-        powers = {name: value**self.norm_order for name, value in self.parts.items() if name in NORM_PARTS}
-        if not powers:
-            return plain
-        total = sum(powers.values(), start=np.zeros_like(self.time_s))
-        joint = self.time_s - sum(plain.values(), start=np.zeros_like(self.time_s))
-        scale = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
-        return {**plain, **{name: power * scale for name, power in powers.items()}}
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedCall:
-    """The same for one call, as numbers; fields as in `ExpectedBatch`."""
-
-    time_s: float
-    low_s: float
-    high_s: float
-    parts: Mapping[str, float]
-    binding: str
-    provenance: str
-    findings: tuple[Finding, ...]
-    kernel: str
-    norm_order: int
-
-    @classmethod
-    def of_batch(cls, batch: ExpectedBatch) -> ExpectedCall:
-        """Return the only row of a batch."""
-        return cls(
-            float(batch.time_s[0]),
-            float(batch.low_s[0]),
-            float(batch.high_s[0]),
-            {name: float(value[0]) for name, value in batch.parts.items()},
-            batch.binding[0],
-            batch.provenance,
-            batch.findings,
-            batch.kernel[0] if batch.kernel else "",
-            batch.norm_order,
-        )
-
-    def additive_parts(self) -> dict[str, float]:
-        """Return what `ExpectedBatch.additive_parts` does, to the bit."""
         import numpy as np
 
         plain = {name: value for name, value in self.parts.items() if name not in NORM_PARTS}
         names = [name for name in self.parts if name in NORM_PARTS]
         if not names:
             return plain
-        # numpy's power: Python's own rounds in another way.
-        powers = (np.array([self.parts[name] for name in names]) ** self.norm_order).tolist()
-        # One after the other, as arrays are added: `sum` of numbers compensates its rounding from Python 3.12 on.
-        total, joint = reduce(add, powers, 0.0), self.time_s - reduce(add, plain.values(), 0.0)
-        scale = joint / total if total > 0 else 0.0
+        # numpy's power of numbers, too: Python's own rounds in another way.
+        raised = np.array([self.parts[name] for name in names]) ** self.norm_order
+        powers: list[Numbers] = raised.tolist() if raised.ndim == 1 else list(raised)
+        total, joint = reduce(add, powers), self.time_s - reduce(add, plain.values(), 0.0)
+        scale = choose(total > 0, joint, 0.0) / choose(total > 0, total, 1.0)
         return {**plain, **{name: power * scale for name, power in zip(names, powers, strict=True)}}
 
 
-def with_library(parts: Mapping[str, Any], formula_s: Any, time_s: Any, least_s: Mapping[str, Any]) -> dict[str, Any]:
+def with_library(
+    parts: Mapping[str, Numbers], formula_s: Numbers, time_s: Numbers, least_s: Mapping[str, Numbers]
+) -> dict[str, Numbers]:
     """Return the parts of a time that a library surface changed; numbers or arrays.
 
     What a library takes beyond the formulas is a part of its own. One that takes less does the same work in less time: what
@@ -123,18 +78,14 @@ def with_library(parts: Mapping[str, Any], formula_s: Any, time_s: Any, least_s:
     return {**found, "launch": launch_s, "library": larger(time_s - formula_s, 0.0)}
 
 
-def binding_part(parts: Mapping[str, float], time_s: float) -> str:
-    """Return what `binding_of` does, of one call."""
-    if parts.get("launch", 0.0) >= 0.5 * time_s:
-        return "launch"
-    return max((name for name in parts if name not in ("launch", "library")), key=lambda name: parts[name])
-
-
-def binding_of(parts: Mapping[str, Floats], time_s: Floats) -> list[str]:
+def binding_of(parts: Mapping[str, Numbers], time_s: Numbers) -> list[str]:
     """Return the name of the part that explains each time: `launch` where it is at least half, else the longest other."""
+    names = [name for name in parts if name not in ("launch", "library")]
+    if isinstance(time_s, float):
+        is_launch = parts.get("launch", 0.0) >= 0.5 * time_s
+        return ["launch" if is_launch else max(names, key=lambda name: parts[name])]
     import numpy as np
 
-    names = [name for name in parts if name not in ("launch", "library")]
     longest = np.array(names, dtype=object)[np.array([parts[name] for name in names]).argmax(axis=0)]
     if "launch" in parts:
         longest[parts["launch"] >= 0.5 * time_s] = "launch"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from roofline_model.case import Case
 from roofline_model.core.answer import Estimate
 from roofline_model.core.finding import unsupported
+from roofline_model.core.memo import Memo
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
 from roofline_model.expected.kernels.predict import KERNEL_VERSION
@@ -16,12 +17,11 @@ from roofline_model.expected.known_kernels import why_no_product_kernel
 from roofline_model.expected.predict import EXPECTED_VERSION, PRODUCTS, has_gpu_model, predict_expected
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
-from roofline_model.kept import Kept
 from roofline_model.operators import check_dimension, gemm
 from roofline_model.product_roof import ProductRoof
 
 if TYPE_CHECKING:
-    from roofline_model.expected.gemm.columns import PairColumns
+    from roofline_model.expected.gemm.product import ProductModels
 
 Operands = tuple[NumberFormat, NumberFormat, NumberFormat]
 """Formats of a, b and c."""
@@ -33,13 +33,13 @@ class _Priced:
 
     roofs: tuple[ProductRoof | None, ...]
     """One per triple of formats; None: it is asked for by itself (a machine's own calibration, or both operands widened)."""
-    columns: PairColumns | None
+    models: ProductModels | None
     """Of the triples with a roof, in their order; None where there is none."""
     unknown: frozenset[int]
     """Places of the triples that have no expected time at all."""
 
 
-_PRICED: Kept[_Priced] = Kept(256)
+_PRICED: Memo[_Priced] = Memo(256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,7 @@ def expected_times(device: Device) -> ExpectedTimes:
 
 
 def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
-    from roofline_model.expected.gemm.columns import columns_of
-    from roofline_model.expected.gemm.product import ProductModel
+    from roofline_model.expected.gemm.product import ProductModel, ProductModels
 
     roofs: list[ProductRoof | None] = []
     models, unknown = [], set()
@@ -115,21 +114,17 @@ def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
             if device.calibration is None:
                 unknown.add(place)
         roofs.append(roof)
-    return _Priced(tuple(roofs), columns_of(models) if models else None, frozenset(unknown))
+    return _Priced(tuple(roofs), ProductModels.of(models) if models else None, frozenset(unknown))
 
 
 def _estimates(priced: _Priced, M: int, N: int, K: int) -> list[Estimate]:
     """Return the expected times of the triples that are priced together."""
-    from roofline_model.expected.gemm.one_shape import times_of_shape
-
-    if priced.columns is None:
+    if priced.models is None:
         return []
-    found = []
     roofs = [roof for roof in priced.roofs if roof is not None]
-    for roof, provenance, seconds, low, high in zip(
-        roofs, priced.columns.belief.provenance, *times_of_shape(priced.columns, M, N, K), strict=True
-    ):
+    estimates = []
+    for roof, model, times in zip(roofs, priced.models.models, priced.models.expected(M, N, K), strict=True):
         ideal = roof.at(M, N, K)
-        time_s, low_s, high_s = raised_to_ideal(seconds, low, high, ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
-        found.append(Estimate(time_s, low_s, high_s, "expected", provenance))
-    return found
+        time_s, low_s, high_s = raised_to_ideal(*times, ideal.memory_s, ideal.compute_s / roof.beaten_ratio)
+        estimates.append(Estimate(time_s, low_s, high_s, "expected", model.parameters.provenance))
+    return estimates

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
 
+from roofline_model.core.elementwise import Numbers
 from roofline_model.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -53,33 +55,19 @@ class Grid:
         if not all(abs(value) <= LARGEST_LOG for value in log_ratio):
             raise InvalidValueError(f"a correction's grid values lie within ±{LARGEST_LOG}, one does not")
 
-    def logs(self, log_ratio: Sequence[float], sizes: Sequence[Floats]) -> Floats:
-        """Return the surface at each row; `sizes` has one column per axis."""
-        import numpy as np
+    def logs(self, log_ratio: Any, sizes: Sequence[Numbers]) -> Numbers:
+        """Return the surface at each row; `sizes` has one column per axis, or one number.
 
-        index, weight = self.corners(sizes)
-        if index.size <= FEW_VALUES:
+        `log_ratio`: the values at the knots, or, for one row on several surfaces, an array of shape (knots, surfaces).
+        """
+        corners = self.corners(sizes)
+        if len(corners) * _row_count(sizes) > FEW_VALUES:
+            import numpy as np
+
             # A few look-ups cost less than an array of the whole grid.
-            values = np.array([log_ratio[i] for i in index.ravel().tolist()]).reshape(index.shape)
-        else:
-            values = np.asarray(log_ratio)[index]
-        total: Floats = (weight * values).sum(axis=0)
-        return total
-
-    def log_at(self, log_ratio: Sequence[float], sizes: Sequence[float]) -> float:
-        """Return the surface at one row: the number that `logs` gives, to the bit."""
-        import numpy as np
-
-        index, weight = [0], [1.0]
-        for exponent, (knots, places) in zip(np.log2(sizes).tolist(), _knots(self.axes), strict=True):
-            place = float(np.interp(exponent, knots, places))
-            below = min(int(place), len(knots) - 2)
-            share = place - below
-            index = [one * len(knots) + below for one in index]
-            index += [one + 1 for one in index]
-            weight = [one * (1.0 - share) for one in weight] + [one * share for one in weight]
-        # numpy's sum, for the order of a sum is part of its value.
-        return float(np.add.reduce(np.array([part * log_ratio[at] for part, at in zip(weight, index, strict=True)])))
+            log_ratio = np.asarray(log_ratio)
+        # One corner after the other: the order of a sum is part of its value.
+        return reduce(add, (weight * _looked_up(log_ratio, index) for index, weight in corners))
 
     def fit(self, sizes: Sequence[Floats], log_ratio: Floats, row_weights: Floats | None = None) -> tuple[float, ...]:
         """Return the surface through ln(measured / predicted) of some rows, three digits; robust and deterministic."""
@@ -88,7 +76,7 @@ class Grid:
         count = len(log_ratio)
         design = np.zeros((count, self.knot_count))
         rows = np.arange(count)
-        for index, weight in zip(*self.corners(sizes), strict=True):
+        for index, weight in self.corners(sizes):
             design[rows, index] += weight
         given = np.ones(count) if row_weights is None else np.asarray(row_weights, dtype=np.float64)
         penalty = self._penalty()
@@ -103,19 +91,26 @@ class Grid:
         kept = np.clip(surface, -LARGEST_LOG, LARGEST_LOG)
         return tuple(float(f"{value:.3f}") + 0.0 for value in kept)
 
-    def corners(self, sizes: Sequence[Floats]) -> tuple[NDArray[np.intp], Floats]:
-        """Return (grid index, weight) of the knots around each row; both of shape (2^axes, rows)."""
+    def corners(self, sizes: Sequence[Numbers]) -> list[tuple[Any, Numbers]]:
+        """Return the (grid index, weight) of the 2^axes knots around each row, each an array; numbers of a single row."""
         import numpy as np
 
-        count = len(sizes[0])
-        index, weight = np.zeros((1, count), dtype=np.intp), np.ones((1, count))
-        for values, (knots, places) in zip(sizes, _knots(self.axes), strict=True):
-            place = np.interp(np.log2(values), knots, places)
-            below = np.minimum(place.astype(np.intp), len(knots) - 2)
+        corners: list[tuple[Any, Numbers]] = [(0, 1.0)]
+        for size, (knots, places) in zip(sizes, _knots(self.axes), strict=True):
+            place = np.interp(np.log2(size), knots, places)
+            if isinstance(size, float):
+                place = float(place)
+                below: Any = min(int(place), len(knots) - 2)
+            else:
+                below = np.minimum(place.astype(np.intp), len(knots) - 2)
             share = place - below
-            index = index * len(knots) + below
-            index, weight = np.concatenate([index, index + 1]), np.concatenate([weight * (1.0 - share), weight * share])
-        return index, weight
+            # The lower knots of this axis first, as `_penalty` and the files count them.
+            corners = [
+                (index * len(knots) + below + step, weight * (share if step else 1.0 - share))
+                for step in (0, 1)
+                for index, weight in corners
+            ]
+        return corners
 
     def _penalty(self) -> Floats:
         """Return the quadratic form that keeps the surface small and flat; slopes count per doubling of a size."""
@@ -134,6 +129,19 @@ class Grid:
                 np.add.at(form, (first, second), sign * weight)
         result: Floats = form
         return result
+
+
+def _row_count(sizes: Sequence[Numbers]) -> int:
+    return 1 if isinstance(sizes[0], float) else len(sizes[0])
+
+
+def _looked_up(log_ratio: Any, index: Any) -> Numbers:
+    """Return the values of the knots at `index`: of a plain sequence one by one."""
+    if isinstance(index, int) or not isinstance(log_ratio, tuple):
+        return log_ratio[index]
+    import numpy as np
+
+    return np.array([log_ratio[place] for place in index.tolist()])
 
 
 @cache

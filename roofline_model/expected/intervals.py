@@ -12,15 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
+from roofline_model.core.elementwise import Numbers
 from roofline_model.errors import InvalidValueError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 REGIMES = ("m16-floor", "m16-body", "m256-floor", "m256-body", "large-floor", "large-body")
 FLOOR_RATIO = 1.6
@@ -54,13 +49,6 @@ class IntervalTable:
         """Return the table as regime → (low, high)."""
         return {name: (low, high) for name, low, high in zip(REGIMES, self.low, self.high, strict=True)}
 
-    def bounds(self, M: Floats, time_s: Floats, launch_s: float) -> tuple[Floats, Floats]:
-        """Return (low, high) seconds of predictions of `M` rows whose launch floor is `launch_s`."""
-        import numpy as np
-
-        regime = regimes_of(M, time_s, launch_s)
-        return time_s * np.array(self.low)[regime], time_s * np.array(self.high)[regime]
-
     def widened(self, other: IntervalTable, share: float) -> IntervalTable:
         """Return this table widened in quadrature of logs by `share` of `other`: two independent sources of error."""
 
@@ -73,17 +61,32 @@ class IntervalTable:
         )
 
 
-def regimes_of(M: Floats, time_s: Floats, launch_s: float) -> NDArray[np.intp]:
-    """Return the index into `REGIMES` of each prediction."""
+def regimes_of(M: Numbers, time_s: Numbers, launch_s: Numbers) -> Any:
+    """Return the index into `REGIMES` of each prediction of `M` rows whose launch floor is `launch_s`."""
+    if isinstance(M, int | float):
+        rows: Any = bisect_left(_ROW_LIMITS, M)
+    else:
+        import numpy as np
+
+        rows = np.searchsorted(_ROW_LIMITS, M, side="left")
+    return 2 * rows + (time_s > FLOOR_RATIO * launch_s)
+
+
+def interval_bounds(
+    low_ratios: Any, high_ratios: Any, M: Numbers, time_s: Numbers, launch_s: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Return (low, high) seconds of predictions by the factors of `REGIMES`.
+
+    Factors are those of one table; or an array of shape (predictions, regimes), where each prediction has its own.
+    """
+    regime = regimes_of(M, time_s, launch_s)
+    if isinstance(regime, int):
+        return time_s * low_ratios[regime], time_s * high_ratios[regime]
     import numpy as np
 
-    rows = np.searchsorted(_ROW_LIMITS, M, side="left")
-    return np.asarray(2 * rows + (time_s > FLOOR_RATIO * launch_s), dtype=np.intp)
-
-
-def row_regime(M: int) -> int:
-    """Return the place of a number of rows among the regimes: 0, 1 or 2."""
-    return bisect_left(_ROW_LIMITS, M)
+    low, high = np.asarray(low_ratios), np.asarray(high_ratios)
+    own = regime if low.ndim == 1 else (np.arange(len(regime)), regime)
+    return time_s * low[own], time_s * high[own]
 
 
 DRIFT: Mapping[str, float] = MappingProxyType(

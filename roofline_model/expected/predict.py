@@ -1,6 +1,6 @@
 """The expected time of one operator call on one chip: what a good kernel reaches, with an 80 % interval and its source.
 
-GEMM and GEMV on NVIDIA GPUs come from `gemm/model.py`, attention from `attention/model.py`; a machine without such
+GEMM and GEMV on NVIDIA GPUs come from `gemm/formula.py`, attention from `attention/model.py`; a machine without such
 constants answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it
 was timed; ceilings alone are none (`known_kernels.py`). No answer is None, with a reason.
 """
@@ -13,7 +13,7 @@ from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.cost import OpCost
 from roofline_model.errors import UnsupportedError
-from roofline_model.expected.batch import ExpectedBatch, ExpectedCall
+from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.fitted_range import extrapolation
 from roofline_model.expected.ideal_floor import at_least_ideal, warm_under_roof
 from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
@@ -186,7 +186,7 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
         for one in dict.fromkeys((activation, computed))
     )
     asked = sizes["M"], sizes["N"], sizes["K"]
-    calls = [one.expected_one(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
+    calls = [one.expected(*asked, cache=cache, quantizes_activations=quantizes) for one in (model, *others)]
     found = _from_call(device, max(calls, key=lambda call: call.time_s))
     if (beyond := extrapolation(work, found.provenance)) is not None:
         found = replace(found, findings=(*found.findings, beyond))
@@ -233,15 +233,15 @@ def _attention(work: Operator, device: Device, cache: str, kernel: str | None = 
     return predict_attention(work, device, cache=cache, kernel=kernel)
 
 
-def _from_call(device: Device, call: ExpectedCall) -> ExpectedPrediction:
+def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
     return ExpectedPrediction(
         hardware=device.key,
         time_s=call.time_s,
         low_s=call.low_s,
         high_s=call.high_s,
         parts=tuple((name, value) for name, value in call.additive_parts().items() if value > 0),
-        binding=call.binding,
-        kernel=call.kernel,
+        binding=call.binding[0],
+        kernel=call.kernel[0],
         provenance=call.provenance,
         findings=call.findings,
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),

@@ -23,16 +23,17 @@ from roofline_model.core.answer import (
     is_comparable,
 )
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.memo import Memo
 from roofline_model.errors import UnsupportedError
-from roofline_model.expected.standing_kernel import standing_kernel
+from roofline_model.expected.reference_kernel import reference_kernel
 from roofline_model.formats import NumberFormat, get_format
 from roofline_model.hardware import Device
-from roofline_model.kept import Kept
 from roofline_model.kernel_gaps import kernel_gap
 from roofline_model.operators import GEMV_MAX_ROWS, gemm
-from roofline_model.product_roof import ProductRoof, RoofTimes
+from roofline_model.product_roof import ProductRoof
 from roofline_model.quantization_method import method_of
 from roofline_model.recommend.loss import REFERENCE, product_loss
+from roofline_model.roofline import RoofTimes
 from roofline_model.serving_kernels import engine_gap
 from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS, stored_weight
 
@@ -87,7 +88,7 @@ class ProductFormats:
     excluded: tuple[Exclusion, ...]
 
 
-_KEPT: Kept[ProductFormats] = Kept(256)
+_KEPT: Memo[ProductFormats] = Memo(256)
 
 
 def product_formats(
@@ -305,7 +306,7 @@ def _shape_findings(
     """Return what limits an option at this shape, then what holds of its format."""
     findings = [_bound_finding(each, roof, estimate, baseline, baseline_roof, baseline_rate), *each.findings]
     if estimate is not None and estimate.source == "expected" and not each.is_both:
-        kernel = standing_kernel(each.fmt.key, each.formats[0][1], estimate.provenance)
+        kernel = reference_kernel(each.fmt.key, each.formats[0][1], estimate.provenance)
         if kernel:
             findings.append(finding("reference-kernel", each.fmt.key, kernel=kernel))
     return tuple(findings)

@@ -16,7 +16,7 @@ from roofline_model.decoder.model_shapes import ModelShape
 from roofline_model.decoder.step_expected import why_no_step
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import ExpectedPrediction, predict_expected
-from roofline_model.expected.standing_kernel import standing_kernel
+from roofline_model.expected.reference_kernel import reference_kernel
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
 from roofline_model.operators import Operator
@@ -196,7 +196,7 @@ class PlanPricer:
             return findings
         if (slower := cache_slowdown(passes, self.device)) is not None:
             findings.append(slower)
-        if kernel := reference_kernel(candidate.formats, estimate.provenance):
+        if kernel := _plan_reference_kernel(candidate.formats, estimate.provenance):
             findings.append(finding("reference-kernel", candidate.label, kernel=kernel))
         return findings
 
@@ -306,10 +306,10 @@ def missing_kernel(device: Device, label: str) -> Finding | None:
     return _gap_finding(label, missing, device) if missing else None
 
 
-def reference_kernel(formats: PlanFormats, provenance: str) -> str:
+def _plan_reference_kernel(formats: PlanFormats, provenance: str) -> str:
     """Return the kernel that the expected times of a plan's products stand for; empty where there is nothing to say."""
     pairs = (parse_formats(label) for label in formats.product_labels)
-    return next(filter(None, (standing_kernel(pair.weights, pair.activations, provenance) for pair in pairs)), "")
+    return next(filter(None, (reference_kernel(pair.weights, pair.activations, provenance) for pair in pairs)), "")
 
 
 _RUNS_AS = {"native": "native {}", "emulated": "emulated in {}", "dequantize": "decoded to {}"}

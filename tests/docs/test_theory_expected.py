@@ -31,8 +31,8 @@ from roofline_model.expected.gemm.candidates import SMALLEST_SLICE, SPLITS, TILE
 from roofline_model.expected.gemm.constants import FITTED_BOUNDS, from_values
 from roofline_model.expected.gemm.correction import AXES, LARGEST_LOG
 from roofline_model.expected.gemm.formats import KERNEL_FAMILIES
+from roofline_model.expected.gemm.formula import WAVE_S, expected_gemm
 from roofline_model.expected.gemm.library import find_gemm
-from roofline_model.expected.gemm.model import WAVE_S, expected_gemm
 from roofline_model.expected.gemm.transfer import EASIER_RATIO
 from roofline_model.expected.gemm.work import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES

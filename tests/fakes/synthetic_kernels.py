@@ -11,7 +11,7 @@ from roofline_model import get_hardware
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import generic_start
 from roofline_model.expected.gemm.formats import gemm_formats
-from roofline_model.expected.gemm.model import gemm_times
+from roofline_model.expected.gemm.formula import gemm_times
 from roofline_model.expected.gemm.rotation import rotated_copies
 
 HEADER = ["device", "op", "m", "n", "k", "weight_format", "activation_format", "time_s", "source"]

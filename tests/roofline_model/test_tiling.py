@@ -37,7 +37,7 @@ def test_a_square_product_on_h100_by_hand():
 
 def test_the_time_is_the_expected_models_and_its_parts_add_up():
     from roofline_model.expected.chip import ChipSpec
-    from roofline_model.expected.gemm.model import expected_gemm
+    from roofline_model.expected.gemm.formula import expected_gemm
 
     found = gemm_tiling(gemm(512, 7168, 4096, a="BF16"), H100)
     batch = expected_gemm(ChipSpec.of(H100, "BF16"), 512, 7168, 4096, weight_format="BF16", activation_format="BF16")

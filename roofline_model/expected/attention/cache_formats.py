@@ -15,8 +15,8 @@ from types import MappingProxyType
 from roofline_model.core.finding import Finding, finding
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.gemm.belief import OTHER_FORMAT
 from roofline_model.expected.gemm.formats import kernel_bytes_per_element
+from roofline_model.expected.gemm.prediction_interval import OTHER_FORMAT
 from roofline_model.expected.intervals import joined_factors
 from roofline_model.formats import NumberFormat
 

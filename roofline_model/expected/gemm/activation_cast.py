@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm.constants import GemmConstants
-from roofline_model.expected.gemm.formats import CAST_READ_BYTES, GemmFormats
+from roofline_model.core.elementwise import Numbers
 from roofline_model.expected.gemm.norm import powered, rooted
+from roofline_model.expected.gemm.parameters import ProductParameters
 from roofline_model.expected.gemm.work import GemmWork
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
-
-def cast_seconds(chip: ChipSpec, formats: GemmFormats, c: GemmConstants, rows: GemmWork) -> Floats:
+def cast_seconds(p: ProductParameters, rows: GemmWork) -> Numbers:
     """Return the seconds of the kernels that quantise a 16-bit activation (their launch is inside `launch_s`)."""
     elements = rows.m * rows.k
-    narrow = formats.activation_bytes_per_element
-    touched = CAST_READ_BYTES[formats.family] + narrow
-    on_chip = elements * touched / ((c.cast_ratio or 1.0) * chip.load_bytes_per_s)
-    dram = elements * (2.0 + narrow) * rows.activation_miss / (c.dram_ratio * chip.bandwidth_bytes_per_s)
-    joint = rooted(powered(on_chip, c.norm_order) + powered(dram, c.norm_order), c.norm_order)
-    return joint + (c.cast_element_s or 0.0) * rows.k
+    on_chip = elements * p.cast_touched_bytes / (p.cast_ratio * p.load_bytes_per_s)
+    moved_bytes = elements * (2.0 + p.activation_bytes_per_element) * rows.activation_miss
+    dram = moved_bytes / (p.dram_ratio * p.bandwidth_bytes_per_s)
+    return (
+        rooted(powered(on_chip, p.norm_order) + powered(dram, p.norm_order), p.norm_order) + p.cast_element_s * rows.k
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from roofline_model.core.elementwise import Numbers
 from roofline_model.expected.families import family_rules
 
 if TYPE_CHECKING:
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
+    Positions = NDArray[np.intp]
 
 TILE_ROWS = (16, 32, 64, 128, 256)
 TILE_ROWS_TMA = (16, 32, 64, 128, 192, 256)
 TILE_COLUMNS = (32, 64, 128, 256)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
+SMALLEST_WEIGHT_ONLY_COLUMNS = 64
+"""Kernels that widen their weights have no narrower tile."""
 LARGEST_HALF_TILE = 128
 """Products of more rows (columns) use every tile alike: none is more than twice as long."""
 SMALLEST_SLICE = 128
@@ -34,7 +38,7 @@ K_STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The tiles of one kernel family on one GPU family; arrays of shape (tiles, 1), to broadcast against rows."""
+    """The tiles of one GPU family; arrays of shape (tiles, 1), to broadcast against rows."""
 
     rows: Floats
     columns: Floats
@@ -46,9 +50,21 @@ class Tiles:
     labels: tuple[str, ...]
     """`bm x bn x s` for every (split, tile), split-major."""
 
+    def at(self, positions: Positions) -> Tiles:
+        """Return the tiles at `positions`."""
+        names, count = positions.tolist(), len(self.rows)
+        return Tiles(
+            self.rows[positions],
+            self.columns[positions],
+            self.padding_ratio[positions],
+            self.resident[positions],
+            self.smallest_mma_elems,
+            tuple(self.labels[first + name] for first in range(0, len(self.labels), count) for name in names),
+        )
+
 
 @cache
-def tiles_of(family: str, is_weight_only: bool) -> Tiles:
+def tiles_of(family: str) -> Tiles:
     """Return the tiles that kernels of this GPU family have."""
     import numpy as np
 
@@ -58,9 +74,7 @@ def tiles_of(family: str, is_weight_only: bool) -> Tiles:
         (bm, bn)
         for bm in (TILE_ROWS_TMA if rules.supply_class == "tma" else TILE_ROWS)
         for bn in TILE_COLUMNS
-        if SMALLEST_TILE_ELEMS <= bm * bn <= LARGEST_TILE_ELEMS
-        and max(bm, bn) >= least
-        and not (is_weight_only and bn < 64)
+        if SMALLEST_TILE_ELEMS <= bm * bn <= LARGEST_TILE_ELEMS and max(bm, bn) >= least
     ]
     rows = np.array([[bm] for bm, _ in pairs], dtype=np.float64)
     columns = np.array([[bn] for _, bn in pairs], dtype=np.float64)
@@ -75,35 +89,41 @@ def tiles_of(family: str, is_weight_only: bool) -> Tiles:
     )
 
 
-def usable_tiles(tiles: Tiles, m: Floats, n: Floats) -> Bools:
+def usable_tiles(tiles: Tiles, m: Numbers, n: Numbers, is_weight_only: bool | Bools = False) -> Bools:
     """Return which tile serves which row, shape (tiles, rows): none much larger than the output it covers.
 
-    Every row keeps at least one tile: an output smaller than all of them runs on the smallest.
+    Every row keeps at least one tile: an output smaller than all of them runs on the smallest. `is_weight_only`: of all
+    rows, or of each.
     """
     import numpy as np
 
     least = tiles.smallest_mma_elems
     too_tall = (tiles.rows > np.maximum(16, 2 * m)) & (tiles.rows > least)
     too_wide = (tiles.columns > np.maximum(32, 2 * n)) & (tiles.columns > least)
-    usable: Bools = ~(too_tall | too_wide)
+    too_narrow = (tiles.columns < SMALLEST_WEIGHT_ONLY_COLUMNS) & is_weight_only
+    usable: Bools = ~(too_tall | too_wide | too_narrow)
+    # The first of the smallest has 64 columns or more in every family: weight-only kernels have it, too.
     smallest = int((tiles.rows * tiles.columns).argmin())
     usable[smallest] |= ~usable.any(axis=0)
     return usable
 
 
-def may_split(family: str, kernel_family: str, m: Floats, n: Floats, k: Floats) -> Bools:
+def may_split(family: str, is_sixteen_bit: bool | Bools, m: Numbers, n: Numbers, k: Numbers) -> bool | Bools:
     """Return the rows that the library may cut along k at all (the slice length is checked per split).
 
     Only 16-bit libraries on sm89 and sm120 leave long serial k loops; elsewhere every row may be split.
     """
+    if is_sixteen_bit is False or family not in ("sm89", "sm120"):
+        return True
     import numpy as np
 
-    if kernel_family != "BF16" or family not in ("sm89", "sm120"):
-        return np.ones(np.shape(m), dtype=np.bool_)
     small_batch = (m >= 2) & (m <= 8) & (n * k < 2.7e5)
     if family == "sm89":
         short = (k < 2048) & np.logical_not((n <= 256) & (k >= 1024))
         wide = (n >= 1024) & (m <= 128) & (k <= 4096)
-        return np.logical_not(small_batch | short | wide)
-    short = (k < 2048) & np.logical_not((m <= 64) & (n <= 256) & (k >= 1536))
-    return np.logical_not(small_batch | short)
+        leaves_loop = small_batch | short | wide
+    else:
+        short = (k < 2048) & np.logical_not((m <= 64) & (n <= 256) & (k >= 1536))
+        leaves_loop = small_batch | short
+    allowed: Bools = np.logical_not(leaves_loop & is_sixteen_bit)
+    return allowed

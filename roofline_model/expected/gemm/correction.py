@@ -1,4 +1,4 @@
-"""What the formulas leave over for a product, as a smooth surface over m, n and k (`../grid_surface.py`).
+"""The residual correction of products: what the formulas leave over, a smooth surface over m, n and k (`../grid_surface.py`).
 
 The worst tenth of the rows carries a third of the error: certain shapes for which a library picks a slow kernel. The surface
 says how a library's choices on one chip differ from the cheapest candidate. Errors under cross-validation: docs/validation.md.
@@ -40,11 +40,8 @@ class Correction:
 
     def logs(self, m: Floats, n: Floats, k: Floats) -> Floats:
         """Return ln of the factor on the predicted time of each row."""
-        return GRID.logs(self.log_ratio, (m, n, k))
-
-    def log_at(self, m: float, n: float, k: float) -> float:
-        """Return the same of one row."""
-        return GRID.log_at(self.log_ratio, (m, n, k))
+        logs: Floats = GRID.logs(self.log_ratio, (m, n, k))
+        return logs
 
 
 def fit_correction(m: Floats, n: Floats, k: Floats, log_ratio: Floats, row_weights: Floats | None = None) -> Correction:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.fitting.fit_set import FitSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
-from roofline_model.expected.gemm.belief import trust
 from roofline_model.expected.gemm.constants import FITTED_BOUNDS, FittedGemm, GemmConstants, fitted_names
 from roofline_model.expected.gemm.correction import Correction, fit_correction
 from roofline_model.expected.gemm.formats import WEIGHT_ONLY, GemmFormats
+from roofline_model.expected.gemm.formula import gemm_times, surface_share
+from roofline_model.expected.gemm.parameters import ProductParameters
 from roofline_model.expected.gemm.rows import GemmRows
 from roofline_model.expected.intervals import REGIMES, IntervalTable, regimes_of
 
@@ -69,7 +70,7 @@ def gemm_fit_set(
     )
 
     learns = len(rows) >= MANY_ROWS
-    surface = LibrarySurface(joined, joined.trust(replace(begin, correction_chip=None) if learns else begin))
+    surface = ResidualSurface(joined, joined.surface_share(replace(begin, correction_chip=None) if learns else begin))
     kept = None if learns or begin.correction is None else surface.log_factor(begin.correction, np.arange(len(rows)))
 
     def predict_s(values: Mapping[str, float], positions: Positions) -> Floats:
@@ -100,22 +101,22 @@ def gemm_fit_set(
     )
 
 
-class LibrarySurface:
-    """How the library of these rows differs from the cheapest candidate: `correction.py`, as far as each row trusts it."""
+class ResidualSurface:
+    """How the library of these rows differs from the cheapest candidate: `correction.py`, as far as it holds for each row."""
 
-    def __init__(self, joined: _Joined, trusted: Floats) -> None:
+    def __init__(self, joined: _Joined, share: Floats) -> None:
         self._sizes = (joined.m, joined.n, joined.k)
-        self._trusted = trusted
+        self._share = share
 
     def learn(self, log_ratio: Floats, positions: Positions) -> Correction:
         """Return the surface through what the formulas leave over."""
         m, n, k = (sizes[positions] for sizes in self._sizes)
-        return fit_correction(m, n, k, log_ratio, self._trusted[positions])
+        return fit_correction(m, n, k, log_ratio, self._share[positions])
 
     def log_factor(self, learnt: Correction, positions: Positions) -> Floats:
         """Return ln of the factor on the predicted time."""
         m, n, k = (sizes[positions] for sizes in self._sizes)
-        return learnt.logs(m, n, k) * self._trusted[positions]
+        return learnt.logs(m, n, k) * self._share[positions]
 
 
 def with_values(constants: GemmConstants, values: Mapping[str, float]) -> GemmConstants:
@@ -146,21 +147,20 @@ class _Joined:
             return bool((self.m == 1).any())
         return True
 
-    def trust(self, begin: FittedGemm) -> Floats:
+    def surface_share(self, begin: FittedGemm) -> Floats:
         """Return from 0 to 1 how much of a library surface holds for each row."""
         import numpy as np
 
         result = np.empty(len(self.m))
         for number, (formats, _) in enumerate(self.kinds):
             here = np.flatnonzero(self.group == number)
-            result[here] = trust(begin, formats, self.n[here], self.k[here], self.copies[here])
+            parameters = ProductParameters.of(begin.chip, formats, begin)
+            result[here] = surface_share(parameters, self.n[here], self.k[here], self.copies[here])
         return result
 
     def times(self, constants: GemmConstants, positions: Positions) -> Floats:
         """Return the predicted seconds at `positions`."""
         import numpy as np
-
-        from roofline_model.expected.gemm.model import gemm_times
 
         time_s = np.empty(len(positions))
         for number, (formats, quantizes) in enumerate(self.kinds):

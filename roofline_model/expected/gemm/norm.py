@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+from roofline_model.core.elementwise import Numbers, cube_root, square_root
 
 
-def powered(x: Floats, order: int | Ints) -> Floats:
+def powered(x: Numbers, order: Numbers) -> Numbers:
     """Return x to the power of `order`, 3 or 4, by products; an array has one order for each column."""
     square = x * x
     if isinstance(order, int):
         return square * square if order == 4 else square * x
     import numpy as np
 
-    result: Floats = square * np.where(order == 4, square, x)
-    return result
+    return square * np.where(order == 4, square, x)
 
 
-def rooted(x: Floats, order: int | Ints) -> Floats:
+def rooted(x: Numbers, order: Numbers) -> Numbers:
     """Return the root of `order`, 3 or 4: the norm of terms whose powers sum to `x`."""
-    import numpy as np
-
     if isinstance(order, int):
-        result: Floats = np.sqrt(np.sqrt(x)) if order == 4 else np.cbrt(x)
-        return result
-    result = np.sqrt(np.sqrt(x))
+        return square_root(square_root(x)) if order == 4 else cube_root(x)
+    result = square_root(square_root(x))
     cubic = order == 3
-    result[..., cubic] = np.cbrt(x[..., cubic])
+    result[..., cubic] = cube_root(x[..., cubic])
     return result

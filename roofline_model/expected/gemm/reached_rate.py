@@ -18,7 +18,10 @@ from roofline_model.errors import RooflineError
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.formats import GemmFormats
+from roofline_model.expected.gemm.formula import product_times
 from roofline_model.expected.gemm.library import find_gemm
+from roofline_model.expected.gemm.parameters import ProductParameters
+from roofline_model.expected.gemm.rotation import COLD
 from roofline_model.hardware import Device, get_hardware
 from roofline_model.published_rate import published_rate
 
@@ -74,8 +77,6 @@ def _lender_share(key: str, formats: GemmFormats) -> float | None:
 
 def _large_rate(found: FittedGemm, formats: GemmFormats, chip: ChipSpec | None = None) -> float:
     """Return FLOP/s of the large product, weights cold."""
-    from roofline_model.expected.gemm.model import expected_of_formats
-
-    size, spec = LARGE_SIZE, chip or found.chip
-    batch = expected_of_formats(spec, size, size, size, formats=formats, constants=found)
-    return float(2.0 * size**3 / batch.time_s[0])
+    size = float(LARGE_SIZE)
+    parameters = ProductParameters.of(chip or found.chip, formats, found)
+    return float(2.0 * size**3 / product_times(parameters, size, size, size, COLD).time_s)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from roofline_model.core.elementwise import Numbers, ceiling, larger, smaller
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm.elementwise import Numbers, ceiling, larger, smaller
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -36,19 +36,25 @@ def rotated_copies(chip: ChipSpec, kernel_family: str, N: ArrayLike, K: ArrayLik
     """
     element_bytes = rotation_element_bytes(chip, kernel_family)
     if isinstance(N, float) and isinstance(K, float):
-        return COLD if element_bytes is None else _copies(chip, N * K * element_bytes)
+        return COLD if element_bytes is None else copies_to_pass(chip.l2_bytes, N * K * element_bytes)
     import numpy as np
 
     elements = np.asarray(N, dtype=np.float64) * np.asarray(K, dtype=np.float64)
     if element_bytes is None:
         return np.full_like(elements, COLD)
-    return np.asarray(_copies(chip, elements * element_bytes), dtype=np.float64)
+    return np.asarray(copies_to_pass(chip.l2_bytes, elements * element_bytes), dtype=np.float64)
 
 
-def _copies(chip: ChipSpec, weight_bytes: Numbers) -> Numbers:
-    return smaller(larger(ceiling(chip.l2_bytes / weight_bytes), 1.0), MOST_COPIES)
+def copies_to_pass(l2_bytes: Numbers, weight_bytes: Numbers) -> Numbers:
+    """Return the copies of a weight that pass an L2 once, at most `MOST_COPIES`."""
+    return smaller(larger(ceiling(l2_bytes / weight_bytes), 1.0), MOST_COPIES)
 
 
 def rotation_element_bytes(chip: ChipSpec, kernel_family: str) -> float | None:
     """Return the bytes per element by which that table's collector counted copies; None: its rows are always cold."""
     return None if chip.key in _COLD_TABLES else _ROTATION_BYTES.get(kernel_family)
+
+
+def copies_of(cache: str) -> float:
+    """Return the copies of a weight that are touched between two uses of one, in a state of the cache."""
+    return HOT if cache == "warm" else COLD

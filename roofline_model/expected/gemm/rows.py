@@ -143,7 +143,7 @@ def _copies(chip: ChipSpec | None, formats: GemmFormats, n: Floats, k: Floats, g
 
 def expected_of_group(group: GemmRows, constants: FittedGemm) -> ExpectedBatch:
     """Return the expected times of a group that has a chip, with the constants given."""
-    from roofline_model.expected.gemm.model import expected_gemm
+    from roofline_model.expected.gemm.formula import expected_gemm
 
     assert group.chip is not None  # a group without one says so in `problem`
     return expected_gemm(

@@ -1,8 +1,8 @@
-"""The ideal time of whole tables: `roofline.predict` for arrays of shapes, the same counts and the same roofs.
+"""The ideal time of attention over whole tables: the counts and roofs of `roofline.predict` for arrays of shapes.
 
-Source: `operators.gemm` for products; attention counts QKᵀ and PV over the pairs the mask leaves, reads Q and the visible
-K and V once and writes O once (docs/theory_math.md). The counts under a mask are those of `ops/attention_shape.py`, whole
-numbers like there. Tested against the scalar functions on random calls.
+QKᵀ and PV are counted over the pairs the mask leaves; Q and the visible K and V are read once, O is written once
+(docs/theory_math.md). The counts under a mask are those of `ops/attention_shape.py`, whole numbers like there. Tested
+against the scalar functions on random calls.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.formats import get_format
 from roofline_model.hardware import Device
-from roofline_model.operators import compute_format
 from roofline_model.ops.operand_formats import product_format
-from roofline_model.weight_storage import with_group_scales
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,26 +19,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Sizes = NDArray[np.int64]
-
-
-def ideal_gemm_s(
-    device: Device, m: Floats, n: Floats, k: Floats, *, weight: str, activation: str, output: str
-) -> Floats:
-    """Return max(bytes / bandwidth, FLOPs / peak) of each product, in seconds.
-
-    Raises `UnsupportedError` when the chip cannot compute in the formats.
-    """
-    import numpy as np
-
-    fa, fb, fc = get_format(activation), with_group_scales(get_format(weight)), get_format(output)
-    traffic = (
-        m * k * fa.traffic_bytes_per_element
-        + k * n * fb.traffic_bytes_per_element
-        + m * n * fc.traffic_bytes_per_element
-    )
-    peak = device.peak_flops_per_s(compute_format(fa, fb))
-    result: Floats = np.maximum(traffic / device.bandwidth.value, 2 * m * n * k / peak)
-    return result
 
 
 def ideal_attention_s(

@@ -16,14 +16,17 @@ from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
 from roofline_model.expected.gemm.constants import FittedGemm
 from roofline_model.expected.gemm.library import find_gemm
-from roofline_model.expected.gemm.reached_rate import with_published_rate
+from roofline_model.expected.gemm.product import constants_here
 from roofline_model.expected.gemm.rows import GemmRows, expected_of_group, gemm_row_groups
 from roofline_model.expected.measured_here import with_measured_bandwidth
 from roofline_model.expected.tables.kernel_labels import formats_label, phase_of
 from roofline_model.expected.tables.other_rows import copy_row_groups, model_row_times
 from roofline_model.expected.tables.table import KernelTable
-from roofline_model.expected.tables.table_ideal import ideal_attention_s, ideal_gemm_s
+from roofline_model.expected.tables.table_ideal import ideal_attention_s
+from roofline_model.formats import get_format
 from roofline_model.hardware import Device, get_hardware
+from roofline_model.product_roof import ProductRoof
+from roofline_model.weight_storage import with_group_scales
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,22 +139,22 @@ def predict_table(
 
 def _predict_gemm(columns: _Columns, group: GemmRows, known: KnownConstants) -> None:
     try:
-        columns.ideal_s[group.rows] = ideal_gemm_s(
+        roof = ProductRoof.of(
             group.device,
-            group.m,
-            group.n,
-            group.k,
-            weight=group.weight_format,
-            activation=group.activation_format,
-            output=group.output_format,
+            activation=get_format(group.activation_format),
+            weight=with_group_scales(get_format(group.weight_format)),
+            output=get_format(group.output_format),
         )
+        columns.ideal_s[group.rows] = roof.at(group.m, group.n, group.k).time_s
         if group.chip is None:
             columns.refuse(group.rows, group.problem)
             return
         found = find_gemm(group.chip, group.formats.family, known.gemm)
         if known.gemm is None:
-            found = with_published_rate(found, group.device, group.formats)
-        batch = expected_of_group(group, with_measured_bandwidth(found, group.device))
+            found = constants_here(found, group.device, group.formats)
+        else:
+            found = with_measured_bandwidth(found, group.device)
+        batch = expected_of_group(group, found)
     except RooflineError as error:
         columns.refuse(group.rows, str(error))
         return

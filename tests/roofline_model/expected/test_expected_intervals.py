@@ -19,6 +19,7 @@ from roofline_model.expected.intervals import (
     drift_of,
     drifted,
     hull,
+    interval_bounds,
     joined_factors,
     regimes_of,
 )
@@ -41,9 +42,16 @@ def test_regimes_are_rows_and_floor():
 
 
 def test_bounds_multiply_the_time():
-    low, high = TABLE.bounds(np.array([1.0, 4096.0]), np.array([2.0, 10.0]), 1.0)
+    low, high = interval_bounds(TABLE.low, TABLE.high, np.array([1.0, 4096.0]), np.array([2.0, 10.0]), 1.0)
     assert low.tolist() == pytest.approx([1.6, 8.2])
     assert high.tolist() == pytest.approx([2.4, 12.2])
+    assert interval_bounds(TABLE.low, TABLE.high, 1.0, 2.0, 1.0) == pytest.approx((1.6, 2.4))
+
+
+def test_each_prediction_may_have_factors_of_its_own():
+    low, high = (np.array([factors, [1.0] * 6]) for factors in (TABLE.low, TABLE.high))
+    bounds = interval_bounds(low, high, 1.0, np.array([2.0, 2.0]), np.array([1.0, 4.0]))
+    assert [bound.tolist() for bound in bounds] == [[1.6, 2.0], [2.4, 2.0]]
 
 
 def test_tables_are_read_by_regime_and_checked():

@@ -20,7 +20,7 @@ from roofline_model.expected.attention.flash.config import (
     FlashAttentionVersion,
 )
 from roofline_model.expected.attention.flash.model import FlashAttentionPrediction, predict_flash_attention
-from roofline_model.expected.batch import ExpectedCall
+from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.hardware import Device
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, AttentionKernel
 from roofline_model.operators import Operator
@@ -67,16 +67,15 @@ def expected_flash(
         raise UnsupportedError(f"no expected time for {kernel.name} attention: {answer.reason}. The ideal stands.")
     terms = _terms(answer)
     low, high = _call_ratio(kernel, model, phase, answer)
-    call = ExpectedCall(
+    call = ExpectedBatch(
         time_s=answer.time_s,
         low_s=low * answer.time_s,
         high_s=high * answer.time_s,
         parts=terms,
-        binding=_BINDING.get(answer.bound, answer.bound),
+        binding=[_BINDING.get(answer.bound, answer.bound)],
         provenance=PROVENANCE,
         findings=(),
-        kernel=f"{kernel.key}/{answer.split_count}",
-        norm_order=4,
+        kernel=[f"{kernel.key}/{answer.split_count}"],
     )
     findings = [finding("attention-kernel-alone")]
     if not kernel.has_own_model:
@@ -88,8 +87,8 @@ def expected_flash(
         low_s=call.low_s,
         high_s=call.high_s,
         parts=tuple((name, seconds) for name, seconds in call.additive_parts().items() if seconds > 0),
-        binding=call.binding,
-        kernel=call.kernel,
+        binding=call.binding[0],
+        kernel=call.kernel[0],
         provenance=call.provenance,
         findings=(*findings, *answer.findings),
         terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),

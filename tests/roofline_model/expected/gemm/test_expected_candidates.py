@@ -15,21 +15,21 @@ def pairs(tiles, usable=None):
 
 def test_every_tile_of_sm120():
     # 5 × 4 sides, without 16×32 (512 elements) and 256×256 (65,536)
-    assert set(pairs(tiles_of("sm120", False))) == {
-        (bm, bn) for bm in (16, 32, 64, 128, 256) for bn in (32, 64, 128, 256)
-    } - {(16, 32), (256, 256)}
+    assert set(pairs(tiles_of("sm120"))) == {(bm, bn) for bm in (16, 32, 64, 128, 256) for bn in (32, 64, 128, 256)} - {
+        (16, 32),
+        (256, 256),
+    }
 
 
 def test_the_instruction_sets_the_smallest_tile():
-    assert all(max(pair) >= 64 for pair in pairs(tiles_of("sm90", False)))
-    assert all(max(pair) >= 128 for pair in pairs(tiles_of("sm100", False)))
-    assert (192, 128) in pairs(tiles_of("sm100", False))
-    assert (192, 128) not in pairs(tiles_of("sm120", False))
-    assert all(bn >= 64 for _, bn in pairs(tiles_of("sm89", True)))  # weight-only
+    assert all(max(pair) >= 64 for pair in pairs(tiles_of("sm90")))
+    assert all(max(pair) >= 128 for pair in pairs(tiles_of("sm100")))
+    assert (192, 128) in pairs(tiles_of("sm100"))
+    assert (192, 128) not in pairs(tiles_of("sm120"))
 
 
 def test_padding_and_residency_of_a_tile():
-    tiles = tiles_of("sm120", False)
+    tiles = tiles_of("sm120")
     of = {pair: i for i, pair in enumerate(pairs(tiles))}
     assert tiles.padding_ratio[of[128, 128], 0] == 1.0
     assert tiles.padding_ratio[of[64, 64], 0] == pytest.approx(1.02)  # two halvings
@@ -38,7 +38,7 @@ def test_padding_and_residency_of_a_tile():
 
 
 def test_a_tile_is_at_most_twice_the_output():
-    tiles = tiles_of("sm120", False)
+    tiles = tiles_of("sm120")
     usable = usable_tiles(tiles, np.array([1.0, 24.0, 4096.0]), np.array([4096.0, 4096.0, 48.0]))
     assert {bm for bm, _ in pairs(tiles, usable[:, 0])} == {16}
     assert {bm for bm, _ in pairs(tiles, usable[:, 1])} == {16, 32}  # 2 · 24 = 48 < 64
@@ -46,7 +46,7 @@ def test_a_tile_is_at_most_twice_the_output():
 
 
 def test_the_instructions_own_tile_is_always_usable():
-    tiles = tiles_of("sm100", False)
+    tiles = tiles_of("sm100")
     usable = usable_tiles(tiles, np.array([1.0]), np.array([4096.0]))[:, 0]
     assert {bm for bm, _ in pairs(tiles, usable)} == {16, 32, 64, 128}
 
@@ -55,18 +55,29 @@ def test_the_instructions_own_tile_is_always_usable():
 @pytest.mark.parametrize("is_weight_only", [False, True])
 def test_every_output_has_a_tile(family, is_weight_only):
     m, n = (values.ravel() for values in np.meshgrid([1.0, 2, 16, 17, 300, 1e5], [1.0, 16, 31, 32, 33, 1e5]))
-    assert usable_tiles(tiles_of(family, is_weight_only), m, n).any(axis=0).all()
+    assert usable_tiles(tiles_of(family), m, n, is_weight_only).any(axis=0).all()
+
+
+def test_kernels_of_narrow_weights_have_no_narrow_tile():
+    tiles = tiles_of("sm89")
+    usable = usable_tiles(tiles, 64.0, np.array([16.0, 16.0, 4096.0]), np.array([True, False, True]))
+    assert {bn for _, bn in pairs(tiles, usable[:, 0])} == {64}  # the smallest, for an output that none fits
+    assert {bn for _, bn in pairs(tiles, usable[:, 1])} == {32}
+    assert {bn for _, bn in pairs(tiles, usable[:, 2])} == {64, 128, 256}
+    some = tiles.at(np.array([3, 1]))
+    assert some.labels[:2] == (tiles.labels[3], tiles.labels[1])
+    assert [label.rpartition("x")[2] for label in some.labels[::2]] == [str(split) for split in SPLITS]
 
 
 def test_labels_are_split_major():
-    tiles = tiles_of("sm90", False)
+    tiles = tiles_of("sm90")
     count = len(tiles.rows)
     assert [label.rpartition("x")[2] for label in tiles.labels[::count]] == [str(split) for split in SPLITS]
     assert tiles.labels[count + 2] == f"{int(tiles.rows[2, 0])}x{int(tiles.columns[2, 0])}x2"
 
 
 def splits(family, kernel_family, m, n, k):
-    return bool(may_split(family, kernel_family, *(np.array([float(size)]) for size in (m, n, k)))[0])
+    return bool(may_split(family, kernel_family == "BF16", float(m), float(n), float(k)))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import FittedGemm, GemmConstants, from_values
 from roofline_model.expected.gemm.correction import KNOT_COUNT, LARGEST_LOG, Correction
 from roofline_model.expected.gemm.formats import gemm_formats
+from roofline_model.expected.gemm.formula import expected_gemm, gemm_times
 from roofline_model.expected.gemm.library import find_gemm, shipped_gemm
-from roofline_model.expected.gemm.model import expected_gemm, gemm_times
 from roofline_model.expected.gemm.rotation import COLD, HOT
 
 # The chips' numbers in the study's table 1.1: family, SMs, GHz, TFLOPS by kernel family, GB/s, L2 MiB.

@@ -11,8 +11,8 @@ from roofline_model import UnsupportedError, get_hardware
 from roofline_model.core.finding import finding, has_code
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.gemm.constants import generic_start
+from roofline_model.expected.gemm.formula import expected_gemm
 from roofline_model.expected.gemm.library import find_gemm, shipped_gemm
-from roofline_model.expected.gemm.model import expected_gemm
 from roofline_model.expected.gemm.rotation import rotated_copies
 from roofline_model.expected.gemm.transfer import transferred
 from roofline_model.expected.intervals import DRIFT, drifted, hull

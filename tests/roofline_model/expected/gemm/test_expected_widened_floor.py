@@ -12,7 +12,7 @@ from roofline_model.core.finding import has_code
 from roofline_model.errors import UnsupportedError
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.gemm.product import ProductModel
-from roofline_model.expected.gemm.widened_floor import limit_share
+from roofline_model.expected.gemm.widened_floor import widening_share
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators import gemm
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
@@ -41,7 +41,7 @@ def test_where_arithmetic_binds_narrow_weights_save_their_traffic_and_no_more(ch
     if narrow.wide is None:
         assert narrow.fitted.provenance == "fitted"  # timed on this chip: what was measured stays
         return
-    share = limit_share(narrow, *GRID.astype(float))
+    share = widening_share(narrow.wide.parameters, *GRID.astype(float), computes_wide=narrow.computes_wide)
     found, whole = narrow.expected(*GRID), wide.expected(*GRID)
     least_s = whole.time_s - whole.additive_parts()["dram"]
     assert (found.time_s >= least_s * (1 - 1e-12))[share >= 1].all()
@@ -53,9 +53,9 @@ def test_where_arithmetic_binds_narrow_weights_save_their_traffic_and_no_more(ch
 
 def test_memory_bound_products_are_left_as_they_are():
     narrow, _ = models("l4", "INT4")
-    assert not has_code(narrow.expected_one(16, 4096, 4096).findings, "held-to-wide-product")
-    assert narrow.expected_one(16, 4096, 4096).parts["library"] == narrow.expected(16, 4096, 4096).parts["library"][0]
-    assert has_code(narrow.expected_one(4096, 4096, 4096).findings, "held-to-wide-product")
+    assert not has_code(narrow.expected(16, 4096, 4096).findings, "held-to-wide-product")
+    assert narrow.expected(16, 4096, 4096).parts["library"] == narrow.expected([16], 4096, 4096).parts["library"][0]
+    assert has_code(narrow.expected(4096, 4096, 4096).findings, "held-to-wide-product")
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])
@@ -64,7 +64,7 @@ def test_one_by_one_at_once_and_in_a_sweep(chip, weight, cache):
     narrow, _ = models(chip, weight)
     shapes = [(300, 4096, 4096), (700, 4096, 4096), (4096, 4096, 4096), (8, 4096, 4096)]
     batch = narrow.expected(*(list(axis) for axis in zip(*shapes, strict=True)), cache=cache)
-    single = [narrow.expected_one(*shape, cache=cache) for shape in shapes]
+    single = [narrow.expected(*shape, cache=cache) for shape in shapes]
     for name in ("time_s", "low_s", "high_s"):
         assert [getattr(call, name) for call in single] == pytest.approx(getattr(batch, name).tolist(), rel=1e-12)
     assert [call.parts["library"] for call in single] == pytest.approx(batch.parts["library"].tolist(), rel=1e-6)

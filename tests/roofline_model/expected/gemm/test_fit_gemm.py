@@ -17,7 +17,7 @@ from roofline_model.expected.gemm.constants import Evidence, FittedGemm, GemmCon
 from roofline_model.expected.gemm.correction import KNOT_COUNT, Correction
 from roofline_model.expected.gemm.fit import gemm_fit_set, gemm_intervals
 from roofline_model.expected.gemm.formats import gemm_formats
-from roofline_model.expected.gemm.model import gemm_times
+from roofline_model.expected.gemm.formula import gemm_times
 from roofline_model.expected.gemm.rotation import rotated_copies
 from roofline_model.expected.gemm.rows import gemm_row_groups
 from roofline_model.expected.intervals import REGIMES, across_families

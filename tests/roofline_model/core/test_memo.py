@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from roofline_model.core.memo import Memo
 from roofline_model.hardware import get_hardware
-from roofline_model.kept import Kept
 
 
 def test_a_value_is_made_once_for_the_same_objects():
     made: list[str] = []
-    kept: Kept[str] = Kept(4)
+    kept: Memo[str] = Memo(4)
     chip = get_hardware("gb10")
 
     def make() -> str:
@@ -24,7 +24,7 @@ def test_a_value_is_made_once_for_the_same_objects():
 
 
 def test_an_equal_object_is_another_one():
-    kept: Kept[str] = Kept(4)
+    kept: Memo[str] = Memo(4)
     chip = get_hardware("gb10")
     twin = replace(chip)
     assert twin == chip
@@ -34,7 +34,7 @@ def test_an_equal_object_is_another_one():
 
 
 def test_the_oldest_value_makes_room():
-    kept: Kept[int] = Kept(2)
+    kept: Memo[int] = Memo(2)
     objects = [object() for _ in range(3)]
     for number, one in enumerate(objects):
         kept.of((one,), lambda number=number: number)
@@ -43,13 +43,13 @@ def test_the_oldest_value_makes_room():
 
 
 def test_an_object_lives_as_long_as_its_value():
-    kept: Kept[int] = Kept(1_000)
+    kept: Memo[int] = Memo(1_000)
     # Without the reference that an entry holds, later objects would take over the identities of these.
     assert [kept.of((object(),), lambda number=number: number) for number in range(500)] == list(range(500))
 
 
 def test_what_failed_is_tried_again():
-    kept: Kept[int] = Kept(2)
+    kept: Memo[int] = Memo(2)
     one = object()
     with pytest.raises(ZeroDivisionError):
         kept.of((one,), lambda: 1 // 0)

@@ -10,7 +10,7 @@ WEIGHT_ONLY_KERNEL = (
 """W8A16 and W4A16 rows: 4,800 of 26,900 measured ones, of these two chips; docs/validation.md. Source: aiconfigurator."""
 
 
-def standing_kernel(weight: str, activation: str, provenance: str) -> str:
+def reference_kernel(weight: str, activation: str, provenance: str) -> str:
     """Return the kernel that an expected time of a product stands for; empty where there is nothing to say.
 
     Weights narrower than their 16-bit activation: at few rows the measured kernel takes a step from its GEMV to its GEMM,

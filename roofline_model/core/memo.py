@@ -1,4 +1,4 @@
-"""Values worked out once for objects that cannot be keys of a dict: a `Device` holds mappings, a fit hundreds of numbers."""
+"""Memoised values of objects that cannot be keys of a dict: a `Device` holds mappings, a fit hundreds of numbers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
-    """The newest values, found by the identity of what they were made from. Any number of threads may ask.
+class Memo(Generic[T]):
+    """The newest values, keyed by the identity of the objects they were made from. Safe in threads.
 
-    An entry holds the objects it belongs to, so no other object can have their identity while it lasts. They must not be
-    changed afterwards.
+    An entry holds its objects, so that no other object can have their identity while it lasts. They must not be changed
+    afterwards.
     """
 
-    def __init__(self, most_count: int) -> None:
-        self._most_count = most_count
+    def __init__(self, max_count: int) -> None:
+        self._max_count = max_count
         self._entries: dict[tuple[int, ...], tuple[tuple[object, ...], T]] = {}
         self._changing = threading.Lock()
 
     def of(self, objects: tuple[object, ...], make: Callable[[], T]) -> T:
-        """Return the value of these very objects: the kept one, else what `make` returns. What `make` raises is raised."""
+        """Return the stored value of these very objects, else what `make` returns; raises what `make` raises."""
         key = tuple(map(id, objects))
         entry = self._entries.get(key)
         if entry is not None:
@@ -30,6 +30,6 @@ class Kept(Generic[T]):
         value = make()
         with self._changing:
             self._entries[key] = (objects, value)
-            while len(self._entries) > self._most_count:
+            while len(self._entries) > self._max_count:
                 del self._entries[next(iter(self._entries))]
         return value
