@@ -152,7 +152,7 @@ def product_times(
     dram_s, parts, kernel = rows.dram_s, {}, []
     if with_parts:
         parts, kernel = _terms(p, candidates, rows, tile, split), _labels(candidates, tile, split)
-    if p.max_gemv_rows >= (m if isinstance(m, float) else m.min(initial=math.inf)):
+    if p.max_gemv_rows_count >= (m if isinstance(m, float) else m.min(initial=math.inf)):
         gemv = gemv_times(p, rows)
         uses = uses_gemv(p, m, body_s, gemv.time_s)
         body_s, dram_s = choose(uses, gemv.time_s, body_s), choose(uses, gemv.dram_s, dram_s)

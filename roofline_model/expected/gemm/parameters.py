@@ -91,7 +91,7 @@ class ProductParameters:
     gemv_dram_ratio: Numbers
     gemv_element_s: Numbers
     gemv_rows_count: Numbers
-    max_gemv_rows: float
+    max_gemv_rows_count: float
     """The most rows that any of the kernels for few rows takes; 0 without one."""
     reached_dram_ratio: Numbers
     l2_share_ratio: Numbers
@@ -178,7 +178,7 @@ class ProductParameters:
             gemv_dram_ratio=1.0 if c.gemv_dram_ratio is None else c.gemv_dram_ratio,
             gemv_element_s=GEMV_ELEMENT_S if c.gemv_element_s is None else c.gemv_element_s,
             gemv_rows_count=c.gemv_rows_count or 0.0,
-            max_gemv_rows=max(1.0, c.gemv_rows_count or 0.0) if has_gemv else 0.0,
+            max_gemv_rows_count=max(1.0, c.gemv_rows_count or 0.0) if has_gemv else 0.0,
             reached_dram_ratio=c.reached_dram_ratio,
             l2_share_ratio=c.l2_share_ratio,
             l2_edge_factor=c.l2_edge_factor,
@@ -251,7 +251,7 @@ def _surfaces(values: list[Any]) -> Any:
 _JOINS: dict[str, Callable[[list[Any]], Any]] = {
     "gpu_family": _first,
     "sm_count": _first,
-    "max_gemv_rows": max,
+    "max_gemv_rows_count": max,
     "norm_order": _orders,
     "has_cast": any,
     "surface": _surfaces,
