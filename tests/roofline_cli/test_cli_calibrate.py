@@ -200,7 +200,7 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     assert json.loads(said("predict", "model", *whole, "--json"))["expected_reason"] == hint
     assert f"\n{hint}\n" in said("predict", "model", *whole)
-    assert f"ranked by ideal times, the speed of light: {hint}" in said("recommend", *whole)
+    assert hint in said("recommend", *whole)
 
 
 def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
