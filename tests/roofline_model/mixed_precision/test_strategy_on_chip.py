@@ -33,7 +33,9 @@ def test_nvfp4_under_16_bit_activations_is_decoded_everywhere() -> None:
         found = check_strategy(get_strategy("nvfp4_blackwell"), chip)
         assert {path.operator for path in found.dequantized} == {*PROJECTIONS, OperatorType.KV_CACHE}
         assert all(path.compute_format == "FP16" for path in found.dequantized)
-        assert all("widened to FP16" in path.reason for path in found.dequantized)
+        reasons = [finding for path in found.dequantized for finding in path.findings]
+        assert {reason.code for reason in reasons} == {"operands-widened"}
+        assert {dict(reason.values)["compute_format"] for reason in reasons} == {"FP16"}
 
 
 def test_fp8_is_native_where_the_chip_has_the_unit() -> None:
