@@ -60,7 +60,7 @@ class _WithBenchmark:
 
     @pytest.fixture
     def roofline(self, request: pytest.FixtureRequest, benchmark: Any) -> Any:
-        """Measure a kernel and store it beside its roofline prediction; see `plugin.fixtures.RooflineFixture`."""
+        """Measure a kernel and store it beside its roofline prediction; see `plugin.pytest_glue.fixtures.RooflineFixture`."""
         yield from load(request.config).fixture(request, benchmark)
 
 
@@ -69,14 +69,14 @@ class _WithoutBenchmark:
 
     @pytest.fixture
     def roofline(self, request: pytest.FixtureRequest) -> Any:
-        """Measure a kernel and store it beside its roofline prediction; see `plugin.fixtures.RooflineFixture`."""
+        """Measure a kernel and store it beside its roofline prediction; see `plugin.pytest_glue.fixtures.RooflineFixture`."""
         yield from load(request.config).fixture(request, None)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Any:
-    if "ROOFLINE_WORKER" in os.environ:  # started by plugin/workers/supervisor.py to run single tests
-        _own("plugin.workers.worker").attach(config)
+    if "ROOFLINE_WORKER" in os.environ:  # started by plugin/isolation/supervisor.py to run single tests
+        _own("plugin.isolation.worker").attach(config)
     try:
         return (yield)
     except RooflineUsageError as error:
@@ -118,23 +118,23 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def load(config: pytest.Config) -> Any:
     """Return the hooks object of this session, importing and registering it on first use."""
     if _hooks not in config.stash:
-        config.stash[_hooks] = _own("plugin.hooks").RooflineHooks(config, RooflineUsageError)
+        config.stash[_hooks] = _own("plugin.pytest_glue.hooks").RooflineHooks(config, RooflineUsageError)
         config.pluginmanager.register(config.stash[_hooks], "roofline_hooks")
     return config.stash[_hooks]
 
 
 def options(config: pytest.Config) -> Any:
-    """Return this session's `plugin.options.BenchOptions`."""
+    """Return this session's `plugin.run.options.BenchOptions`."""
     return load(config).options
 
 
 def target(config: pytest.Config) -> Any:
-    """Return this session's `plugin.target.Target`: which chip, which device, may it measure."""
+    """Return this session's `plugin.run.target.Target`: which chip, which device, may it measure."""
     return load(config).target
 
 
 def _as_usage_error(error: Exception) -> Exception:
-    errors = sys.modules.get("roofline_model.errors")
+    errors = sys.modules.get("roofline_model.core.errors")
     return RooflineUsageError(str(error)) if errors and isinstance(error, errors.RooflineError) else error
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from bench_cases.kernels.spec import CaseSpec
 from bench_cases.model_runs.model_cases import ModelCase, model_cases
-from bench_cases.model_runs.model_reference import find_model
+from bench_cases.models.reference import find_model
 from bench_cases.selection import products_only, selected_cases
-from roofline_model.errors import RooflineError
+from roofline_model.core.errors import RooflineError
 
 _MODEL_CASES: pytest.StashKey[list[ModelCase]] = pytest.StashKey()
 _CASES: pytest.StashKey[list[CaseSpec]] = pytest.StashKey()

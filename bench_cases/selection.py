@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench_cases.attention_shapes import attention_shapes
-from bench_cases.kernels.attention_catalog import attention_cases
-from bench_cases.kernels.catalog import cases_for
-from bench_cases.kernels.operator_catalog import operator_cases
+from bench_cases.kernels.attention.catalog import attention_cases
+from bench_cases.kernels.operators.catalog import operator_cases
+from bench_cases.kernels.products.catalog import cases_for
 from bench_cases.kernels.spec import CaseSpec
-from bench_cases.operator_shapes import operator_shapes
-from bench_cases.shapes import Device, is_product_list, resolve_shapes
+from bench_cases.shapes.attention import attention_shapes
+from bench_cases.shapes.operators import operator_shapes
+from bench_cases.shapes.products import Device, is_product_list, resolve_shapes
 
 
 def selected_cases(

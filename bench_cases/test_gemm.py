@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench_cases.kernels.measure_case import measure_case
 from bench_cases.kernels.spec import CaseSpec
-from bench_cases.measure_case import measure_case
 
 
 def test_gemm(roofline: Any, spec: CaseSpec) -> None:

@@ -12,12 +12,12 @@ from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
 from benchmarks.torchao_roofline import torchao_roofline
 from roofline_model import gemm, get_hardware
+from roofline_model.chips.hardware import Device
 from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.gemm.formula import expected_gemm
 from roofline_model.expected.predict import predict_expected
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device
-from roofline_model.product_roof import ProductRoof
+from roofline_model.expected.products.formula import expected_gemm
+from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.product_roof import ProductRoof
 
 IDEAL_AIM_S = 1 / 5_000_000
 """Five million ideal predictions per second on one core."""

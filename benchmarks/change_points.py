@@ -17,7 +17,7 @@ from benchmarks.sample_history import write_history
 from results import open_store
 from results.history import HistoryOptions, case_histories
 from results.history.change_points import find_steps
-from results.history.metrics import get_metric
+from results.records.metrics import get_metric
 
 NIGHTS = 60
 CASES, HISTORY_NIGHTS, AIM_S = 2000, 90, 10.0

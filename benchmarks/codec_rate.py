@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
-from roofline_model.codecs import dequantize, quantize
+from roofline_model.formats.codecs import dequantize, quantize
 
 BYTE_AIM_S = 1 / 50e6
 """Fifty million values per second: FP8 and INT8."""

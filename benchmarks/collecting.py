@@ -6,8 +6,8 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
-from bench_cases.kernels.catalog import cases_for
-from bench_cases.shapes import Shape
+from bench_cases.kernels.products.catalog import cases_for
+from bench_cases.shapes.products import Shape
 from benchmarks.interleave import ROOT, interleaved, run_seconds
 from benchmarks.rows import Row
 

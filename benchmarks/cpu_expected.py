@@ -17,7 +17,7 @@ from statistics import median
 from benchmarks.interleave import ROOT, run_seconds
 from benchmarks.rows import Figure
 from results import open_store
-from results.records import Record
+from results.records.records import Record
 
 ROUND_COUNT, QUICK_ROUND_COUNT = 3, 1
 AIM_RATIO = 0.10

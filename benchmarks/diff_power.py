@@ -23,9 +23,9 @@ from benchmarks.diff_suites import (
     true_logs,
 )
 from benchmarks.rows import Figure
-from results.diff.evidence import Samples, evidence, pooled_spread, rank_p_value
-from results.diff.judgement import judge
 from results.diff.rules import DiffRules
+from results.diff.significance.evidence import Samples, evidence, pooled_spread, rank_p_value
+from results.diff.significance.judgement import judge
 
 PAIR_COUNT, QUICK_PAIR_COUNT = 200, 4
 POOLED_PAIR_COUNT = 50

@@ -10,10 +10,10 @@ from pathlib import Path
 from benchmarks.rows import Row
 from benchmarks.sample_record import again, measured_record, run_info
 from results import open_store
-from results.export import write_json, write_rows
-from results.parquet import write_parquet
-from results.query import FoundRun, RecordQuery, find_records
-from results.store import ResultStore
+from results.exchange.exported.export import write_json, write_rows
+from results.exchange.exported.parquet import write_parquet
+from results.store.query import FoundRun, RecordQuery, find_records
+from results.store.store import ResultStore
 
 RECORD_COUNT = 5_000
 AIM_S = 10.0

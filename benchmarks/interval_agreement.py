@@ -18,8 +18,8 @@ from statistics import fmean, median, stdev
 from benchmarks.interleave import ROOT, run_seconds
 from benchmarks.rows import Figure
 from results import open_store
-from results.records import Measurement, Record
-from results.replication import TotalInterval, agree, total_intervals
+from results.records.records import Measurement, Record
+from results.statistics.replication import TotalInterval, agree, total_intervals
 
 PROCESS_COUNT = 3
 """Fresh processes of each run."""

@@ -11,7 +11,7 @@ from statistics import median
 
 from benchmarks.interleave import differences, interleaved
 from benchmarks.rows import Row
-from plugin.timing.timers import MonotonicTimer, Schedule
+from plugin.timers.timers import MonotonicTimer, Schedule
 
 AIM_S = 100e-9
 CALL_COUNT = 1000

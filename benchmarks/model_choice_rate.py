@@ -9,8 +9,8 @@ from statistics import median
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.hardware import get_hardware
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.models.model_registry import get_model
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 

@@ -9,9 +9,9 @@ from statistics import median
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.step_expected import expected_step
-from roofline_model.hardware import get_hardware
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.models.llm import predict_model
+from roofline_model.models.step_expected import expected_step
 
 MODEL_STEP_AIM_S = 20e-3
 MODEL = "llama-3.1-405b"

@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.interleave import batch_seconds, interleaved
 from benchmarks.rows import Row
-from roofline_model.hardware import get_hardware
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.recommend.search.front import pareto_front
 from roofline_model.recommend.search.losses import LossTable
 from roofline_model.recommend.search.model_problem import model_problem

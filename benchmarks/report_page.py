@@ -11,10 +11,10 @@ from statistics import median
 
 from benchmarks.rows import Figure, Row
 from benchmarks.sample_record import STARTED_AT, measured_record, run_info
-from reports.html import write_report
-from reports.interactive.page_script import scripts
-from results.records import HardwareProfile, Record, RunInfo
-from results.store import open_store
+from reports.page.html import write_report
+from reports.page.interactive.page_script import scripts
+from results.records.records import HardwareProfile, Record, RunInfo
+from results.store.store import open_store
 from roofline_model import gemm, get_hardware, predict
 
 SIZES = {20: (3.0, 2.5, None), 5_000: (8.0, 12.0, 2.0)}

@@ -20,8 +20,8 @@ from results.diff.baseline import ROLLING_COUNT
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules
 from results.diff.suites import SuiteSide, compare_suites
-from results.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
-from roofline_model.case import Case
+from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
+from roofline_model.operators.case import Case
 
 NIGHT_COUNT, QUICK_NIGHT_COUNT = 105, 7
 """Flat nights in a row; each from the sixth on is compared with the five before it."""

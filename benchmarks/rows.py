@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from roofline_model.units import format_time
+from roofline_model.core.units import format_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from benchmarks.sample_record import measured_record, run_info
 from results import open_store
-from results.records import Record
+from results.records.records import Record
 
 NOISE_RATIO = 0.01
 SLOWER_EVERY = 50

@@ -7,8 +7,8 @@ import random
 import uuid
 from dataclasses import replace
 
-from plugin.timing.stats import summarize
-from results.records import EnvironmentInfo, Measurement, Method, PredictionRecord, ProcessInfo, Record, RunInfo
+from plugin.samples.stats import summarize
+from results.records.records import EnvironmentInfo, Measurement, Method, PredictionRecord, ProcessInfo, Record, RunInfo
 from roofline_model import gemm, get_hardware, predict
 
 SAMPLE_COUNT = 100

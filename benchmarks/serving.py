@@ -177,8 +177,8 @@ def _client_row(answers: Sequence[Answered]) -> Row:
 
 def _in_process_rows(count: int) -> list[Row]:
     """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its formats one by one."""
-    from reports.api import analysis
-    from reports.api.chip_lookup import find_chip
+    from reports.api.catalog.chip_lookup import find_chip
+    from reports.api.predict import analysis
     from roofline_model.expected.case_times import expected_times
     from roofline_model.recommend.shape import recommend_quantization
 

@@ -13,10 +13,10 @@ from statistics import median
 from benchmarks.large_store import fill
 from benchmarks.rows import Row
 from results import open_store
-from results.history.metrics import METRICS
 from results.history.reading import read_series
-from results.migrate import upgrade
-from results.target import parse_target
+from results.records.metrics import METRICS
+from results.store.migrate import upgrade
+from results.store.target import parse_target
 
 OPEN_AIM_S = 0.05
 HISTORY_AIM_S = 0.1

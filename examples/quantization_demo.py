@@ -18,13 +18,13 @@ from pathlib import Path
 
 import torch
 
-from bench_cases.models import load_model
+from bench_cases.models.sources import load_model
+from bench_cases.pipeline.progress import PipelineEvent
+from bench_cases.pipeline.result import PipelineResult
+from bench_cases.pipeline.run import PipelineSeams
 from bench_cases.quality import compare_models, text_windows
-from bench_cases.quality.tiny_decoder import SHORT_RUN, TrainedDecoder, TrainingRun, train_tiny_decoder
+from bench_cases.quality.texts.tiny_decoder import SHORT_RUN, TrainedDecoder, TrainingRun, train_tiny_decoder
 from bench_cases.quantization import apply_quantization, run_pipeline
-from bench_cases.quantization.pipeline.progress import PipelineEvent
-from bench_cases.quantization.pipeline.result import PipelineResult
-from bench_cases.quantization.pipeline.run import PipelineSeams
 
 SPEED_MODEL = "seeded-llama-156m"
 QUALITY_FORMATS = (("INT8", "round-to-nearest"), ("INT4", "round-to-nearest"), ("INT4", "HQQ"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from roofline_model.case import Case
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import findings_text, short_text
+from roofline_model.operators.case import Case
 from roofline_model.recommend.loss import loss_text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_cli import interruption
+from roofline_cli.shared import interruption
 
 
 def run() -> None:

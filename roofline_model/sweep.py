@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import finding, short_text, unsupported
-from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.ideal_floor import floored
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.hardware import Device
-from roofline_model.operators import MAX_DIMENSION, default_output_format, gemm
-from roofline_model.product_roof import ProductRoof
-from roofline_model.roofline import memory_roof
-from roofline_model.weight_storage import stored_weight
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.ideal.product_roof import ProductRoof
+from roofline_model.ideal.roofline import memory_roof
+from roofline_model.ideal.weight_storage import stored_weight
+from roofline_model.operators.product import MAX_DIMENSION, default_output_format, gemm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,8 +183,8 @@ def _expected(
     """Return the expected columns; raises `UnsupportedError` where there is no model for chip and formats."""
     if _answers_itself(device):
         return _calibrated(device, weight, activation, m, n, k, cache)
-    from roofline_model.expected.gemm.product import ProductModel
-    from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel
+    from roofline_model.expected.products.product import ProductModel
+    from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel
 
     if (why_not := why_no_product_kernel(gemm(1, 1, 1, a=activation, b=weight), device)) is not None:
         raise unsupported(why_not)

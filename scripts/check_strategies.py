@@ -21,13 +21,13 @@ sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever el
 import torch  # noqa: E402
 
 from bench_cases.quality import text_windows, train_tiny_decoder  # noqa: E402
-from bench_cases.quality.part_losses import measured_losses  # noqa: E402
-from bench_cases.quality.strategy_check import StrategyCheck, check_strategies  # noqa: E402
-from bench_cases.quality.tiny_decoder import FULL_RUN, SHORT_RUN, TINY_DECODER  # noqa: E402
-from roofline_model.mixed_precision.strategies import list_strategies  # noqa: E402
+from bench_cases.quality.sensitivity.part_losses import measured_losses  # noqa: E402
+from bench_cases.quality.sensitivity.strategy_check import StrategyCheck, check_strategies  # noqa: E402
+from bench_cases.quality.texts.tiny_decoder import FULL_RUN, SHORT_RUN, TINY_DECODER  # noqa: E402
+from roofline_model.core.units import format_time  # noqa: E402
+from roofline_model.models.strategies.strategies import list_strategies  # noqa: E402
 from roofline_model.recommend.search.losses import LossTable  # noqa: E402
 from roofline_model.recommend.search.model_problem import ModelProblem, model_problem, traffic_share  # noqa: E402
-from roofline_model.units import format_time  # noqa: E402
 
 WIDE = "FP16"
 """The strategies' 16-bit format; the decoder's BF16 stands for it, they have the same bytes and rates."""

@@ -15,13 +15,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "numbers.md"
-CHIP_FILES = ROOT / "roofline_model" / "devices"
+CHIP_FILES = ROOT / "roofline_model" / "chips" / "devices"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.formats import FORMATS, NumberFormat  # noqa: E402
-from roofline_model.hardware import ComputePath, Device, Quantity, list_hardware  # noqa: E402
-from roofline_model.units import GIB, GIGA, KIB, MEGA, TERA, format_bytes  # noqa: E402
+from roofline_model.chips.hardware import ComputePath, Device, Quantity, list_hardware  # noqa: E402
+from roofline_model.core.units import GIB, GIGA, KIB, MEGA, TERA, format_bytes  # noqa: E402
+from roofline_model.formats.catalog import FORMATS, NumberFormat  # noqa: E402
 
 FIRST_CHIP = "gb10"
 EXAMPLE_SHAPE = (4096, 4096)
@@ -31,8 +31,8 @@ DIGITS = 6
 INTRODUCTION = """\
 # Numbers
 
-Every number that a prediction can use. Written by `scripts/make_numbers.py` from `roofline_model/devices/*.toml` and
-`roofline_model/formats.py`: change those, then run `make numbers`. What the numbers mean is in
+Every number that a prediction can use. Written by `scripts/make_numbers.py` from `roofline_model/chips/devices/*.toml` and
+`roofline_model/formats/catalog.py`: change those, then run `make numbers`. What the numbers mean is in
 [theory_math.md](theory_math.md) and [theory_formats.md](theory_formats.md).
 
 - **Status**: *datasheet* (vendor document or source), *measured* (by someone, on the device), *derived* (arithmetic from

@@ -19,7 +19,7 @@ FEW = 30
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.expected.attention.transfer import DRIFT as ATTENTION_DRIFT  # noqa: E402
+from roofline_model.expected.attention.fitted.transfer import DRIFT as ATTENTION_DRIFT  # noqa: E402
 from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy, accuracy  # noqa: E402
 from roofline_model.expected.fitting.crossed_table import ChipLeftOut, chips_left_out, cross_validated_table  # noqa: E402
 from roofline_model.expected.fitting.fit import FitPlan, TableFit, fit_table, planned_sets  # noqa: E402

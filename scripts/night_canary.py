@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from results.state_records import CanaryReading
-    from roofline_model.hardware import Device
+    from results.records.state_records import CanaryReading
+    from roofline_model.chips.hardware import Device
 
 EXIT_SLOW = 5
 EXIT_USAGE = 2
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--db", help="Results database with the earlier readings.")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="Where it runs (default: the GPU, if any).")
     given = parser.parse_args(arguments)
-    from roofline_model.errors import RooflineError
+    from roofline_model.core.errors import RooflineError
 
     try:
         readings, earlier_count = look(given.db, given.device)
@@ -69,13 +69,13 @@ def look(db: str | None, device: str | None) -> tuple[list[CanaryReading], int]:
 
     Raises `RooflineError` where the database cannot be read.
     """
-    from plugin.instruments import Instruments
     from plugin.machine.environment import capture_environment
     from plugin.machine.facts import find_machine
-    from plugin.options import BenchOptions
-    from plugin.target import Target
+    from plugin.run.instruments import Instruments
+    from plugin.run.options import BenchOptions
+    from plugin.run.target import Target
     from results import open_store
-    from roofline_model.errors import StoreError
+    from roofline_model.core.errors import StoreError
 
     machine = find_machine()
     kind = device or machine.kind

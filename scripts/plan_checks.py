@@ -28,9 +28,9 @@ _PASSWORD = re.compile(r"(?i)\b(ssl)?password\s*=\s*\S")
 
 
 def holds_password(text: str) -> bool:
-    """Return whether a text holds a password: in a database URL as `results.target` reads it, or as `password=…`."""
+    """Return whether a text holds a password: in a database URL as `results.store.target` reads it, or as `password=…`."""
     _import_ours()
-    from results.target import mask_passwords
+    from results.store.target import mask_passwords
 
     words = [text, *text.split()]
     return bool(_PASSWORD.search(text)) or any(mask_passwords(word) != word for word in words)
@@ -65,9 +65,9 @@ def complaints(
     """Yield what cannot be meant, a line each. `given`: options of pytest that are not the user's to give, and why."""
     _import_ours()
     from results.diff.gate import parse_fail_on
-    from results.diff.quarantine import load_quarantine
-    from results.history.annotations import load_annotations
-    from roofline_model.errors import RooflineError
+    from results.watch.annotations import load_annotations
+    from results.watch.quarantine import load_quarantine
+    from roofline_model.core.errors import RooflineError
 
     today = datetime.datetime.now(datetime.UTC).date()
     readers = (

@@ -1,7 +1,7 @@
 """Renew the vendored front-end files: `vendor_front_end.py` builds them with npm, `--check` only says whether they are as recorded.
 
 Versions and checksums of all sources stand in `scripts/front_end/package.json` and `package-lock.json`. What is built goes to
-`reports/vendor` (shipped, inlined into every interactive report) and `tests/vendor` (test data), with its licences; each folder's
+`reports/page/vendor` (shipped, inlined into every interactive report) and `tests/vendor` (test data), with its licences; each folder's
 `VENDORED.toml` records version, source and sha256. The build is exact: equal versions give equal files.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "scripts" / "front_end"
-SHIPPED, TESTED = ROOT / "reports" / "vendor", ROOT / "tests" / "vendor"
+SHIPPED, TESTED = ROOT / "reports" / "page" / "vendor", ROOT / "tests" / "vendor"
 RECORD = "VENDORED.toml"
 BUNDLE = "plotly-report.min.js"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from bench_cases.kernels.spec import CaseSpec, Kernel
-from roofline_model.hardware import Device
-from roofline_model.units import format_bytes
+from roofline_model.chips.hardware import Device
+from roofline_model.core.units import format_bytes
 
 _CGROUP = Path("/sys/fs/cgroup")
 

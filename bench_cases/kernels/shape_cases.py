@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from bench_cases.kernels.catalog import chosen_kernels
+from bench_cases.kernels.products.catalog import chosen_kernels
 from bench_cases.kernels.spec import CaseSpec, Kernel, specs_of
-from roofline_model.case import Case
-from roofline_model.operators import Operator
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import Operator
 
 
 class OriginShape(Protocol):

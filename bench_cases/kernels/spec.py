@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
 from bench_cases.kernels.shape_rules import ShapeRule, first_reason
-from roofline_model.case import Case
-from roofline_model.cost import OpCost
-from roofline_model.errors import InvalidValueError
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.operators import Operator, gemm
+from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import Operator, gemm
 
 CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "both": ("cold", "warm")}
 """Value of --roofline-cache → the cache states that become cases."""
@@ -91,7 +91,7 @@ class KernelSpec:
     note: str = ""
     """What a reader of the result should know."""
 
-    prepared_by: ClassVar[str] = "bench_cases.kernels.prepare:prepare_product"
+    prepared_by: ClassVar[str] = "bench_cases.kernels.products.prepare:prepare_product"
 
     @property
     def chosen_format(self) -> str:

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.model_runs.model_reference import ModelReference
-from bench_cases.models import LoadedModel, load_model
-from bench_cases.quality.token_windows import TextWindows
+from bench_cases.models.reference import ModelReference
+from bench_cases.models.sources import LoadedModel, load_model
+from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quantization.apply import apply_plan, apply_quantization
 from bench_cases.quantization.held_bytes import model_bytes
-from bench_cases.quantization.layer_report import QuantizationResult
-from bench_cases.quantization.precisions import parse_precision
-from roofline_model.errors import UnsupportedError
+from bench_cases.quantization.plans.layer_report import QuantizationResult
+from bench_cases.quantization.plans.precisions import parse_precision
+from roofline_model.core.errors import UnsupportedError
 
 _DTYPES = {"BF16": torch.bfloat16, "FP16": torch.float16, "FP32": torch.float32}
 

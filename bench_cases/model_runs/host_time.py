@@ -21,15 +21,15 @@ import torch
 from torch import nn
 
 from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.model_runs.model_reference import ModelReference
 from bench_cases.model_runs.model_step import make_step, step_ids
+from bench_cases.models.reference import ModelReference
 from bench_cases.quantization.apply import apply_quantization
-from roofline_model.decoder.decoder_step import Workload
-from roofline_model.decoder.format_plan import FormatPlan
-from roofline_model.decoder.hf_config import shape_from_config
-from roofline_model.decoder.model_pass import MAPPED_BYTES, HostTime, ModelPass
-from roofline_model.errors import RooflineError
-from roofline_model.hardware import Device
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import RooflineError
+from roofline_model.models.decoder_step import Workload
+from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.hf.config import shape_from_config
+from roofline_model.models.model_pass import MAPPED_BYTES, HostTime, ModelPass
 
 TWIN_LAYERS = (2, 6)
 TWIN_TOKENS = 8

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.quantization.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
-from bench_cases.quantization.recipes import recipes_of
+from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
+from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
-from roofline_model.decoder.decoder_step import check_context, step_kernels
-from roofline_model.decoder.format_plan import FormatPlan, PartFormats
-from roofline_model.decoder.model_memory import plan_kv_bytes
-from roofline_model.decoder.model_parameters import parameter_counts
-from roofline_model.errors import MissingDependencyError, RooflineError, UnsupportedError
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import MissingDependencyError, RooflineError, UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.decoder_step import check_context, step_kernels
+from roofline_model.models.format_plan import FormatPlan, PartFormats
+from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.model_memory import plan_kv_bytes
 
 if TYPE_CHECKING:
     from bench_cases.model_runs.held_models import HeldModel
     from bench_cases.model_runs.model_step import ModelStep
     from bench_cases.model_runs.step_quality import QualityText
-    from roofline_model.decoder.model_pass import ModelPass
+    from roofline_model.models.model_pass import ModelPass
 
 HEADROOM_RATIO = 0.9
 """Share of the free memory that the models of a case may take."""
@@ -151,7 +151,7 @@ def _model_facts(case: ModelCase, held: HeldModel) -> dict[str, Any]:
 def _quality(case: ModelCase, reference: HeldModel | None, held: HeldModel, text: QualityText) -> dict[str, Any]:
     """Return the loss against the 16-bit model; measured once per quantised model, and for each narrow cache."""
     from bench_cases.model_runs.step_quality import measured_quality, quality_or_reason
-    from bench_cases.quantization.kv_cache import make_kv_cache
+    from bench_cases.quantization.kv.cache import make_kv_cache
 
     if case.is_saved:
         return {"source": "none", "reason": "the model came quantised from its folder: its 16-bit original is not here"}

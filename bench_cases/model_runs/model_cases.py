@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from bench_cases.model_runs.model_reference import ModelReference
 from bench_cases.model_runs.plan_file import plan_name, read_plan
-from bench_cases.quantization.layer_report import ROUND_TO_NEAREST
-from bench_cases.quantization.precisions import PRECISIONS, parse_precision, precision_formats
-from bench_cases.quantization.recipes import Recipe, recipes_of
+from bench_cases.models.reference import ModelReference
+from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
+from bench_cases.quantization.plans.precisions import PRECISIONS, parse_precision, precision_formats
+from bench_cases.quantization.plans.recipes import Recipe, recipes_of
 from bench_cases.quantization.target import Target
-from roofline_model.case import Case
-from roofline_model.decoder.decoder_step import Workload
-from roofline_model.decoder.format_plan import FormatException, FormatPlan, PartFormats
-from roofline_model.decoder.model_pass import LinearPath, ModelPass
-from roofline_model.errors import InvalidValueError, RooflineError
-from roofline_model.formats import known_format
-from roofline_model.mixed_precision.modules_plan import modules_plan
+from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.formats.catalog import known_format
+from roofline_model.models.decoder_step import Workload
+from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats
+from roofline_model.models.model_pass import LinearPath, ModelPass
+from roofline_model.models.strategies.modules_plan import modules_plan
+from roofline_model.operators.case import Case
 
 Device = Literal["cpu", "cuda"]
 PHASES = ("decode", "prefill")
@@ -53,7 +53,7 @@ class ModelCase:
     is_compiled: bool = False
     """Whether the step runs through torch.compile."""
     mode: str = "eager"
-    """One of `roofline_model.case.MODES`."""
+    """One of `roofline_model.operators.case.MODES`."""
 
     @property
     def is_plain(self) -> bool:

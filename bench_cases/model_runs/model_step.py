@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from bench_cases.quality.model_outputs import checked_logits
 from bench_cases.quantization.apply import need_compiler
-from bench_cases.quantization.kv_cache import cache_bytes, make_kv_cache
-from roofline_model.decoder.decoder_step import Workload
-from roofline_model.errors import UnsupportedError
-from roofline_model.formats import get_format
+from bench_cases.quantization.kv.cache import cache_bytes, make_kv_cache
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.decoder_step import Workload
 
 STEP_TOLERANCE = 0.05
 """Norm-wise difference of a step's logits from those of the whole sequence at once: 16-bit attention sums in another order."""

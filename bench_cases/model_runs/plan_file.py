@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench_cases.model_runs.model_reference import ModelReference
-from bench_cases.quantization.precisions import parse_precision
-from bench_cases.seeded_llamas import SEEDED_LLAMAS
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.definition_text import parse_json_definition, read_definition_text, shown
-from roofline_model.errors import DefinitionError, RooflineError
-from roofline_model.mixed_precision.module_names import ROLES, layer_group, layer_role, operators_of_module
+from bench_cases.models.reference import ModelReference
+from bench_cases.models.seeded_llamas import SEEDED_LLAMAS
+from bench_cases.quantization.plans.precisions import parse_precision
+from roofline_model.core.definition_text import parse_json_definition, read_definition_text, shown
+from roofline_model.core.errors import DefinitionError, RooflineError
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.strategies.module_names import ROLES, layer_group, layer_role, operators_of_module
 
 REGEX_PREFIX = "re:"
 _PLAN = '{"ffn": "INT4", "lm_head": "INT8"}'

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bench_cases.model_runs.model_step import predicts_tokens
-from bench_cases.models import LoadedModel
+from bench_cases.models.sources import LoadedModel
 from bench_cases.quality.embedding_quality import compare_embeddings
-from bench_cases.quality.estimates import Estimate
 from bench_cases.quality.model_quality import compare_models
-from bench_cases.quality.python_help import tiny_text
-from bench_cases.quality.token_windows import TextWindows, read_text, synthetic_windows, text_windows
-from roofline_model.errors import RooflineError, UnsupportedError
+from bench_cases.quality.texts.estimates import Estimate
+from bench_cases.quality.texts.python_help import tiny_text
+from bench_cases.quality.texts.token_windows import TextWindows, read_text, synthetic_windows, text_windows
+from roofline_model.core.errors import RooflineError, UnsupportedError
 
 WINDOW_ELEMS = 128
 WINDOWS_COUNT = {"cpu": 8, "cuda": 64}

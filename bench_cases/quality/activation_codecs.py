@@ -1,6 +1,6 @@
 """What a kernel reads of an activation: rows (tokens, K) quantised and dequantised along K, in torch, on any device.
 
-Bit for bit what `roofline_model.codecs.round_trip` gives. Scales are found at run time, as W8A8 and W4A4 kernels find
+Bit for bit what `roofline_model.formats.codecs.round_trip` gives. Scales are found at run time, as W8A8 and W4A4 kernels find
 them: one per token for FP8 and INT8; one per block of K for MX, INT4 and INT2; NVFP4 has its block scales and one FP32
 scale for all tokens of the call. Formats of the user's own go through the codec.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 from torch import Tensor, from_numpy
 from torch.nn import functional
 
-from bench_cases.held import HeldMatrix
-from bench_cases.quantizers import mx_blocks, nvfp4_blocks, scaled_rows
-from roofline_model.codecs import round_trip
-from roofline_model.codecs.layout import layout_of, stored_format
-from roofline_model.codecs.options import DEFAULTS
-from roofline_model.ops.operand_formats import activation_format
+from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.products.quantizers import mx_blocks, nvfp4_blocks, scaled_rows
+from roofline_model.formats.codecs import round_trip
+from roofline_model.formats.codecs.layout import layout_of, stored_format
+from roofline_model.formats.codecs.options import DEFAULTS
+from roofline_model.operators.operand_formats import activation_format
 
 _MX = ("MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4")
 _ROW_SCALED = ("FP8_E4M3", "FP8_E5M2", "INT8", "INT4", "INT2")

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from bench_cases.quality.activation_codecs import round_trip_rows
 from bench_cases.quantization.torchao_library import quiet_imports
-from roofline_model.errors import MissingDependencyError, UnsupportedError
-from roofline_model.formats import get_format
+from roofline_model.core.errors import MissingDependencyError, UnsupportedError
+from roofline_model.formats.catalog import get_format
 
 _NAME = "roofline_narrow_products"
 _UNKNOWN_ARGUMENTS = ("softcap", "s_aux")

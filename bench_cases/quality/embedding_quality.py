@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bench_cases.quality.estimates import CONFIDENCE_RATIO, Clusters, Estimate, ratio_estimate
 from bench_cases.quality.model_outputs import BATCH_WINDOWS, device_of, evaluating, require_fitting
-from bench_cases.quality.rank_check import rank_correlation
-from bench_cases.quality.token_windows import TextWindows
+from bench_cases.quality.sensitivity.rank_check import rank_correlation
+from bench_cases.quality.texts.estimates import CONFIDENCE_RATIO, Clusters, Estimate, ratio_estimate
+from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quantization.calibration_data import Tokenizer
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 Pooling = Literal["mean", "first"]
 MIN_SENTENCES_COUNT = 4

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bench_cases.quality.estimates import Clusters, Estimate, ratio_estimate
 from bench_cases.quality.model_outputs import (
     BATCH_WINDOWS,
     CacheMaker,
@@ -17,8 +16,9 @@ from bench_cases.quality.model_outputs import (
     require_fitting,
     require_same_vocabulary,
 )
-from bench_cases.quality.token_windows import TextWindows
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from bench_cases.quality.texts.estimates import Clusters, Estimate, ratio_estimate
+from bench_cases.quality.texts.token_windows import TextWindows
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)

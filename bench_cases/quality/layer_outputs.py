@@ -14,16 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from bench_cases.quality.activation_codecs import round_trip_rows
-from bench_cases.quality.estimates import Clusters, Estimate, ratio_estimate
 from bench_cases.quality.layer_formats import LayerFormats
 from bench_cases.quality.model_outputs import device_of, evaluating, hooked, require_fitting, window_batches
 from bench_cases.quality.substitution import as_stored, decoded_weight, quantizable_sites, simulated_formats
-from bench_cases.quality.token_windows import TextWindows
-from bench_cases.quantization.layer_roles import layer_role
+from bench_cases.quality.texts.estimates import Clusters, Estimate, ratio_estimate
+from bench_cases.quality.texts.token_windows import TextWindows
+from bench_cases.quantization.plans.layer_roles import layer_role
 from bench_cases.quantization.survey import LinearSite, survey_linears
-from roofline_model.codecs import CodecOptions
-from roofline_model.codecs.options import DEFAULTS
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.codecs import CodecOptions
+from roofline_model.formats.codecs.options import DEFAULTS
 
 SYNTHETIC = "synthetic"
 Narrow = Callable[[Tensor], Tensor]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench_cases.quantization.kv_cache import DynamicLayer, NarrowLayer, make_kv_cache
-from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.formats import get_format
+from bench_cases.quantization.kv.cache import DynamicLayer, NarrowLayer, make_kv_cache
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.formats.catalog import get_format
 
 
 def make_mixed_cache(model: Any, formats: Sequence[str]) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_cases.quality.token_windows import TextWindows
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from bench_cases.quality.texts.token_windows import TextWindows
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 CacheMaker = Callable[[], Any]
 """Returns a fresh key-value cache for `past_key_values`, such as `lambda: make_kv_cache(model, "INT8")`."""

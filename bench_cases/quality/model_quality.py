@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bench_cases.models import LoadedModel
-from bench_cases.quality.estimates import Estimate, ratio_estimate
+from bench_cases.models.sources import LoadedModel
 from bench_cases.quality.model_outputs import (
     BATCH_WINDOWS,
     CacheMaker,
@@ -21,8 +20,9 @@ from bench_cases.quality.model_outputs import (
     require_same_vocabulary,
     window_batches,
 )
-from bench_cases.quality.token_scores import WindowScores, score_windows
-from bench_cases.quality.token_windows import TextWindows, read_text, text_windows
+from bench_cases.quality.texts.estimates import Estimate, ratio_estimate
+from bench_cases.quality.texts.token_scores import WindowScores, score_windows
+from bench_cases.quality.texts.token_windows import TextWindows, read_text, text_windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from bench_cases.quality.activation_codecs import round_trip_rows
 from bench_cases.quality.layer_formats import LayerFormats, layer_formats
-from bench_cases.quantization.plans import ALL_OTHERS, resolve_with
+from bench_cases.quantization.plans.plans import ALL_OTHERS, resolve_with
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
-from roofline_model.codecs import CodecOptions, dequantize, quantize
-from roofline_model.codecs.options import DEFAULTS
-from roofline_model.errors import InvalidValueError, nearest_names
+from roofline_model.core.errors import InvalidValueError, nearest_names
+from roofline_model.formats.codecs import CodecOptions, dequantize, quantize
+from roofline_model.formats.codecs.options import DEFAULTS
 
 
 def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) -> tuple[LinearSite, ...]:

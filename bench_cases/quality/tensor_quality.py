@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from bench_cases.quality.sensitivity import narrow_formats
+from bench_cases.quality.sensitivity.methods import narrow_formats
 from bench_cases.quality.substitution import quantizable_sites
-from bench_cases.quantization.layer_roles import layer_role
-from roofline_model.codecs import CodecOptions, TensorError, TensorSpread, format_error, tensor_spread
-from roofline_model.codecs.options import DEFAULTS
+from bench_cases.quantization.plans.layer_roles import layer_role
+from roofline_model.formats.codecs import CodecOptions, TensorError, TensorSpread, format_error, tensor_spread
+from roofline_model.formats.codecs.options import DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def weight_quality(
     layers: tuple[str, ...] | None = None,
     options: CodecOptions = DEFAULTS,
 ) -> tuple[WeightQuality, ...]:
-    """Measure every Linear weight in every format (see `roofline_model.codecs.error`); reads the model only.
+    """Measure every Linear weight in every format (see `roofline_model.formats.codecs.error`); reads the model only.
 
     A weight that several layers share is measured once. Errors as of `quantizable_sites`.
     """

@@ -16,8 +16,8 @@ from bench_cases.quality.model_outputs import (
     require_fitting,
     window_batches,
 )
-from bench_cases.quality.token_scores import WindowScores, score_windows
-from bench_cases.quality.token_windows import TextWindows
+from bench_cases.quality.texts.token_scores import WindowScores, score_windows
+from bench_cases.quality.texts.token_windows import TextWindows
 
 REFERENCE_LIMIT_BYTES = 512 << 20
 """Logits of the original that are kept at a time; a longer text goes through in parts."""

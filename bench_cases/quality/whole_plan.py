@@ -21,13 +21,13 @@ from bench_cases.quality.mixed_cache import make_mixed_cache
 from bench_cases.quality.model_outputs import CacheMaker
 from bench_cases.quality.substitution import narrowed, quantizable_sites
 from bench_cases.quantization.survey import survey_linears
-from roofline_model.codecs import round_trip
-from roofline_model.decoder.format_plan import FormatPlan
-from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.formats import get_format
-from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.module_names import operators_of_module, strategy_layer_plan
-from roofline_model.mixed_precision.operator_type import OperatorType
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.formats.codecs import round_trip
+from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.strategies.config import MixedPrecisionConfig
+from roofline_model.models.strategies.module_names import operators_of_module, strategy_layer_plan
+from roofline_model.models.strategies.operator_type import OperatorType
 
 _PARTS = {
     OperatorType.FFN_GATE: "gate_proj",

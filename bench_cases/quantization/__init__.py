@@ -9,34 +9,34 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "AttachReport": "dynamic_attach",
+    "AttachReport": "dynamic.attach",
     "Availability": "torchao_configs",
-    "DynamicQuantizer": "dynamic",
-    "EngineSupport": "serving",
-    "KVCacheReport": "kv_cache",
-    "LayerOutcome": "layer_report",
-    "NarrowCache": "kv_cache",
-    "PRECISIONS": "precisions",
-    "QuantizationResult": "layer_report",
+    "DynamicQuantizer": "dynamic.quantizer",
+    "EngineSupport": "saved.serving",
+    "KVCacheReport": "kv.cache",
+    "LayerOutcome": "plans.layer_report",
+    "NarrowCache": "kv.cache",
+    "PRECISIONS": "plans.precisions",
+    "QuantizationResult": "plans.layer_report",
     "Target": "target",
     "apply_plan": "apply",
     "apply_quantization": "apply",
-    "attach_linears": "dynamic_attach",
+    "attach_linears": "dynamic.attach",
     "availability": "torchao_configs",
     "availability_table": "torchao_configs",
-    "cache_bytes": "kv_cache",
-    "export_transformers": "transformers_export",
+    "cache_bytes": "kv.cache",
+    "export_transformers": "saved.transformers_export",
     "get_quantize_config": "torchao_configs",
-    "layer_role": "layer_roles",
-    "load_quantized": "save_load",
-    "make_kv_cache": "kv_cache",
+    "layer_role": "plans.layer_roles",
+    "load_quantized": "saved.save_load",
+    "make_kv_cache": "kv.cache",
     "map_precision_to_torchao": "torchao_configs",
     "model_bytes": "held_bytes",
-    "plan_to_fqn_config": "plans",
+    "plan_to_fqn_config": "plans.plans",
     "read_target": "target",
-    "run_pipeline": "pipeline.run",
-    "save_quantized": "save_load",
-    "serving_engines": "serving",
+    "run_pipeline": "bench_cases.pipeline.run",
+    "save_quantized": "saved.save_load",
+    "serving_engines": "saved.serving",
     "survey_linears": "survey",
     "target_of_chip": "target",
     "token_batches": "calibration_data",
@@ -49,8 +49,12 @@ __all__ = sorted(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    return getattr(importlib.import_module(_module(_PUBLIC[name])), name)
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def _module(where: str) -> str:
+    return where if where.startswith("bench_cases.") else f"{__name__}.{where}"

@@ -21,23 +21,23 @@ from bench_cases.quantization.calibrated import (
 from bench_cases.quantization.calibration_data import Batch, LayerInputs
 from bench_cases.quantization.config_builders import BuildOptions
 from bench_cases.quantization.held_bytes import held_bytes, model_bytes
-from bench_cases.quantization.layer_plan import (
+from bench_cases.quantization.plans.layer_plan import (
     LayerDecision,
     PlanRules,
     decide_layers,
     refuse_fallbacks,
     with_reason,
 )
-from bench_cases.quantization.layer_report import ROUND_TO_NEAREST, LayerOutcome, QuantizationResult
-from bench_cases.quantization.plans import ALL_OTHERS, check_model_and_plan, resolve_plan
-from bench_cases.quantization.precisions import parse_precision
-from bench_cases.quantization.staging import hand_over, quantized_weight
+from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST, LayerOutcome, QuantizationResult
+from bench_cases.quantization.plans.plans import ALL_OTHERS, check_model_and_plan, resolve_plan
+from bench_cases.quantization.plans.precisions import parse_precision
+from bench_cases.quantization.saved.staging import hand_over, quantized_weight
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
 from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS
 from bench_cases.quantization.torchao_library import has_torchao, load_torchao
-from roofline_model.errors import UnsupportedError
-from roofline_model.formats import get_format
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.formats.catalog import get_format
 
 
 def apply_quantization(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from bench_cases.quantization.failures import cause_of, is_memory_short
-from bench_cases.quantization.layer_plan import LayerDecision
-from roofline_model.errors import InvalidValueError, RooflineError
+from bench_cases.quantization.plans.layer_plan import LayerDecision
+from roofline_model.core.errors import InvalidValueError, RooflineError
 
 Batch = Tensor | Mapping[str, Tensor]
 """Token ids (batch, tokens), or the model's keyword arguments."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 WIDE_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 """What a weight is quantised from; narrower floats are quantised already, without scales."""

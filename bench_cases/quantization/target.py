@@ -7,12 +7,12 @@ import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.errors import UnsupportedError
+from roofline_model.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import torch
 
-    from roofline_model.hardware import Device
+    from roofline_model.chips.hardware import Device
 
 DEVICES = ("cpu", "cuda")
 DA8W4_KERNEL = "torchao::da8w4_linear_cpu"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench_cases.quantization import config_builders
 from bench_cases.quantization.config_builders import BuildOptions
-from bench_cases.quantization.precisions import PRECISIONS, Precision, parse_precision
-from bench_cases.quantization.recipes import FALLBACKS, Recipe, recipes_of
+from bench_cases.quantization.plans.precisions import PRECISIONS, Precision, parse_precision
+from bench_cases.quantization.plans.recipes import FALLBACKS, Recipe, recipes_of
 from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_library import load_name
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from roofline_model.errors import MissingDependencyError, UnsupportedError
+from roofline_model.core.errors import MissingDependencyError, UnsupportedError
 
 
 def has_torchao() -> bool:

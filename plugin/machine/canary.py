@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from results.state_records import CanaryReading
+from results.records.state_records import CanaryReading
 
 SLOW_RATIO = 1.5
 """A reading this many times its reference is a slow state; ordinary clock and bandwidth noise stays below it."""

@@ -48,7 +48,7 @@ class _TorchGemv:
         matrix, vector = self._operands
         if self._device == "cpu":
             return _fastest(lambda: torch.mv(matrix, vector))
-        from plugin.gpu.cuda import CudaEventTimer
+        from plugin.timers.cuda import CudaEventTimer
 
         timer = CudaEventTimer.create()
         timer.begin_case("canary", None)

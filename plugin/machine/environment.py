@@ -45,13 +45,13 @@ from pathlib import Path
 from typing import Any
 
 import plugin
-from plugin.gpu.nvml import open_nvml_device
 from plugin.machine.cpu_state import cpu_facts
 from plugin.machine.facts import Machine
 from plugin.machine.host_facts import host_facts
 from plugin.machine.software_facts import software_facts
-from results.records import EnvironmentInfo
-from results.target import mask_passwords
+from plugin.sensors.nvml import open_nvml_device
+from results.records.records import EnvironmentInfo
+from results.store.target import mask_passwords
 
 _COMMAND_CHARACTERS = 4000
 _CLASS_FACTS = (

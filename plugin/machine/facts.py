@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from plugin.gpu.nvml import open_nvml_device
-from roofline_model.hardware import Device, DeviceFacts, match_device
+from plugin.sensors.nvml import open_nvml_device
+from roofline_model.chips.hardware import Device, DeviceFacts, match_device
 
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 _DEVICE_TREE_MODEL = Path("/proc/device-tree/model")

@@ -16,7 +16,7 @@ from plugin.machine.load import CONTENDED_RATIO, STOLEN_RATIO, LoadWatch
 from plugin.sensors.bounded_sensors import bounded
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import ThrottleWatch, gained_s
-from results.state_records import MachineState
+from results.records.state_records import MachineState
 
 LOOK_S = 0.2
 """How long the CPUs are watched for other load before a run."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from plugin.sensors.energy_math import MIN_STEPS, change_times_s, counter_window, integrate_j
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.sensor_log import SensorLog
-from results.state_records import EnergyReading
+from results.records.state_records import EnergyReading
 
 DISAGREEMENT_RATIO = 0.10
 """Counter and integral further apart than this deserve a note."""

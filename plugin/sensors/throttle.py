@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plugin.sensors.protocol import Sensors
-from results.state_records import RATED_RATIO
+from results.records.state_records import RATED_RATIO
 
 COUNTER_STEP_S = 0.1
 CGROUP_QUOTA = "cgroup quota"

@@ -28,8 +28,8 @@ are refused.
     GET  /api/nvml/stream?interval_s=1&count=                → text/event-stream (below)
     GET  /api/health                                         → Health            never asks for the token
     GET  /api/openapi.json                                   → OpenAPI
-    GET  /, /explorer/NAME, /vendor/NAME    the explorer page: every *.css, *.js and *.svg of reports/api/explorer/ and
-                                            reports/vendor/, listed at start; never asks for the token; CSP default-src 'self'
+    GET  /, /explorer/NAME, /vendor/NAME    the explorer page: every *.css, *.js and *.svg of reports/explorer/ and
+                                            reports/page/vendor/, listed at start; never asks for the token; CSP default-src 'self'
 
 Errors are `application/problem+json` (`problem.Problem`): type, title, status, detail, slug, instance and, where a field
 is wrong, errors = [{field, location (body, query, path), message}]. 400 no JSON, 401 token, 404 unknown, 413 too large,
@@ -46,7 +46,20 @@ from the fragment of its own address (`/#token=…`), which browsers never send 
 
 from __future__ import annotations
 
-from reports.api.analysis_models import (
+from reports.api.catalog.catalog_models import (
+    FormatList,
+    HardwareDetail,
+    HardwareList,
+    HardwareSummary,
+    Health,
+    ModelList,
+    ModelPrediction,
+    ModelPredictRequest,
+    NvmlReading,
+    NvmlStatus,
+)
+from reports.api.http.problem import FieldProblem, Problem
+from reports.api.predict.analysis_models import (
     Analysis,
     AnalyzeRequest,
     Candidate,
@@ -60,31 +73,18 @@ from reports.api.analysis_models import (
     TilingBody,
     TilingRequest,
 )
-from reports.api.attention_models import (
+from reports.api.predict.attention_models import (
     AttentionAnalysis,
     AttentionRecommendation,
     AttentionRecommendRequest,
     AttentionRequest,
     CacheCandidate,
 )
-from reports.api.base_models import Answer, ExpectedTime, Request
-from reports.api.catalog_models import (
-    FormatList,
-    HardwareDetail,
-    HardwareList,
-    HardwareSummary,
-    Health,
-    ModelList,
-    ModelPrediction,
-    ModelPredictRequest,
-    NvmlReading,
-    NvmlStatus,
-)
-from reports.api.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
-from reports.api.prediction_models import Predicted, PredictedKernel
-from reports.api.problem import FieldProblem, Problem
-from reports.api.stored_advice_models import StoredRankingBody, StoredRecommendationList, StoredRowBody
-from reports.api.stored_models import CaseBody, CaseList, DiffAnswer, HistoryAnswer, RunBody, RunDetail, RunList
+from reports.api.predict.base_models import Answer, ExpectedTime, Request
+from reports.api.predict.model_advice_models import ModelPlan, ModelRecommendation, ModelRecommendRequest
+from reports.api.predict.prediction_models import Predicted, PredictedKernel
+from reports.api.stored.stored_advice_models import StoredRankingBody, StoredRecommendationList, StoredRowBody
+from reports.api.stored.stored_models import CaseBody, CaseList, DiffAnswer, HistoryAnswer, RunBody, RunDetail, RunList
 
 __all__ = [
     "Analysis",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports.display_text import shown
 from reports.figures.palette import GRID, INK, MUTED, SURFACE
+from reports.text.display_text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.display_text import shown
 from reports.figures.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
 from reports.figures.roofline import roof_cards, roof_entries, roof_labels, roof_lines, slope_labels, slope_lines
 from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
-from reports.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
-from roofline_model.units import format_flops, format_percent, format_time
+from reports.text.display_text import shown
+from reports.view.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
+from roofline_model.core.units import format_flops, format_percent, format_time
 
 if TYPE_CHECKING:
-    from reports.case_summary import CaseSummary
+    from reports.cases.summary import CaseSummary
 
 _SAME_BANDWIDTH_RATIO = 2e-3
 """A stored bandwidth is bytes over time, and differs between cases in its last digits."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from reports.display_text import shown
 from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, Colour, Shape, format_colours, operator_shapes
 from reports.figures.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks, Series
-from reports.roofline_view import CacheRoof, ExpectedRoof, Point, Roof, RooflineView
-from roofline_model.units import format_bandwidth, format_flops
+from reports.text.display_text import shown
+from reports.view.roofline_view import CacheRoof, ExpectedRoof, Point, Roof, RooflineView
+from roofline_model.core.units import format_bandwidth, format_flops
 
 MANY_POINTS = 1_000
 """More points than this are small, pale and of one shape."""

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from reports.display_text import prefixed, shown
 from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, Colour, format_colours
+from reports.figures.small_plots import thinned
 from reports.figures.spec import Axis, Bars, Card, Key, LegendEntry, Line, Marks, Panel, Series, Stack
-from reports.run_timeline import CaseSpan, RunTimeline, reading_of
-from reports.small_plots import thinned
+from reports.text.display_text import prefixed, shown
+from reports.view.run_timeline import CaseSpan, RunTimeline, reading_of
 
 if TYPE_CHECKING:
-    from reports.run_state import CanaryPoint
-    from reports.views import ReportView
+    from reports.view.run_state import CanaryPoint
+    from reports.view.views import ReportView
 
 MOST_READINGS = 2_400
 """Readings of one channel in a figure; of more the extremes of each stretch. The store keeps them all."""

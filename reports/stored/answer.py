@@ -1,6 +1,6 @@
 """What a recommendation from stored runs is made of: rows with their evidence, rankings, what changed, what is missing.
 
-Times are seconds, sizes bytes; a missing value is None. `reports.ranking_json` writes the same as JSON.
+Times are seconds, sizes bytes; a missing value is None. `reports.formats.ranking_json` writes the same as JSON.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from reports.display_text import counted
-from results.gain import times_faster
+from reports.text.display_text import counted
+from results.verdicts.gain import times_faster
 
 TimeSource = Literal["measured", "expected", "ideal"]
 """measured: the level of the newest comparable nights; expected: not measured, what a good kernel takes; ideal: not

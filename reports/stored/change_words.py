@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.display_text import shown
-from reports.environment_words import change_words
 from reports.stored.answer import StoredRanking, StoredRow
+from reports.text.display_text import shown
+from reports.text.environment_words import change_words
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.diff.sentences import interval_text, percent, short
-from results.records import RunInfo
+from results.records.records import RunInfo
 from roofline_model.core.finding import catalog_entry
-from roofline_model.units import format_time
+from roofline_model.core.units import format_time
 
 NOISE_WORDS = "small movements of times that are level decide otherwise"
 _SHOWN_DETAIL = 100

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from reports.stored.answer import RankChange, StoredRanking, StoredRow
 from reports.stored.change_words import Move, change_sentence, environment_texts, has_cause, run_words
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.levels import is_of_this_chip
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
+from reports.stored.rows.levels import is_of_this_chip
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import differences
 from results.diff.rules import DiffRules
-from results.records import Record, RunInfo
-from roofline_model.errors import InvalidValueError
+from results.records.records import Record, RunInfo
+from roofline_model.core.errors import InvalidValueError
 
 _MOVED = ("SLOWER", "FASTER")
 

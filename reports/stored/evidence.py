@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from reports.chip_profile import device_from_profile
-from reports.stored.levels import chip_of
+from reports.cases.chip_profile import device_from_profile
 from reports.stored.question import StoredQuestion, subject_of
+from reports.stored.rows.levels import chip_of
 from reports.stored.whole_runs import GivenRuns, StoreRuns, WholeRuns
-from results.impossible import possible_records
-from results.records import HardwareProfile, Record, RunInfo
-from results.replication import FloorKey
-from results.state_records import NoiseFloor
-from roofline_model.case import Case
-from roofline_model.errors import RooflineError
-from roofline_model.hardware import Device
+from results.exchange.exported.impossible import possible_records
+from results.records.records import HardwareProfile, Record, RunInfo
+from results.records.state_records import NoiseFloor
+from results.statistics.replication import FloorKey
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import RooflineError
+from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 GroupKey = tuple[str, str, tuple[tuple[str, int], ...], str]
 """(chip, operator, sizes, mode) of a shape; of a model (chip, model, batch and context, mode)."""
@@ -78,7 +78,7 @@ def group_key(case: Case, hardware_key: str) -> GroupKey:
 
 def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidence:
     """Return what the newest runs of a store hold of a question. Raises `StoreError` where it cannot be read."""
-    from results.newest import newest_records
+    from results.store.newest import newest_records
 
     found = newest_records(store, question.is_about)
     if not found.records:

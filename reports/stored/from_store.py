@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reports.display_text import counted, shown
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import StoredEvidence, read_evidence
 from reports.stored.left_out import left_out_notes, left_out_runs
-from reports.stored.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Ranked, ranked_groups
+from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
-from results.records import HardwareProfile, Record, RunInfo
+from reports.text.display_text import counted, shown
+from results.records.records import HardwareProfile, Record, RunInfo
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 
 def recommend_from_store(store: ResultStore, question: StoredQuestion | None = None) -> StoredRecommendations:

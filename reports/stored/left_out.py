@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from reports.display_text import counted, shown
-from reports.environment_words import change_words
 from reports.stored.answer import LeftOut
-from reports.stored.levels import CaseLevel, SetAside
+from reports.stored.rows.levels import CaseLevel, SetAside
+from reports.text.display_text import counted, shown
+from reports.text.environment_words import change_words
 from results.diff.environments import differences, method_difference
 from results.diff.sentences import run_name
-from results.records import RunInfo
+from results.records.records import RunInfo
 
 _SHOWN_FACTS = 2
 _SHOWN_RUNS = 3

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reports.display_text import shown
 from reports.stored.answer import StoredRecommendations
 from reports.stored.from_store import recommend_from_store
 from reports.stored.left_out import runs_text
 from reports.stored.question import StoredQuestion, subject_of
-from results.case_names import is_model_case
-from results.records import Record
+from reports.text.display_text import shown
+from results.records.case_names import is_model_case
+from results.records.records import Record
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 MOST_SHAPES = 40
 """Shapes of a run that are asked about; whole models all are. A ranking costs milliseconds, and each is made twice."""

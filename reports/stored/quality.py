@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.display_text import shown
 from reports.stored.answer import RowQuality
-from results.model_figures import Interval, ModelFigures, model_figures
-from results.model_results import PassResult, pass_label
-from results.model_text import loss_text
-from results.records import Record, RunInfo
-from roofline_model.claimed_losses import claimed_loss_of
-from roofline_model.errors import RooflineError
-from roofline_model.formats import get_format
+from reports.text.display_text import shown
+from results.records.model_figures import Interval, ModelFigures, model_figures
+from results.records.records import Record, RunInfo
+from results.text.model_text import loss_text
+from results.verdicts.model_results import PassResult, pass_label
+from roofline_model.core.errors import RooflineError
+from roofline_model.core.units import format_percent
+from roofline_model.formats.catalog import get_format
+from roofline_model.recommend.claimed_losses import claimed_loss_of
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.losses_file import METHODS, MeasuredLosses, loss_pct
-from roofline_model.units import format_percent
 
 _KEPT_WIDE = ("lm_head", "embedding", "embed_out", "embed_tokens")
 """Parts that a uniform precision leaves in 16 bit: their losses do not count."""

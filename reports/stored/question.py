@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.shape_ranking import phase_of
-from results.case_names import PHASES, pass_name
-from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError
+from reports.ranking.shape_ranking import phase_of
+from results.records.case_names import PHASES, pass_name
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.operators.case import Case
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 SubjectKey = tuple[str, tuple[tuple[str, int], ...]]

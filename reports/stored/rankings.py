@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.calibration_doubt import expected_doubt
-from reports.case_rows import case_rows
-from reports.display_text import shown
-from reports.regime import regime_title
-from reports.shape_ranking import rank_shape
+from reports.cases.calibration_doubt import expected_doubt
+from reports.cases.rows import case_rows
+from reports.ranking.shape_ranking import rank_shape
 from reports.stored.answer import Refused, StoredRanking, StoredRow
-from reports.stored.baseline_trust import doubts_to_mend, with_baseline_trust
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.levels import CaseLevel, case_level, newest_measuring_run
-from reports.stored.model_rows import model_rows
-from reports.stored.night_speedups import NightSpeedups
 from reports.stored.ordering import ordered, within_limits
 from reports.stored.quality import MeasuredQualities
 from reports.stored.question import StoredQuestion
-from reports.stored.rows import levels_by_case
-from reports.stored.shape_rows import shape_rows
+from reports.stored.rows.baseline_trust import doubts_to_mend, with_baseline_trust
+from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
+from reports.stored.rows.models import model_rows
+from reports.stored.rows.night_speedups import NightSpeedups
+from reports.stored.rows.rows import levels_by_case
+from reports.stored.rows.shapes import shape_rows
 from reports.stored.words import missing_of, summary_of
-from results.case_names import case_title, is_model_case
-from results.model_results import ModelResult, PhaseResult, model_results
-from results.records import Record, RunInfo
-from results.replication import TotalInterval, total_intervals
+from reports.text.display_text import shown
+from reports.text.regime import regime_title
+from results.records.case_names import case_title, is_model_case
+from results.records.records import Record, RunInfo
+from results.statistics.replication import TotalInterval, total_intervals
+from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 
 Groups = Mapping[GroupKey, Sequence[Record]]
 
@@ -240,8 +240,8 @@ def has_failed(level: CaseLevel) -> bool:
 
 def case_label(level: CaseLevel) -> str:
     """Return what a ranking calls a level's case: precision and kernel; of a model its precision."""
-    from results.model_figures import model_figures
-    from results.model_results import pass_label
+    from results.records.model_figures import model_figures
+    from results.verdicts.model_results import pass_label
 
     record = level.records[0]
     figures = model_figures(record)

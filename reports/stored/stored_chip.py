@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.hardware import list_hardware
+from roofline_model.chips.hardware import list_hardware
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
 
 
 def stored_chip(name: str, stored: Collection[str], find_key: Callable[[str], str], *, all_of_them: str) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from reports.stored.levels import chip_of, is_of_this_chip
-from results.impossible import possible_records
-from results.records import Record, RunInfo
+from reports.stored.rows.levels import chip_of, is_of_this_chip
+from results.exchange.exported.impossible import possible_records
+from results.records.records import Record, RunInfo
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 
 class WholeRuns(Protocol):
@@ -65,7 +65,7 @@ class StoreRuns:
 
     def newest(self, hardware_key: str) -> RunInfo | None:
         """Return the newest run that measured something on the chip it asked for; None without one."""
-        from results.newest import measuring_runs
+        from results.store.newest import measuring_runs
 
         if self._newest is None:
             self._newest = newest_by_chip(measuring_runs(self._store))

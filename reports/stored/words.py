@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.display_text import counted
 from reports.stored.answer import StoredRanking, StoredRow
-from reports.stored.baseline_trust import doubts_to_mend, told_gain
-from reports.stored.levels import CaseLevel
 from reports.stored.ordering import level_with, maybe_faster_row
-from results.gain import maybe_faster_words, times_faster
-from roofline_model.units import format_time
+from reports.stored.rows.baseline_trust import doubts_to_mend, told_gain
+from reports.stored.rows.levels import CaseLevel
+from reports.text.display_text import counted
+from results.verdicts.gain import maybe_faster_words, times_faster
+from roofline_model.core.units import format_time
 
 _EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
 _SHOWN_LEVEL = 2

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from results.records import RunInfo
-from roofline_model.errors import InvalidValueError, StoreError, UnknownNameError
+from results.records.records import RunInfo
+from roofline_model.core.errors import InvalidValueError, StoreError, UnknownNameError
 
 ROLLING_COUNT = 5
 """Runs of a rolling baseline: with three processes each, fifteen, which span five nights' movement of the machine."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from results.diff.environments import Difference
-from results.diff.metrics import MetricChange
 from results.diff.rules import DiffRules, Verdict
-from results.records import RunInfo
-from roofline_model.case import Case
+from results.diff.significance.metrics import MetricChange
+from results.records.records import RunInfo
+from roofline_model.operators.case import Case
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from statistics import fmean, median
 from typing import Any
 
 from results.diff.rules import INVALIDATING_FLAGS
-from results.records import Measurement, Record
-from roofline_model.case import Case
+from results.records.records import Measurement, Record
+from roofline_model.operators.case import Case
 
 ProcessKey = tuple[str, int]
 """(run_id, ordinal)"""

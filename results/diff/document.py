@@ -10,7 +10,7 @@ from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS
 from results.diff.sentences import listed_headline
-from results.records import RunInfo
+from results.records.records import RunInfo
 
 DOCUMENT_VERSION = 1
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.records import Method, RunInfo
+from results.records.records import Method, RunInfo
 
 _MOVING_FACTS = frozenset(
     {"load_1min", "warnings", "git", "cpu_clock_hz", "uptime_s", "memory_available_bytes", "temperature_c"}

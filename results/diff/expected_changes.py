@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from results.diff.case_diff import CaseDiff
-from results.history.annotations import Annotation
-from results.records import RunInfo
-from roofline_model.case import Case
+from results.records.records import RunInfo
+from results.watch.annotations import Annotation
+from roofline_model.operators.case import Case
 
 
 def reason_of_change(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.metrics import MetricChange, directed
 from results.diff.rules import MACHINE_REASONS
-from roofline_model.errors import InvalidValueError
-from roofline_model.units import counted
+from results.diff.significance.metrics import MetricChange, directed
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.units import counted
 
 ExitCode = Literal[0, 1, 3, 4, 5]
 EXIT_SAME: ExitCode = 0

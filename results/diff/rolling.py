@@ -16,16 +16,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from results.diff.case_sides import CaseSide, case_sides, joined
-from results.diff.evidence import ratio_of
 from results.diff.expected_changes import reason_of_change
-from results.diff.pair_tests import SidePair, judge_times
 from results.diff.rules import DiffRules, Verdict
 from results.diff.sentences import run_name, signed
+from results.diff.significance.evidence import ratio_of
+from results.diff.significance.pair_tests import SidePair, judge_times
 from results.diff.suites import SuiteSide
-from results.history.annotations import Annotation
-from results.records import Record, RunInfo
-from results.replication import FloorKey
-from results.state_records import NoiseFloor
+from results.records.records import Record, RunInfo
+from results.records.state_records import NoiseFloor
+from results.statistics.replication import FloorKey
+from results.watch.annotations import Annotation
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 
 Verdict = Literal["SLOWER", "FASTER", "SAME", "AMBIGUOUS", "INVALID", "NEW", "GONE"]
 VERDICTS: tuple[Verdict, ...] = ("SLOWER", "FASTER", "GONE", "NEW", "INVALID", "AMBIGUOUS", "SAME")

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from results.records import FOREIGN_COMMAND, RunInfo
+from results.records.records import FOREIGN_COMMAND, RunInfo
 
 _VALUED = frozenset(
     {

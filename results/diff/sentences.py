@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
-from results.diff.metrics import TIME_MOVED, MetricChange
 from results.diff.rules import VERDICTS, Verdict
-from results.records import RunInfo
-from roofline_model.units import counted
+from results.diff.significance.metrics import TIME_MOVED, MetricChange
+from results.records.records import RunInfo
+from roofline_model.core.units import counted
 
 _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""

@@ -12,14 +12,14 @@ from results.diff.baseline import Wanted, check_complete, find_baseline, is_roll
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules
 from results.diff.suites import SuiteSide
-from results.history.annotations import Annotation
-from results.records import Record, RunInfo
-from results.replication import FloorKey
-from results.state_records import NoiseFloor
-from results.write import CASE, METHOD, RECORD
+from results.records.records import Record, RunInfo
+from results.records.state_records import NoiseFloor
+from results.statistics.replication import FloorKey
+from results.store.write import CASE, METHOD, RECORD
+from results.watch.annotations import Annotation
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 MOST_LOOKED_AT = 20
 """Runs read in search of one that measured something of the newer side in the same way."""

@@ -10,15 +10,15 @@ from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.case_sides import CaseSide, case_sides
 from results.diff.environments import differences, method_difference
 from results.diff.expected_changes import marked_expected
-from results.diff.pair_tests import SidePair, judge_pairs, sizes
-from results.diff.quarantine import Quarantine
 from results.diff.rules import INVALIDATING_FLAGS, DiffRules
 from results.diff.selection import is_left_out, selection_text
-from results.history.annotations import Annotation
-from results.records import Record, RunInfo
-from results.replication import FloorKey
-from results.state_records import NoiseFloor
-from roofline_model.errors import InvalidValueError
+from results.diff.significance.pair_tests import SidePair, judge_pairs, sizes
+from results.records.records import Record, RunInfo
+from results.records.state_records import NoiseFloor
+from results.statistics.replication import FloorKey
+from results.watch.annotations import Annotation
+from results.watch.quarantine import Quarantine
+from roofline_model.core.errors import InvalidValueError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from results.import_dates import in_utc
-from results.limits import MAX_COUNT, MAX_TIME_S
-from results.plain_form import FormError
+from results.exchange.exported.import_dates import in_utc
+from results.exchange.exported.plain_form import FormError
+from results.records.limits import MAX_COUNT, MAX_TIME_S
 
 LONGEST_TEXT = 4096
 

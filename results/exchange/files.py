@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from results.exchange import llama_bench
+from results.exchange.exported.export import EXPORT_FORMAT, RUNS_FORMAT
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
 from results.exchange.kernel_rows import REQUIRED_COLUMNS
 from results.exchange.pytest_benchmark import KIND as PYTEST_BENCHMARK
 from results.exchange.pytest_benchmark import is_pytest_benchmark
 from results.exchange.vllm_bench import vllm_kind
-from results.export import EXPORT_FORMAT, RUNS_FORMAT
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 
 Form = Literal["json", "json lines", "csv", "markdown", "table"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from results.records import Measurement, PredictionRecord
-from roofline_model.case import Case
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.errors import InvalidValueError
-from roofline_model.hardware import Device
+from results.records.records import Measurement, PredictionRecord
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.operators.case import Case
 
 
 @dataclass(frozen=True, slots=True)

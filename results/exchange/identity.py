@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from results.json_values import tag
+from results.records.json_values import tag
 
 
 def record_id(kind: str, content: Mapping[str, Any], stated: Mapping[str, Any]) -> str:

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from results.exchange.exported.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
 from results.exchange.files import OURS, Recognised, lines_of, recognise
 from results.exchange.foreign import ForeignFile, Stated
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
 from results.exchange.to_records import ForeignRun, to_records
-from results.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
-from results.query import runs_of_records
+from results.store.query import runs_of_records
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 Advance = Callable[[str, int, int], None]
 """What is done now, steps done, all steps."""

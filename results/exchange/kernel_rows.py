@@ -11,27 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from results.exchange.exported.plain_form import FormError
 from results.exchange.foreign import ForeignFile, ForeignRow, ModelAsk, PassRun
 from results.exchange.measured import from_one_figure
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_predictions import model_predictions
-from results.plain_form import FormError
-from results.records import PredictionRecord
-from roofline_model.case import Case
+from results.records.records import PredictionRecord
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.errors import RooflineError
-from roofline_model.expected.gemm.rows import default_activation
 from roofline_model.expected.predict import EXPECTED_VERSION
+from roofline_model.expected.products.fitted.rows import default_activation
 from roofline_model.expected.tables.kernel_labels import phase_of
 from roofline_model.expected.tables.model_rows import LINK_BYTES_PER_S, read_model_row
 from roofline_model.expected.tables.table import KernelTable, read_kernel_table
 from roofline_model.expected.tables.table_prediction import TablePrediction, predict_table
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.operators import Operator, gemm
-from roofline_model.ops.attention_ops import attention
-from roofline_model.roofline import error_ratio, predict
-from roofline_model.weight_storage import with_group_scales
+from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.roofline import error_ratio, predict
+from roofline_model.ideal.weight_storage import with_group_scales
+from roofline_model.operators.attention import attention
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import Operator, gemm
 
 KIND = "kernel-table"
 REQUIRED_COLUMNS = frozenset({"device", "op", "time_s"})

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from results.records import Measurement
+from results.records.records import Measurement
 
 STOP_REASON = "imported"
 FLAGS = ("unchecked",)

@@ -8,8 +8,8 @@ from typing import Any
 
 from results.exchange.foreign import ModelAsk, PassRun, Stated
 from results.exchange.model_names import plan_formats
-from roofline_model.case import Case
-from roofline_model.decoder.model_shapes import ModelShape
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.operators.case import Case
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_@+-]+")
 LONGEST_NAME = 120

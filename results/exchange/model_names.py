@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from roofline_model.decoder.model_parameters import parameter_counts
-from roofline_model.decoder.model_registry import get_model, list_models, shipped_model
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.errors import RooflineError
+from roofline_model.core.errors import RooflineError
+from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.model_registry import get_model, list_models, shipped_model
+from roofline_model.models.model_shapes import ModelShape
 
 COUNT_TOLERANCE_RATIO = 0.006
 """llama-bench prints `1.24 B`: half a unit of the last digit is 0.4 %."""
@@ -169,7 +169,7 @@ def _sizes(shape: ModelShape) -> tuple[object, ...]:
 
 def plan_formats(formats: str, kv_format: str | None, shape: ModelShape) -> tuple[tuple[tuple[str, str], ...], str]:
     """Return the formats of a case (a, b, kv) under a plan, and why there are none; one of the two is empty."""
-    from roofline_model.decoder.format_plan import plan_from_text
+    from roofline_model.models.format_plan import plan_from_text
 
     try:
         plan = plan_from_text(formats, shape, kv=kv_format)

@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from results.exchange.foreign import ModelAsk, PassRun
-from results.records import PredictionRecord
+from results.records.records import PredictionRecord
+from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import finding, short_text
-from roofline_model.hardware import Device
-from roofline_model.roofline import error_ratio, weakest_provenance
+from roofline_model.ideal.roofline import error_ratio, weakest_provenance
 
 if TYPE_CHECKING:
-    from roofline_model.decoder.llm import ModelPrediction
     from roofline_model.expected.tables.model_rows import PricedPass
+    from roofline_model.models.llm import ModelPrediction
 
 PASSES_VERSION = "imported-pass-1"
 """Changes whenever the same question would get another time; stored with every such prediction."""
@@ -67,8 +67,8 @@ def model_predictions(
 
 
 def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:
-    from roofline_model.decoder.llm import predict_model
-    from roofline_model.decoder.tensor_parallel import Parallel
+    from roofline_model.models.llm import predict_model
+    from roofline_model.models.tensor_parallel import Parallel
 
     return predict_model(
         device,

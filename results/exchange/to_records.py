@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from results.exchange.foreign import ForeignFile, ForeignRow, Stated
 from results.exchange.identity import record_id, run_id
 from results.exchange.model_predictions import model_predictions
-from results.records import (
+from results.records.records import (
     FOREIGN_COMMAND,
     EnvironmentInfo,
     HardwareProfile,
@@ -18,9 +18,9 @@ from results.records import (
     Record,
     RunInfo,
 )
-from results.run_names import LONGEST_LABEL
-from roofline_model.errors import RooflineError
-from roofline_model.hardware import Device, DeviceFacts, list_hardware, match_device
+from results.store.run_names import LONGEST_LABEL
+from roofline_model.chips.hardware import Device, DeviceFacts, list_hardware, match_device
+from roofline_model.core.errors import RooflineError
 
 METHOD_VERSION = "imported-1"
 """Changes whenever the same file would become other samples."""

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from results.exchange.exported.plain_form import FormError
 from results.exchange.fields import Fields
 from results.exchange.foreign import ForeignFile, ForeignRow, PassRun, Stated
 from results.exchange.measured import from_one_figure, from_samples
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_names import KnownModel, model_of_hub_id, stated_model
-from results.plain_form import FormError
-from roofline_model.case import Case
+from roofline_model.operators.case import Case
 
 SERVE, LATENCY, THROUGHPUT = "vllm-serve", "vllm-latency", "vllm-throughput"
 
@@ -298,7 +298,7 @@ def _throughput_row(fields: Fields, stated: Stated) -> ForeignRow:
 
 def _named(model_id: str, stated: Stated) -> tuple[NamedModel, str]:
     """Return the model of a result and why it is not known; vLLM names a checkpoint, whose formats are its own."""
-    from roofline_model.decoder.format_plan import AS_PUBLISHED
+    from roofline_model.models.format_plan import AS_PUBLISHED
 
     known: KnownModel | None
     formats: str | None = None

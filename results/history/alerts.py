@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from results.history.annotations import Annotation
 from results.history.change_points import Step
-from results.history.metrics import Metric
 from results.history.segments import Segment, changes_at, clock_ratio
-from results.records import RunInfo
-from roofline_model.case import short_hash
+from results.records.metrics import Metric
+from results.records.records import RunInfo
+from results.watch.annotations import Annotation
+from roofline_model.operators.case import short_hash
 
 Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "drifting", "better", "withdrawn"]
 STATUSES: Mapping[Status, str] = {

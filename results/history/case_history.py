@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.history.alerts import Change, Watch, changes_of
-from results.history.annotations import Annotation
-from results.history.metrics import Metric, get_metric
 from results.history.nights import ALL_BRANCHES, Night, Observation, main_branch
 from results.history.segments import Segment, segments_of
-from results.records import Record, RunInfo
-from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from results.records.metrics import Metric, get_metric
+from results.records.records import Record, RunInfo
+from results.watch.annotations import Annotation
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
-    from results.diff.quarantine import Quarantine
-    from results.store import ResultStore
+    from results.store.store import ResultStore
+    from results.watch.quarantine import Quarantine
 
 
 _WITH = {
@@ -200,7 +200,7 @@ def record_value(record: Record, metric: Metric) -> tuple[float | None, str]:
 
 def model_value(record: Record, metric: Metric) -> float | None:
     """Return memory or quality of a record of a whole model; None for any other record."""
-    from results.model_figures import model_figures
+    from results.records.model_figures import model_figures
 
     figures = model_figures(record)
     if figures is None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from results.diff.rules import INVALIDATING_FLAGS
-from results.history.metrics import Metric
-from results.records import RunInfo
-from roofline_model.case import Case
+from results.records.metrics import Metric
+from results.records.records import RunInfo
+from roofline_model.operators.case import Case
 
 UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
 """Flags that keep a night out of the search, the same that make a diff invalid: what others, the clock or a slow state did to

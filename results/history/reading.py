@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Select, Text, cast, func, select
 
-from results import read, rows
-from results.case_names import is_meant
 from results.history.case_history import case_name, model_value, predictor_name
-from results.history.metrics import Metric
 from results.history.nights import Observation
-from results.records import Record, RunInfo
-from results.row_types import texts
-from results.write import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
-from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from results.records.case_names import is_meant
+from results.records.metrics import Metric
+from results.records.records import Record, RunInfo
+from results.store import read, rows
+from results.store.row_types import texts
+from results.store.write import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
-    from results.store import ResultStore
+    from results.store.store import ResultStore
 
 SHORTEST_PREFIX = 4
 _LISTED = 6

@@ -11,9 +11,9 @@ from results.diff.environments import differences
 from results.history.change_points import LEAST_NIGHTS, Step, find_steps
 from results.history.drift import find_trend
 from results.history.fences import drawn_in
-from results.history.metrics import Metric
 from results.history.nights import Night, Observation, nights_of
-from results.records import RunInfo
+from results.records.metrics import Metric
+from results.records.records import RunInfo
 
 LEAST_CLOCK_RATIO = 0.02
 """Clocks that differ by more than this share are told beside a change."""

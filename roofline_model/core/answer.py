@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, findings_text
-from roofline_model.errors import InvalidValueError
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
 """measured: a clock said it. expected: what a good kernel takes. ceilings: what this machine's measured ceilings allow, a

@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from roofline_model.errors import UnsupportedError
-from roofline_model.units import (
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.units import (
     format_bandwidth,
     format_clock,
     format_flops,

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.case import Case
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import unsupported
 from roofline_model.core.memo import Memo
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.ideal_floor import raised_to_ideal
-from roofline_model.expected.kernels.predict import KERNEL_VERSION
-from roofline_model.expected.known_kernels import why_no_product_kernel
+from roofline_model.expected.local.predict import KERNEL_VERSION
 from roofline_model.expected.predict import EXPECTED_VERSION, PRODUCTS, has_gpu_model, predict_expected
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.hardware import Device
-from roofline_model.operators import check_dimension, gemm
-from roofline_model.product_roof import ProductRoof
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.ideal.product_roof import ProductRoof
+from roofline_model.kernels.known_kernels import why_no_product_kernel
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import check_dimension, gemm
 
 if TYPE_CHECKING:
-    from roofline_model.expected.gemm.product import ProductModels
+    from roofline_model.expected.products.product import ProductModels
 
 Operands = tuple[NumberFormat, NumberFormat, NumberFormat]
 """Formats of a, b and c."""
@@ -97,7 +97,7 @@ def expected_times(device: Device) -> ExpectedTimes:
 
 
 def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
-    from roofline_model.expected.gemm.product import ProductModel, ProductModels
+    from roofline_model.expected.products.product import ProductModel, ProductModels
 
     roofs: list[ProductRoof | None] = []
     models, unknown = [], set()

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NoReturn
 
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.families import FamilyRules, family_of_architecture, family_rules
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.hardware import Device
+from roofline_model.formats.catalog import NumberFormat, get_format
 
 
 @dataclass(frozen=True, slots=True)

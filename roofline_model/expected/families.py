@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from roofline_model.errors import UnknownNameError, UnsupportedError
+from roofline_model.core.errors import UnknownNameError, UnsupportedError
 
 SupplyClass = Literal["mma", "tma"]
 

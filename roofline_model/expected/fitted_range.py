@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline_model.core.finding import Finding, finding
-from roofline_model.operators import Operator
+from roofline_model.operators.product import Operator
 
 LARGEST_FITTED_FLOPS = 1.879e13
 """FLOPs of the largest of the 18,000 fitted products (M up to 32,768, N and K up to 65,536; 7 to 99 ms). Source: the measured

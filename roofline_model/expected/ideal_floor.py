@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from roofline_model.core.finding import finding
 from roofline_model.expected.batch import NORM_PARTS
-from roofline_model.ops.operator_sequence import predict_operator
-from roofline_model.published_rate import beaten_ratio
+from roofline_model.ideal.operator_sequence import predict_operator
+from roofline_model.ideal.published_rate import beaten_ratio
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from roofline_model.chips.hardware import Device
     from roofline_model.expected.predict import ExpectedPrediction
-    from roofline_model.hardware import Device
-    from roofline_model.operators import Operator
-    from roofline_model.roofline import Prediction
+    from roofline_model.ideal.roofline import Prediction
+    from roofline_model.operators.product import Operator
 
     Floats = NDArray[np.float64]
 

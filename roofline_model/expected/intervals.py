@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline_model.core.elementwise import Numbers
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 
 REGIMES = ("m16-floor", "m16-body", "m256-floor", "m256-body", "large-floor", "large-body")
 FLOOR_RATIO = 1.6

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.errors import RooflineError
-from roofline_model.expected.attention.constants import FittedAttention, constant_ranges
-from roofline_model.expected.gemm.constants import FITTED_BOUNDS, FittedGemm
-from roofline_model.hardware import Device, get_hardware
+from roofline_model.expected.attention.fitted.constants import FittedAttention, constant_ranges
+from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, FittedGemm
 
 MEASURED_HERE = "measured-here"
 

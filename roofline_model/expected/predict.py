@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofline_model.calibrated import CalibratedPrediction, predict_calibrated
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
-from roofline_model.cost import OpCost
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.fitted_range import extrapolation
 from roofline_model.expected.ideal_floor import at_least_ideal, warm_under_roof
-from roofline_model.expected.kernels.predict import KERNEL_VERSION, KernelTime, predict_kernel
-from roofline_model.expected.known_kernels import computed_activation, why_no_product_kernel, why_untimed
-from roofline_model.formats import NumberFormat, ScaleLevel, get_format
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.operators import Operator
-from roofline_model.published_rate import beaten_ratio
-from roofline_model.roofline import Prediction, predict
+from roofline_model.expected.local.calibrated import CalibratedPrediction, predict_calibrated
+from roofline_model.expected.local.predict import KERNEL_VERSION, KernelTime, predict_kernel
+from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
+from roofline_model.ideal.published_rate import beaten_ratio
+from roofline_model.ideal.roofline import Prediction, predict
+from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel, why_untimed
+from roofline_model.operators.product import Operator
 
 EXPECTED_VERSION = "expected-5"
 """Changes whenever the same case and constants would get another expected time; stored with every such prediction.
@@ -59,7 +59,7 @@ class ExpectedPrediction:
     """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
     findings: tuple[Finding, ...] = ()
     terms: tuple[tuple[str, float], ...] = ()
-    """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.gap` reads them)."""
+    """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.expected.gap` reads them)."""
     model_version: str = EXPECTED_VERSION
     covered_ops: tuple[str, ...] = ()
     """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
@@ -170,7 +170,7 @@ def _above_roof(
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
-    from roofline_model.expected.gemm.product import ProductModel
+    from roofline_model.expected.products.product import ProductModel
 
     if (why_not := why_no_product_kernel(work, device)) is not None:
         raise unsupported(why_not)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_model.formats import get_format
+from roofline_model.formats.catalog import get_format
 
 WEIGHT_ONLY_KERNEL = (
     "TensorRT-LLM 1.0's weight-only kernel, timed on A100 and L40S alone; a newer one (Marlin, Machete) may be faster"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from roofline_model.errors import UnknownNameError
-from roofline_model.hardware import Device
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnknownNameError
 
 Capability = tuple[int, int]
 

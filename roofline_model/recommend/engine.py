@@ -12,24 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline_model.claimed_losses import PERPLEXITY
+from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import Estimate, Exclusion, Loss, Memory, Option, Question, Ranking, Times
+from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.decoder.llm import ModelPrediction, predict_model
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_expected import ExpectedStep, expected_step
-from roofline_model.errors import InvalidValueError, RooflineError
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.expected.attention.flash.model import predict_flash_attention
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.mixed_precision.chip_check import check_strategy, validate_strategy
-from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig, check_number
-from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.mixed_precision.operator_type import OperatorType
-from roofline_model.mixed_precision.precision_selector import AdaptiveQuantConfig
-from roofline_model.mixed_precision.strategies import create_fp16_baseline, list_strategies
+from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.step_expected import ExpectedStep, expected_step
+from roofline_model.models.strategies.chip_check import check_strategy, validate_strategy
+from roofline_model.models.strategies.config import MixedPrecisionConfig
+from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig, check_number
+from roofline_model.models.strategies.model_plan import strategy_plan
+from roofline_model.models.strategies.operator_type import OperatorType
+from roofline_model.models.strategies.precision_selector import AdaptiveQuantConfig
+from roofline_model.models.strategies.strategies import create_fp16_baseline, list_strategies
+from roofline_model.recommend.claimed_losses import PERPLEXITY
 from roofline_model.recommend.loss import REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import formats_by_part, plan_formats

@@ -8,15 +8,15 @@ stand beside: plans have their ideal times, as everywhere else.
 
 from __future__ import annotations
 
-from roofline_model.calibrated import CALIBRATED_VERSION
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate
-from roofline_model.decoder.decoder_step import Workload
-from roofline_model.decoder.llm import ModelPrediction
-from roofline_model.decoder.step_expected import PRODUCTS, ExpectedStep, expected_step
-from roofline_model.expected.known_kernels import why_no_time_here
+from roofline_model.expected.local.calibrated import CALIBRATED_VERSION
 from roofline_model.expected.predict import ExpectedPrediction
-from roofline_model.hardware import Device
-from roofline_model.operators import Operator
+from roofline_model.kernels.known_kernels import why_no_time_here
+from roofline_model.models.decoder_step import Workload
+from roofline_model.models.llm import ModelPrediction
+from roofline_model.models.step_expected import PRODUCTS, ExpectedStep, expected_step
+from roofline_model.operators.product import Operator
 from roofline_model.recommend.search.pass_times import remembering
 
 UNTIMED_RATIO = 0.1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from roofline_model.claimed_losses import PERPLEXITY, ClaimedLoss, claimed_loss_of
 from roofline_model.core.answer import Loss
 from roofline_model.core.finding import Finding, finding, short_text
+from roofline_model.recommend.claimed_losses import PERPLEXITY, ClaimedLoss, claimed_loss_of
 
 REFERENCE = Loss("reference", 0.0)
 UNKNOWN = Loss("unknown")

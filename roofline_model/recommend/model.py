@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from roofline_model.calibration_doubt import doubts_of
+from roofline_model.chips.calibration_doubt import doubts_of
+from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
-from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.strategies import list_strategies
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
+from roofline_model.models.strategies.config import MixedPrecisionConfig
+from roofline_model.models.strategies.strategies import list_strategies
 from roofline_model.recommend.plan_loss import LossBook
 from roofline_model.recommend.plan_options import PassTimes, PlanOption, PlanPricer, missing_kernel, plan_kernels
 from roofline_model.recommend.plans import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from roofline_model.case import Case
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     Estimate,
     Exclusion,
@@ -22,20 +22,20 @@ from roofline_model.core.answer import (
     Times,
     is_comparable,
 )
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.reference_kernel import reference_kernel
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.hardware import Device
-from roofline_model.kernel_gaps import kernel_gap
-from roofline_model.operators import GEMV_MAX_ROWS, gemm
-from roofline_model.product_roof import ProductRoof
-from roofline_model.quantization_method import method_of
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.formats.quantization_method import method_of
+from roofline_model.ideal.product_roof import ProductRoof
+from roofline_model.ideal.roofline import RoofTimes
+from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS, stored_weight
+from roofline_model.kernels.kernel_gaps import kernel_gap
+from roofline_model.kernels.serving_kernels import engine_gap
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import GEMV_MAX_ROWS, gemm
 from roofline_model.recommend.loss import REFERENCE, product_loss
-from roofline_model.roofline import RoofTimes
-from roofline_model.serving_kernels import engine_gap
-from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS, stored_weight
 
 SIXTEEN_BIT = ("FP16", "BF16")
 

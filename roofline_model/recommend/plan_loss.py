@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline_model.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside
 from roofline_model.core.answer import Loss, LossSource
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.decoder.model_memory import layer_matrices
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.plan_parts import parts_of
-from roofline_model.errors import InvalidValueError
-from roofline_model.mixed_precision.config import StrategyClaims
-from roofline_model.mixed_precision.strategies import DOCUMENT_SOURCE
+from roofline_model.models.model_memory import layer_matrices
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.plan_parts import parts_of
+from roofline_model.models.strategies.config import StrategyClaims
+from roofline_model.models.strategies.strategies import DOCUMENT_SOURCE
+from roofline_model.recommend.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside
 from roofline_model.recommend.loss import UNKNOWN, claimed
 from roofline_model.recommend.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
 from roofline_model.recommend.plans import CandidatePlan

@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, Source, Times, is_comparable
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.decoder.format_plan import FormatPlan
-from roofline_model.decoder.llm import KernelPrediction, ModelPrediction, predict_model
-from roofline_model.decoder.model_memory import ModelMemory
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_expected import why_no_step
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.predict import ExpectedPrediction, predict_expected
 from roofline_model.expected.reference_kernel import reference_kernel
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device
-from roofline_model.operators import Operator
-from roofline_model.quantization_method import method_of
+from roofline_model.formats.catalog import get_format
+from roofline_model.formats.quantization_method import method_of
+from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS
+from roofline_model.kernels.serving_kernels import cache_gap, cache_kernel, product_gap, product_kernel
+from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
+from roofline_model.models.model_memory import ModelMemory
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.step_expected import why_no_step
+from roofline_model.operators.product import Operator
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import CACHE, PlanFormats, formats_by_part
@@ -29,8 +31,6 @@ from roofline_model.recommend.plans import CandidatePlan, published_candidate
 from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.model_problem import TrafficShare
-from roofline_model.serving_kernels import cache_gap, cache_kernel, product_gap, product_kernel
-from roofline_model.weight_storage import WEIGHT_GROUP_ELEMS
 
 
 class PassEstimate(Protocol):

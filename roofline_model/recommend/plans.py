@@ -12,9 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion, Memory
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.decoder.format_plan import (
+from roofline_model.formats.catalog import FORMATS, get_format
+from roofline_model.kernels.serving_kernels import cache_kernel, product_gap
+from roofline_model.models.format_plan import (
     AS_PUBLISHED,
     FormatException,
     FormatPlan,
@@ -22,13 +26,10 @@ from roofline_model.decoder.format_plan import (
     plan_from_text,
     published_plan,
 )
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError
-from roofline_model.formats import FORMATS, get_format
-from roofline_model.hardware import Device
-from roofline_model.mixed_precision.chip_check import validate_strategy
-from roofline_model.mixed_precision.config import MixedPrecisionConfig, StrategyClaims
-from roofline_model.mixed_precision.model_plan import strategy_plan
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.strategies.chip_check import validate_strategy
+from roofline_model.models.strategies.config import MixedPrecisionConfig, StrategyClaims
+from roofline_model.models.strategies.model_plan import strategy_plan
 from roofline_model.recommend.plan_formats import (
     SIXTEEN_BIT,
     PlanFormats,
@@ -37,7 +38,6 @@ from roofline_model.recommend.plan_formats import (
 )
 from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.recommend.search.losses import parse_formats
-from roofline_model.serving_kernels import cache_kernel, product_gap
 
 WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
 """Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""

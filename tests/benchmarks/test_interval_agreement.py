@@ -10,8 +10,8 @@ import pytest
 from benchmarks import run
 from benchmarks.interval_agreement import CaseRuns, figures, take_run
 from benchmarks.rows import Figure, Row, table_lines
-from results.records import Measurement, Method, ProcessInfo, Record
-from roofline_model.case import Case
+from results.records.records import Measurement, Method, ProcessInfo, Record
+from roofline_model.operators.case import Case
 
 METHOD = Method("monotonic", "2", {})
 CASES = [Case("gemv", (("M", 1), ("N", n + 1), ("K", 64)), (("a", "BF16"), ("b", "BF16")), "matmul") for n in range(20)]

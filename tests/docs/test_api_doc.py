@@ -20,7 +20,7 @@ LINES = [line for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL) 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    from reports.api.app import create_app
+    from reports.api.http.app import create_app
 
     path = tmp_path_factory.mktemp("api-doc") / "results.db"
     diff_runs.stored(path, *diff_runs.pair({}, cases=3, processes=3))
@@ -45,7 +45,7 @@ def test_every_endpoint_is_shown(client):
 def slugs_of_the_api() -> set[str]:
     """Return the slugs that the API's own code gives: second argument of ProblemError, values of the table of statuses."""
     found: set[str] = set()
-    for path in (ROOT / "reports" / "api").glob("*.py"):
+    for path in (ROOT / "reports" / "api").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "ProblemError" and len(node.args) > 1:
                 slug = node.args[1]
@@ -66,8 +66,8 @@ def test_every_slug_is_explained():
 
 
 def test_the_limits_are_those_of_the_code():
-    from reports.api.guard import OPEN_PATHS
-    from reports.api.limits import Limits
+    from reports.api.http.guard import OPEN_PATHS
+    from reports.api.http.limits import Limits
 
     limits = Limits()
     assert (limits.max_body_bytes, limits.max_sweep_points_count, limits.max_page_count) == (2**20, 100_000, 1_000)

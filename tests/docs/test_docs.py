@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-import roofline_model.errors as errors
+import roofline_model.core.errors as errors
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "roofline_cli")

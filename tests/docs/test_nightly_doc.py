@@ -118,8 +118,8 @@ def test_the_example_callers_fit_the_workflows(text):
 
 
 def test_the_lists_are_readable(tmp_path):
-    from results.diff.quarantine import load_quarantine
-    from results.history.annotations import load_annotations
+    from results.watch.annotations import load_annotations
+    from results.watch.quarantine import load_quarantine
 
     kinds = {next(iter(tomllib.loads(text))): text for text in blocks("toml")}
     assert set(kinds) == {"case", "annotation"}

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from roofline_model import FORMATS, list_hardware
-from roofline_model.hardware import Quantity
+from roofline_model.chips.hardware import Quantity
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "make_numbers.py"
@@ -74,7 +74,9 @@ def test_the_chips_stand_sorted_after_gb10() -> None:
 
 @pytest.mark.parametrize("chip", list_hardware(), ids=lambda chip: chip.key)
 def test_every_quantity_of_a_chip_file_is_there(chip, make_numbers: ModuleType) -> None:
-    data = tomllib.loads((ROOT / "roofline_model" / "devices" / f"{chip.key}.toml").read_text(encoding="utf-8"))
+    data = tomllib.loads(
+        (ROOT / "roofline_model" / "chips" / "devices" / f"{chip.key}.toml").read_text(encoding="utf-8")
+    )
     text = chip_text(chip.key).replace("\\|", "|")
     tables = [*data["memory"].values(), *data.get("chip", {}).values()]
     for part in (*data.get("level", []), *data["peak"]):

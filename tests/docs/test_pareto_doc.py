@@ -94,7 +94,7 @@ def test_the_numbers_are_those_of_the_code():
 
 def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, monkeypatch, capsys):
     from results import open_store
-    from results.load import import_file
+    from results.exchange.exported.load import import_file
 
     with open_store(str(tmp_path / "results.db")) as store:
         import_file(store, Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from plugin.terminal import summary_lines
-from results.load import read_export
+from plugin.terminal.summary import summary_lines
+from results.exchange.exported.load import read_export
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_old_imports_have_the_new_home():
 
 def test_linked_files_exist():
     targets = {target for target in re.findall(r"\]\(([^)#]+)", README) if "://" not in target}
-    assert {"docs/measuring.md", "roofline_model/cost.py"} <= targets
+    assert {"docs/measuring.md", "roofline_model/core/cost.py"} <= targets
     assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from plugin.simulation.simulated_settings import FAULTS, KINDS, REFUSALS, SimulatedSettings
+from plugin.simulate.simulated_settings import FAULTS, KINDS, REFUSALS, SimulatedSettings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "simulated_device.md").read_text(encoding="utf-8")
 

@@ -16,21 +16,21 @@ from roofline_model import (
     predict_gemm,
     predict_gemv,
 )
-from roofline_model.decoder.kv_crossover import kv_crossover_tokens
-from roofline_model.decoder.launch_gaps import GRAPH_GAP_S, HOST_LAUNCH_S, STREAM_GAP_S
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.model_parameters import kv_elements, parameter_counts, read_weight_count
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.tensor_parallel import Parallel, all_reduce_count
-from roofline_model.operators import GEMV_MAX_ROWS
-from roofline_model.ops.attention_ops import PAGE_NUMBER_BYTES
-from roofline_model.ops.attention_shape import pages_read
-from roofline_model.ops.elementwise_ops import gelu, residual_add, residual_rmsnorm, rmsnorm, rope, silu_mul, softmax
-from roofline_model.ops.kv_cache_ops import SLOT_NUMBER_BYTES, kv_cache_bytes
-from roofline_model.ops.layer_ops import ffn_parts, projections
-from roofline_model.ops.operator_sequence import predict_operator, predict_sequence
-from roofline_model.ops.quantize_ops import dequantize, quantize
-from roofline_model.roofline import MODEL_VERSION
+from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
+from roofline_model.ideal.roofline import MODEL_VERSION
+from roofline_model.models.hf.parameters import kv_elements, parameter_counts, read_weight_count
+from roofline_model.models.kv_crossover import kv_crossover_tokens
+from roofline_model.models.launch_gaps import GRAPH_GAP_S, HOST_LAUNCH_S, STREAM_GAP_S
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.tensor_parallel import Parallel, all_reduce_count
+from roofline_model.operators.attention import PAGE_NUMBER_BYTES
+from roofline_model.operators.attention_shape import pages_read
+from roofline_model.operators.elementwise import gelu, residual_add, residual_rmsnorm, rmsnorm, rope, silu_mul, softmax
+from roofline_model.operators.kv_cache import SLOT_NUMBER_BYTES, kv_cache_bytes
+from roofline_model.operators.layers import ffn_parts, projections
+from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.operators.quantize import dequantize, quantize
 
 GB10 = get_hardware("gb10")
 PAGE = Page("theory_math.md")

@@ -32,9 +32,9 @@ from roofline_model.expected.attention.flash.versions import (
     emulated_exp_ratio,
 )
 from roofline_model.expected.attention.unfused import unfused_attention
-from roofline_model.ops.attention_ops import PAGE_NUMBER_BYTES, attention, unfused_attention_parts
-from roofline_model.ops.attention_shape import keys_read, visible_pairs
-from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.ideal.operator_sequence import predict_operator
+from roofline_model.operators.attention import PAGE_NUMBER_BYTES, attention, unfused_attention_parts
+from roofline_model.operators.attention_shape import keys_read, visible_pairs
 
 GB10 = get_hardware("gb10")
 PAGE = Page("theory_attention.md")

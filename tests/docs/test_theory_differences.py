@@ -9,25 +9,25 @@ import pytest
 from theory_pages import Page, cells
 
 from roofline_model import gemm, get_format, get_hardware, predict_gemv, recommend_quantization
-from roofline_model.cost import OpCost
-from roofline_model.decoder.kv_crossover import kv_crossover_tokens
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.model_parameters import model_kv_bytes, parameter_counts, read_weight_count
-from roofline_model.decoder.model_registry import get_model
+from roofline_model.core.cost import OpCost
 from roofline_model.expected.attention.flash.model import (
     FlashAttentionConfig,
     FlashAttentionRoofline,
     compare_fa_versions,
 )
-from roofline_model.mixed_precision.chip_check import check_strategy
-from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.mixed_precision.strategies import get_strategy
-from roofline_model.mixed_precision.strategy_file import find_strategy
-from roofline_model.mixed_precision.strategy_gain import StrategyGain, strategy_gain
-from roofline_model.ops.attention_ops import attention, qk_scores
-from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, softmax
-from roofline_model.ops.kv_cache_ops import kv_cache_bytes
-from roofline_model.ops.layer_ops import projections
+from roofline_model.models.hf.parameters import model_kv_bytes, parameter_counts, read_weight_count
+from roofline_model.models.kv_crossover import kv_crossover_tokens
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.strategies.chip_check import check_strategy
+from roofline_model.models.strategies.model_plan import strategy_plan
+from roofline_model.models.strategies.strategies import get_strategy
+from roofline_model.models.strategies.strategy_file import find_strategy
+from roofline_model.models.strategies.strategy_gain import StrategyGain, strategy_gain
+from roofline_model.operators.attention import attention, qk_scores
+from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, softmax
+from roofline_model.operators.kv_cache import kv_cache_bytes
+from roofline_model.operators.layers import projections
 from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 PAGE = Page("theory_math.md")

@@ -11,15 +11,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bench_cases.kernels.catalog import KERNELS
+from bench_cases.kernels.products.catalog import KERNELS
 from roofline_model import FORMATS, NumberFormat, gemv, get_format, load_formats, predict
-from roofline_model.errors import InvalidValueError
-from roofline_model.expected.gemm.formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
-from roofline_model.ops.attention_ops import attention
-from roofline_model.ops.elementwise_ops import softmax
-from roofline_model.ops.kv_cache_ops import kv_write
-from roofline_model.ops.layer_ops import lm_head
-from roofline_model.ops.quantize_ops import quantize
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.expected.products.formats import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
+from roofline_model.operators.attention import attention
+from roofline_model.operators.elementwise import softmax
+from roofline_model.operators.kv_cache import kv_write
+from roofline_model.operators.layers import lm_head
+from roofline_model.operators.quantize import quantize
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory_formats.md"
 SHAPE = (4096, 4096)
@@ -156,7 +156,7 @@ def test_the_codes_of_fp4() -> None:
 
 
 def test_the_example_of_a_users_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofline_model.formats._USER_FORMATS", {})
+    monkeypatch.setattr("roofline_model.formats.catalog._USER_FORMATS", {})
     examples = re.findall(r"```toml\n(.*?)```", page(), flags=re.DOTALL)
     assert [list(tomllib.loads(example)) for example in examples] == [["Q4_K"]]
     file = tmp_path / "formats.toml"

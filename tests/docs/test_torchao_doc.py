@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench_cases.quantization.precisions import PRECISIONS
-from bench_cases.quantization.recipes import FALLBACKS, RECIPES
+from bench_cases.quantization.plans.precisions import PRECISIONS
+from bench_cases.quantization.plans.recipes import FALLBACKS, RECIPES
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "torchao.md").read_text(encoding="utf-8")
 TABLE = TEXT[TEXT.index("| precision | CPU | CUDA |") :].partition("\n\n")[0]
@@ -38,8 +38,8 @@ def test_methods_engines_and_formats_of_caches_are_there():
     torch = pytest.importorskip("torch")
     assert torch
     from bench_cases.quantization.calibrated import METHODS
-    from bench_cases.quantization.kv_codecs import KV_FORMATS
-    from bench_cases.quantization.layer_roles import ROLES
+    from bench_cases.quantization.kv.codecs import KV_FORMATS
+    from bench_cases.quantization.plans.layer_roles import ROLES
 
     for name in (*METHODS, *ROLES, *(key.removesuffix("_E4M3") for key in KV_FORMATS)):
         assert re.search(rf"\b{re.escape(name)}\b", TEXT), name

@@ -147,7 +147,7 @@ def test_the_readmes_ten_lines_work(tmp_path):
 def test_the_readme_names_every_argument_of_the_fixture():
     import inspect
 
-    from plugin.fixtures import RooflineFixture
+    from plugin.pytest_glue.fixtures import RooflineFixture
 
     text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
     arguments = set(inspect.signature(RooflineFixture.measure).parameters) - {"self", "fn"}

@@ -17,15 +17,15 @@ pytest.importorskip("transformers")
 
 from pipeline_runs import FakeMeasure, cpu_chip
 
-from bench_cases.quality.tiny_decoder import TrainingRun
-from bench_cases.quantization.pipeline.run import PipelineSeams
+from bench_cases.pipeline.run import PipelineSeams
+from bench_cases.quality.texts.tiny_decoder import TrainingRun
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "examples" / "quantization_demo.py"
 
 
 def test_every_step_is_shown_with_figures(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("bench_cases.quantization.pipeline.load.host_time", lambda *given: None)
+    monkeypatch.setattr("bench_cases.pipeline.load.host_time", lambda *given: None)
     spec = importlib.util.spec_from_file_location("quantization_demo", DEMO)
     demo = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(demo)

@@ -6,8 +6,8 @@ import math
 import uuid
 from dataclasses import replace
 
-from results.records import ProcessInfo, Record, RunInfo
-from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from results.records.records import ProcessInfo, Record, RunInfo
+from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 
 
 def named_run(run: RunInfo) -> RunInfo:

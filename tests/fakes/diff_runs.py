@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from results.diff.suites import SuiteSide
-from results.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
-from results.state_records import NoiseFloor
-from roofline_model.case import Case
+from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
+from results.records.state_records import NoiseFloor
+from roofline_model.operators.case import Case
 
 METHOD = Method("monotonic", "2", {"target_ci_ratio": 0.01})
 CLASS_FACTS = {"cpu": "any", "torch": "2.13.0"}
@@ -116,7 +116,7 @@ def noisy(rng: np.random.Generator, cases: int, processes: int, sd: float = 0.01
 
 def stored(path: Any, *sides: SuiteSide, noise: Mapping[tuple[str, str], NoiseFloor] | None = None) -> Any:
     """Put the sides into a database and return its path."""
-    from results.store import open_store
+    from results.store.store import open_store
 
     with open_store(path) as store:
         for one in sides:

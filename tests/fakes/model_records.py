@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any
 
 from bench_cases.model_runs.model_cases import ModelCase
-from bench_cases.model_runs.model_reference import find_model
+from bench_cases.models.reference import find_model
 from bench_cases.quantization.target import Target
-from plugin.expected_record import expected_record
-from results.records import EnvironmentInfo, HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
-from roofline_model.decoder.model_pass import HostTime
-from roofline_model.hardware import get_hardware
+from plugin.run.expected_record import expected_record
+from results.records.records import EnvironmentInfo, HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.models.model_pass import HostTime
 
 CHIP = get_hardware("gb10")
 RUN_ID = "0193" + "ab" * 14

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from bench_cases.quantization.pipeline.measure import MeasuredPair, MeasureRequest
-from bench_cases.quantization.pipeline.records import (
+from bench_cases.pipeline.measure import MeasuredPair, MeasureRequest
+from bench_cases.pipeline.records import (
     MeasuredCase,
     MeasuredQuality,
     PredictedTime,
     ProcessTime,
     Spread,
 )
-from roofline_model.hardware import Device, create_custom_asic
+from roofline_model.chips.hardware import Device, create_custom_asic
 
 REFERENCE = MeasuredQuality("reference")
 ON_TEXT = MeasuredQuality(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from results.records import Measurement, PredictionRecord, ProcessInfo, Record
-from roofline_model.operators import gemm
-from roofline_model.roofline import predict
+from results.records.records import Measurement, PredictionRecord, ProcessInfo, Record
+from roofline_model.ideal.roofline import predict
+from roofline_model.operators.product import gemm
 
 DECODE = (1, 4096, 4096)
 

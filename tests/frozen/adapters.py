@@ -35,7 +35,7 @@ def _chip(name: str) -> Any:
     """Return a chip by key, or `run:FOLDER/FILE`, the calibrated machine of a run under examples/runs."""
     if not name.startswith("run:"):
         return rm.get_hardware(name)
-    from roofline_model.device_profile import device_from_profile
+    from roofline_model.chips.device_profile import device_from_profile
 
     text = (ROOT / "examples" / "runs" / f"{name.removeprefix('run:')}.json").read_text(encoding="utf-8")
     return device_from_profile(json.loads(text)["profiles"][0]["profile"])
@@ -46,13 +46,13 @@ def _operator(work: Mapping[str, Any]) -> Any:
     arguments = dict(work)
     name = arguments.pop("op")
     if name == "experts":
-        from roofline_model.decoder.model_shapes import Experts
-        from roofline_model.ops.expert_ops import expert_product
+        from roofline_model.models.experts import expert_product
+        from roofline_model.models.model_shapes import Experts
 
         count, active = arguments.pop("expert_count"), arguments.pop("active_count")
         return expert_product(experts=Experts(count, active, arguments["N"]), **arguments)
     if name == "combine_experts":
-        from roofline_model.ops.expert_ops import combine_experts
+        from roofline_model.models.experts import combine_experts
 
         return combine_experts(**arguments)
     return getattr(rm, name)(**arguments)
@@ -141,7 +141,7 @@ def expected(
 
 def expected_block(hardware: str, block: Mapping[str, Any]) -> dict[str, Any] | None:
     """Answer with the expected time of several kernels in sequence."""
-    from roofline_model.decoder.decoder_step import StepKernel
+    from roofline_model.models.decoder_step import StepKernel
 
     kernels = [StepKernel(name, work, 1) for name, work in _parts(block).items()]
     return _expected_kernels(rm.expected_sequence(rm.expected_kernels(kernels, _chip(hardware))))
@@ -440,7 +440,7 @@ def cache(
     hardware: str, sizes: Mapping[str, Any], wide: str = "BF16", formats: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Answer with the ranking of formats for an attention's cache."""
-    from reports.api.cache_ranking import rank_caches
+    from reports.api.predict.cache_ranking import rank_caches
 
     names = None if formats is None else tuple(formats)
     found = rank_caches(_chip(hardware), lambda kv: rm.attention(**sizes, q=wide, kv=kv), wide, names)
@@ -769,7 +769,7 @@ def _chosen(chosen: Any) -> dict[str, Any]:
 @functools.cache
 def _exported(name: str) -> Any:
     """Return the runs of an exported file: tests/frozen/runs, tests/golden or examples/runs."""
-    from results.load import read_exports
+    from results.exchange.exported.load import read_exports
 
     places = (ROOT / "tests" / "golden" / f"{name}.json", ROOT / "examples" / "runs" / f"{name}.json")
     found = next((place for place in places if place.exists()), None)
@@ -789,7 +789,7 @@ _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 @functools.cache
 def _store(name: str) -> Any:
     """Return an open database: a golden one (`store_v1`, a copy that is upgraded), or exported runs joined by `+`."""
-    from results.store import open_store
+    from results.store.store import open_store
 
     folder = tempfile.TemporaryDirectory()
     _FOLDERS.append(folder)
@@ -814,7 +814,7 @@ def _store(name: str) -> Any:
 
 def _run_records(store: str, run: str, op: str | None = None, sizes: str | None = None) -> tuple[Any, list[Any], Any]:
     """Return a run, its records of an operator and shape (`1x4096x4096`), and the chip that its predictions are of."""
-    from roofline_model.device_profile import device_from_profile
+    from roofline_model.chips.device_profile import device_from_profile
 
     opened = _store(store)
     info = opened.resolve_run(run)
@@ -907,7 +907,7 @@ def _stored_row(one: Any) -> dict[str, Any]:
 
 def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
     """Answer with the ranking of every shape of one run, as its report and `compare` have it."""
-    from reports.recommend import recommend_from_run
+    from reports.advice.recommend import recommend_from_run
 
     _, records, device = _run_records(store, run, op, sizes)
     return [
@@ -950,7 +950,7 @@ def _ranked_row(one: Any) -> dict[str, Any]:
 
 def verdict(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
     """Answer with what wins every group of one run, as the terminal's table has it."""
-    from results.verdict import groups, judge
+    from results.verdicts.shape_verdict import groups, judge
 
     _, records, _ = _run_records(store, run, op, sizes)
     return [_verdict(judge(members)) for members in groups(records).values()]
@@ -997,7 +997,7 @@ def _contender(one: Any) -> dict[str, Any]:
 
 def model_results(store: str, run: str) -> list[dict[str, Any]]:
     """Answer with the passes of the models of one run and what wins each phase."""
-    from results import model_results as module
+    from results.verdicts import model_results as module
 
     _, records, _ = _run_records(store, run)
     return [
@@ -1132,11 +1132,11 @@ def pipeline(
     `baseline`: seconds of the 16-bit model per process. `candidates`: precision → `times_s`, and optionally `spread_ratio`
     (None: no interval), `held_bytes`, `loss_ratio` (of the perplexity, over 1). `too_large`: precision → bytes.
     """
-    from bench_cases.quantization.pipeline.measure import MeasuredPair
-    from bench_cases.quantization.pipeline.recommend import PipelineCandidate, PipelineRecommendation
-    from bench_cases.quantization.pipeline.records import MeasuredCase, MeasuredQuality, ProcessTime, Spread
-    from bench_cases.quantization.pipeline.settings import PipelineLimits
-    from bench_cases.quantization.pipeline.verdict import judge
+    from bench_cases.pipeline.measure import MeasuredPair
+    from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+    from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, ProcessTime, Spread
+    from bench_cases.pipeline.settings import PipelineLimits
+    from bench_cases.pipeline.verdict import judge
 
     def measured(precision: str, times_s: Sequence[float], spread: float | None, held: float, quality: Any) -> Any:
         times = tuple(

@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from results.export import export_run_json
+from roofline_model.case import Case
+
 from results.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -25,7 +27,6 @@ from results.records import (
     TelemetrySample,
 )
 from results.store import open_store
-from roofline_model.case import Case
 
 RUN = RunInfo(
     run_id="0" * 31 + "1",

@@ -14,6 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from results.export import export_run_json
+from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from roofline_model.case import Case
+
 from results.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -25,9 +28,7 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
-from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from results.store import open_store
-from roofline_model.case import Case
 
 RUN = RunInfo(
     run_id="0" * 31 + "2",

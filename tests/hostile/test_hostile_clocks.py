@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plugin.plan import MeasurePlan
-from plugin.runner import run_case, run_interleaved
-from plugin.simulation.simulated_timer import SimulatedTimer
-from plugin.timing import warmup
-from plugin.timing.kernel_call import KernelCall
-from plugin.timing.stopping import MedianInterval
-from roofline_model.errors import UnsupportedError
+from plugin.run.runner import run_case, run_interleaved
+from plugin.samples import warmup
+from plugin.samples.kernel_call import KernelCall
+from plugin.samples.plan import MeasurePlan
+from plugin.samples.stopping import MedianInterval
+from plugin.simulate.simulated_timer import SimulatedTimer
+from roofline_model.core.errors import UnsupportedError
 
 
 def nothing():

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from results import open_store
-from roofline_model.errors import StoreError
+from roofline_model.core.errors import StoreError
 
 OPTIONS = (
     "--hw",

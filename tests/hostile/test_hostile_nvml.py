@@ -11,12 +11,12 @@ import fake_nvml as fake
 import pynvml
 import pytest
 
-from plugin.gpu.nvml import NvmlDevice
 from plugin.machine.state_warnings import StateWatch, gpu_warnings, warnings
+from plugin.run.telemetry import Telemetry
 from plugin.sensors import bounded_sensors, energy, sensor_log
 from plugin.sensors.bounded_sensors import BoundedSensors, bounded
 from plugin.sensors.energy import measure_energy, measure_idle_power
-from plugin.sensors.telemetry import Telemetry
+from plugin.sensors.nvml import NvmlDevice
 from plugin.sensors.throttle import ThrottleWatch
 
 FakeNvml, error = fake.FakeNvml, fake.error
@@ -187,7 +187,7 @@ def frozen(monkeypatch):
     """An H200 whose every call blocks from the moment `freeze` is set until the test ends."""
     monkeypatch.setattr(bounded_sensors, "LIMIT_S", 0.2)  # on a busy machine a thread that is not frozen waits, too
     monkeypatch.setattr(sensor_log, "JOIN_S", 0.02)
-    monkeypatch.setattr("plugin.sensors.telemetry.JOIN_S", 0.02)
+    monkeypatch.setattr("plugin.run.telemetry.JOIN_S", 0.02)
     freeze, thaw = threading.Event(), threading.Event()
     library = FakeNvml.h200()
     original = library._call

@@ -13,7 +13,7 @@ PROBE = """
         assert {theirs}
 
     def test_nothing_of_ours_was_imported():
-        ours = {{"numpy", "sqlalchemy", "torch", "roofline_model", "plugin.hooks", "results.store", "reports.html"}}
+        ours = {{"numpy", "sqlalchemy", "torch", "roofline_model", "plugin.pytest_glue.hooks", "results.store.store", "reports.page.html"}}
         assert not ours & set(sys.modules)
         for name in ("plugin", "results", "reports"):
             module = sys.modules.get(name)
@@ -91,7 +91,7 @@ def test_a_suite_that_uses_us_and_shadows_us_is_told_in_one_line(pytester):
 def test_help_imports_nothing_heavy_and_lists_the_options(pytester):
     pytester.makeconftest(
         "import sys\ndef pytest_unconfigure():\n"
-        "    print('HEAVY', sorted({'torch', 'numpy', 'sqlalchemy', 'plugin.hooks', 'pynvml'} & set(sys.modules)))\n"
+        "    print('HEAVY', sorted({'torch', 'numpy', 'sqlalchemy', 'plugin.pytest_glue.hooks', 'pynvml'} & set(sys.modules)))\n"
     )
     result = pytester.runpytest_subprocess("--help")
     result.stdout.fnmatch_lines(["roofline:*", "*--roofline-hw=NAME|FILE|auto*", "*--hw=*", "HEAVY []"])

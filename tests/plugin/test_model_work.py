@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from results import open_store
-from results.model_figures import model_figures
+from results.records.model_figures import model_figures
 
 SUITE = """
     from dataclasses import replace
 
     import pytest
-    from roofline_model.decoder.decoder_step import Workload
-    from roofline_model.decoder.format_plan import plan_from_text
-    from roofline_model.decoder.model_pass import HostTime, ModelPass
-    from roofline_model.decoder.model_registry import get_model
+    from roofline_model.models.decoder_step import Workload
+    from roofline_model.models.format_plan import plan_from_text
+    from roofline_model.models.model_pass import HostTime, ModelPass
+    from roofline_model.models.model_registry import get_model
 
     shape = get_model("llama-3-8b")
     work = ModelPass(shape, Workload.of("decode", 2, 512), plan_from_text("INT4.BF16", shape))

@@ -45,9 +45,9 @@ def suite(pytester, monkeypatch):
     pytester.makepyfile(
         conftest="""
         import dataclasses
-        import plugin.fixtures, plugin.machine.facts, plugin.target
+        import plugin.pytest_glue.fixtures, plugin.machine.facts, plugin.run.target
         cpu = dataclasses.replace(plugin.machine.facts.find_machine(), kind="cpu", facts=None)
-        for module in (plugin.fixtures, plugin.target):
+        for module in (plugin.pytest_glue.fixtures, plugin.run.target):
             module.find_machine = lambda: cpu
         """,
         test_kernels=SUITE,

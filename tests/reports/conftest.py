@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from results.records import (
+from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
     Measurement,
@@ -19,10 +19,10 @@ from results.records import (
     Record,
     RunInfo,
 )
-from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
-from roofline_model.hardware import ComputePath, Device, MemoryLevel, Quantity
-from roofline_model.operators import gemm
-from roofline_model.roofline import predict
+from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
+from roofline_model.ideal.roofline import predict
+from roofline_model.operators.product import gemm
 
 
 def make_device(

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from results.records import (
+from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
     Measurement,
@@ -29,9 +29,9 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
-from results.state_records import EnergyReading, KernelAttribution, MachineState
-from results.store import ResultStore, open_store
-from roofline_model.case import Case
+from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from results.store.store import ResultStore, open_store
+from roofline_model.operators.case import Case
 
 
 class OwnPostgres:

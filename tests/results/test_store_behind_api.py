@@ -18,7 +18,7 @@ def sides():
 
 
 def answers(target, sides):
-    from reports.api.app import create_app
+    from reports.api.http.app import create_app
 
     diff_runs.stored(target, *sides)
     with testclient.TestClient(create_app(target)) as client:
@@ -33,7 +33,7 @@ def test_both_databases_give_the_same_answers(tmp_path, postgres_server, sides):
 
 @pytest.mark.parametrize("kind", ["file", "server"])
 def test_many_readers_at_once(tmp_path, postgres_server, sides, kind):
-    from reports.api.app import create_app
+    from reports.api.http.app import create_app
 
     target = tmp_path / "results.db" if kind == "file" else postgres_server(with_tables=True)
     diff_runs.stored(target, *sides)
@@ -44,7 +44,7 @@ def test_many_readers_at_once(tmp_path, postgres_server, sides, kind):
 
 
 def test_a_server_that_is_away_is_503_and_comes_back(mortal_postgres, postgres_server, sides):
-    from reports.api.app import create_app
+    from reports.api.http.app import create_app
 
     target = postgres_server(with_tables=True, durable=True)
     diff_runs.stored(target, *sides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from loaded_scripts import load_script
 
-from results.state_records import CanaryReading
+from results.records.state_records import CanaryReading
 
 canary = load_script("night_canary")
 

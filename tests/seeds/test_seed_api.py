@@ -24,7 +24,7 @@ ENDPOINTS = ("/api/analyze", "/api/recommend", "/api/nvml/status", "/api/hardwar
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    from reports.api.app import create_app
+    from reports.api.http.app import create_app
 
     with testclient.TestClient(
         create_app(tmp_path_factory.mktemp("api") / "none.db"), base_url="http://localhost:8000"

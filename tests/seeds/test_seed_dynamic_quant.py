@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofline_model.mixed_precision.activation_stats import ActivationStats
-from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig
-from roofline_model.mixed_precision.precision_selector import AdaptivePrecisionSelector, AdaptiveQuantConfig
+from roofline_model.models.strategies.activation_stats import ActivationStats
+from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig
+from roofline_model.models.strategies.precision_selector import AdaptivePrecisionSelector, AdaptiveQuantConfig
 
 STATS = ActivationStats(
     absmax=10.0,  # Maximum absolute value
@@ -22,7 +22,7 @@ STATS = ActivationStats(
 
 def test_how_it_works_block() -> None:
     torch = pytest.importorskip("torch")
-    from bench_cases.quantization.dynamic import DynamicQuantizer
+    from bench_cases.quantization.dynamic.quantizer import DynamicQuantizer
 
     torch.manual_seed(0)
     x, W = torch.randn(4, 256), torch.randn(128, 256)
@@ -88,7 +88,7 @@ def test_adaptive_selection_block() -> None:
 
 def test_example_2_block(capsys: pytest.CaptureFixture[str]) -> None:
     torch = pytest.importorskip("torch")
-    from bench_cases.quantization.dynamic import DynamicQuantizer
+    from bench_cases.quantization.dynamic.quantizer import DynamicQuantizer
 
     torch.manual_seed(0)
     layers = [SimpleNamespace(idx=idx, q_proj=torch.nn.Linear(2048, 64)) for idx in range(2)]

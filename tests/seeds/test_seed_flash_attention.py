@@ -17,7 +17,7 @@ from roofline_model.expected.attention.flash.model import (
     compare_fa_versions,
 )
 from roofline_model.expected.attention.unfused import unfused_attention
-from roofline_model.ops.kv_cache_ops import kv_cache_bytes
+from roofline_model.operators.kv_cache import kv_cache_bytes
 
 MIB, GIB = 1024**2, 1024**3
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.mixed_precision.operator_type import OperatorType
-from roofline_model.mixed_precision.strategies import create_layerwise_gradient, create_nvfp4_blackwell, get_strategy
-from roofline_model.mixed_precision.strategy_gain import strategy_gain
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.strategies.config import MixedPrecisionConfig
+from roofline_model.models.strategies.model_plan import strategy_plan
+from roofline_model.models.strategies.operator_type import OperatorType
+from roofline_model.models.strategies.strategies import create_layerwise_gradient, create_nvfp4_blackwell, get_strategy
+from roofline_model.models.strategies.strategy_gain import strategy_gain
 
 
 def test_operator_types_block() -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import pytest
 
 from roofline_model import get_hardware, predict, total_cost
-from roofline_model.cost import OpCost
-from roofline_model.ops.attention_ops import attention, qk_scores, scores_value
-from roofline_model.ops.elementwise_ops import residual_add, rmsnorm, rope, silu_mul, softmax
-from roofline_model.ops.kv_cache_ops import kv_cache_bytes
-from roofline_model.ops.layer_ops import embedding, ffn, ffn_parts, lm_head, projections
-from roofline_model.units import GIB, MIB
+from roofline_model.core.cost import OpCost
+from roofline_model.core.units import GIB, MIB
+from roofline_model.operators.attention import attention, qk_scores, scores_value
+from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, silu_mul, softmax
+from roofline_model.operators.kv_cache import kv_cache_bytes
+from roofline_model.operators.layers import embedding, ffn, ffn_parts, lm_head, projections
 
 
 @dataclass(frozen=True)

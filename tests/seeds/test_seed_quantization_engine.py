@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.hardware import BLACKWELL_B10, get_hardware
+from roofline_model.chips.hardware import BLACKWELL_B10, get_hardware
 from roofline_model.recommend.engine import IntegratedQuantizationEngine
 
 

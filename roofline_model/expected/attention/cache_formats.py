@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.gemm.formats import kernel_bytes_per_element
-from roofline_model.expected.gemm.prediction_interval import OTHER_FORMAT
 from roofline_model.expected.intervals import joined_factors
-from roofline_model.formats import NumberFormat
+from roofline_model.expected.products.formats import kernel_bytes_per_element
+from roofline_model.expected.products.prediction_interval import OTHER_FORMAT
+from roofline_model.formats.catalog import NumberFormat
 
 NARROW_HALF_WIDTH: Mapping[str, float] = MappingProxyType({"decode": 0.345, "prefill": 0.181})
 """Phase → half-width (a log, 80 %) that a borrowed kernel adds in quadrature to the interval.

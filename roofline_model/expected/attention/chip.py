@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from roofline_model.errors import UnsupportedError
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.expected.chip import SAME_NUMBER_RATIO
-from roofline_model.hardware import Device
 
 PrefillTrigger = Literal["activation", "cache"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.attention.decode import DecodeWork
 from roofline_model.expected.attention.memory import PREFILL_EDGE, hit_ratio
 from roofline_model.expected.grid_surface import Grid

@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.flash.expected import expected_flash
 from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
 from roofline_model.expected.attention.shape import unmeasured
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device
+from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import (
     ATTENTION_KERNELS,
     DEFAULT_KERNEL,
@@ -22,7 +22,7 @@ from roofline_model.kernels.attention_kernels import (
     AttentionKernel,
     find_attention_kernel,
 )
-from roofline_model.operators import Operator
+from roofline_model.operators.product import Operator
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction

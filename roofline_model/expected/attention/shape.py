@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from roofline_model.cost import OpCost
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.cost import OpCost
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionVersion
 from roofline_model.expected.attention.flash.units import ChipUnits, chip_units
 from roofline_model.expected.attention.flash.versions import TRAITS
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.ops.attention_ops import unfused_attention_parts
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.operators.attention import unfused_attention_parts
 
 
 @dataclass(frozen=True, slots=True)

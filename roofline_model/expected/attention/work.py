@@ -7,14 +7,14 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.constants import WIDTHS
 from roofline_model.expected.attention.correction import surface_sizes, surface_trust
 from roofline_model.expected.attention.decode import DecodeWork, decode_work
 from roofline_model.expected.attention.decode_time import decode_terms
+from roofline_model.expected.attention.fitted.constants import WIDTHS
+from roofline_model.expected.attention.fitted.rows import AttentionRows, whole
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
-from roofline_model.expected.attention.rows import AttentionRows, whole
 from roofline_model.expected.attention.shape import AttentionShapes
-from roofline_model.formats import get_format
+from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
 
 if TYPE_CHECKING:

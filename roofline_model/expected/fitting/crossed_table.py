@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention.constants import FittedAttention
-from roofline_model.expected.attention.fitted import attention_left_out
+from roofline_model.expected.attention.fitted.constants import FittedAttention
+from roofline_model.expected.attention.fitted.constants_file import attention_left_out
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets
 from roofline_model.expected.fitting.transfer_drift import drift_without
-from roofline_model.expected.gemm.rows import expected_of_group
-from roofline_model.expected.gemm.transfer import transferred
+from roofline_model.expected.products.fitted.rows import expected_of_group
+from roofline_model.expected.products.fitted.transfer import transferred
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.expected.tables.table_prediction import TablePrediction
 

@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_model.errors import InvalidValueError, RooflineError
-from roofline_model.expected.attention.constants import FittedAttention
-from roofline_model.expected.attention.fitted import AttentionStart, attention_start, fitted_attention
-from roofline_model.expected.attention.rows import AttentionRows, attention_row_groups
+from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.units import counted
+from roofline_model.expected.attention.fitted.constants import FittedAttention
+from roofline_model.expected.attention.fitted.constants_file import AttentionStart, attention_start, fitted_attention
+from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, CrossValidated, cross_validate
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
 from roofline_model.expected.fitting.robust_fit import FittedConstants
-from roofline_model.expected.gemm.constants import Evidence, FittedGemm, generic_start
-from roofline_model.expected.gemm.fit import gemm_fit_set, gemm_intervals, with_values
-from roofline_model.expected.gemm.library import find_gemm
-from roofline_model.expected.gemm.rows import GemmRows, gemm_row_groups
 from roofline_model.expected.intervals import across_families
+from roofline_model.expected.products.fitted.constants import Evidence, FittedGemm, generic_start
+from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_intervals, with_values
+from roofline_model.expected.products.fitted.library import find_gemm
+from roofline_model.expected.products.fitted.rows import GemmRows, gemm_row_groups
 from roofline_model.expected.tables.table import KernelTable
-from roofline_model.units import counted
 
 if TYPE_CHECKING:
     import numpy as np

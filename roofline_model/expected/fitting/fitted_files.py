@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline_model.definition_text import read_definition_text
-from roofline_model.errors import DefinitionError
-from roofline_model.expected.attention.constants import FittedAttention
-from roofline_model.expected.attention.library import FILE_PREFIX, attention_text, read_attention, shipped_attention
-from roofline_model.expected.gemm.constants import FittedGemm
-from roofline_model.expected.gemm.constants_file import constants_text, read_constants
-from roofline_model.expected.gemm.library import shipped_gemm
+from roofline_model.core.definition_text import read_definition_text
+from roofline_model.core.errors import DefinitionError
+from roofline_model.expected.attention.fitted.constants import FittedAttention
+from roofline_model.expected.attention.fitted.library import (
+    FILE_PREFIX,
+    attention_text,
+    read_attention,
+    shipped_attention,
+)
+from roofline_model.expected.products.fitted.constants import FittedGemm
+from roofline_model.expected.products.fitted.constants_file import constants_text, read_constants
+from roofline_model.expected.products.fitted.library import shipped_gemm
 
 if TYPE_CHECKING:
     from roofline_model.expected.fitting.fit import TableFit

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
     import numpy as np

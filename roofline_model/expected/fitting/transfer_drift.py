@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention.fitted import attention_left_out
-from roofline_model.expected.attention.transfer import DRIFT as ATTENTION_DRIFT
-from roofline_model.expected.attention.transfer import class_steps
+from roofline_model.expected.attention.fitted.constants_file import attention_left_out
+from roofline_model.expected.attention.fitted.transfer import DRIFT as ATTENTION_DRIFT
+from roofline_model.expected.attention.fitted.transfer import class_steps
 from roofline_model.expected.families import transfer_step
 from roofline_model.expected.fitting.fit import PlannedSet, TableFit
-from roofline_model.expected.gemm.constants import FittedGemm
-from roofline_model.expected.gemm.rows import expected_of_group
-from roofline_model.expected.gemm.transfer import ANCHORS, transferred
 from roofline_model.expected.intervals import DRIFT
+from roofline_model.expected.products.fitted.constants import FittedGemm
+from roofline_model.expected.products.fitted.rows import expected_of_group
+from roofline_model.expected.products.fitted.transfer import ANCHORS, transferred
 
 if TYPE_CHECKING:
     import numpy as np

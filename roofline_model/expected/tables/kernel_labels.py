@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from roofline_model.expected.tables.table import KernelTable
-from roofline_model.operators import GEMV_MAX_ROWS
+from roofline_model.operators.product import GEMV_MAX_ROWS
 
 
 def phase_of(table: KernelTable, i: int) -> str:

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding
-from roofline_model.errors import RooflineError
 from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.expected.gemm.rows import find_chip, usable_rows
+from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
 from roofline_model.expected.tables.table import KernelTable
-from roofline_model.hardware import Device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
     import numpy as np
 
     from roofline_model.expected.chip import ChipSpec
-    from roofline_model.expected.gemm.library import find_gemm
+    from roofline_model.expected.products.fitted.library import find_gemm
 
     found = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
     chip, constants = found.chip, found.constants

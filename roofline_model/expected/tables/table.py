@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.errors import InvalidValueError, MissingDependencyError, RooflineError
-from roofline_model.formats import get_format
-from roofline_model.operators import MAX_DIMENSION
+from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.formats.catalog import get_format
+from roofline_model.operators.product import MAX_DIMENSION
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device
-from roofline_model.ops.operand_formats import product_format
+from roofline_model.chips.hardware import Device
+from roofline_model.formats.catalog import get_format
+from roofline_model.operators.operand_formats import product_format
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,29 +10,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from roofline_model.errors import RooflineError
-from roofline_model.expected.attention.constants import FittedAttention
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.errors import RooflineError
+from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
-from roofline_model.expected.gemm.constants import FittedGemm
-from roofline_model.expected.gemm.library import find_gemm
-from roofline_model.expected.gemm.product import constants_here
-from roofline_model.expected.gemm.rows import GemmRows, expected_of_group, gemm_row_groups
 from roofline_model.expected.measured_here import with_measured_bandwidth
+from roofline_model.expected.products.fitted.constants import FittedGemm
+from roofline_model.expected.products.fitted.library import find_gemm
+from roofline_model.expected.products.fitted.rows import GemmRows, expected_of_group, gemm_row_groups
+from roofline_model.expected.products.product import constants_here
 from roofline_model.expected.tables.kernel_labels import formats_label, phase_of
 from roofline_model.expected.tables.other_rows import copy_row_groups, model_row_times
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.expected.tables.table_ideal import ideal_attention_s
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.product_roof import ProductRoof
-from roofline_model.weight_storage import with_group_scales
+from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.product_roof import ProductRoof
+from roofline_model.ideal.weight_storage import with_group_scales
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from roofline_model.expected.attention.rows import AttentionRows
+    from roofline_model.expected.attention.fitted.rows import AttentionRows
 
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
@@ -113,7 +113,7 @@ def predict_table(
     table: KernelTable, known: KnownConstants | None = None, *, progress: Callable[[int], None] | None = None
 ) -> TablePrediction:
     """Return ideal and expected times of each row; `progress` is told how many rows are done."""
-    from roofline_model.expected.attention.rows import attention_row_groups
+    from roofline_model.expected.attention.fitted.rows import attention_row_groups
 
     constants = known or KnownConstants()
     columns = _Columns(table)

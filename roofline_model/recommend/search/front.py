@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Table, undominated
 from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem
 

@@ -30,17 +30,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofline_model.definition_text import (
+from roofline_model.core.definition_text import (
     only_known_fields,
     parse_json_definition,
     read_definition_text,
     shown,
     write_definition_text,
 )
-from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
+from roofline_model.core.user_path import user_path
 from roofline_model.recommend.search.losses import LossTable, is_loss, named
 from roofline_model.recommend.search.problem import CONFIDENCES
-from roofline_model.user_path import user_path
 
 SCHEMA = 1
 MAX_LOSSES_BYTES = 64 * 1024**2

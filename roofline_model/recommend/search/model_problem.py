@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from roofline_model.decoder.decoder_step import Workload, check_context
-from roofline_model.decoder.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
-from roofline_model.decoder.layer_ranges import joined_layers
-from roofline_model.decoder.model_memory import layer_matrices, model_memory
-from roofline_model.decoder.model_parameters import parameter_counts
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.model_shapes import DEFAULT_CONTEXT, ModelShape
-from roofline_model.decoder.plan_parts import CACHE, EXPERTS, FFN, GROUPS, PARTS, QKV, SHARED_EXPERTS, parts_of
-from roofline_model.decoder.step_expected import Estimator
-from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.formats import get_format
-from roofline_model.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.decoder_step import Workload, check_context
+from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
+from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.layer_ranges import joined_layers
+from roofline_model.models.model_memory import layer_matrices, model_memory
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
+from roofline_model.models.plan_parts import CACHE, EXPERTS, FFN, GROUPS, PARTS, QKV, SHARED_EXPERTS, parts_of
+from roofline_model.models.step_expected import Estimator
 from roofline_model.recommend.search.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
 from roofline_model.recommend.search.pass_times import TimedPass, Times, remembering, timed_pass
 from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem, joined_source

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.case import Case
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate
-from roofline_model.decoder.decoder_step import StepKernel, Workload, step_kernels
-from roofline_model.decoder.format_plan import FormatPlan
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_expected import Estimator, call_within_ceilings, expected_kernels
-from roofline_model.hardware import Device
-from roofline_model.operators import Operator
-from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.ideal.operator_sequence import predict_operator
+from roofline_model.models.decoder_step import StepKernel, Workload, step_kernels
+from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.step_expected import Estimator, call_within_ceilings, expected_kernels
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import Operator
 from roofline_model.recommend.search.problem import joined_source
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
 from roofline_model.core.finding import LEGACY_CODE, Finding, finding
-from roofline_model.decoder.format_plan import FormatPlan
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.hardware import Device
+from roofline_model.models.format_plan import FormatPlan
+from roofline_model.models.model_shapes import ModelShape
 from roofline_model.recommend.plan_formats import plan_formats
 from roofline_model.recommend.plan_loss import LossBook
 from roofline_model.recommend.plans import CandidatePlan

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
 
 CONFIDENCES = ("high", "medium", "low")
 

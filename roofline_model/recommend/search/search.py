@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roofline_model.core.units import format_time
 from roofline_model.recommend.search.front import FormatAssignment, assignment, choice_table, ordered_choices
 from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Solution, Table, minimise
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
-from roofline_model.units import format_time
 
 NO_LIMITS = Budgets()
 TIE_BREAK_CHOICES = 400

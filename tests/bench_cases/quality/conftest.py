@@ -10,7 +10,7 @@ def small_llama():
     """A fresh one-million-parameter Llama in BF16, untied, with 512 tokens."""
     pytest.importorskip("torchao")
     pytest.importorskip("transformers")
-    from bench_cases.models import seeded_llama
+    from bench_cases.models.sources import seeded_llama
 
     return seeded_llama("seeded-llama-1m")
 
@@ -31,7 +31,7 @@ def decoder():
     pytest.importorskip("torchao")
     pytest.importorskip("transformers")
     from bench_cases.quality import train_tiny_decoder
-    from bench_cases.quality.tiny_decoder import SHORT_RUN
+    from bench_cases.quality.texts.tiny_decoder import SHORT_RUN
 
     before = torch.get_rng_state()
     trained = train_tiny_decoder(SHORT_RUN)

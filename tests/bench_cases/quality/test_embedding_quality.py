@@ -15,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models import load_model, seeded_llama  # noqa: E402
+from bench_cases.models.sources import load_model, seeded_llama  # noqa: E402
 from bench_cases.quality import (  # noqa: E402
     ByteTokenizer,
     compare_embeddings,
@@ -24,8 +24,8 @@ from bench_cases.quality import (  # noqa: E402
     synthetic_windows,
     tiny_text,
 )
-from bench_cases.quality.token_windows import TextWindows  # noqa: E402
-from roofline_model.errors import InvalidValueError, UnsupportedError  # noqa: E402
+from bench_cases.quality.texts.token_windows import TextWindows  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, UnsupportedError  # noqa: E402
 
 SENTENCES = [f"{'ab ' * (index % 5 + 1)}sentence {index * 7} about {chr(97 + index % 11)}" for index in range(24)]
 

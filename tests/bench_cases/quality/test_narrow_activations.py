@@ -27,8 +27,8 @@ from bench_cases.quality import (  # noqa: E402
 from bench_cases.quality.activation_codecs import round_trip_rows  # noqa: E402
 from bench_cases.quality.layer_formats import layer_formats  # noqa: E402
 from bench_cases.quantization import apply_quantization  # noqa: E402
-from roofline_model.codecs import round_trip  # noqa: E402
-from roofline_model.errors import InvalidValueError, UnknownNameError  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, UnknownNameError  # noqa: E402
+from roofline_model.formats.codecs import round_trip  # noqa: E402
 
 ACTIVATIONS = (
     "FP8_E4M3",

@@ -24,7 +24,7 @@ def test_every_function_is_documented_and_no_other():
 
 def test_no_public_name_is_that_of_a_module():
     """Importing the module would put it in the name's place."""
-    modules = {path.stem for path in (ROOT / "bench_cases" / "quality").glob("*.py")}
+    modules = {path.stem for path in (ROOT / "bench_cases" / "quality").rglob("*.py")}
     assert not modules & set(quality.__all__)
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench_cases.quality.estimates import Clusters, ratio_estimate
-from roofline_model.errors import InvalidValueError
+from bench_cases.quality.texts.estimates import Clusters, ratio_estimate
+from roofline_model.core.errors import InvalidValueError
 
 
 def windows(count: int) -> Clusters:

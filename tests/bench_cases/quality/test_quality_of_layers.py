@@ -13,12 +13,12 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models import seeded_llama  # noqa: E402
+from bench_cases.models.sources import seeded_llama  # noqa: E402
 from bench_cases.quality import compare_layers, layer_quality, simulated, synthetic_windows, weight_quality  # noqa: E402
 from bench_cases.quality.substitution import quantizable_sites, substituted  # noqa: E402
 from bench_cases.quantization import apply_quantization  # noqa: E402
-from roofline_model.codecs import format_error, round_trip, tensor_spread  # noqa: E402
-from roofline_model.errors import InvalidValueError, UnsupportedError  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, UnsupportedError  # noqa: E402
+from roofline_model.formats.codecs import format_error, round_trip, tensor_spread  # noqa: E402
 
 DOWN = "model.layers.1.mlp.down_proj"
 

@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models import LoadedModel, seeded_llama  # noqa: E402
+from bench_cases.models.sources import LoadedModel, seeded_llama  # noqa: E402
 from bench_cases.quality import (  # noqa: E402
     ByteTokenizer,
     compare_generation,
@@ -25,9 +25,9 @@ from bench_cases.quality import (  # noqa: E402
     simulated,
     synthetic_windows,
 )
-from bench_cases.quality.token_scores import score_windows  # noqa: E402
+from bench_cases.quality.texts.token_scores import score_windows  # noqa: E402
 from bench_cases.quantization import make_kv_cache  # noqa: E402
-from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
 
 
 class Table(nn.Module):
@@ -63,7 +63,7 @@ def test_a_long_text_in_pieces_gives_the_same_scores(monkeypatch):
     first, second = torch.randn(2, 2, 9, 5, generator=generator)
     ids = torch.randint(0, 5, (2, 9), generator=generator)
     whole = score_windows(first, second, ids)
-    monkeypatch.setattr("bench_cases.quality.token_scores._PIECE_ELEMS", 20)
+    monkeypatch.setattr("bench_cases.quality.texts.token_scores._PIECE_ELEMS", 20)
     torch.testing.assert_close(score_windows(first, second, ids).kl_nats, whole.kl_nats)
 
 

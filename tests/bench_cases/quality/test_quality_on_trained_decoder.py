@@ -24,9 +24,9 @@ from bench_cases.quality import (  # noqa: E402
     text_windows,
     train_tiny_decoder,
 )
-from bench_cases.quality.tiny_decoder import FULL_RUN, TrainingRun  # noqa: E402
+from bench_cases.quality.texts.tiny_decoder import FULL_RUN, TrainingRun  # noqa: E402
 from bench_cases.quantization import apply_quantization  # noqa: E402
-from roofline_model.errors import InvalidValueError  # noqa: E402
+from roofline_model.core.errors import InvalidValueError  # noqa: E402
 
 NARROW = ("INT8", "INT4", "INT2")
 

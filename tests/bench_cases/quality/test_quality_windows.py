@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from bench_cases.quality.python_help import ByteTokenizer, paragraphs, tiny_text
-from bench_cases.quality.token_windows import read_text, synthetic_windows, text_windows
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from bench_cases.quality.texts.python_help import ByteTokenizer, paragraphs, tiny_text
+from bench_cases.quality.texts.token_windows import read_text, synthetic_windows, text_windows
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 BYTES = ByteTokenizer()
 

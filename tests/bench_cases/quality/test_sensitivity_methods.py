@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models import seeded_llama  # noqa: E402
+from bench_cases.models.sources import seeded_llama  # noqa: E402
 from bench_cases.quality import (  # noqa: E402
     check_ranking,
     compare_models,
@@ -24,11 +24,11 @@ from bench_cases.quality import (  # noqa: E402
     simulated,
     synthetic_windows,
 )
-from bench_cases.quality.sensitivity_fisher import _fisher_diagonal  # noqa: E402
-from bench_cases.quality.sensitivity_prior import depth_prior  # noqa: E402
+from bench_cases.quality.sensitivity.fisher import _fisher_diagonal  # noqa: E402
+from bench_cases.quality.sensitivity.prior import depth_prior  # noqa: E402
 from bench_cases.quality.substitution import quantizable_sites  # noqa: E402
-from roofline_model.codecs import format_error  # noqa: E402
-from roofline_model.errors import InvalidValueError  # noqa: E402
+from roofline_model.core.errors import InvalidValueError  # noqa: E402
+from roofline_model.formats.codecs import format_error  # noqa: E402
 
 Q0, DOWN1 = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj"
 

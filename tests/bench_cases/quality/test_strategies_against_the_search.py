@@ -14,15 +14,15 @@ pytest.importorskip("torchao")
 pytest.importorskip("transformers")
 
 from bench_cases.quality import check_strategies, measured_losses, text_windows  # noqa: E402
-from bench_cases.quality.sensitivity_kl import kl_estimate, kl_sums  # noqa: E402
-from bench_cases.quality.tiny_decoder import TINY_DECODER  # noqa: E402
+from bench_cases.quality.sensitivity.kl import kl_estimate, kl_sums  # noqa: E402
+from bench_cases.quality.texts.tiny_decoder import TINY_DECODER  # noqa: E402
 from bench_cases.quality.variants import score_variants  # noqa: E402
 from bench_cases.quality.whole_plan import plan_of_formats, whole_variant  # noqa: E402
-from roofline_model.mixed_precision.strategies import STRATEGIES, list_strategies  # noqa: E402
+from roofline_model.core.units import format_time  # noqa: E402
+from roofline_model.models.strategies.strategies import STRATEGIES, list_strategies  # noqa: E402
 from roofline_model.recommend.search.model_problem import model_problem, traffic_share  # noqa: E402
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem  # noqa: E402
 from roofline_model.recommend.search.search import choose_formats  # noqa: E402
-from roofline_model.units import format_time  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
 SHAPE = TINY_DECODER.shape("FP16")

@@ -13,12 +13,13 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models import seeded_llama  # noqa: E402
+from bench_cases.models.seeded_llamas import SEEDED_LLAMAS  # noqa: E402
+from bench_cases.models.sources import seeded_llama  # noqa: E402
 from bench_cases.quality import compare_models, measure_strategy, measured_losses, simulated  # noqa: E402
 from bench_cases.quality.attention_products import _attention  # noqa: E402
 from bench_cases.quality.mixed_cache import make_mixed_cache  # noqa: E402
 from bench_cases.quality.model_outputs import logits_of  # noqa: E402
-from bench_cases.quality.part_losses import grouped_sites  # noqa: E402
+from bench_cases.quality.sensitivity.part_losses import grouped_sites  # noqa: E402
 from bench_cases.quality.whole_plan import (  # noqa: E402
     WholePlan,
     plan_of_formats,
@@ -26,14 +27,13 @@ from bench_cases.quality.whole_plan import (  # noqa: E402
     simulating,
 )
 from bench_cases.quantization import apply_quantization, make_kv_cache  # noqa: E402
-from bench_cases.seeded_llamas import SEEDED_LLAMAS  # noqa: E402
-from roofline_model.codecs import round_trip  # noqa: E402
-from roofline_model.decoder.format_plan import plan_from_text  # noqa: E402
-from roofline_model.decoder.model_shapes import ModelShape  # noqa: E402
-from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError  # noqa: E402
-from roofline_model.mixed_precision.config import MixedPrecisionConfig  # noqa: E402
-from roofline_model.mixed_precision.model_plan import strategy_plan  # noqa: E402
-from roofline_model.mixed_precision.strategies import create_layerwise_gradient, get_strategy, list_strategies  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError  # noqa: E402
+from roofline_model.formats.codecs import round_trip  # noqa: E402
+from roofline_model.models.format_plan import plan_from_text  # noqa: E402
+from roofline_model.models.model_shapes import ModelShape  # noqa: E402
+from roofline_model.models.strategies.config import MixedPrecisionConfig  # noqa: E402
+from roofline_model.models.strategies.model_plan import strategy_plan  # noqa: E402
+from roofline_model.models.strategies.strategies import create_layerwise_gradient, get_strategy, list_strategies  # noqa: E402
 
 SHAPE = SEEDED_LLAMAS["seeded-llama-1m"].shape("FP16")
 

@@ -8,7 +8,7 @@ def small_llama():
     """A fresh one-million-parameter Llama in BF16, untied."""
     pytest.importorskip("torchao")
     pytest.importorskip("transformers")
-    from bench_cases.models import seeded_llama
+    from bench_cases.models.sources import seeded_llama
 
     return seeded_llama("seeded-llama-1m")
 
@@ -17,7 +17,7 @@ def small_llama():
 def tied_llama():
     pytest.importorskip("torchao")
     pytest.importorskip("transformers")
-    from bench_cases.models import seeded_llama
+    from bench_cases.models.sources import seeded_llama
 
     return seeded_llama("seeded-llama-1m-tied")
 

@@ -8,9 +8,10 @@ from torch import nn
 
 pytest.importorskip("torchao")
 
-from bench_cases.quantization import apply_plan, apply_quantization, staging
+from bench_cases.quantization import apply_plan, apply_quantization
 from bench_cases.quantization.calibration_data import collect_inputs
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from bench_cases.quantization.saved import staging
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 
 class Snapshot:

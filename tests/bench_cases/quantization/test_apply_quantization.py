@@ -12,10 +12,10 @@ pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization, model_bytes
 from bench_cases.quantization.held_bytes import held_bytes
-from bench_cases.quantization.precisions import PRECISIONS
+from bench_cases.quantization.plans.precisions import PRECISIONS
 from bench_cases.quantization.target import Target
-from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.formats import get_format
+from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.formats.catalog import get_format
 
 # Largest relative logits error (Frobenius) of an untrained model of two layers. Bounds, not measurements: a wrong scale or
 # a swapped nibble gives about 1.4.

@@ -9,7 +9,7 @@ from torch import nn
 pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_quantization, token_batches
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 TOKENS, K, N = 96, 256, 64
 

@@ -8,14 +8,14 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.quantization.dynamic import DynamicQuantizer  # noqa: E402
-from bench_cases.quantization.precisions import parse_precision  # noqa: E402
-from roofline_model.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
-from roofline_model.mixed_precision.config import MixedPrecisionConfig  # noqa: E402
-from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig  # noqa: E402
-from roofline_model.mixed_precision.module_names import strategy_layer_plan  # noqa: E402
-from roofline_model.mixed_precision.precision_selector import AdaptivePrecisionSelector  # noqa: E402
-from roofline_model.mixed_precision.strategies import create_layerwise_gradient, get_strategy  # noqa: E402
+from bench_cases.quantization.dynamic.quantizer import DynamicQuantizer  # noqa: E402
+from bench_cases.quantization.plans.precisions import parse_precision  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
+from roofline_model.models.strategies.config import MixedPrecisionConfig  # noqa: E402
+from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig  # noqa: E402
+from roofline_model.models.strategies.module_names import strategy_layer_plan  # noqa: E402
+from roofline_model.models.strategies.precision_selector import AdaptivePrecisionSelector  # noqa: E402
+from roofline_model.models.strategies.strategies import create_layerwise_gradient, get_strategy  # noqa: E402
 
 HIDDEN, FFN, VOCAB, LAYERS = 64, 160, 100, 3
 

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench_cases.kernels.guards import MachineFacts  # noqa: E402
-from bench_cases.quantization import dynamic_product  # noqa: E402
-from bench_cases.quantization.dynamic_operand import (  # noqa: E402
+from bench_cases.quantization.dynamic import product as dynamic_product  # noqa: E402
+from bench_cases.quantization.dynamic.operand import (  # noqa: E402
     DYNAMIC_FORMATS,
     WIDE_DTYPES,
     Operand,
@@ -15,8 +15,8 @@ from bench_cases.quantization.dynamic_operand import (  # noqa: E402
     quantize_operand,
     quantize_rows,
 )
-from bench_cases.quantization.dynamic_product import multiply, native_kernel  # noqa: E402
-from roofline_model.errors import RooflineError, UnsupportedError  # noqa: E402
+from bench_cases.quantization.dynamic.product import multiply, native_kernel  # noqa: E402
+from roofline_model.core.errors import RooflineError, UnsupportedError  # noqa: E402
 
 NARROW = [key for key in DYNAMIC_FORMATS if key not in WIDE_DTYPES]
 
@@ -88,7 +88,7 @@ def test_integer_products_run_on_the_integer_kernel_bit_for_bit(monkeypatch: pyt
 
 
 def test_what_int_mm_gets_wrong_is_emulated() -> None:
-    """torch 2.13's _int_mm is wrong at K = 1 (bench_cases/kernels/catalog.py)."""
+    """torch 2.13's _int_mm is wrong at K = 1 (bench_cases/kernels/products/catalog.py)."""
     a, w = operand("INT8", 3, 1), operand("INT8", 4, 1, seed=1)
     found = multiply(a, w)
     assert (found.path, found.reason) == ("emulated", "int_mm: needs K ≥ 2, here K = 1")
@@ -215,8 +215,8 @@ def test_a_precision_is_one_format_or_two() -> None:
     ],
 )  # fmt: skip
 def test_the_exact_codecs_agree(key: str, options: dict) -> None:
-    """roofline_model.codecs, in numpy: the same numbers, but for a tie that FP32 division puts on the other side."""
-    from roofline_model.codecs.decode import round_trip
+    """roofline_model.formats.codecs, in numpy: the same numbers, but for a tie that FP32 division puts on the other side."""
+    from roofline_model.formats.codecs.decode import round_trip
 
     values = matrix(32, 256, seed=5)
     limits = values.abs().amax(1, keepdim=True) if key != "NVFP4" else values.abs().max().view(1, 1)

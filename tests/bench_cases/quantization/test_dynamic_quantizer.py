@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.quantization import dynamic  # noqa: E402
-from bench_cases.quantization.dynamic import DynamicQuantizer  # noqa: E402
-from bench_cases.quantization.dynamic_operand import quantize_rows  # noqa: E402
-from roofline_model.codecs import round_trip  # noqa: E402
-from roofline_model.errors import InvalidValueError, RooflineError  # noqa: E402
-from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig  # noqa: E402
-from roofline_model.mixed_precision.precision_selector import (  # noqa: E402
+from bench_cases.quantization.dynamic import quantizer as dynamic  # noqa: E402
+from bench_cases.quantization.dynamic.operand import quantize_rows  # noqa: E402
+from bench_cases.quantization.dynamic.quantizer import DynamicQuantizer  # noqa: E402
+from roofline_model.core.errors import InvalidValueError, RooflineError  # noqa: E402
+from roofline_model.formats.codecs import round_trip  # noqa: E402
+from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig  # noqa: E402
+from roofline_model.models.strategies.precision_selector import (  # noqa: E402
     AdaptivePrecisionSelector,
     AdaptiveQuantConfig,
 )

@@ -7,12 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.quantization.dynamic_operand import quantize_operand  # noqa: E402
-from bench_cases.quantization.dynamic_scale import choose_thresholds  # noqa: E402
-from bench_cases.quantization.dynamic_stats import activation_stats, checked_matrix, rank_percentile  # noqa: E402
-from roofline_model.codecs import outlier_ratio  # noqa: E402
-from roofline_model.errors import InvalidValueError  # noqa: E402
-from roofline_model.mixed_precision.dynamic_config import DynamicQuantConfig  # noqa: E402
+from bench_cases.quantization.dynamic.operand import quantize_operand  # noqa: E402
+from bench_cases.quantization.dynamic.scale import choose_thresholds  # noqa: E402
+from bench_cases.quantization.dynamic.stats import activation_stats, checked_matrix, rank_percentile  # noqa: E402
+from roofline_model.core.errors import InvalidValueError  # noqa: E402
+from roofline_model.formats.codecs import outlier_ratio  # noqa: E402
+from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig  # noqa: E402
 
 SHAPES = {"per_token": (6, 1), "per_tensor": (1, 1), "per_channel": (1, 2048)}
 

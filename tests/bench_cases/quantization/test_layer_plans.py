@@ -6,9 +6,9 @@ import torch
 pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, layer_role, plan_to_fqn_config
-from bench_cases.quantization.plans import resolve_plan
+from bench_cases.quantization.plans.plans import resolve_plan
 from bench_cases.quantization.survey import survey_linears
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 
 def test_a_plan_reaches_torchao_layer_by_layer(small_llama, token_ids):

@@ -9,7 +9,7 @@ from torch import nn
 pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 
 def layer_of(weight, bias=None):

@@ -7,13 +7,13 @@ import torch
 
 pytest.importorskip("transformers")
 
-from bench_cases.models import seeded_llama
+from bench_cases.kernels.products.quantizers import nvfp4_blocks
+from bench_cases.models.sources import seeded_llama
 from bench_cases.quantization import cache_bytes, make_kv_cache
-from bench_cases.quantization.kv_codecs import NVFP4_HEADROOM, Nvfp4KV, kv_codec
-from bench_cases.quantizers import nvfp4_blocks
-from roofline_model.codecs import round_trip
-from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.formats import get_format
+from bench_cases.quantization.kv.codecs import NVFP4_HEADROOM, Nvfp4KV, kv_codec
+from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.formats.codecs import round_trip
 
 LAYERS, KV_HEADS, HEAD_DIM = 2, 2, 32
 ERROR = {"INT8": 0.02, "FP8": 0.05, "NVFP4": 0.15}
@@ -135,7 +135,7 @@ def test_generate_with_a_narrow_cache(llama, token_ids):
 
 
 def test_cache_operations_keep_the_parts_together(states):
-    from bench_cases.quantization.kv_cache import NarrowLayer
+    from bench_cases.quantization.kv.cache import NarrowLayer
 
     layer = NarrowLayer("INT8")
     keys, _ = layer.update(states, states * 2)

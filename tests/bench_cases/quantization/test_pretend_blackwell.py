@@ -14,7 +14,7 @@ pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization
 from bench_cases.quantization.target import Target
-from roofline_model.errors import UnsupportedError
+from roofline_model.core.errors import UnsupportedError
 
 GB10 = {"cpu": Target("cuda", (12, 1))}
 

@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import nn
 
-from bench_cases.quantization.saved_weights import _PlainEnums
+from bench_cases.quantization.saved.weights import _PlainEnums
 
 pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization, load_quantized, save_quantized, serving_engines
-from bench_cases.quantization.save_load import REPORT_FILE, WEIGHTS_FILE, read_report
-from roofline_model.errors import DefinitionError, InvalidValueError, UnsupportedError
+from bench_cases.quantization.saved.save_load import REPORT_FILE, WEIGHTS_FILE, read_report
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 
 
 @pytest.mark.parametrize(

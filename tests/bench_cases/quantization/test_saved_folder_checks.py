@@ -13,11 +13,11 @@ from torch import nn
 pytest.importorskip("torchao")
 pytest.importorskip("transformers")
 
-from bench_cases.models import seeded_llama
+from bench_cases.models.sources import seeded_llama
 from bench_cases.quantization import apply_quantization, load_quantized, save_quantized
-from bench_cases.quantization.save_load import REPORT_FILE
-from bench_cases.quantization.saved_weights import CHECKSUM_KEY, WEIGHTS_FILE
-from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError, UnsupportedError
+from bench_cases.quantization.saved.save_load import REPORT_FILE
+from bench_cases.quantization.saved.weights import CHECKSUM_KEY, WEIGHTS_FILE
+from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError, UnsupportedError
 
 NORM = "model.norm.weight"
 INT4_LAYER = "model.layers.0.mlp.up_proj.weight"

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from bench_cases.quantization.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
-from bench_cases.quantization.recipes import FALLBACKS, RECIPES
+from bench_cases.quantization.plans.precisions import PLAIN_FORMATS, PRECISIONS, parse_precision
+from bench_cases.quantization.plans.recipes import FALLBACKS, RECIPES
 from bench_cases.quantization.target import Target
 from bench_cases.quantization.torchao_configs import availability, map_precision_to_torchao
-from roofline_model.errors import UnknownNameError, UnsupportedError
-from roofline_model.formats import FORMATS
+from roofline_model.core.errors import UnknownNameError, UnsupportedError
+from roofline_model.formats.catalog import FORMATS
 
 CPU = Target("cpu")
 
@@ -80,7 +80,7 @@ def test_fallbacks_never_use_fewer_weight_bits():
 
 
 def _weight(precision):
-    from roofline_model.formats import get_format
+    from roofline_model.formats.catalog import get_format
 
     return get_format(precision.partition(".")[0]).key
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_cases.quantization import config_builders
-from bench_cases.quantization.layer_plan import choose_group
-from bench_cases.quantization.recipes import RECIPES, recipes_of
+from bench_cases.quantization.plans.layer_plan import choose_group
+from bench_cases.quantization.plans.recipes import RECIPES, recipes_of
 from bench_cases.quantization.target import DA8W4_KERNEL, Target, target_of_chip
 from bench_cases.quantization.torchao_configs import availability, availability_table, get_quantize_config
-from roofline_model.errors import InvalidValueError, UnsupportedError
-from roofline_model.hardware import get_hardware
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 BLACKWELL = Target("cuda", (12, 1))
 

@@ -9,7 +9,7 @@ from torch import nn
 pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization, export_transformers
-from roofline_model.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 
 @pytest.mark.parametrize("precision", ["INT8", "INT8.INT8", "FP8.BF16", "MXFP8", "NVFP4.BF16"])

@@ -6,7 +6,7 @@ import pytest
 
 from plugin.machine.canary import EVERY_S, CanaryKeeper, CanaryLedger, reference_s
 from plugin.machine.canary_kernel import make_canary_kernel
-from results.state_records import CanaryReading
+from results.records.state_records import CanaryReading
 
 KERNEL = "gemv"
 

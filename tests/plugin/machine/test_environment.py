@@ -13,7 +13,7 @@ import pytest
 from plugin.machine import environment, host_facts, software_facts
 from plugin.machine.environment import capture_environment, class_facts, command_line
 from plugin.machine.facts import Machine
-from roofline_model.hardware import DeviceFacts
+from roofline_model.chips.hardware import DeviceFacts
 
 CPU = Machine("cpu", "none", "Test CPU", 2, 1 << 25, 1 << 34, torch_version="2.13.0+cpu")
 GPU = Machine("cuda", "", "Test CPU", 2, 1 << 25, 1 << 34, DeviceFacts("NVIDIA GB10", "12.1"), "2.13.0+cu130")

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import fake_nvml as fake
 import pytest
 
-from plugin.gpu.nvml import NvmlDevice
 from plugin.machine import load
 from plugin.machine import state_warnings as machine_state
 from plugin.machine.cgroup import CpuQuota, read_quota
 from plugin.machine.cpu_state import allowed_cpus, cpu_facts, hypervisor, mean_clock_hz, ranges, throttle_s
 from plugin.machine.load import CpuTimes, LoadWatch
 from plugin.machine.state_warnings import StateWatch, cpu_warnings, gpu_warnings, load_warnings, warnings
-from results.state_records import MachineState
+from plugin.sensors.nvml import NvmlDevice
+from results.records.state_records import MachineState
 
 
 def put(root, name, text):
@@ -190,7 +190,7 @@ def test_state_of_a_case_on_a_gpu(host):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_another_process_on_the_gpu_is_seen_at_either_end(host, monkeypatch, when):
-    monkeypatch.setattr("plugin.gpu.nvml.other_processes", lambda pids: len(list(pids)))
+    monkeypatch.setattr("plugin.sensors.nvml.other_processes", lambda pids: len(list(pids)))
     library = fake.FakeNvml.h200()
     others = {"nvmlDeviceGetComputeRunningProcesses": [fake.process(4711)]}
     library.answers |= others if when == "before" else {}

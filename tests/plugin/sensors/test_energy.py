@@ -18,7 +18,7 @@ from plugin.sensors.energy_math import (
     infer_period_s,
     integrate_j,
 )
-from plugin.simulation.simulated_timer import SimulatedTimer
+from plugin.simulate.simulated_timer import SimulatedTimer
 
 
 class SimulatedGpu:

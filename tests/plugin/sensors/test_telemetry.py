@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from plugin.sensors import telemetry
-from plugin.sensors.telemetry import Telemetry, median_of
-from results.records import TelemetrySample
+from plugin.run import telemetry
+from plugin.run.telemetry import Telemetry, median_of
+from results.records.records import TelemetrySample
 
 
 class FakeSensors:

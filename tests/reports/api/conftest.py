@@ -17,7 +17,7 @@ HOSTILE = "</script><script>alert(1)</script> ‮\"'&"
 @pytest.fixture(scope="session")
 def api_database(tmp_path_factory, make):
     """Three runs: `cases` (a CPU's, all statuses), `a` and `b`, of which b has one case 10 % slower."""
-    from results.store import open_store
+    from results.store.store import open_store
 
     path = tmp_path_factory.mktemp("api") / "results.db"
     before, after = diff_runs.pair({3: 0.1})
@@ -36,7 +36,7 @@ def api_database(tmp_path_factory, make):
 
 @pytest.fixture(scope="session")
 def api_client(api_database):
-    from reports.api.app import create_app
+    from reports.api.http.app import create_app
 
     with TestClient(create_app(api_database)) as client:
         yield client

@@ -13,8 +13,8 @@ from roofline_model import (
     recommend_quantization,
 )
 from roofline_model.expected.case_times import expected_times
+from roofline_model.ideal.weight_storage import product_of_pair
 from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
-from roofline_model.weight_storage import product_of_pair
 
 SHAPE = {"M": 1, "N": 4096, "K": 4096}
 
@@ -85,7 +85,7 @@ def test_a_gemv_kernel_has_no_tiles_and_says_so(api_client):
 
 
 def test_sweep_gives_the_table_of_the_model(api_client, monkeypatch):
-    import reports.api.sweep_pieces as pieces
+    import reports.api.predict.sweep_pieces as pieces
 
     monkeypatch.setattr(pieces, "PIECE_ROWS", 7)  # cut small, so that the order of the pieces counts
     body = {"M": "1:16:*2", "N": [64, 4096], "K": "128:256:128", "formats": ["BF16", "INT4.BF16"], "hardware": ["gb10", "h100"]}  # fmt: skip

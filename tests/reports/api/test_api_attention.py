@@ -6,8 +6,8 @@ import pytest
 
 from roofline_model import expected_step, predict_model
 from roofline_model.expected.predict import predict_expected
-from roofline_model.ops.attention_ops import attention
-from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.ideal.operator_sequence import predict_operator
+from roofline_model.operators.attention import attention
 
 SHAPE = {"B": 2, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
 

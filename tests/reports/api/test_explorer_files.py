@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 
-FOLDER = resources.files("reports").joinpath("api/explorer")
+FOLDER = resources.files("reports").joinpath("explorer")
 SHARED = "../figures/figure.js"
 MODULES = [*sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js")), SHARED]
 

@@ -14,7 +14,7 @@ from reports.figures.palette import ACCENT, SURFACE, all_colours, format_colours
 from reports.figures.plotly_drawer import plotly_json
 from reports.figures.roofline import roofline_figure
 from reports.figures.spec import Line, Marks
-from reports.views import report_view
+from reports.view.views import report_view
 
 
 def figure_of(make, records, device=None):
@@ -208,10 +208,10 @@ def test_formulas_and_control_characters_in_labels_are_text(make):
 
 
 def test_drawing_leaves_pyplot_alone():
-    code = "import sys, reports.figures.matplotlib_drawer, reports.figures.plotly_drawer, reports.views, reports.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
+    code = "import sys, reports.figures.matplotlib_drawer, reports.figures.plotly_drawer, reports.view.views, reports.page.html; print([m for m in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    code = "import sys; from reports.roofline_view import RooflineView as V; from reports.figures.roofline import roofline_figure as f; from reports.figures.matplotlib_drawer import draw_figure as d; d(f(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ()))); print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys; from reports.view.roofline_view import RooflineView as V; from reports.figures.roofline import roofline_figure as f; from reports.figures.matplotlib_drawer import draw_figure as d; d(f(V('k', 't', 's', None, '', (), (), (), None, 1e9, 'GFLOP/s', ()))); print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

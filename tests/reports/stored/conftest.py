@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from results.records import EnvironmentInfo, Record, RunInfo
+from results.records.records import EnvironmentInfo, Record, RunInfo
 
 FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice_blocks import stored_blocks
-from reports.markdown_page import markdown
-from reports.stored.rows import measured_interval
-from reports.trade_offs import trade_groups
+from reports.advice.trade_offs import trade_groups
+from reports.document.advice_blocks import stored_blocks
+from reports.formats.markdown import markdown
+from reports.stored.rows.rows import measured_interval
 
 BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")
 

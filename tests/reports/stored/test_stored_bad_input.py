@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.ranking_json import recommendations_json
+from reports.formats.ranking_json import recommendations_json
 from reports.stored import StoredQuestion, recommend_from_runs, recommend_from_store
 from results import open_store
-from results.load import import_file
-from roofline_model.errors import InvalidValueError
+from results.exchange.exported.load import import_file
+from roofline_model.core.errors import InvalidValueError
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice_blocks import stored_blocks
-from reports.markdown_page import markdown
-from reports.ranking_json import recommendations_json
-from reports.trade_offs import trade_groups
-from results.records import Method, PredictionRecord
-from roofline_model.machine_constants import Calibration, Constant
+from reports.advice.trade_offs import trade_groups
+from reports.document.advice_blocks import stored_blocks
+from reports.formats.markdown import markdown
+from reports.formats.ranking_json import recommendations_json
+from results.records.records import Method, PredictionRecord
+from roofline_model.chips.machine_constants import Calibration, Constant
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}

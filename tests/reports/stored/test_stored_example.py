@@ -8,7 +8,7 @@ import pytest
 
 from reports.stored import StoredQuestion, recommend_from_store
 from results import open_store
-from results.load import import_file
+from results.exchange.exported.load import import_file
 
 RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
 CPU = "cpu-amd-epyc-2t"
@@ -102,7 +102,7 @@ def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
 
 def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(all_runs) -> None:
     from reports.stored import recommend_for_run
-    from reports.views import report_view
+    from reports.view.views import report_view
 
     run = all_runs.resolve_run("calibrated")
     records = all_runs.records(run.run_id, with_samples=False)

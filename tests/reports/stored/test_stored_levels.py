@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.stored.levels import POOLED_COUNT, case_level, stale_reason
+from reports.stored.rows.levels import POOLED_COUNT, case_level, stale_reason
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from results.case_names import PassName
-from roofline_model.case import Case
+from results.records.case_names import PassName
+from roofline_model.operators.case import Case
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 NAME = "tiny"

@@ -8,12 +8,12 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from reports.advice_blocks import stored_blocks
-from reports.html import render_page
+from reports.document.advice_blocks import stored_blocks
+from reports.page.html import render_page
 from reports.stored import recommend_for_run, recommend_from_store
 from reports.stored.of_run import MOST_SHAPES, question_of_run
-from reports.views import report_view
-from results.store import open_store
+from reports.view.views import report_view
+from results.store.store import open_store
 from roofline_cli.main import app
 
 BF16, INT4, FP8 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm"), ("FP8_E4M3", "FP8_E4M3", "scaled_mm_row")

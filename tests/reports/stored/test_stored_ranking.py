@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.stored.answer import RowQuality, StoredRow
-from reports.stored.confidence import measured_confidence, predicted_confidence
 from reports.stored.ordering import evidence_tier, maybe_faster_row, ordered, within_limits
+from reports.stored.rows.confidence import measured_confidence, predicted_confidence
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
-from roofline_model.hardware import get_hardware
-from roofline_model.operators import gemm
+from roofline_model.operators.product import gemm
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}

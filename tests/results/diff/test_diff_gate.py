@@ -14,7 +14,6 @@ from results.diff.baseline import check_complete, choose_baseline
 from results.diff.document import diff_document
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, gate, parse_fail_on
-from results.diff.quarantine import Quarantine, QuarantineEntry, load_quarantine
 from results.diff.rules import VERDICTS, DiffRules
 from results.diff.sentences import (
     common_text,
@@ -29,8 +28,9 @@ from results.diff.sentences import (
     time_text,
 )
 from results.diff.suites import compare_suites
-from results.records import EnvironmentInfo
-from roofline_model.errors import DefinitionError, InvalidValueError, StoreError
+from results.records.records import EnvironmentInfo
+from results.watch.quarantine import Quarantine, QuarantineEntry, load_quarantine
+from roofline_model.core.errors import DefinitionError, InvalidValueError, StoreError
 
 SLOWER = (FailRule("slower"),)
 NOISE = runs.floors(np.full(8, 0.005))

@@ -12,8 +12,8 @@ from diff_runs import changed, of, pair
 
 from results.diff.rules import DiffRules
 from results.diff.suites import compare_suites
-from results.records import PredictionRecord
-from results.state_records import EnergyReading
+from results.records.records import PredictionRecord
+from results.records.state_records import EnergyReading
 
 
 def compared(before, after):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from results.diff.evidence import (
+from results.diff.significance.evidence import (
     Evidence,
     Samples,
     adjusted,
@@ -20,7 +20,7 @@ from results.diff.evidence import (
     rank_p_value,
     shared_ratio,
 )
-from results.diff.judgement import judge
+from results.diff.significance.judgement import judge
 
 
 def samples_of(before: np.ndarray, after: np.ndarray) -> Samples:

@@ -12,9 +12,9 @@ from diff_runs import changed, of, pair
 
 from results.diff.rules import REASONS, DiffRules
 from results.diff.suites import SuiteSide, compare_suites
-from results.records import Method
-from results.state_records import MachineState
-from roofline_model.errors import InvalidValueError
+from results.records.records import Method
+from results.records.state_records import MachineState
+from roofline_model.core.errors import InvalidValueError
 
 RULES = DiffRules()
 

@@ -15,8 +15,8 @@ from results.diff.gate import gate, parse_fail_on
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules
 from results.diff.suites import SuiteSide, compare_suites
-from results.history.annotations import Annotation
-from results.records import Method
+from results.records.records import Method
+from results.watch.annotations import Annotation
 
 RULES = DiffRules()
 SLOW, FAST = math.log(1.10), math.log(0.90)

@@ -11,9 +11,9 @@ import pytest
 from results.diff.rules import DiffRules
 from results.diff.stored_sides import baseline_side, named_side, side_of
 from results.diff.suites import SuiteSide
-from results.records import Method
-from results.store import open_store
-from roofline_model.errors import StoreError, UnknownNameError
+from results.records.records import Method
+from results.store.store import open_store
+from roofline_model.core.errors import StoreError, UnknownNameError
 
 OTHER = Method("monotonic", "2", {"target_ci_ratio": 0.05})
 

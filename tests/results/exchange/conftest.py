@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from results.store import ResultStore, open_store
+from results.store.store import ResultStore, open_store
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from results.exchange.files import MAX_FOREIGN_JSON_BYTES, MAX_JSON_BYTES, MAX_TABLE_BYTES
-from results.records import Record, RunInfo
-from results.store import open_store
+from results.records.records import Record, RunInfo
+from results.store.store import open_store
 
 PAGE = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text(encoding="utf-8")
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from results import load_frame
-from results.export import export_run_json, write_json, write_rows
-from results.flat import COLUMNS, flat_rows
-from results.load import import_file, parse_export, read_export, read_exports
-from results.parquet import column_kind, write_parquet
-from results.query import LOT_COUNT, RecordQuery, find_records, read_lots
-from results.records import HardwareProfile, Measurement, Record, RunInfo
-from results.store import ResultStore, open_store
-from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError, StoreError
+from results.exchange.exported.export import export_run_json, write_json, write_rows
+from results.exchange.exported.flat import COLUMNS, flat_rows
+from results.exchange.exported.load import import_file, parse_export, read_export, read_exports
+from results.exchange.exported.parquet import column_kind, write_parquet
+from results.records.records import HardwareProfile, Measurement, Record, RunInfo
+from results.store.query import LOT_COUNT, RecordQuery, find_records, read_lots
+from results.store.store import ResultStore, open_store
+from roofline_model.core.errors import InvalidValueError, StoreError
+from roofline_model.operators.case import Case
 
 GEMM = Case("gemm", (("M", 64), ("N", 4096), ("K", 4096)), (("a", "BF16"), ("b", "INT4")), "tinygemm")
 

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from results.exchange import files
+from results.exchange.exported.flat import COLUMNS
 from results.exchange.importing import import_any, read_any
-from results.flat import COLUMNS
-from results.store import ResultStore
-from roofline_model.errors import InvalidValueError, RooflineError
+from results.store.store import ResultStore
+from roofline_model.core.errors import InvalidValueError, RooflineError
 
 Write = Callable[[str, Any], Path]
 

@@ -10,8 +10,8 @@ import pytest
 from foreign_files import TABLE
 
 from results.exchange.importing import import_any, read_any
-from results.store import ResultStore
-from roofline_model.errors import StoreError
+from results.store.store import ResultStore
+from roofline_model.core.errors import StoreError
 from roofline_model.expected.tables.table import read_kernel_table
 from roofline_model.expected.tables.table_prediction import predict_table
 

@@ -13,11 +13,11 @@ from foreign_files import LLAMA, MARKDOWN, PP, TG, as_csv, llama_test
 from results.exchange.foreign import Stated
 from results.exchange.importing import import_any, read_any
 from results.exchange.model_names import model_of_gguf, quantization_of
-from results.records import Record
-from results.store import ResultStore
-from roofline_model.decoder.llm import predict_model
-from roofline_model.errors import StoreError
-from roofline_model.hardware import get_hardware
+from results.records.records import Record
+from results.store.store import ResultStore
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import StoreError
+from roofline_model.models.llm import predict_model
 
 Write = Callable[[str, Any], Path]
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from foreign_files import PYTEST_BENCHMARK
 
+from results.exchange.exported.export import export_documents
+from results.exchange.exported.load import parse_export
 from results.exchange.importing import import_any, read_any
-from results.export import export_documents
-from results.load import parse_export
-from results.store import ResultStore
-from roofline_model.errors import StoreError
+from results.store.store import ResultStore
+from roofline_model.core.errors import StoreError
 
 Write = Callable[[str, Any], Path]
 

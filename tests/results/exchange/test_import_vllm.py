@@ -13,11 +13,11 @@ from foreign_files import LATENCY, LATENCY_WITH_ARGUMENTS, OLD_SERVE, SERVE, THR
 from results.exchange.foreign import Stated
 from results.exchange.importing import import_any, read_any
 from results.exchange.model_names import model_of_hub_id
-from results.records import Record
-from results.store import ResultStore
-from roofline_model.decoder.llm import predict_model
-from roofline_model.errors import InvalidValueError, StoreError
-from roofline_model.hardware import get_hardware
+from results.records.records import Record
+from results.store.store import ResultStore
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError, StoreError
+from roofline_model.models.llm import predict_model
 
 Write = Callable[[str, Any], Path]
 H100 = get_hardware("h100")

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from results.records import EnvironmentInfo, Method, ProcessInfo, Record, RunInfo
-from roofline_model.case import Case
+from results.records.records import EnvironmentInfo, Method, ProcessInfo, Record, RunInfo
+from roofline_model.operators.case import Case
 
 FIRST = datetime(2026, 3, 1, 2, tzinfo=UTC)
 METHOD = Method("cuda-event", "3", {"target_ci_ratio": 0.01})

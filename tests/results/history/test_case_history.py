@@ -7,15 +7,15 @@ import datetime
 import numpy as np
 import pytest
 
-from results.diff.quarantine import Quarantine, QuarantineEntry
 from results.history import case_history
-from results.history.annotations import Annotation
 from results.history.case_history import HistoryOptions
-from results.history.metrics import METRICS
 from results.history.unused import unused_entries
-from results.records import Method
-from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from results.records.metrics import METRICS
+from results.records.records import Method
+from results.watch.annotations import Annotation
+from results.watch.quarantine import Quarantine, QuarantineEntry
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.operators.case import Case
 
 CLASS_FACTS = {"device": "GB10", "driver": "580.95", "torch": "2.13.0"}
 

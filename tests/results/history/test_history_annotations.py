@@ -6,8 +6,8 @@ import datetime
 
 import pytest
 
-from results.history.annotations import load_annotations
-from roofline_model.errors import DefinitionError
+from results.watch.annotations import load_annotations
+from roofline_model.core.errors import DefinitionError
 
 GOOD = """
 [[annotation]]

@@ -7,10 +7,10 @@ import pytest
 from results import open_store
 from results.history import case_histories, case_history
 from results.history.case_history import HistoryOptions
-from results.history.metrics import METRICS
 from results.history.reading import find_case
-from roofline_model.case import Case
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from results.records.metrics import METRICS
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.operators.case import Case
 
 SHAPE = (("M", 1), ("N", 4096), ("K", 4096))
 OTHER = Case("gemv", SHAPE, (("a", "BF16"), ("b", "INT4")), "tinygemm")

@@ -8,6 +8,7 @@ import string
 import pytest
 
 from roofline_model.core.answer import Estimate, Times, is_comparable
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import (
     SEVERITIES,
     Finding,
@@ -21,7 +22,6 @@ from roofline_model.core.finding import (
     stored_form,
     unsupported,
 )
-from roofline_model.errors import InvalidValueError, UnsupportedError
 
 
 @pytest.mark.parametrize("entry", catalog().values(), ids=lambda entry: entry.code)
@@ -70,7 +70,7 @@ def test_a_bound_is_compared_with_its_own_kind_only():
 
 def test_flags_of_a_measurement_and_reasons_of_a_diff_have_entries():
     from results.diff.rules import INVALIDATING_FLAGS, REASONS
-    from results.flags import DOUBTFUL_FLAGS, FLAGS
+    from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 
     assert set(FLAGS) | REASONS <= catalog().keys()
     assert {flag for flag in FLAGS if catalog()[flag].severity == "warning"} == set(INVALIDATING_FLAGS)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.memo import Memo
-from roofline_model.hardware import get_hardware
 
 
 def test_a_value_is_made_once_for_the_same_objects():

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import OpCost, create_custom_asic, gemm, gemv, get_hardware
+from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import reason_text
 from roofline_model.expected.predict import EXPECTED_VERSION, predict_expected, why_no_expected
-from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.operators import Operator
-from roofline_model.roofline import predict
+from roofline_model.ideal.roofline import predict
+from roofline_model.operators.product import Operator
 
 
 def rate(unit: str, best: float, median: float, slow: float) -> Constant:
@@ -131,7 +131,7 @@ def test_a_machines_own_bandwidth_replaces_a_transferred_one():
 
 
 def test_a_weight_that_is_decoded_first_pays_for_the_pass_and_the_wide_product():
-    from bench_cases.kernels.catalog import KERNELS
+    from bench_cases.kernels.products.catalog import KERNELS
 
     kernel = next(one for one in KERNELS if one.name == "dequant_emulated" and one.weight == "NVFP4")
     work, chip = kernel.work(1, 4096, 4096), get_hardware("gb10")

@@ -9,12 +9,12 @@ import pytest
 from roofline_model import get_hardware, list_hardware
 from roofline_model.expected.batch import with_library
 from roofline_model.expected.predict import predict_expected
-from roofline_model.formats import FORMATS
-from roofline_model.operators import gemm
-from roofline_model.ops.attention_ops import attention
-from roofline_model.published_rate import published_over_peak
-from roofline_model.roofline import predict
-from roofline_model.tiling import gemm_tiling
+from roofline_model.formats.catalog import FORMATS
+from roofline_model.ideal.published_rate import published_over_peak
+from roofline_model.ideal.roofline import predict
+from roofline_model.operators.attention import attention
+from roofline_model.operators.product import gemm
+from roofline_model.tiling.waves import gemm_tiling
 
 CHIPS = [device.key for device in list_hardware()]
 PAIRS = [
@@ -76,7 +76,7 @@ def test_attention_keeps_to_the_roofs(chip):
 
 
 def test_a_kernel_that_decodes_its_weight_first_shares_the_bytes_with_that_pass():
-    from bench_cases.kernels.catalog import KERNELS
+    from bench_cases.kernels.products.catalog import KERNELS
 
     kernel = next(one for one in KERNELS if one.name == "dequant_emulated" and one.weight == "NVFP4")
     for chip in ("gb10", "l4"):

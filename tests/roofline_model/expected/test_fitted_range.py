@@ -7,7 +7,7 @@ import pytest
 from roofline_model.core.finding import has_code
 from roofline_model.expected.fitted_range import LARGEST_FITTED_FLOPS, extrapolation
 from roofline_model.expected.predict import predict_expected
-from roofline_model.operators import gemm
+from roofline_model.operators.product import gemm
 
 
 @pytest.mark.parametrize(("side", "is_beyond"), [(4096, False), (16384, False), (32768, True), (131072, True)])

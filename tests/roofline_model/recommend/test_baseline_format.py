@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from roofline_model import create_custom_asic, get_hardware
-from roofline_model.case import Case
 from roofline_model.core.answer import Estimate
 from roofline_model.expected import case_times
+from roofline_model.operators.case import Case
 from roofline_model.recommend.options import baseline_format, fastest_sixteen_bit, product_baseline
 from roofline_model.recommend.shape import recommend_quantization
 

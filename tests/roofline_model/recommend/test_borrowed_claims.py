@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from roofline_model.core.finding import has_code
-from roofline_model.mixed_precision.config import StrategyClaims
-from roofline_model.mixed_precision.strategies import get_strategy
+from roofline_model.models.strategies.config import StrategyClaims
+from roofline_model.models.strategies.strategies import get_strategy
 from roofline_model.recommend.model import recommend_model
 
 MODEL = "llama-3-8b"

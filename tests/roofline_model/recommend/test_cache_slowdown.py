@@ -6,8 +6,8 @@ import pytest
 
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import predict_expected
-from roofline_model.mixed_precision.strategies import get_strategy
-from roofline_model.ops.attention_ops import attention
+from roofline_model.models.strategies.strategies import get_strategy
+from roofline_model.operators.attention import attention
 from roofline_model.recommend.model import recommend_model
 
 

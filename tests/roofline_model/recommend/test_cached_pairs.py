@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.hardware import create_custom_asic
+from roofline_model.chips.hardware import create_custom_asic
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.plans import LEAST_CACHE_RATIO
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.core.finding import Finding, has_code
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.step_expected import expected_step
-from roofline_model.errors import InvalidValueError, UnknownNameError
-from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.model_plan import strategy_plan
-from roofline_model.mixed_precision.strategies import STRATEGIES, get_strategy
+from roofline_model.models.llm import predict_model
+from roofline_model.models.step_expected import expected_step
+from roofline_model.models.strategies.config import MixedPrecisionConfig
+from roofline_model.models.strategies.model_plan import strategy_plan
+from roofline_model.models.strategies.strategies import STRATEGIES, get_strategy
 from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from roofline_model.chips.curve import CurvePoint, KernelCurve, work_size
+from roofline_model.chips.hardware import Device, create_custom_asic
+from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.answer import is_comparable
 from roofline_model.core.finding import has_code
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.expected.kernels.curve import CurvePoint, KernelCurve, work_size
-from roofline_model.hardware import Device, create_custom_asic
-from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.operators import Operator, gemm
-from roofline_model.ops.attention_ops import attention
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.operators.attention import attention
+from roofline_model.operators.product import Operator, gemm
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.search.losses_file import MeasuredLosses

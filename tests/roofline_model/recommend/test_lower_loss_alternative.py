@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reports.model_advice_json import model_recommendation_json
+from reports.formats.model_advice_json import model_recommendation_json
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import has_code
-from roofline_model.hardware import get_hardware
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.ranking import LOWER_LOSS_PCT
 

@@ -8,15 +8,15 @@ import random
 
 import pytest
 
+from roofline_model.chips.hardware import create_custom_asic
 from roofline_model.core.answer import Estimate
+from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.core.finding import Finding, has_code
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_expected import expected_step
-from roofline_model.errors import InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.hardware import create_custom_asic
-from roofline_model.mixed_precision.config import MixedPrecisionConfig
-from roofline_model.mixed_precision.strategies import get_strategy
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.step_expected import expected_step
+from roofline_model.models.strategies.config import MixedPrecisionConfig
+from roofline_model.models.strategies.strategies import get_strategy
 from roofline_model.recommend.model import ModelRanking, recommend_model
 from roofline_model.recommend.ranking import LEVEL_RATIO, excess_ratio
 from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct

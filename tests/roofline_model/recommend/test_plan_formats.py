@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.decoder.format_plan import plan_from_text
-from roofline_model.decoder.model_registry import get_model
+from roofline_model.models.format_plan import plan_from_text
+from roofline_model.models.model_registry import get_model
 from roofline_model.recommend.plan_formats import formats_by_part, formats_text, plan_formats, rewidened
 
 LLAMA = get_model("llama-3-8b")

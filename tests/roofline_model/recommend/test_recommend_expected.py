@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
-from roofline_model.case import Case
+from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.predict import predict_expected
-from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.ops.attention_ops import attention
+from roofline_model.operators.attention import attention
+from roofline_model.operators.case import Case
 from roofline_model.recommend.shape import recommend_quantization
 
 DECODE, PREFILL = (1, 4096, 4096), (2048, 4096, 4096)

@@ -14,9 +14,9 @@ from roofline_model import (
     get_format,
     list_hardware,
 )
-from roofline_model.case import Case
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
+from roofline_model.operators.case import Case
 from roofline_model.recommend.shape import recommend_quantization
 
 DECODE, PREFILL = (1, 4096, 4096), (2048, 4096, 4096)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.hardware import Device, create_custom_asic
-from roofline_model.mixed_precision.strategies import get_strategy
+from roofline_model.chips.hardware import Device, create_custom_asic
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.strategies.strategies import get_strategy
 from roofline_model.recommend.model import recommend_model
 
 SHAPE = ModelShape(

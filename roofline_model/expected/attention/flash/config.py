@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from roofline_model.errors import InvalidValueError
-from roofline_model.formats import NumberFormat, get_format
-from roofline_model.operators import MAX_DIMENSION, check_dimension
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
 
 class FlashAttentionVersion(StrEnum):

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import finding
-from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
@@ -21,9 +22,8 @@ from roofline_model.expected.attention.flash.config import (
 )
 from roofline_model.expected.attention.flash.model import FlashAttentionPrediction, predict_flash_attention
 from roofline_model.expected.batch import ExpectedBatch
-from roofline_model.hardware import Device
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, AttentionKernel
-from roofline_model.operators import Operator
+from roofline_model.operators.product import Operator
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedPrediction

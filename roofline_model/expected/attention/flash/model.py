@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_json
-from roofline_model.cost import OpCost
-from roofline_model.errors import UnsupportedError
 from roofline_model.expected.attention.flash.config import (
     FP8_FORMATS,
     VERSIONS_WITH_FP8,
@@ -35,8 +36,7 @@ from roofline_model.expected.attention.flash.versions import (
     availability,
     emulated_exp_ratio,
 )
-from roofline_model.hardware import Device, get_hardware
-from roofline_model.ops.attention_ops import attention
+from roofline_model.operators.attention import attention
 
 __all__ = [
     "AttentionShape",

@@ -16,7 +16,7 @@ from roofline_model.expected.attention.flash.config import FlashAttentionConfig,
 from roofline_model.expected.attention.flash.tiles import Tile
 from roofline_model.expected.attention.flash.units import SHARED_BYTES_PER_CLOCK, ChipUnits
 from roofline_model.expected.attention.flash.versions import POLYNOMIAL_OPS_PER_EXP, VersionTraits
-from roofline_model.formats import NumberFormat
+from roofline_model.formats.catalog import NumberFormat
 
 DEQUANTIZE_OPS = {2: 4.5, 4: 1.5, 6: 2.0, 8: 1.0}
 """FP32-lane instructions to widen one element of K or V to the format of the products, by element bits: INT8 and FP8 1,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from roofline_model.chips.hardware import Device
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.expected.attention.flash.tiles import BlockCount, Tile, choose_tile, count_blocks, ctas_per_sm
 from roofline_model.expected.attention.flash.versions import MASK_OVERHEAD_RATIO, TRAITS
-from roofline_model.hardware import Device
 
 MAX_SPLITS = 128
 FA1_MAX_SPLITS = 30

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from roofline_model.chips.hardware import Device
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.expected.attention.flash.versions import TRAITS, compute_capability, padded_head_dim
-from roofline_model.hardware import Device
 
 
 @dataclass(frozen=True, slots=True)

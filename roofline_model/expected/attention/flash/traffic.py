@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
-from roofline_model.cost import OpCost
+from roofline_model.core.cost import OpCost
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig
 from roofline_model.expected.attention.flash.splits import Work
 from roofline_model.expected.attention.flash.versions import VersionTraits
-from roofline_model.ops.attention_ops import PAGE_NUMBER_BYTES
+from roofline_model.operators.attention import PAGE_NUMBER_BYTES
 
 L2_SHARE = 0.7
 """Share of L2 that keeps operands between their uses: 0.70 on chips whose L2 has two partitions (fitted to measured

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline_model.chips.hardware import Device, Quantity
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.flash.versions import VersionTraits, compute_capability
-from roofline_model.hardware import Device, Quantity
 
 SHARED_BYTES_PER_CLOCK = 128.0
 """Shared memory of one SM, bytes per clock: 32 banks of 4 bytes (CUDA programming guide; FA4 paper for H100 and B200)."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from roofline_model.chips.hardware import Device
 from roofline_model.expected.attention.flash.config import FlashAttentionVersion
-from roofline_model.hardware import Device
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, newest_flash
 
 

@@ -21,7 +21,7 @@ from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.attention.flash.expected import CALL_RATIO
 from roofline_model.expected.attention.predict import MODULE_OPS, STAND_IN_RATIO, predict_attention
 from roofline_model.expected.predict import why_no_expected
-from roofline_model.ops.operator_sequence import predict_operator
+from roofline_model.ideal.operator_sequence import predict_operator
 
 SHAPES = (
     (1, 32, 8, 1, 4096, 128),

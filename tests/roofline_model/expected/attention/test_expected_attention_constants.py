@@ -7,13 +7,18 @@ import math
 
 import pytest
 
-from roofline_model.errors import DefinitionError, InvalidValueError, UnsupportedError
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.constants import PHASES, constant_ranges
-from roofline_model.expected.attention.library import attention_text, find_attention, read_attention, shipped_attention
-from roofline_model.expected.attention.transfer import DRIFT, class_steps, nearest, transferred
+from roofline_model.expected.attention.fitted.constants import PHASES, constant_ranges
+from roofline_model.expected.attention.fitted.library import (
+    attention_text,
+    find_attention,
+    read_attention,
+    shipped_attention,
+)
+from roofline_model.expected.attention.fitted.transfer import DRIFT, class_steps, nearest, transferred
 from roofline_model.expected.intervals import joined_factors
-from roofline_model.hardware import get_hardware
 
 MEASURED = ("a100-sxm-80gb", "b200", "h100-sxm", "l40s", "rtx-pro-6000")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import decode_work, kernels_of
 from roofline_model.expected.attention.shape import AttentionShapes
-from roofline_model.hardware import get_hardware
 
 
 def work_of(key, *, B=1, Hq=32, Hkv=8, Skv=1024, D=128, Sq=1, window=0, is_8bit=False, is_cold=False, **more):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import reason_text
-from roofline_model.errors import InvalidValueError, UnsupportedError
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.predict import predict_expected, why_no_expected
-from roofline_model.hardware import get_hardware
-from roofline_model.ops.attention_ops import attention
-from roofline_model.roofline import predict
+from roofline_model.ideal.roofline import predict
+from roofline_model.operators.attention import attention
 
 CHIPS = ("a100", "h100", "h200", "b200", "b300", "l40s", "rtx-pro-6000", "gb10")
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.constants import constant_ranges
 from roofline_model.expected.attention.decode import decode_work
-from roofline_model.expected.attention.library import find_attention
+from roofline_model.expected.attention.fitted.constants import constant_ranges
+from roofline_model.expected.attention.fitted.library import find_attention
+from roofline_model.expected.attention.fitted.residuals import AttentionProblem, work_time_us
 from roofline_model.expected.attention.prefill import prefill_work
-from roofline_model.expected.attention.residuals import AttentionProblem, work_time_us
 from roofline_model.expected.attention.shape import AttentionShapes
-from roofline_model.hardware import get_hardware
 
 
 def works_of(key, phase, *, count=160, widths=(False, True), seed=0):

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from roofline_model import get_hardware
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.correction import GRIDS, AttentionCorrection, fit_surface, surface_trust
 from roofline_model.expected.attention.decode import decode_work
-from roofline_model.expected.attention.library import find_attention
+from roofline_model.expected.attention.fitted.library import find_attention
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.predict import predict_attention
 from roofline_model.expected.attention.shape import AttentionShapes
-from roofline_model.ops.attention_ops import attention
+from roofline_model.operators.attention import attention
 
 COUNT = GRIDS["decode"].knot_count
 H100 = AttentionChip.of(get_hardware("h100"))

@@ -8,7 +8,7 @@ import pytest
 
 from roofline_model.expected.attention.cache_formats import NARROW_HALF_WIDTH
 from roofline_model.expected.predict import predict_expected
-from roofline_model.ops.attention_ops import attention
+from roofline_model.operators.attention import attention
 
 
 def found(chip, kv, *, q="BF16", new=1, context=8192, batch=16):

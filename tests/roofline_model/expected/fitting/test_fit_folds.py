@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy, mean_over_groups
 from roofline_model.expected.fitting.cross_validation import cross_validate, interval_factors, site_folds
 from roofline_model.expected.fitting.fit_set import FitSet, fit_rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from synthetic_kernels import write_rows
 
-from roofline_model.expected.attention.library import shipped_attention
+from roofline_model.expected.attention.fitted.library import shipped_attention
 from roofline_model.expected.fitting.crossed_table import chips_left_out
 from roofline_model.expected.fitting.fit import FitPlan, TableFit, planned_sets
 from roofline_model.expected.fitting.transfer_drift import (
@@ -16,8 +16,8 @@ from roofline_model.expected.fitting.transfer_drift import (
     half_width,
     transfers,
 )
-from roofline_model.expected.gemm.library import shipped_gemm
 from roofline_model.expected.intervals import DRIFT
+from roofline_model.expected.products.fitted.library import shipped_gemm
 from roofline_model.expected.tables.table import read_kernel_table
 
 PLAN = FitPlan(date="", source="", is_generic=True)

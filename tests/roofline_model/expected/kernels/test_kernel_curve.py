@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.errors import DefinitionError, InvalidValueError
-from roofline_model.expected.kernels.curve import CurvePoint, KernelCurve, WorkSize, work_size
-from roofline_model.expected.kernels.curve_text import curves_from_dict, curves_to_dict
-from roofline_model.expected.kernels.timed import LOOK_SD_RATIO, MOST_LOOKS, TimedCall, kernel_curves
-from roofline_model.operators import gemm
-from roofline_model.ops.attention_ops import attention
-from roofline_model.ops.elementwise_ops import rmsnorm
+from roofline_model.chips.curve import CurvePoint, KernelCurve, WorkSize, work_size
+from roofline_model.chips.curve_text import curves_from_dict, curves_to_dict
+from roofline_model.core.errors import DefinitionError, InvalidValueError
+from roofline_model.expected.local.timed import LOOK_SD_RATIO, MOST_LOOKS, TimedCall, kernel_curves
+from roofline_model.operators.attention import attention
+from roofline_model.operators.elementwise import rmsnorm
+from roofline_model.operators.product import gemm
 
 FORMATS = ("BF16", "BF16", "BF16")
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from roofline_model.calibrated import CALIBRATED_VERSION
+from roofline_model.chips.device_file import read_device_text
+from roofline_model.chips.device_text import device_text
+from roofline_model.chips.hardware import create_custom_asic, get_hardware
+from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.finding import finding, has_code
-from roofline_model.device_file import read_device_text
-from roofline_model.device_text import device_text
-from roofline_model.expected.kernels.predict import KERNEL_VERSION, predict_kernel
-from roofline_model.expected.kernels.timed import TimedCall, kernel_curves
+from roofline_model.expected.gap import explain_gap
+from roofline_model.expected.local.calibrated import CALIBRATED_VERSION
+from roofline_model.expected.local.predict import KERNEL_VERSION, predict_kernel
+from roofline_model.expected.local.timed import TimedCall, kernel_curves
 from roofline_model.expected.predict import predict_expected
-from roofline_model.gap import explain_gap
-from roofline_model.hardware import create_custom_asic, get_hardware
-from roofline_model.machine_constants import Calibration, Constant
-from roofline_model.operators import gemm
+from roofline_model.operators.product import gemm
 
 
 def constant(value, unit):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from roofline_model import get_hardware, predict
 from roofline_model.expected.tables.table_ideal import ideal_attention_s
-from roofline_model.ops.attention_ops import attention
+from roofline_model.operators.attention import attention
 
 
 @settings(max_examples=80)

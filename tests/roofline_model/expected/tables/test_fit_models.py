@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import get_hardware
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.step_expected import expected_step
-from roofline_model.decoder.tensor_parallel import ALL_REDUCE_LATENCY_S
 from roofline_model.expected.tables.model_rows import read_model_row
 from roofline_model.expected.tables.table import read_kernel_table
 from roofline_model.expected.tables.table_prediction import predict_table
+from roofline_model.models.llm import predict_model
+from roofline_model.models.step_expected import expected_step
+from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S
 
 HEADER = (
     "device,op,phase,model,context,n_tokens,batch,n_devices,weight_bytes,weight_format,activation_format,bytes,time_s"
@@ -113,7 +113,7 @@ def test_devices_that_share_a_pass_wait_for_each_other(tmp_path, monkeypatch):
     row = "h100-sxm,model,decode,llama-3.1-8b,2048,,1,2,,BF16,BF16,,0.01"
     known = predict_table(read(tmp_path, row))
     monkeypatch.setattr(
-        "roofline_model.decoder.llm.ModelPrediction.expected_all_reduce_s", property(lambda one: one.all_reduce_s)
+        "roofline_model.models.llm.ModelPrediction.expected_all_reduce_s", property(lambda one: one.all_reduce_s)
     )
     without = predict_table(read(tmp_path, row))
     assert known.expected_s[0] - without.expected_s[0] == pytest.approx(64 * ALL_REDUCE_LATENCY_S)

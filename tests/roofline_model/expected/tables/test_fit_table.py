@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.tables.kernel_labels import formats_label, phase_of
 from roofline_model.expected.tables.table import read_kernel_table
 

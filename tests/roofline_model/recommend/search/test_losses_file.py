@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.errors import DefinitionError, InvalidValueError
+from roofline_model.core.errors import DefinitionError, InvalidValueError
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.search.losses import LossTable
 from roofline_model.recommend.search.losses_file import (

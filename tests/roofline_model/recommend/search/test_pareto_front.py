@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.recommend.search import front as front_module
 from roofline_model.recommend.search.front import assess, pareto_front
 from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem

@@ -7,11 +7,11 @@ import math
 import pytest
 
 from roofline_model.core.answer import Estimate
-from roofline_model.decoder.llm import predict_model
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.decoder.model_shapes import ModelShape
-from roofline_model.decoder.step_expected import expected_step
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.step_expected import expected_step
 from roofline_model.recommend.search.front import assess, pareto_front
 from roofline_model.recommend.search.losses import LossTable
 from roofline_model.recommend.search.model_problem import ModelProblem, members_of, model_problem, traffic_share

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from roofline_model.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.recommend.search.front import pareto_front
 from roofline_model.recommend.search.knapsack import Table, minimise
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem, share_formats

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from roofline_model.decoder.format_plan import PartFormats, plan_from_text
-from roofline_model.decoder.model_registry import get_model
-from roofline_model.errors import UnsupportedError
-from roofline_model.mixed_precision.module_names import layer_group
-from roofline_model.mixed_precision.modules_plan import modules_plan
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.models.format_plan import PartFormats, plan_from_text
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.strategies.module_names import layer_group
+from roofline_model.models.strategies.modules_plan import modules_plan
 from roofline_model.recommend.search.plan_file import applied_plan, write_plan
 
 LLAMA = get_model("llama-3-8b")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.errors import DefinitionError, InvalidValueError, RooflineError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.recommend.search.model_problem import traffic_share
 from roofline_model.recommend.search.traffic_file import read_traffic, traffic_from_text, traffic_text
 

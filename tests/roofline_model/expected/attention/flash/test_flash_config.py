@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roofline_model.errors import InvalidValueError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.attention.flash.config import parse_version
 from roofline_model.expected.attention.flash.model import (
     AttentionShape,

@@ -13,7 +13,7 @@ from roofline_model.expected.attention.flash.model import (
     FlashAttentionPrediction,
     FlashAttentionRoofline,
 )
-from roofline_model.ops.attention_ops import attention
+from roofline_model.operators.attention import attention
 
 MIB = 1024**2
 

@@ -1,0 +1,21 @@
+"""The mask of a case as a tensor, for kernels that take one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bench_cases.kernels.attention.spec import Sizes, stored_keys
+
+
+def visible(sizes: Sizes, device: str | torch.device) -> Tensor:
+    """Return which stored keys each query sees: (Sq, stored keys), True where it does."""
+    keys = stored_keys(sizes)
+    position = torch.arange(sizes["Sq"], device=device).unsqueeze(1) + (sizes["Skv"] - sizes["Sq"])
+    key = torch.arange(keys, device=device).unsqueeze(0) + (sizes["Skv"] - keys)
+    seen = torch.ones(sizes["Sq"], keys, dtype=torch.bool, device=device)
+    if sizes["causal"]:
+        seen &= key <= position
+    if sizes["window"]:
+        seen &= key > position - sizes["window"]
+    return seen

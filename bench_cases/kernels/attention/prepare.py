@@ -1,0 +1,103 @@
+"""From an attention case to something that can be timed: operands, the call, and the check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance
+from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size
+from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.inputs import uniform
+from bench_cases.kernels.products.prepare import PreparedKernel, Settings, argument_sets, imported
+from bench_cases.kernels.spec import CaseSpec
+from roofline_model.core.errors import UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSources:
+    """What an implementation starts from. Neither tensor may be written to or kept."""
+
+    sizes: Sizes
+    """The letters of the case; K and V hold the keys that some query sees (`stored_keys`)."""
+    q: Tensor
+    """(B·Hq·Sq, D) FP32."""
+    k: Tensor
+    """(B·Hkv·stored keys, D) FP32."""
+    v: Tensor
+    """(B·Hkv·stored keys, Dv) FP32; of a latent cache the first Dv elements of `k` itself."""
+
+    def query(self, rows: Tensor) -> Tensor:
+        """Return rows of Q as (B, Hq, Sq, D)."""
+        return rows.view(self.sizes["B"], self.sizes["Hq"], self.sizes["Sq"], -1)
+
+    def cached(self, rows: Tensor) -> Tensor:
+        """Return rows of K or V as (B, Hkv, stored keys, …)."""
+        return rows.view(self.sizes["B"], self.sizes["Hkv"], stored_keys(self.sizes), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltAttention:
+    """What an implementation returns: the call, one set of its operands, and what these operands mean."""
+
+    fn: Callable[..., Tensor]
+    """Called with `args`; returns O (B, Hq, Sq, Dv). Everything a user of the kernel pays per call is inside."""
+    args: tuple[Tensor, ...]
+    """Q and the cache, copied for rotation. A mask is no part of them: all layers of a model share one."""
+    q: HeldMatrix
+    k: HeldMatrix
+    v: HeldMatrix
+    settings: Settings = nullcontext
+    """Global switches of torch that must hold during the call."""
+    refusal: Callable[[], str | None] = lambda: None
+    """Why torch will not run the kernel on these operands, or None; asked under `settings`, runs nothing."""
+    decoded: Callable[[Tensor], Tensor] = lambda output: output
+    """What an output means, as plain numbers; may raise `TypeError` for one in another format."""
+
+
+Build = Callable[[AttentionKernel, AttentionSources], BuiltAttention]
+
+
+def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
+    """Prepare an attention case. Raises `UnsupportedError` with torch's reason when it refuses the kernel."""
+    kernel = spec.kernel
+    assert isinstance(kernel, AttentionKernel)
+    sizes = dict(spec.case.shape)
+    built = build_attention(kernel, sizes, device)
+    with built.settings():
+        refusal = built.refusal()
+    if refusal is not None:
+        raise UnsupportedError(f"{kernel.name}: {refusal}")
+    reference = AttentionReference.of(sizes, built.q, built.k, built.v)
+    tolerance = attention_tolerance(kernel, sizes)
+
+    def check(output: object) -> float:
+        return attention_error(built, reference, output)
+
+    return PreparedKernel(built.fn, argument_sets(built.args), check, tolerance, built.settings)
+
+
+def attention_error(built: BuiltAttention, reference: AttentionReference, output: object) -> float:
+    """Return the error of an output against the reference; NaN for one that is no tensor in the kernel's format."""
+    if not isinstance(output, Tensor):
+        return math.nan
+    try:
+        values = built.decoded(output)
+    except TypeError:
+        return math.nan
+    return reference.error(values)
+
+
+def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> BuiltAttention:
+    """Generate the operands of a kernel and build it."""
+    queries = sizes["B"] * sizes["Hq"] * sizes["Sq"]
+    cached = sizes["B"] * sizes["Hkv"] * stored_keys(sizes)
+    q, k = uniform("q", queries, sizes["D"], device), uniform("k", cached, sizes["D"], device)
+    width = value_size(sizes)
+    v = k[:, :width] if kernel.is_latent else uniform("v", cached, width, device)
+    build: Build = imported(kernel.implementation)
+    return build(kernel, AttentionSources(sizes, q, k, v))

@@ -1,0 +1,37 @@
+"""The path of one case: predict, look for a reason not to run, prepare, measure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench_cases.kernels.fill import FILL
+from bench_cases.kernels.guards import chip_reason, read_machine_facts, skip_reason
+from bench_cases.kernels.spec import CaseSpec
+from roofline_model.core.errors import UnsupportedError
+
+
+def measure_case(roofline: Any, spec: CaseSpec) -> None:
+    """Declare, then skip with a reason or measure a case with the `roofline` fixture.
+
+    torch is imported after `declare`, which skips when this machine must not measure: a prediction needs no torch.
+    """
+    roofline.declare(
+        spec.case,
+        spec.work,
+        unavailable=chip_reason(spec.kernel, roofline.hardware) or spec.kernel.reason_against(spec.case),
+        extra={"fill": FILL, **({"origin": spec.origin} if spec.origin else {})},
+    )
+
+    from bench_cases.kernels.products.prepare import prepare
+
+    reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
+    if reason is not None:
+        pytest.skip(reason)
+    try:
+        kernel = prepare(spec, roofline.torch_device)
+    except UnsupportedError as error:  # torch refuses this kernel for these very operands
+        pytest.skip(str(error))
+    with kernel.settings():
+        roofline.measure(kernel.fn, make_args=kernel.make_args, check=kernel.check, tolerance=kernel.tolerance)

@@ -1,0 +1,1 @@
+"""Kernels of elementwise operators and feed-forward blocks."""

@@ -1,0 +1,93 @@
+"""Quantise and dequantise kernels in eager torch: what dynamic activation quantisation costs beside a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench_cases.kernels.inputs import uniform
+from bench_cases.kernels.operators.plain import DTYPES, MAX_ELEMENTS, MAX_ROWS
+from bench_cases.kernels.operators.prepare import BuiltOperator, RowSample, Sizes
+from bench_cases.kernels.operators.spec import OperatorKernel
+from bench_cases.kernels.products.quantizers import rounding
+from bench_cases.kernels.reference import sample_index
+from roofline_model.formats.catalog import get_format
+from roofline_model.formats.codecs.elements.elements import element_of
+
+_TINY = 2.0**-100
+"""Keeps the scale of an all-zero row finite."""
+STORED = {"INT8": torch.int8, "FP8_E4M3": torch.float8_e4m3fn}
+_LARGEST = {key: element_of(get_format(key)).max_value for key in STORED}
+_ROUNDED = {key: rounding(get_format(key)) for key in STORED}
+
+QUANTIZE_TOLERANCE = {"INT8": 2.0**-9, "FP8_E4M3": 2.0**-7}
+"""The reference is quantised in the same way in float64, so that only ties may fall differently: a few elements in a
+million, by one step. A kernel that rounds from other scales (1 % away, say) quantises every element anew, and is above it."""
+DEQUANTIZE_TOLERANCE = 2.0**-7
+"""One rounding to BF16, with the margin of three that the elementwise kernels have."""
+
+
+def quantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
+    """Build quantisation with one scale per row: maximum, division, rounding."""
+    return _quantize(kernel, sizes, device, lambda x: x.abs().amax(dim=1, keepdim=True))
+
+
+def quantize_tensor(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
+    """Build quantisation with one scale for the tensor: the input is read twice."""
+    return _quantize(kernel, sizes, device, lambda x: x.abs().amax().view(1, 1))
+
+
+def dequantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
+    """Build the widening of codes with one scale per row."""
+    source = uniform("x", sizes["rows"], sizes["width"], device)
+    codes, scales = _codes(source, source.abs().amax(dim=1, keepdim=True), kernel.x)
+    rows = _sampled(sizes)
+    expected = _picked(codes, rows).double() * _picked(scales, rows).double()
+    target = DTYPES[kernel.o]
+
+    def call(codes: Tensor, scales: Tensor) -> Tensor:
+        return (codes.float() * scales).to(target)
+
+    shape = sizes["rows"], sizes["width"]
+    return BuiltOperator(call, (codes, scales), RowSample(rows, expected), shape, DEQUANTIZE_TOLERANCE)
+
+
+def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callable[[Tensor], Tensor]) -> BuiltOperator:
+    x = uniform("x", sizes["rows"], sizes["width"], device).to(DTYPES[kernel.x])
+    rows, target = _sampled(sizes), kernel.o
+
+    def call(x: Tensor) -> tuple[Tensor, Tensor]:
+        return _codes(x, largest(x), target)
+
+    def decoded(output: Any) -> Tensor:
+        codes, scales = output
+        if codes.dtype != STORED[target] or scales.dtype != torch.float32:
+            raise TypeError(f"codes {codes.dtype} and scales {scales.dtype}")
+        return codes.float() * scales
+
+    exact = _picked(x, rows).double()
+    scale = _picked(largest(x.double()).expand(sizes["rows"], 1), rows).clamp_min(_TINY) / _LARGEST[target]
+    expected = _ROUNDED[target](exact / scale).double() * scale
+    shape = sizes["rows"], sizes["width"]
+    return BuiltOperator(call, (x,), RowSample(rows, expected), shape, QUANTIZE_TOLERANCE[target], decoded)
+
+
+def _codes(x: Tensor, largest: Tensor, target: str) -> tuple[Tensor, Tensor]:
+    """Return the codes of x and the FP32 scales (rows or 1, 1) that they belong to; divides in FP32."""
+    scales = largest.float().clamp_min(_TINY) / _LARGEST[target]
+    return _ROUNDED[target](x / scales), scales
+
+
+def _picked(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Return rows on the CPU. FP8 is indexed as bytes: torch indexes few 8-bit types."""
+    index = rows.to(matrix.device)
+    if matrix.dtype == torch.float8_e4m3fn:
+        return matrix.view(torch.uint8)[index].cpu().view(matrix.dtype)
+    return matrix[index].cpu()
+
+
+def _sampled(sizes: Sizes) -> Tensor:
+    return sample_index(sizes["rows"], min(MAX_ROWS, max(2, MAX_ELEMENTS // sizes["width"])))

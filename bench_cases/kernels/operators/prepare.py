@@ -1,0 +1,86 @@
+"""From an operator case to something that can be timed: operands, the call, and the check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench_cases.kernels.operators.spec import OperatorKernel
+from bench_cases.kernels.products.prepare import PreparedKernel, argument_sets, imported
+from bench_cases.kernels.row_reference import largest_row_error
+from bench_cases.kernels.spec import CaseSpec
+
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSample:
+    """What a sample of the output must be."""
+
+    rows: Tensor
+    """Indices into the rows of the output."""
+    expected: Tensor
+    """(len(rows), columns) float64 on the CPU."""
+    columns: Tensor | None = None
+    """Indices into the columns that were evaluated; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltOperator:
+    """What an implementation returns: the call, one set of its operands, and the right answer."""
+
+    fn: Callable[..., Any]
+    """Called with `args`; returns Y (rows × width), or the codes and their scales. All that a user pays per call is inside."""
+    args: tuple[Tensor, ...]
+    """Everything the call reads from memory: it is copied for rotation."""
+    sample: RowSample
+    shape: tuple[int, int]
+    """Of the decoded output."""
+    tolerance: float
+    """Largest relative error of an output row of a correct kernel."""
+    decoded: Callable[[Any], Tensor] = lambda output: output
+    """What an output means, as plain numbers (rows × width); may raise for an output of the wrong form."""
+
+
+Build = Callable[[OperatorKernel, Sizes, str], BuiltOperator]
+"""(kernel, sizes of the case, device) → BuiltOperator."""
+
+
+def prepare_operator(spec: CaseSpec, device: str) -> PreparedKernel:
+    """Prepare a case of an elementwise operator or a feed-forward block."""
+    kernel = spec.kernel
+    assert isinstance(kernel, OperatorKernel)
+    built = build_operator(kernel, dict(spec.case.shape), device)
+    fn: Callable[..., Any] = torch.compile(built.fn, dynamic=False) if kernel.is_compiled else built.fn
+
+    def check(output: object) -> float:
+        return operator_error(built, output)
+
+    return PreparedKernel(fn, argument_sets(built.args), check, built.tolerance)
+
+
+def build_operator(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
+    """Generate the operands of a kernel and build it."""
+    build: Build = imported(kernel.implementation)
+    return build(kernel, sizes, device)
+
+
+def operator_error(built: BuiltOperator, output: object) -> float:
+    """Return the largest ‖row − reference‖ / ‖reference‖ of the sample; NaN for a wrong form or shape, NaN or Inf."""
+    try:
+        values = built.decoded(output)
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return math.nan
+    if not isinstance(values, Tensor) or tuple(values.shape) != built.shape:
+        return math.nan
+    sample = built.sample
+    if sample.columns is None:
+        return largest_row_error(values, sample.rows, sample.expected)
+    if not bool(torch.isfinite(values).all()):
+        return math.nan
+    return largest_row_error(values[:, sample.columns.to(values.device)], sample.rows, sample.expected)

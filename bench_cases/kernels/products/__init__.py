@@ -1,0 +1,1 @@
+"""Kernels of matrix products, one per weight format, activation format and device."""

@@ -1,0 +1,282 @@
+"""The table of the products' kernels, and the cases it gives for a device, shapes, formats and cache states.
+
+A static table: neither this module nor anything it imports needs torch or numpy, so that collecting thousands of
+tests costs a second. What a machine can run is decided later, per case, in `guards.py`.
+
+INT32, the output of the integer kernels, is no storage format of the model's catalog: their C is counted as FP32,
+which has the same four bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from bench_cases.kernels.shape_rules import at_least, emulated_small, more_rows_than, multiple_of
+from bench_cases.kernels.spec import CaseSpec, Kernel, KernelSpec, specs_of
+from bench_cases.shapes.products import Shape
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import get_format
+
+AnyKernel = TypeVar("AnyKernel", bound=Kernel)
+
+_SCALED_MM = "torch.nn.functional.scaled_mm|torch._scaled_mm"
+_BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleType", "torch.float8_e8m0fnu")
+_FP4 = (*_BLOCK_SCALED, "torch.float4_e2m1fn_x2")
+_DENSE = "bench_cases.kernels.products.dense:matmul"
+_DEQUANTIZE = "bench_cases.kernels.products.dequantize:dequant_matmul"
+_N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
+
+_CPU = (
+    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE),
+    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE),
+    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE),
+    KernelSpec(
+        "int_mm",
+        "cpu",
+        "INT8",
+        "INT8",
+        "FP32",
+        "bench_cases.kernels.products.int8:int_mm",
+        ("torch._int_mm",),
+        shape_rules=(at_least("K", 2),),
+        note="INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1",
+    ),
+    KernelSpec(
+        "int8pack",
+        "cpu",
+        "INT8",
+        "BF16",
+        "BF16",
+        "bench_cases.kernels.products.int8:int8pack",
+        ("torch._weight_int8pack_mm",),
+        shape_rules=(multiple_of("K", 16),),
+        note="weight only, one BF16 scale per output channel",
+    ),
+    KernelSpec(
+        "int4pack",
+        "cpu",
+        "INT4",
+        "BF16",
+        "BF16",
+        "bench_cases.kernels.products.int4:int4pack_cpu",
+        ("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
+        shape_rules=(multiple_of("N", 16), multiple_of("K", 128)),
+        group_size=128,
+        zero_bits=16,
+        note="weight only, BF16 scale and zero point per 128 weights",
+    ),
+    KernelSpec(
+        "scaled_mm_emulated",
+        "cpu",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "BF16",
+        "bench_cases.kernels.products.fp8:scaled_mm_tensorwise",
+        (_SCALED_MM,),
+        shape_rules=(emulated_small,),
+        note="decoded in software: a CPU has no FP8 unit",
+    ),
+)
+
+_CUDA_PLAIN = (
+    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off"),
+    KernelSpec("matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=(8, 0)),
+    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE),
+    KernelSpec("matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=(8, 0)),
+    KernelSpec(
+        "scaled_mm",
+        "cuda",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "BF16",
+        "bench_cases.kernels.products.fp8:scaled_mm_tensorwise",
+        (_SCALED_MM,),
+        min_capability=(8, 9),
+        shape_rules=_N16_K16,
+        note="one scale per tensor",
+    ),
+    KernelSpec(
+        "scaled_mm_rowwise",
+        "cuda",
+        "FP8_E4M3",
+        "FP8_E4M3",
+        "BF16",
+        "bench_cases.kernels.products.fp8:scaled_mm_rowwise",
+        (_SCALED_MM,),
+        min_capability=(8, 9),
+        shape_rules=_N16_K16,
+        note="one scale per row of A and column of B",
+    ),
+    KernelSpec(
+        "int_mm",
+        "cuda",
+        "INT8",
+        "INT8",
+        "FP32",
+        "bench_cases.kernels.products.int8:int_mm",
+        ("torch._int_mm",),
+        ops=("gemm",),
+        min_capability=(7, 5),
+        shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
+        note="INT32 result, before the scales are applied",
+    ),
+    KernelSpec(
+        "int_mm_padded",
+        "cuda",
+        "INT8",
+        "INT8",
+        "FP32",
+        "bench_cases.kernels.products.int8:int_mm_padded",
+        ("torch._int_mm",),
+        ops=("gemv",),
+        min_capability=(7, 5),
+        shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
+        note="torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call",
+    ),
+    KernelSpec(
+        "int8pack",
+        "cuda",
+        "INT8",
+        "BF16",
+        "BF16",
+        "bench_cases.kernels.products.int8:int8pack",
+        ("torch._weight_int8pack_mm",),
+        note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)",
+    ),
+    KernelSpec(
+        "tinygemm",
+        "cuda",
+        "INT4",
+        "BF16",
+        "BF16",
+        "bench_cases.kernels.products.int4:tinygemm",
+        ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
+        min_capability=(8, 0),
+        shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),
+        group_size=128,
+        zero_bits=16,
+        note="weight only, BF16 scale and zero point per 128 weights",
+    ),
+)
+
+_CUDA_BLOCK_SCALED = (
+    KernelSpec(
+        "scaled_mm_block",
+        "cuda",
+        "MXFP8_E4M3",
+        "MXFP8_E4M3",
+        "BF16",
+        "bench_cases.kernels.products.block_scaled:mxfp8",
+        _BLOCK_SCALED,
+        min_capability=(10, 0),
+        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+    ),
+    KernelSpec(
+        "scaled_mm_block",
+        "cuda",
+        "MXFP4",
+        "MXFP4",
+        "BF16",
+        "bench_cases.kernels.products.block_scaled:mxfp4",
+        _FP4,
+        min_capability=(10, 0),
+        max_capability=(10, 9),
+        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+        note="torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only",
+    ),
+    KernelSpec(
+        "scaled_mm_block",
+        "cuda",
+        "NVFP4",
+        "NVFP4",
+        "BF16",
+        "bench_cases.kernels.products.block_scaled:nvfp4",
+        _FP4,
+        min_capability=(10, 0),
+        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+        note="block scales and one FP32 scale per tensor",
+    ),
+)
+
+_DEQUANT_NAME = "dequant_emulated"
+_DEQUANT_NOTE = "weights are decoded to BF16 and then multiplied, both inside the timed call"
+
+
+def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bits: int = 0) -> KernelSpec:
+    return KernelSpec(
+        _DEQUANT_NAME,
+        "cuda",
+        weight,
+        "BF16",
+        "BF16",
+        _DEQUANTIZE,
+        min_capability=(8, 0),
+        shape_rules=(multiple_of("K", block),),
+        group_size=group_size,
+        zero_bits=zero_bits,
+        decoded="BF16",
+        note=_DEQUANT_NOTE,
+    )
+
+
+_CUDA_DEQUANTIZE = (
+    _dequant("INT8", 4),
+    _dequant("NVFP4", 16),
+    _dequant("MXFP4", 32),
+    _dequant("NF4", 64),
+    _dequant("MXFP6_E3M2", 32),
+    _dequant("INT2", 64, group_size=64, zero_bits=16),
+)
+
+KERNELS: tuple[KernelSpec, ...] = (*_CPU, *_CUDA_PLAIN, *_CUDA_BLOCK_SCALED, *_CUDA_DEQUANTIZE)
+
+
+def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[KernelSpec, ...]:
+    """Return the products' kernels of a device whose weight format is among `formats` (None: all).
+
+    Raises `UnknownNameError` for a format nobody knows and `InvalidValueError` when no kernel is left.
+    """
+    chosen = chosen_kernels(KERNELS, device, formats)
+    if not chosen and formats is not None:
+        known = sorted({kernel.weight for kernel in KERNELS if kernel.device == device})
+        wanted = sorted({get_format(name).key for name in formats})
+        raise InvalidValueError(
+            f"no {device} kernel has {', '.join(wanted)} weights. Formats with {device} kernels: {', '.join(known)}."
+        )
+    return chosen
+
+
+def chosen_kernels(
+    table: Iterable[AnyKernel], device: str, formats: Sequence[str] | None = None
+) -> tuple[AnyKernel, ...]:
+    """Return the kernels of a device whose `chosen_format` is among `formats` (None: all); it may be none.
+
+    Raises `UnknownNameError` for a format nobody knows.
+    """
+    wanted = None if formats is None else {get_format(name).key for name in formats}
+    return tuple(
+        kernel for kernel in table if kernel.device == device and (wanted is None or kernel.chosen_format in wanted)
+    )
+
+
+def cases_for(
+    device: str,
+    shapes: Iterable[Shape],
+    formats: Sequence[str] | None = None,
+    cache: str = "cold",
+    modes: Sequence[str] = ("eager",),
+) -> list[CaseSpec]:
+    """Return the products' cases of every shape with every kernel of `device`, in the order of the shapes.
+
+    `cache`: cold, warm, flushed or both; `modes`: some of `roofline_model.operators.case.MODES`. Each state and mode is a case of
+    its own. Ids are unique.
+    """
+    chosen = kernels_for(device, formats)
+    cases: list[CaseSpec] = []
+    for shape in shapes:
+        for kernel in chosen:
+            work = kernel.work(*shape.size)
+            if work.op in kernel.ops:
+                cases += specs_of(work, kernel, shape.origin, cache, modes)
+    return cases

@@ -1,0 +1,97 @@
+"""From a case to something that can be timed: operands in the kernel's own layout, the call, and the check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench_cases.kernels.held import HeldMatrix
+from bench_cases.kernels.inputs import activation_source, copy_of, weight_source
+from bench_cases.kernels.reference import ProductReference, tolerance_for
+from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
+
+Settings = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What an implementation returns: the call, one set of its operands, and what these operands mean."""
+
+    fn: Callable[..., Tensor]
+    """Called with `args`; returns C (M × N). Everything a user of the kernel pays per call is inside."""
+    args: tuple[Tensor, ...]
+    """Everything the call reads from memory that scales with the problem: it is copied for rotation."""
+    activation: HeldMatrix
+    weight: HeldMatrix
+    settings: Settings = nullcontext
+    """Global switches of torch that must hold during the call."""
+
+
+Build = Callable[[KernelSpec, Tensor, Tensor], Built]
+"""(kernel, activation (M, K) FP32, weight (N, K) FP32) → Built. Neither source may be written to or kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedKernel:
+    """What `roofline.measure` needs."""
+
+    fn: Callable[..., Any]
+    make_args: Callable[[int], tuple[Tensor, ...]]
+    check: Callable[[Any], float]
+    tolerance: float
+    settings: Settings = nullcontext
+
+
+def prepare(spec: CaseSpec, device: str) -> PreparedKernel:
+    """Generate, quantise and pack the operands of a case on `device`, in the way of its kernel's family.
+
+    Raises `UnsupportedError` when torch refuses the kernel for these very operands.
+    """
+    prepared: PreparedKernel = imported(spec.kernel.prepared_by)(spec, device)
+    return prepared
+
+
+def prepare_product(spec: CaseSpec, device: str) -> PreparedKernel:
+    """Prepare a product."""
+    kernel = spec.kernel
+    assert isinstance(kernel, KernelSpec)
+    M, N, K = product_size(spec.case)
+    built = load_implementation(kernel)(kernel, activation_source(M, K, device), weight_source(N, K, device))
+    reference = ProductReference.of(built.activation, built.weight)
+    return PreparedKernel(
+        built.fn, argument_sets(built.args), reference.error, tolerance_for(kernel, K), built.settings
+    )
+
+
+def argument_sets(args: tuple[Tensor, ...]) -> Callable[[int], tuple[Tensor, ...]]:
+    """Return the function that gives operand set `index`: the first as built, the others equal data in memory of their own."""
+    return lambda index: args if index == 0 else copy_of(args)
+
+
+def load_implementation(kernel: KernelSpec) -> Build:
+    """Import the function that builds a product's kernel."""
+    build: Build = imported(kernel.implementation)
+    return build
+
+
+def imported(where: str) -> Any:
+    """Return what `module:name` names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+@contextmanager
+def fp32_matmul_precision(value: str) -> Iterator[None]:
+    """Set how FP32 products are computed on CUDA: `highest` (true FP32) or `high` (TF32); restored afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(value)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

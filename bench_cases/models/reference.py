@@ -1,0 +1,107 @@
+"""What is known of a model before it is loaded: its name in results, and its shape for predictions. No torch here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench_cases.models.seeded_llamas import DEFAULT_MODEL, SEEDED_LLAMAS
+from bench_cases.quantization.plans.precisions import PRECISIONS
+from roofline_model.core.errors import RooflineError, UnsupportedError
+from roofline_model.core.user_path import shortened, user_path
+from roofline_model.models.hf.config import cached_config, read_config
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import ModelShape
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._/+-]")
+MAX_NAME_CHARS = 80
+REPORT_FILE = "quantization.json"
+"""What `save_quantized` writes beside the weights (`quantization.save_load` imports torch, this file must not)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReference:
+    """A model that was asked for, by the text of `--roofline-model`."""
+
+    text: str
+    """What loads it: a seeded name, a folder, a hub id."""
+    name: str
+    """What results call it; of a folder its own name and six digits of its config.json, never a path."""
+    shape: ModelShape | None
+    """None: its architecture is not one that can be predicted, or nothing of it is here yet."""
+    why_no_shape: str = ""
+    saved_precision: str = ""
+    """Of a folder that `save_quantized` wrote: what most of its layers are; empty for a model that is not quantised yet."""
+
+    @property
+    def wide(self) -> str:
+        """The 16-bit (or wider) format it computes in before anything is quantised."""
+        return "BF16" if self.shape is None else self.shape.wide_format
+
+
+def find_model(text: str | None) -> ModelReference:
+    """Return the reference of a model; None is the default.
+
+    A path that does not exist is an `UnsupportedError`, before anything is collected; what else cannot be loaded (an id nobody
+    has) is said when it is.
+    """
+    asked = (text or DEFAULT_MODEL).strip()
+    if asked in SEEDED_LLAMAS:
+        return ModelReference(asked, asked, SEEDED_LLAMAS[asked].shape())
+    if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
+        _require_folder(asked)
+    try:
+        path = user_path(asked)
+        config = path / "config.json" if path.is_dir() else None
+    except (RooflineError, OSError):
+        config = None
+    try:
+        if config is not None and config.is_file():
+            name = _folder_name(path, config)
+            saved = _saved_precision(path)
+            return ModelReference(str(path), name, read_config(config, name=name), saved_precision=saved)
+        found = cached_config(asked)
+        shape = get_model(asked) if found is None else read_config(found, name=asked)
+        return ModelReference(asked, _clean(asked), shape)
+    except (RooflineError, OSError) as error:
+        name = _clean(asked) if config is None else _folder_name(path, config)
+        saved = "" if config is None else _saved_precision(path)
+        return ModelReference(asked if config is None else str(path), name, None, str(error), saved)
+
+
+def _require_folder(text: str) -> None:
+    path = user_path(text)
+    if not path.exists():
+        raise UnsupportedError(
+            f"no such folder: {shortened(text)}. Give a folder with config.json, a hub id, or {', '.join(SEEDED_LLAMAS)}"
+        )
+
+
+def _saved_precision(folder: Path) -> str:
+    """Return the precision of a saved quantised model, from the report beside its weights; empty where there is none.
+
+    A damaged report is told when the model is loaded.
+    """
+    try:
+        described = json.loads((folder / REPORT_FILE).read_text(encoding="utf-8"))
+        became = [layer["became"] for layer in described["result"]["layers"] if layer["method"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    known = [one for one in became if one in PRECISIONS]
+    return max(dict.fromkeys(known), key=known.count) if known else ""
+
+
+def _folder_name(folder: Path, config: Path) -> str:
+    """Return a name that two folders of different models do not share, wherever they lie."""
+    try:
+        digits = hashlib.sha256(config.read_bytes()).hexdigest()[:6]
+    except OSError:
+        digits = "unread"
+    return f"{_clean(folder.resolve().name)[: MAX_NAME_CHARS - 7]}-{digits}"
+
+
+def _clean(text: str) -> str:
+    return _UNSAFE.sub("_", text)[:MAX_NAME_CHARS] or "model"

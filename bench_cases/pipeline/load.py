@@ -1,0 +1,88 @@
+"""The first look at a model: does it load, has it Linears to quantise, are its weights numbers."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+from bench_cases.model_runs.host_time import host_time, loaded_reference
+from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.model_runs.model_step import vocabulary_size
+from bench_cases.models.reference import ModelReference, find_model
+from bench_cases.models.sources import LoadedModel, load_model
+from bench_cases.pipeline.facts import ModelFacts
+from bench_cases.quantization.held_bytes import model_bytes
+from bench_cases.quantization.survey import find_non_finite, survey_linears
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.model_pass import HostTime, ModelPass
+
+_DTYPES = {"BF16": torch.bfloat16, "FP16": torch.float16, "FP32": torch.float32}
+
+
+class OpenedModel:
+    """The model in memory, loaded when it is first asked for, and given back before anything is measured."""
+
+    def __init__(self, text: str, device: str) -> None:
+        self._text, self._device = text, device
+        self._loaded: LoadedModel | None = None
+
+    def facts(self) -> ModelFacts:
+        """Return what it is. Raises a `RooflineError` for a model that does not load or that nothing can be done for."""
+        loaded = self._model()
+        sites = survey_linears(loaded.model)
+        find_non_finite(sites)
+        vocabulary_size(loaded.model)
+        if all(site.obstacle for site in sites):
+            raise UnsupportedError(
+                f"{loaded.name}: no Linear can be quantised ({sites[0].obstacle}); give the 16-bit model"
+            )
+        return ModelFacts(
+            find_model(self._text).name,
+            loaded.source,
+            type(loaded.model).__name__,
+            loaded.parameters_count,
+            len(sites),
+            model_bytes(loaded.model),
+            loaded.tokenizer is not None,
+        )
+
+    def reference(self) -> ModelReference:
+        """Return what predictions know of it; a model that was downloaded just now is known by its configuration."""
+        return loaded_reference(find_model(self._text), self._model().model)
+
+    def host_time(self, case: ModelCase, work: ModelPass, chip: Device) -> HostTime | None:
+        """Return the framework's own time in one pass of a case."""
+        return host_time(self._model().model, case, work, chip, self._device)
+
+    def close(self) -> None:
+        """Give the memory back: what is measured next needs it."""
+        self._loaded = None
+        gc.collect()
+
+    def _model(self) -> LoadedModel:
+        if self._loaded is None:
+            known = find_model(self._text)
+            _check_room(known, self._device)
+            self._loaded = load_model(self._text, dtype=_DTYPES.get(known.wide, torch.bfloat16), device=self._device)
+        return self._loaded
+
+
+def _check_room(model: ModelReference, device: str) -> None:
+    """Raise `UnsupportedError` where a model of known shape does not fit into the memory that is free."""
+    if model.shape is None:
+        return
+    if device == "cuda":
+        free_bytes = torch.cuda.mem_get_info()[0]
+    else:
+        import psutil
+
+        free_bytes = psutil.virtual_memory().available
+    needed_bytes = parameter_counts(model.shape).total_count * get_format(model.wide).traffic_bytes_per_element
+    if needed_bytes > free_bytes:
+        raise UnsupportedError(
+            f"{model.name} needs {needed_bytes / 1e9:.3g} GB to be loaded, {free_bytes / 1e9:.3g} GB are free; take a smaller model"
+        )

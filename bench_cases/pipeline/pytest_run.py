@@ -1,0 +1,128 @@
+"""Runs cases of `test_model_quant` with pytest in a process of its own, exactly as a user would, and reads their export."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bench_cases.child_process import start_interruptible, stop_child
+from bench_cases.model_runs.model_cases import ModelCase
+
+STOP_TIMEOUT_S = 30.0
+"""After Ctrl-C pytest gets this long to store what it has."""
+_PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+_TEST = "bench_cases/test_model_quant.py::test_model_quant"
+_SAID_CHARS = 400
+
+
+def case_arguments(*cases: ModelCase) -> list[str]:
+    """Return the arguments that select exactly these cases of one model, phase, batch and context."""
+    first = cases[0]
+    precisions = dict.fromkeys(one.precision for one in cases)
+    methods = [one.method for one in cases if not one.is_plain]
+    return [
+        *(f"{_PACKAGE_ROOT / _TEST}[{one.id}]" for one in cases),
+        "--roofline-model",
+        first.model.text,
+        "--roofline-formats",
+        ",".join(precisions),
+        "--roofline-batch",
+        str(first.batch_count),
+        "--roofline-context",
+        str(first.context_count),
+        *(("--roofline-method", methods[0]) if methods else ()),
+    ]
+
+
+def pytest_command(*arguments: str) -> list[str]:
+    """Return a pytest command line that reads no ini file of the folder it is called in, and writes no cache there."""
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-p",
+        "roofline_pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:benchmark",
+        "--no-header",
+        "--tb=short",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(_PACKAGE_ROOT),
+        "--import-mode=importlib",
+        *arguments,
+    ]
+
+
+def run_pytest(command: list[str], log: Path, *, timeout_s: float) -> int | None:
+    """Run pytest with its output in `log`; return its exit code, None when it took longer than `timeout_s` and was ended.
+
+    It ends with this process, whatever ends it: a measurement that nobody waits for would disturb the next one.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    inherited = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE_ROOT), *([inherited] if inherited else [])])
+    with log.open("wb") as output:
+        process = start_interruptible(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_end_with_parent if sys.platform.startswith("linux") else None,
+        )
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            stop_child(process, STOP_TIMEOUT_S)
+            return None
+        except BaseException:
+            stop_child(process, STOP_TIMEOUT_S)
+            raise
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def export_of(path: Path) -> Mapping[str, Any] | None:
+    """Return the exported run of a finished pytest; None when it left none, or one that cannot be read."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_export = isinstance(document, Mapping) and isinstance(document.get("records"), list)
+    return document if is_export else None
+
+
+def what_pytest_said(log: Path, code: int | None) -> str:
+    """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its output."""
+    if code is None:
+        return "it took too long and was ended"
+    try:
+        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        lines = []
+    known = [match[1] for line in lines if (match := re.match(r"(?:ERROR:|E )\s*(.+)", line))]
+    said = (known or [line for line in lines if line] or ["it said nothing"])[-1 if not known else 0]
+    printable = "".join(ch if ch.isprintable() else "?" for ch in said.replace("--roofline-", "--"))
+    return f"pytest ended with {code}: {printable[:_SAID_CHARS]}"
+
+
+def _end_with_parent() -> None:
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,213 @@
+"""Which precisions are worth measuring on a model: those the device really runs, by the expected time of their real path.
+
+A precision that would fall back to another one is not a candidate: it would be measured under a wrong name. Expected times
+hold what the library does per call beside the product, and the framework's own time on the host, measured on narrow twins
+of the model for the candidates that come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.reference import ModelReference
+from bench_cases.pipeline.settings import PipelineSettings
+from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
+from bench_cases.quantization.plans.precisions import PRECISIONS
+from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS, recipes_of
+from bench_cases.quantization.target import Target
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import reason_text
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
+from roofline_model.models.model_pass import HostTime, ModelPass
+
+HostTimes = Callable[[ModelCase, ModelPass], HostTime | None]
+"""Case and pass → the framework's own time on the host, or None where it cannot be found."""
+MEMORY_SLACK = 1.02
+"""A definition leaves out padding, and knows no buffers: within 2 % the measurement decides."""
+DISTURBED_RATIO = 1.5
+"""On an idle machine the lower quartile of a twin's calls is a few percent above the fastest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCandidate:
+    """One precision with its predictions; None where there is none."""
+
+    precision: str
+    method: str
+    """Empty for the model's own format."""
+    kernel: str
+    """What multiplies."""
+    is_emulated: bool
+    ideal_s: float | None
+    expected_s: float | None
+    low_s: float | None
+    high_s: float | None
+    host_s: float | None
+    """The framework's own time, part of `expected_s`; None: not part of it."""
+    memory_bytes: float | None
+    """Weights and cache."""
+    note: str = ""
+    """Why there is no expected time, or what it leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRecommendation:
+    """The candidates of a model on a device, best first, before anything was measured."""
+
+    baseline: PipelineCandidate
+    candidates: tuple[PipelineCandidate, ...]
+    left_out: tuple[tuple[str, str], ...]
+    """(precision, why it is not measured)."""
+    too_large: tuple[PipelineCandidate, ...] = ()
+    """Candidates whose weights and cache exceed the memory limit by their formats' definition."""
+
+    def speedup(self, candidate: PipelineCandidate, kind: str) -> float | None:
+        """Return the predicted speed-up of a candidate; `kind`: ideal or expected."""
+        base, own = getattr(self.baseline, f"{kind}_s"), getattr(candidate, f"{kind}_s")
+        return None if base is None or own is None else base / own
+
+    def plain(self) -> dict[str, Any]:
+        """Return JSON values that `recommendation_from_plain` reads again."""
+        return asdict(self)
+
+
+def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
+    """Return what `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
+    return PipelineRecommendation(
+        PipelineCandidate(**data["baseline"]),
+        tuple(PipelineCandidate(**one) for one in data["candidates"]),
+        tuple((name, reason) for name, reason in data["left_out"]),
+        tuple(PipelineCandidate(**one) for one in data["too_large"]),
+    )
+
+
+def pipeline_case(model: ModelReference, precision: str, settings: PipelineSettings, device: str) -> ModelCase:
+    """Return the case that measures a precision (or the model's own format) with a pipeline's settings."""
+    is_plain = precision == model.wide
+    has_method = not is_plain and precision in METHOD_PRECISIONS.get(settings.method, ())
+    return ModelCase(
+        model,
+        precision,
+        settings.phase,
+        settings.batch_count,
+        settings.make_context_count(device),
+        model.wide,
+        settings.method if has_method else ROUND_TO_NEAREST,
+    )
+
+
+def recommend_precisions(
+    model: ModelReference, settings: PipelineSettings, chip: Device, target: Target, host_times: HostTimes
+) -> PipelineRecommendation:
+    """Rank the precisions that `target` runs by expected time; the ones without an expected time follow, by ideal time.
+
+    Raises `UnsupportedError` when none is left, with the reasons.
+    """
+    found: list[tuple[ModelCase, PipelineCandidate]] = []
+    left_out: list[tuple[str, str]] = []
+    for name in settings.formats or PRECISIONS:
+        reason = _why_not_run(name, target)
+        if reason:
+            left_out.append((name, reason))
+            continue
+        case = pipeline_case(model, name, settings, target.device)
+        found.append((case, _candidate(case, chip, target, None)))
+    if not found:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
+        raise UnsupportedError(f"{target} runs none of the formats asked for: {reasons}")
+    base_case = pipeline_case(model, model.wide, settings, target.device)
+    baseline = _candidate(base_case, chip, target, host_times)
+    limit = settings.limits.memory_bytes
+    too_large = tuple(one for _, one in found if _exceeds(one, limit))
+    found = sorted((one for one in found if not _exceeds(one[1], limit)), key=lambda one: _rank(one[1]))
+    # The host's time takes seconds to find: for what will be measured, after a first ranking without it.
+    first = [_candidate(case, chip, target, host_times) for case, _ in found[: settings.candidates_count]]
+    rest = [(one.precision, _why_behind(one, settings)) for _, one in found[settings.candidates_count :]]
+    return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*rest, *left_out), too_large)
+
+
+def _why_not_run(name: str, target: Target) -> str:
+    """Return why a device does not run a precision as it is, or nothing."""
+    recipes = recipes_of(name, target.device)
+    reasons = [recipe.reason_against_target(target) for recipe in recipes]
+    if recipes and None in reasons:
+        return ""
+    return "; ".join(reason for reason in reasons if reason) or f"torchao has no {target.device} kernel for it"
+
+
+def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTimes | None) -> PipelineCandidate:
+    recipe = next(
+        (one for one in recipes_of(case.precision, target.device) if one.reason_against_target(target) is None), None
+    )
+    known = PipelineCandidate(
+        case.precision,
+        "" if case.is_plain else case.method,
+        "transformers" if recipe is None else recipe.kernel,
+        recipe is not None and recipe.is_emulated,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
+    work = case.work(target)
+    if work is None:
+        return replace(known, note=f"the model's shape is not known: {case.model.why_no_shape}".rstrip(": "))
+    host = None if host_times is None else _undisturbed(host_times(case, work))
+    work = replace(work, host=host)
+    memory = weights_bytes(work.shape, work.plan) + plan_kv_bytes(
+        work.shape, work.plan, work.workload.context_count, work.workload.batch_count
+    )
+    ideal = work.ideal(chip).time_s
+    expected = work.expected(chip)
+    if expected is None:
+        return replace(known, ideal_s=ideal, memory_bytes=memory, note=reason_text(work.why_no_expected(chip)))
+    note = "" if host is not None or host_times is None else "the framework's own time could not be found here"
+    parts = dict(expected.parts)
+    return replace(
+        known,
+        ideal_s=ideal,
+        expected_s=expected.time_s,
+        low_s=expected.low_s,
+        high_s=expected.high_s,
+        host_s=None if host is None else parts.get("host", 0.0),
+        memory_bytes=memory,
+        note=note,
+    )
+
+
+def _undisturbed(host: HostTime | None) -> HostTime | None:
+    """Return the framework's time with the fastest call in place of the lower quartile where other work was in every call.
+
+    The baseline and each candidate are looked at in turn: what disturbed one alone must not become a speed-up.
+    """
+    if host is None or host.time_s <= DISTURBED_RATIO * host.low_s:
+        return host
+    return replace(host, time_s=host.low_s)
+
+
+def _rank(one: PipelineCandidate) -> tuple[bool, bool, float]:
+    """Sort by expected time; without one, kernels of their own come before emulations, and the ideal time decides."""
+    if one.expected_s is not None:
+        return False, False, one.expected_s
+    return True, one.is_emulated, one.ideal_s if one.ideal_s is not None else _weight_bits(one.precision)
+
+
+def _weight_bits(precision: str) -> float:
+    return get_format(precision.partition(".")[0]).element_bits
+
+
+def _exceeds(one: PipelineCandidate, limit_bytes: float | None) -> bool:
+    """Return whether a candidate is too large whatever is measured; what is close is left to the measurement."""
+    return limit_bytes is not None and one.memory_bytes is not None and one.memory_bytes > MEMORY_SLACK * limit_bytes
+
+
+def _why_behind(one: PipelineCandidate, settings: PipelineSettings) -> str:
+    place = f"behind the best {settings.candidates_count} by prediction"
+    return f"{place}: {one.note}" if one.note else place

@@ -1,0 +1,165 @@
+"""What a pipeline returns, and the same as plain JSON values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench_cases.pipeline.facts import ModelFacts, SavedModel
+from bench_cases.pipeline.recommend import PipelineRecommendation
+from bench_cases.pipeline.records import MeasuredCase, quality_plain, spread_plain
+from bench_cases.pipeline.settings import PipelineSettings
+from bench_cases.pipeline.verdict import JudgedCandidate, Verdict
+from bench_cases.pipeline.words import doubt_sentence, prediction_sentence, quality_sentence
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    """The answer of a pipeline."""
+
+    folder: Path
+    settings: PipelineSettings
+    hardware: str
+    """Key of the chip."""
+    wide: str
+    """The 16-bit format of the baseline."""
+    context_count: int
+    facts: ModelFacts
+    recommendation: PipelineRecommendation
+    verdict: Verdict
+    saved: SavedModel | None
+    """None: no candidate won, the original model is the recommendation."""
+    run_ids: tuple[tuple[str, str], ...]
+    """(precision, stored run that measured it)."""
+
+    @property
+    def sentence(self) -> str:
+        """What to do, in one sentence."""
+        return self.verdict.sentence
+
+    @property
+    def is_within_limits(self) -> bool:
+        """False: no model keeps the limits."""
+        return self.verdict.is_within_limits
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Everything to be said beside the table: verdict, predictions against the clock, quality, what is saved, doubts."""
+        found = [self.sentence]
+        shown = self.verdict.winner
+        named = [shown] if shown is not None else [one for one in self.verdict.judged if one.speedup is not None][:1]
+        for one in named:
+            found.append(prediction_sentence(one, self.recommendation.baseline, self.wide))
+            quality = quality_sentence(one.measured, self.settings.limits, is_seeded=self.facts.is_seeded)
+            found.append(f"quality of {one.name}: {quality}")
+            if one.measured.fallbacks:
+                found.append(f"not every layer of {one.name} became it: {'; '.join(one.measured.fallbacks[:3])}")
+        if self.saved is not None:
+            found.append(saved_sentence(self.saved, self.folder))
+        doubt = doubt_sentence(self.verdict.baseline, *(one.measured for one in self.verdict.judged))
+        if doubt:
+            found.append(f"doubts about the times: {doubt}; the intervals hold what they did to the ratios")
+        return tuple(one for one in found if one)
+
+    def plain(self) -> dict[str, Any]:
+        """Return JSON values: everything that is in report.json."""
+        verdict = self.verdict
+        return {
+            "format": "roofline-bench pipeline report",
+            "version": REPORT_VERSION,
+            "model": self.facts.plain(),
+            "hardware": self.hardware,
+            "settings": self.settings.described(),
+            "workload": {
+                "phase": self.settings.phase,
+                "batch_count": self.settings.batch_count,
+                "context_count": self.context_count,
+            },
+            "outcome": verdict.outcome,
+            "recommendation": self.wide if verdict.winner is None else verdict.winner.name,
+            "sentence": verdict.sentence,
+            "sentences": list(self.sentences),
+            "baseline": {
+                "precision": self.wide,
+                **_measured(verdict.baseline),
+                "misses": [one.text for one in verdict.baseline_misses],
+            },
+            "candidates": [_judged(one, self.recommendation) for one in verdict.judged],
+            "not_measured": [
+                *(
+                    {
+                        "precision": one.precision,
+                        "reason": f"needs {(one.memory_bytes or 0) / 1e9:.3g} GB, more than the limit",
+                    }
+                    for one in self.recommendation.too_large
+                ),
+                *({"precision": name, "reason": reason} for name, reason in self.recommendation.left_out),
+            ],
+            "saved_model": None if self.saved is None else self.saved.plain(),
+            "runs": dict(self.run_ids),
+        }
+
+
+def saved_sentence(saved: SavedModel, folder: Path) -> str:
+    """Return where the model is, what was compared after reloading it, and who can load it."""
+    alike = {
+        True: "the measured model digit by digit",
+        False: "not the measured model in every digit (other threads or another library)",
+    }
+    compared = alike.get(saved.is_as_measured, "") if saved.is_as_measured is not None else ""
+    engines = [name for name, answer, _ in saved.engines if answer == "yes"]
+    unsure = [name for name, answer, _ in saved.engines if answer == "unverified"]
+    text = f"saved in {folder / saved.folder} ({saved.saved_bytes / 1e6:.4g} MB), reloaded with equal logits"
+    text += f": {compared}" if compared else ""
+    text += f"; loads in {', '.join(engines)}" if engines else ""
+    return text + (f"; unverified: {', '.join(unsure)}" if unsure else "")
+
+
+def _judged(one: JudgedCandidate, recommendation: PipelineRecommendation) -> dict[str, Any]:
+    speedup = one.speedup
+    return {
+        "precision": one.predicted.precision,
+        "method": one.measured.method or one.predicted.method,
+        "status": one.measured.status,
+        "reason": one.measured.reason,
+        "kernel": one.predicted.kernel,
+        "is_emulated": one.predicted.is_emulated,
+        "ideal_speedup": recommendation.speedup(one.predicted, "ideal"),
+        "expected_speedup": recommendation.speedup(one.predicted, "expected"),
+        "expected_s": one.predicted.expected_s,
+        "note": one.predicted.note,
+        "measured_speedup": None
+        if speedup is None
+        else {
+            "value": speedup.value,
+            "low": speedup.low_value,
+            "high": speedup.high_value,
+            "processes_count": speedup.processes_count,
+        },
+        **_measured(one.measured),
+        "misses": [miss.text for miss in one.misses],
+    }
+
+
+def _measured(case: MeasuredCase) -> dict[str, Any]:
+    quality = case.quality
+    return {
+        "median_s": case.median_s,
+        "tokens_per_s": case.tokens_per_s,
+        "held_bytes": case.held_bytes,
+        "cache_bytes": case.cache_bytes,
+        "peak_bytes": case.peak_bytes,
+        "flags": list(case.flags),
+        "quality": {
+            "source": quality.source,
+            "reason": quality.reason,
+            "text": quality.text,
+            "is_language": quality.is_language,
+            "tokens_count": quality.tokens_count,
+            "loss_pct": spread_plain(quality.loss_pct),
+            **quality_plain(quality),
+        },
+    }

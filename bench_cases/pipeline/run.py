@@ -1,0 +1,323 @@
+"""The whole way from a model to a decision: load, recommend, quantise and benchmark, judge, save (the seeds' `run_pipeline`).
+
+Every finished step is stored in the folder, so that the same command goes on where an interrupted one was. Models are
+measured by pytest in processes of their own, as everything here is, and their runs are in the results database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bench_cases.model_runs.model_cases import ModelCase
+from bench_cases.models.reference import ModelReference, find_model
+from bench_cases.pipeline.chip import find_chip
+from bench_cases.pipeline.facts import ModelFacts, SavedModel, facts_from_plain, saved_from_plain
+from bench_cases.pipeline.measure import Measure, MeasuredPair, MeasureRequest, measure_pair
+from bench_cases.pipeline.progress import PipelineEvent, StepClock, Tell, measuring_guess_s
+from bench_cases.pipeline.recommend import (
+    PipelineCandidate,
+    PipelineRecommendation,
+    pipeline_case,
+    recommend_precisions,
+    recommendation_from_plain,
+)
+from bench_cases.pipeline.records import case_from_plain
+from bench_cases.pipeline.report import write_reports
+from bench_cases.pipeline.result import PipelineResult
+from bench_cases.pipeline.settings import PipelineLimits, PipelineSettings, make_settings
+from bench_cases.pipeline.speedup import measured_speedup
+from bench_cases.pipeline.state import (
+    MODEL_FOLDER,
+    RUNS_FOLDER,
+    STATE_FILE,
+    PipelineState,
+    one_line_os_errors,
+    opened_state,
+)
+from bench_cases.pipeline.verdict import Verdict, judge
+from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
+from bench_cases.quantization.target import Target, read_target
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import DefinitionError, UnsupportedError
+from roofline_model.core.units import format_memory, format_time
+from roofline_model.core.user_path import user_path
+from roofline_model.models.decoder_step import Workload, check_context
+
+if TYPE_CHECKING:
+    from bench_cases.pipeline.load import OpenedModel
+
+_Parsed = TypeVar("_Parsed")
+FindChip = Callable[[str, ModelCase], Device]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSeams:
+    """What reaches out of the process; tests give their own."""
+
+    measure: Measure = measure_pair
+    find_chip: FindChip = find_chip
+
+
+def run_pipeline(
+    model: str | Path,
+    output: str | Path,
+    *,
+    hw: str = "auto",
+    phase: str = "decode",
+    batch: int = 1,
+    context: int | None = None,
+    memory_limit_gb: float | None = None,
+    max_latency_ms: float | None = None,
+    max_quality_loss: float | None = None,
+    candidates: int = 3,
+    formats: Sequence[str] | None = None,
+    method: str = ROUND_TO_NEAREST,
+    text: str | Path | None = None,
+    processes: int = 3,
+    db: str | None = None,
+    fresh: bool = False,
+    progress: Tell | None = None,
+    seams: PipelineSeams | None = None,
+) -> PipelineResult:
+    """Load, recommend, quantise, benchmark and judge a model; save the winner, if there is one, and a report into `output`.
+
+    model: a seeded name, a folder as `save_pretrained` writes it, or a hub id. Limits: weights and cache together in decimal
+    gigabytes, the time of one pass, the rise of the perplexity in percent (None: no limit). candidates: how many precisions
+    are measured; formats: which ones may be (None: all that this device really runs). processes: fresh processes per
+    candidate, each measures it beside the 16-bit model. db: results database of the runs. fresh: forget what `output`
+    holds of an earlier pipeline; without it, finished steps of the same settings are used again.
+
+    Raises a `RooflineError` in one line: a model that does not load or has nothing to quantise, other settings in the folder,
+    a full disk, a machine that is not `hw`. No limit that is missed and no candidate that fails is an error: see the verdict.
+    """
+    settings = make_settings(
+        model,
+        hw=hw,
+        phase=phase,
+        batch=batch,
+        context=context,
+        candidates=candidates,
+        processes=processes,
+        formats=None if formats is None else tuple(formats),
+        method=method,
+        text=text,
+        limits=PipelineLimits(
+            None if memory_limit_gb is None else memory_limit_gb * 1e9,
+            None if max_latency_ms is None else max_latency_ms * 1e-3,
+            max_quality_loss,
+        ),
+    )
+    folder = user_path(output)
+    with opened_state(folder, settings.described(), is_fresh=fresh) as state:
+        clock = StepClock(progress or _silent)
+        return _Pipeline(settings, state, clock, db, seams or PipelineSeams()).run()
+
+
+def _silent(event: PipelineEvent) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known before anything is measured."""
+
+    facts: ModelFacts
+    reference: ModelReference
+    recommendation: PipelineRecommendation
+    hardware: str
+    device: str
+
+
+class _Pipeline:
+    """One run through the steps; each looks first whether it is finished already."""
+
+    def __init__(
+        self, settings: PipelineSettings, state: PipelineState, clock: StepClock, db: str | None, seams: PipelineSeams
+    ) -> None:
+        self._settings, self._state, self._clock, self._db, self._seams = settings, state, clock, db, seams
+
+    def run(self) -> PipelineResult:
+        known = self._look()
+        pairs = [self._measure(known, one) for one in known.recommendation.candidates]
+        verdict = judge(known.recommendation, pairs, self._settings.limits, known.reference.wide)
+        saved = self._save(known, verdict)
+        result = PipelineResult(
+            folder=self._state.folder,
+            settings=self._settings,
+            hardware=known.hardware,
+            wide=known.reference.wide,
+            context_count=self._settings.make_context_count(known.device),
+            facts=known.facts,
+            recommendation=known.recommendation,
+            verdict=verdict,
+            saved=saved,
+            run_ids=tuple((pair.candidate.precision, pair.run_id) for pair in pairs if pair.run_id),
+        )
+        with one_line_os_errors(self._state.folder):
+            write_reports(result)
+        return result
+
+    def _look(self) -> _Known:
+        """Load the model and rank what may be measured."""
+        from bench_cases.pipeline.load import OpenedModel
+
+        target = read_target("auto")
+        self._clock.plan(["load", "recommend", *["measure"] * self._settings.candidates_count, "save"], {})
+        opened = OpenedModel(self._settings.model, target.device)
+        try:
+            facts = self._load(opened)
+            self._plan(facts, target.device, self._settings.candidates_count, done=1)
+            known = self._recommend(opened, facts, target)
+        finally:
+            opened.close()
+        self._plan(facts, target.device, len(known.recommendation.candidates), done=2)
+        return known
+
+    def _plan(self, facts: ModelFacts, device: str, measured: int, done: int) -> None:
+        steps = ["load", "recommend"][done:] + ["measure"] * measured + ["save"]
+        guess = measuring_guess_s(facts.parameters_count, device, self._settings.processes_count)
+        self._clock.plan(steps, {"recommend": 10.0, "measure": guess, "save": 10.0})
+
+    def _load(self, opened: OpenedModel) -> ModelFacts:
+        stored = self._state.found("load")
+        if stored is not None:
+            facts = self._read(lambda: facts_from_plain(stored["facts"]))
+            self._clock.reuse(f"loading {facts.name}: {_facts_text(facts)}", stored.get("took_s"))
+            return facts
+        self._clock.begin(f"loading {find_model(self._settings.model).name}")
+        facts = opened.facts()
+        self._state.finish("load", {"facts": facts.plain(), "took_s": self._clock.end(_facts_text(facts))})
+        return facts
+
+    def _recommend(self, opened: OpenedModel, facts: ModelFacts, target: Target) -> _Known:
+        stored = self._state.found("recommend")
+        if stored is not None:
+            recommendation = self._read(lambda: recommendation_from_plain(stored["recommendation"]))
+            reference = find_model(self._settings.model)
+            self._clock.reuse(f"recommending: {_ranked_text(recommendation)}", stored.get("took_s"))
+            return _Known(facts, reference, recommendation, str(stored.get("hardware")), target.device)
+        settings = self._settings
+        self._clock.begin(f"recommending for {settings.phase}, batch {settings.batch_count}")
+        reference = opened.reference()
+        context = settings.make_context_count(target.device)
+        if reference.shape is not None:
+            check_context(reference.shape, Workload.of(settings.phase, settings.batch_count, context))
+        chip = self._seams.find_chip(settings.hw, pipeline_case(reference, reference.wide, settings, target.device))
+        if (chip.kind == "cpu") != (target.device == "cpu"):
+            raise UnsupportedError(
+                f"torch runs on {target} here, which is not {chip.key}: a pipeline measures; `roofline recommend --model` predicts for other chips"
+            )
+        recommendation = recommend_precisions(
+            reference, settings, chip, target, lambda case, work: opened.host_time(case, work, chip)
+        )
+        took_s = self._clock.end(_ranked_text(recommendation))
+        found = {"recommendation": recommendation.plain(), "hardware": chip.key, "took_s": took_s}
+        self._state.finish("recommend", found)
+        return _Known(facts, reference, recommendation, chip.key, target.device)
+
+    def _measure(self, known: _Known, one: PipelineCandidate) -> MeasuredPair:
+        name, wide = f"measure {one.precision}", known.reference.wide
+        stored = self._state.found(name)
+        pair = None if stored is None else self._read(lambda: _pair_from_plain(stored))
+        if stored is not None and pair is not None and pair.candidate.status != "failed":
+            self._clock.reuse(_pair_text(pair), stored.get("took_s"))
+            return pair
+        count = self._settings.processes_count
+        self._clock.begin(
+            f"measuring {one.precision} beside {wide} in {count} fresh process{'es' if count > 1 else ''}"
+        )
+        request = self._request(known, one)
+        with one_line_os_errors(self._state.folder):
+            pair = self._seams.measure(request)
+        if not pair.baseline.is_measured and not self._has_baseline():
+            log = self._state.folder / RUNS_FOLDER / f"{request.name}.log"
+            where = f" (pytest's output: {log})" if log.exists() else ""
+            hint = "; an encoder has --phase prefill" if "no decode step" in pair.baseline.reason else ""
+            raise UnsupportedError(
+                f"{wide} of {known.facts.name} could not be measured: {pair.baseline.reason}{hint}{where}"
+            )
+        plain = {"baseline": pair.baseline.plain(), "candidate": pair.candidate.plain(), "run_id": pair.run_id}
+        self._state.finish(name, plain | {"took_s": self._clock.end(_pair_text(pair))})
+        return pair
+
+    def _request(self, known: _Known, one: PipelineCandidate) -> MeasureRequest:
+        settings, device = self._settings, known.device
+        baseline = known.recommendation.baseline
+        both = [time for time in (baseline.expected_s, one.expected_s) if time is not None]
+        return MeasureRequest(
+            baseline=pipeline_case(known.reference, known.reference.wide, settings, device),
+            case=pipeline_case(known.reference, one.precision, settings, device),
+            hw=settings.hw,
+            device=device,
+            db=self._db,
+            label=f"pipeline-{self._state.key}-{one.precision}",
+            folder=self._state.folder / RUNS_FOLDER,
+            processes_count=settings.processes_count,
+            parameters_count=known.facts.parameters_count,
+            slowest_s=max(both) if len(both) == 2 else None,
+            text=settings.text,
+        )
+
+    def _read(self, parse: Callable[[], _Parsed]) -> _Parsed:
+        """Return a stored step; raises `DefinitionError` for one that another release wrote, or a person changed."""
+        try:
+            return parse()
+        except (KeyError, TypeError, ValueError) as error:
+            raise DefinitionError(
+                f"{self._state.folder / STATE_FILE} holds a step of another form ({error}): begin anew with --fresh"
+            ) from None
+
+    def _has_baseline(self) -> bool:
+        """Whether an earlier candidate was measured beside the 16-bit model: this failure is then the candidate's."""
+        stored = [step for name, step in self._state.steps.items() if name.startswith("measure ")]
+        return any(pair.baseline.is_measured for pair in self._read(lambda: [_pair_from_plain(one) for one in stored]))
+
+    def _save(self, known: _Known, verdict: Verdict) -> SavedModel | None:
+        winner = verdict.winner
+        if winner is None:
+            self._clock.plan([], {})
+            return None
+        stored = self._state.found("save")
+        place = self._state.folder / MODEL_FOLDER
+        if stored is not None and stored.get("precision") == winner.predicted.precision and place.is_dir():
+            saved = self._read(lambda: saved_from_plain(stored["saved"]))
+            self._clock.reuse(f"saving {winner.name}: {format_memory(saved.saved_bytes)}", stored.get("took_s"))
+            return saved
+        from bench_cases.pipeline.save import save_winner
+
+        self._clock.begin(f"quantising and saving {winner.name}")
+        case = pipeline_case(known.reference, winner.predicted.precision, self._settings, known.device)
+        with one_line_os_errors(self._state.folder):
+            saved = save_winner(case, winner.measured, self._state.folder, known.device, self._settings.text)
+        took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, reloaded with equal logits")
+        self._state.finish("save", {"precision": winner.predicted.precision, "saved": saved.plain(), "took_s": took_s})
+        return saved
+
+
+def _pair_from_plain(data: Mapping[str, Any]) -> MeasuredPair:
+    return MeasuredPair(case_from_plain(data["baseline"]), case_from_plain(data["candidate"]), str(data["run_id"]))
+
+
+def _facts_text(facts: ModelFacts) -> str:
+    size = format_memory(facts.model_bytes)
+    return f"{facts.class_name}, {facts.parameters_count / 1e6:.4g} M parameters, {facts.linears_count} Linears, {size}"
+
+
+def _ranked_text(recommendation: PipelineRecommendation) -> str:
+    told = []
+    for one in recommendation.candidates:
+        expected = recommendation.speedup(one, "expected")
+        told.append(f"{one.precision} {'unknown' if expected is None else f'{expected:.2f}×'}")
+    large = "; ".join(f"{one.precision} is too large" for one in recommendation.too_large)
+    return "; ".join(part for part in (f"expected {', '.join(told)}" if told else "no candidate", large) if part)
+
+
+def _pair_text(pair: MeasuredPair) -> str:
+    own = pair.candidate
+    speedup = measured_speedup(pair.baseline, own)
+    if speedup is None:
+        return f"{own.precision}: {own.status}: {own.reason or pair.baseline.reason}"
+    return f"{own.precision}: {format_time(own.median_s)} against {format_time(pair.baseline.median_s)}, {speedup}"

@@ -1,0 +1,1 @@
+"""Which layer can bear which format."""

@@ -1,0 +1,1 @@
+"""Texts and tokens that quality is measured on."""

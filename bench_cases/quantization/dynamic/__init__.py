@@ -1,0 +1,1 @@
+"""Dynamic quantisation: the activation is quantised at every call."""

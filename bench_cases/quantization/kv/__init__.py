@@ -1,0 +1,1 @@
+"""Narrow key-value caches."""

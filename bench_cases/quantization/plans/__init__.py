@@ -1,0 +1,1 @@
+"""What is quantised to which precision: recipes, layer plans, reports."""

@@ -1,0 +1,128 @@
+"""Decides, before anything is touched, what every Linear will become: recipe, group size, reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bench_cases.quantization.plans.precisions import Precision
+from bench_cases.quantization.plans.recipes import Recipe
+from bench_cases.quantization.survey import LinearSite
+from bench_cases.quantization.target import Target
+from bench_cases.quantization.torchao_configs import candidates
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class LayerDecision:
+    """What one weight will become."""
+
+    site: LinearSite
+    asked: Precision
+    target: Target
+    recipe: Recipe | None
+    """None: the layer keeps its dtype."""
+    group_size: int | None
+    reason: str
+    """Why it is not what was asked, or empty."""
+    note: str = ""
+    """Why a better recipe of the same precision could not be used, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRules:
+    """How strictly a plan is held to."""
+
+    group_size: int
+    is_strict: bool
+    is_untied: bool
+    """Quantise a copy of a weight that an embedding shares; else such a layer is kept."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.group_size, bool) or not isinstance(self.group_size, int) or self.group_size < 1:
+            raise InvalidValueError(f"group_size must be a whole number of at least 1, got {self.group_size!r}")
+
+
+def decide_layers(
+    sites: Sequence[LinearSite],
+    wanted: Mapping[str, Precision],
+    targets: Mapping[str, Target],
+    rules: PlanRules,
+) -> tuple[LayerDecision, ...]:
+    """Return the decision for every site that `wanted` names (by the site's name).
+
+    targets: device type of a weight → its description. Strict rules raise `UnsupportedError` listing every layer that
+    would not become what was asked.
+    """
+    decisions = tuple(
+        _decide(site, wanted[site.name], targets[site.weight.device.type], rules)
+        for site in sites
+        if site.name in wanted
+    )
+    if rules.is_strict:
+        refuse_fallbacks(decisions)
+    return decisions
+
+
+def refuse_fallbacks(decisions: Sequence[LayerDecision]) -> None:
+    """Raise `UnsupportedError` if any layer would not become what was asked: the strict mode."""
+    missed = [decision for decision in decisions if decision.reason]
+    if not missed:
+        return
+    shown = "; ".join(f"{decision.site.name or 'the layer'}: {decision.reason}" for decision in missed[:3])
+    more = f"; and {len(missed) - 3} more layers" if len(missed) > 3 else ""
+    raise UnsupportedError(
+        f"{len(missed)} of {len(decisions)} layers cannot become what was asked, and strict=True allows no fallback; the model is unchanged. {shown}{more}"
+    )
+
+
+def with_reason(decision: LayerDecision, reason: str) -> LayerDecision:
+    """Return the decision with one more reason."""
+    return replace(decision, reason="; ".join(part for part in (decision.reason, reason) if part))
+
+
+def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules) -> LayerDecision:
+    kept = LayerDecision(site, asked, target, None, None, "")
+    if asked.is_plain:
+        return kept
+    if site.obstacle:
+        return with_reason(kept, f"kept: {site.obstacle}")
+    if site.tied_to and not rules.is_untied:
+        return with_reason(
+            kept,
+            f"kept: its weight is {site.tied_to}, and a quantised copy would be held beside it (untie=True makes one)",
+        )
+    N, K = site.shape
+    dtype = str(site.weight.dtype).removeprefix("torch.")
+    reasons = [asked.reason] if asked.reason else []
+    notes: list[str] = []  # about recipes of the precision itself: whether they count depends on what is found
+    for recipe, against in candidates(asked, target):
+        reason = against or (recipe.reason_against_layer(N, K, dtype) if recipe is not None else None)
+        group_size = None
+        if recipe is not None and reason is None:
+            group_size, said = choose_group(recipe, rules.group_size, K)
+            if group_size is not None or not recipe.group_sizes:
+                is_exact = recipe.precision == asked.name
+                told = [*reasons, *(() if is_exact else notes), *((said,) if said else ())]
+                note = "; ".join(notes) if is_exact else ""
+                return LayerDecision(site, asked, target, recipe, group_size, "; ".join(told), note)
+            reason = said
+        notes.append(reason or "")
+    return with_reason(kept, f"kept: {'; '.join([*reasons, *notes])}")
+
+
+def choose_group(recipe: Recipe, wanted: int, K: int) -> tuple[int | None, str]:
+    """Return the group size for a layer of K inputs and why it is not the wanted one.
+
+    The largest size of the kernel that divides K and is not above the wanted one; None when there is none.
+    """
+    if not recipe.group_sizes:
+        return None, ""
+    if wanted in recipe.group_sizes and K % wanted == 0:
+        return wanted, ""
+    known = ", ".join(str(size) for size in recipe.group_sizes)
+    why = f"group {wanted} does not divide K = {K}" if K % wanted else f"{recipe.config_name} takes groups of {known}"
+    smaller = [size for size in recipe.group_sizes if size <= wanted and K % size == 0]
+    if not smaller:
+        return None, f"{why}; no group of {known} up to {wanted} divides K = {K}"
+    return max(smaller), f"{why}: group {max(smaller)} used"

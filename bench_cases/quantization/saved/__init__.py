@@ -1,0 +1,1 @@
+"""Quantised models in a folder: saved, loaded, exported."""

@@ -1,0 +1,1 @@
+"""Which sizes are run."""

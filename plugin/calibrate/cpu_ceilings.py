@@ -1,0 +1,290 @@
+"""This CPU's own ceilings and constants by micro-kernels: bandwidth, products per format, fixed costs, casts, scaling.
+
+A roof must be an envelope: bandwidth is the best of several access mixes (copy, triad, read, write, matrix-vector),
+because a roof from copy alone would be beaten by kernels that only read. Every page is written before it is read:
+never-written pages are all one page, and reading them measures a cache (395 GB/s on a machine whose memory does 76).
+No size here is one of a benchmark case (tested): a constant must not be fitted to what it will be asked to predict.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from roofline_model.chips.machine_constants import Constant, constant_of_flops, constant_of_times
+from roofline_model.core.units import format_time
+
+_DRAM_MULTIPLE = 4
+"""Each DRAM array is this many times the last-level cache: at twice the cache a victim cache still served half of it."""
+_LARGEST_ARRAY_BYTES = 1024**3
+_DEFAULT_CACHE_BYTES = 32 * 1024**2
+_CACHE_SHARE = 0.08
+"""Cache arrays are this share of it: three of them together stay well inside."""
+MATRIX_SIZES = (320, 704, 1216, 2176)
+MATVEC_SIZE = 448
+READ_COLUMNS = 4160
+"""Multiples of 64 like real layers, so that kernels run at their best, but no layer's dimension."""
+
+_GRAIN = 32768
+"""at::internal::GRAIN_SIZE: an element-wise operation on so many elements stays on one thread."""
+_MIXES = {
+    "copy": "copy",
+    "triad": "triad",
+    "write": "write",
+    "dot": "read",
+    "sum": "read",
+    "mv": "read",
+    "mv-fp16": "read",
+}
+"""Micro-kernel → access mix; several kernels of one mix compete."""
+_FLOOR_WORDS = {"call": "smallest call", "fork-join": "waking all threads"}
+_CASTS = (("BF16", "FP32"), ("FP16", "FP32"), ("INT8", "BF16"), ("FP8_E4M3", "BF16"), ("FP8_E5M2", "BF16"))
+_DTYPES = {
+    "FP32": "float32",
+    "BF16": "bfloat16",
+    "FP16": "float16",
+    "INT8": "int8",
+    "FP8_E4M3": "float8_e4m3fn",
+    "FP8_E5M2": "float8_e5m2",
+}
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReadings:
+    """What the micro-kernels reached, each with its spread."""
+
+    dram: Mapping[str, Constant]
+    """Access mix → B/s."""
+    cache: Mapping[str, Constant]
+    """Access mix → B/s; empty when the cache was not seen to be faster than memory."""
+    peaks: Mapping[str, Constant]
+    """Format key → FLOP/s of the best product (square, or matrix times vector)."""
+    floors: Mapping[str, Constant] = field(default_factory=dict)
+    casts: Mapping[str, Constant] = field(default_factory=dict)
+    scaling: Mapping[str, Constant] = field(default_factory=dict)
+    """Threads → B/s read; empty in the short measuring."""
+    seconds: float = 0.0
+
+
+def measure_cpu_ceilings(
+    cache_bytes: int | None,
+    report: Report,
+    budget_s: float = 12.0,
+    *,
+    free_bytes: int | None = None,
+    with_scaling: bool = False,
+) -> CpuReadings:
+    """Measure this CPU within about `budget_s` seconds; `report` gets one short line per stage.
+
+    `free_bytes` limits the arrays to a machine with little memory; `with_scaling` adds bandwidth against active cores.
+    """
+    import torch
+
+    began = time.perf_counter()
+    cache = cache_bytes or _DEFAULT_CACHE_BYTES
+    array_bytes = min(_DRAM_MULTIPLE * cache, _LARGEST_ARRAY_BYTES, (free_bytes or 2**63) // 8)
+    share = budget_s / (14 if with_scaling else 11)
+    with torch.inference_mode():
+        times = _bandwidth_times(torch, array_bytes, share)
+        report(f"memory {_gigabytes(_rates(times))}")
+        cached = _rates(_bandwidth_times(torch, int(_CACHE_SHARE * cache), share / 2))
+        peaks: dict[str, Constant] = {}
+        for key in ("FP32", "BF16", "FP16", "INT8"):
+            peak = _best_matmul(torch, key, share)
+            if peak is not None:
+                peaks[key] = peak
+                report(f"{key} {peak.best_value / 1e9:.0f} GFLOP/s")
+        floors = _floors(torch, share / 2)
+        report(
+            ", ".join(
+                f"{_FLOOR_WORDS.get(name, name)} {format_time(one.median_value, 2)}" for name, one in floors.items()
+            )
+        )
+        casts = _casts(torch, max(int(_CACHE_SHARE * cache / 4), 4 * _GRAIN), share / 2)
+        report(
+            "casts, per element: "
+            + ", ".join(
+                f"{name.replace('>', ' to ')} {format_time(one.median_value, 2)}" for name, one in casts.items()
+            )
+        )
+        scaling = _scaling(torch, array_bytes, 3 * share) if with_scaling else {}
+        if scaling:
+            report("read " + ", ".join(f"{n} thr. {c.best_value / 1e9:.0f} GB/s" for n, c in scaling.items()))
+        # Neighbours on the host come and go: a second look some seconds later finds the better of two moments.
+        for name, (moved, seconds) in _bandwidth_times(torch, array_bytes, share).items():
+            times[name] = (moved, times[name][1] + seconds)
+        dram = _rates(times)
+        whole = scaling.get(str(torch.get_num_threads()))
+        if whole is not None and whole.best_value > dram["read"].best_value:
+            dram["read"] = whole  # the same kernels on all threads, at another moment
+        report(f"memory {_gigabytes(dram)}, after a second look")
+    # On a shared host a moment can be so bad that memory looks faster than the cache: then the cache was not seen.
+    cached = {mix: rate for mix, rate in cached.items() if rate.best_value > 1.1 * _best(dram).best_value}
+    report(f"cache {_gigabytes(cached)}" if cached else "no cache faster than memory was seen")
+    return CpuReadings(dram, cached, peaks, floors, casts, scaling, time.perf_counter() - began)
+
+
+def _bandwidth_times(
+    torch: Any, array_bytes: int, seconds: float, only: tuple[str, ...] = tuple(_MIXES)
+) -> dict[str, tuple[float, list[float]]]:
+    """Return (bytes moved per call, seconds of each call) of each micro-kernel on arrays of `array_bytes` each."""
+    t = torch
+    count = max(READ_COLUMNS, array_bytes // 4)
+    a = t.ones(count, dtype=t.float32)
+    b = t.full((count,), 2.0, dtype=t.float32)
+    c = t.zeros(count, dtype=t.float32)
+    c.fill_(1.0)  # write every page
+    rows = count // READ_COLUMNS
+    matrix = a[: rows * READ_COLUMNS].view(rows, READ_COLUMNS)
+    vector = t.ones(READ_COLUMNS, dtype=t.float32)
+    half = t.ones(2 * rows, READ_COLUMNS, dtype=t.float16)  # as many bytes, so that no mix fits into the cache
+    half_vector = vector.to(t.float16)
+    kernels: dict[str, tuple[Callable[[], object], int]] = {
+        "copy": (lambda: c.copy_(a), 8 * count),
+        "triad": (lambda: t.add(a, b, alpha=3.0, out=c), 12 * count),
+        "write": (lambda: c.fill_(1.0), 4 * count),
+        "dot": (lambda: t.dot(a, b), 8 * count),
+        "sum": (lambda: a.sum(), 4 * count),
+        "mv": (lambda: t.mv(matrix, vector), 4 * rows * READ_COLUMNS),
+        "mv-fp16": (lambda: t.mv(half, half_vector), 4 * rows * READ_COLUMNS),
+    }
+    return {name: (kernels[name][1], _times(kernels[name][0], seconds / len(only))) for name in only}
+
+
+def _rates(times: Mapping[str, tuple[float, list[float]]]) -> dict[str, Constant]:
+    """Return the best kernel of each access mix."""
+    found: dict[str, Constant] = {}
+    for name, (moved, seconds) in times.items():
+        rate = constant_of_times(seconds, moved, kernel=name)
+        mix = _MIXES[name]
+        if mix not in found or rate.best_value > found[mix].best_value:
+            found[mix] = rate
+    return found
+
+
+def _best_matmul(torch: Any, key: str, seconds: float) -> Constant | None:
+    """Return the best product in one format, or None where this torch cannot run it.
+
+    Sizes grow only while the next one fits into the time: without the instructions a format can be a hundred times
+    slower than FP32. Both layouts of B are tried, because some formats have a fast kernel for one of them only.
+    """
+    dtype = getattr(torch, _DTYPES[key])
+    product = torch._int_mm if key == "INT8" else torch.mm
+    best: list[Constant | None] = [None, None]  # B as stored, B transposed
+    for size in MATRIX_SIZES:
+        a = torch.ones(size, size).to(dtype)
+        b = torch.ones(size, size).to(dtype)
+        for layout, operand in enumerate((b, b.t())):
+            known = best[layout]
+            if known is not None and 2 * size**3 / known.best_value > seconds / 2:
+                continue
+            try:
+                times = _times(partial(product, a, operand), seconds / 8)
+            except RuntimeError:  # the format has no CPU kernel in this build
+                continue
+            best[layout] = _better(known, constant_of_flops(times, 2 * size**3, kernel=f"{size} square"))
+    return _better(_better(*best), _matvec(torch, dtype, seconds / 8))
+
+
+def _matvec(torch: Any, dtype: Any, seconds: float) -> Constant | None:
+    """Return a matrix-vector product from cache: without matrix instructions it can beat the products."""
+    if not dtype.is_floating_point:
+        return None
+    matrix, vector = torch.ones(MATVEC_SIZE, MATVEC_SIZE).to(dtype), torch.ones(MATVEC_SIZE).to(dtype)
+    times = _times(partial(torch.mv, matrix, vector), seconds)
+    return constant_of_flops(times, 2 * MATVEC_SIZE**2, kernel="matrix-vector from cache")
+
+
+def _floors(torch: Any, seconds: float) -> dict[str, Constant]:
+    """Return the cost of the smallest call, and of waking all threads and waiting for them.
+
+    The second is the difference between an operation of one grain per thread and one of a single grain: equal work
+    per thread, measured in turns. It is left out where it drowns in the noise, or where there is one thread.
+    """
+    tiny, grain = torch.ones(1), torch.ones(_GRAIN)
+    found = {"call": constant_of_times([s / 200 for s in _times(_batch(tiny.add_, 200), seconds / 2)], kernel="add")}
+    threads = torch.get_num_threads()
+    if threads < 2:
+        return found
+    serial, threaded = _batch(grain.add_, 20), _batch(torch.ones(threads * _GRAIN).add_, 20)
+    differences: list[float] = []
+    deadline = time.perf_counter() + seconds / 2
+    while time.perf_counter() < deadline or len(differences) < 3:
+        one, all_of_them = _times(serial, 0.0, most=1), _times(threaded, 0.0, most=1)
+        differences.append((all_of_them[0] - one[0]) / 20)
+    positive = [difference for difference in differences if difference > 0]
+    if 2 * len(positive) > len(differences):
+        found["fork-join"] = constant_of_times(positive, kernel=f"add on {threads} threads")
+    return found
+
+
+def _batch(add: Callable[[float], object], count: int) -> Callable[[], None]:
+    """Return a call that adds `count` times: one alone is as short as the clock's own cost."""
+
+    def run() -> None:
+        for _ in range(count):
+            add(1.0)
+
+    return run
+
+
+def _casts(torch: Any, count: int, seconds: float) -> dict[str, Constant]:
+    """Return seconds per element of each conversion that this build has, operands in cache, all threads."""
+    found: dict[str, Constant] = {}
+    for source, target in _CASTS:
+        try:
+            narrow = torch.ones(count).to(getattr(torch, _DTYPES[source]))
+            wide = torch.empty(count, dtype=getattr(torch, _DTYPES[target]))
+            times = _times(partial(wide.copy_, narrow), seconds / len(_CASTS))
+        except (RuntimeError, AttributeError):  # no such type, or no such conversion in this build
+            continue
+        found[f"{source}>{target}"] = constant_of_times([s / count for s in times], kernel="copy")
+    return found
+
+
+def _scaling(torch: Any, array_bytes: int, seconds: float) -> dict[str, Constant]:
+    """Return DRAM read bandwidth by number of threads: 1, 2, 4, … and all of them, in this process."""
+    most = torch.get_num_threads()
+    steps = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
+    found: dict[str, Constant] = {}
+    try:
+        for step in steps:
+            torch.set_num_threads(step)
+            found[str(step)] = _best(_rates(_bandwidth_times(torch, array_bytes, seconds / len(steps), ("sum", "mv"))))
+    finally:
+        torch.set_num_threads(most)
+    return found
+
+
+def _times(call: Callable[[], object], seconds: float, most: int = 10_000) -> list[float]:
+    """Return the seconds of each repeated call after one that is not counted; at least three, at most `most`."""
+    call()
+    found: list[float] = []
+    deadline = time.perf_counter() + seconds
+    for _ in range(most):
+        begin = time.perf_counter()
+        call()
+        end = time.perf_counter()
+        found.append(max(end - begin, 1e-9))
+        if end >= deadline and len(found) >= 3:
+            break
+    return found
+
+
+def _better(one: Constant | None, other: Constant | None) -> Constant | None:
+    known = [rate for rate in (one, other) if rate is not None]
+    return max(known, key=lambda rate: rate.best_value, default=None)
+
+
+def _best(rates: Mapping[str, Constant]) -> Constant:
+    return max(rates.values(), key=lambda rate: rate.best_value)
+
+
+def _gigabytes(rates: Mapping[str, Constant]) -> str:
+    best = _best(rates)
+    return f"{best.best_value / 1e9:.0f} GB/s ({best.kernel})"

@@ -1,0 +1,353 @@
+"""A GPU's own ceilings by micro-kernels: what `roofline calibrate` measures, all of it through `CudaEventTimer`.
+
+Ceilings are of ordinary torch kernels, not of the data sheet. Operands are uniform in [-1, 1]: what is multiplied moves
+power and with it the clock (CUTLASS issue 2004). Matrix sizes are disjoint from every benchmark shape, so that a model
+fitted to these is never tested on its own points. Unproven on hardware.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median, quantiles
+from typing import Any
+
+from plugin.timers.cuda import CudaEventTimer, clock_rate_hz
+
+GEMM_SHAPES = ((3712, 3712, 3712), (7424, 7424, 7424), (2944, 7424, 3712))
+"""(M, N, K), multiples of 128 for every format's alignment, and none of them a benchmark shape."""
+SM_METHOD = (
+    "an elementwise kernel in a CUDA green context of so many SMs, as asked for: the driver may round the number up to "
+    "its partition size (2, from Hopper on 8)"
+)
+_MIN_ARRAY_BYTES = 256 * 1024**2
+_MAX_ARRAY_BYTES = 3 * 1024**3 // 2
+_DRAM_MULTIPLE = 4
+"""Each DRAM array is this many times the L2 cache: nothing of one call is left for the next."""
+_MIN_SAMPLES = 8
+_MAX_SAMPLES = 200
+_LAUNCHES = 256
+"""Well below the driver's queue of about 1024 launches."""
+_CAST_ELEMENTS = 96 * 1024**2
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One figure, in the unit that the field holding it names: the median of its samples."""
+
+    value: float
+    spread_ratio: float
+    """Distance of the quartiles over the median."""
+    sample_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmBandwidth:
+    """Bandwidth with only some of the SMs at work."""
+
+    sm_count: int
+    """As asked for; see `SM_METHOD`."""
+    read_write_bytes_per_s: Measured
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCeilings:
+    """What the micro-kernels reached, SI. What could not be measured is in `absent` with its reason, never a 0."""
+
+    device_name: str
+    sm_count: int | None
+    l2_bytes: int | None
+    dram_bytes_per_s: Mapping[str, Measured]
+    """read, write, copy, triad; bytes read plus bytes written."""
+    l2_bytes_per_s: Measured | None
+    """Copy inside the L2 cache, from the difference of two sizes: the launch drops out."""
+    flops_per_s: Mapping[str, Measured]
+    """Best of `GEMM_SHAPES` by format key; INT8 counts its operations alike."""
+    launch_floor_s: Measured
+    """Per empty kernel, queued: the shortest any kernel can be."""
+    host_launch_s: Measured
+    """Host time to launch an empty kernel: what an unqueued call costs at least."""
+    bandwidth_by_sms: tuple[SmBandwidth, ...]
+    cast_s_per_elem: Mapping[str, Measured]
+    """Seconds per element of a cast in memory, `BF16>FP8_E4M3` and so on; both its traffic and its arithmetic."""
+    clock_hz: float | None
+    """SM clock, median over the products."""
+    timer_overhead_s: float
+    """In every sample, not subtracted: see `CudaEventTimer.overhead_s`."""
+    seconds: float
+    """What all this took."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Figure → why it is missing."""
+
+
+def measure_cuda_ceilings(report: Report, budget_s: float = 40.0, timer: CudaEventTimer | None = None) -> CudaCeilings:
+    """Measure the current device within about `budget_s` seconds; `report` gets one short line per stage.
+
+    Raises `UnsupportedError` where torch sees no GPU, and CUDA's own errors where the device is lost.
+    """
+    bench = _Bench(timer or CudaEventTimer.create())
+    began = bench.timer.now()
+    with bench.torch.inference_mode():
+        launch_floor_s, host_launch_s = _launch_costs(bench, budget_s * 0.03)
+        report(f"launch: device {launch_floor_s.value * 1e6:.1f} µs, host {host_launch_s.value * 1e6:.1f} µs")
+        dram = _dram_bandwidth(bench, budget_s * 0.2)
+        report("memory " + ", ".join(f"{name} {rate.value / 1e9:.0f}" for name, rate in dram.items()) + " GB/s")
+        l2 = bench.tried("L2 bandwidth", lambda: _l2_bandwidth(bench, budget_s * 0.07))
+        report("L2 not measured" if l2 is None else f"L2 {l2.value / 1e9:.0f} GB/s")
+        flops = _matmul_rates(bench, report, budget_s * 0.45)
+        by_sms = bench.tried("bandwidth by SMs", lambda: _bandwidth_by_sms(bench, budget_s * 0.15)) or ()
+        report(f"bandwidth with {', '.join(str(point.sm_count) for point in by_sms) or 'no other number of'} SMs")
+        casts = _cast_costs(bench, budget_s * 0.1)
+    return CudaCeilings(
+        device_name=str(bench.properties.name),
+        sm_count=bench.sm_count,
+        l2_bytes=bench.l2_bytes,
+        dram_bytes_per_s=dram,
+        l2_bytes_per_s=l2,
+        flops_per_s=flops,
+        launch_floor_s=launch_floor_s,
+        host_launch_s=host_launch_s,
+        bandwidth_by_sms=by_sms,
+        cast_s_per_elem=casts,
+        clock_hz=median(bench.clocks) if bench.clocks else None,
+        timer_overhead_s=bench.timer.overhead_s,
+        seconds=bench.timer.now() - began,
+        absent=bench.absent,
+    )
+
+
+class _Bench:
+    """The timer, the device's facts, and the reasons collected on the way."""
+
+    def __init__(self, timer: CudaEventTimer) -> None:
+        self.timer = timer
+        self.torch = timer.torch
+        self.properties = timer.torch.cuda.get_device_properties(timer.torch.cuda.current_device())
+        self.l2_bytes = int(getattr(self.properties, "L2_cache_size", 0)) or None
+        self.sm_count = int(getattr(self.properties, "multi_processor_count", 0)) or None
+        self.absent: dict[str, str] = {}
+        self.clocks: list[float] = []
+
+    def tried(self, what: str, measure: Callable[[], Any]) -> Any:
+        """Return what `measure` gives, or None with the reason noted; a lost device is not a reason but an error."""
+        try:
+            return measure()
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            self.torch.cuda.synchronize()
+            self.absent[what] = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            return None
+
+    def times_s(self, kernel: Callable[[], Any], seconds: float, timer: CudaEventTimer | None = None) -> list[float]:
+        """Return samples of the seconds per call, taken for about `seconds`."""
+        timer = timer or self.timer
+        timer.begin_case("ceiling", None)
+        timer.sample(kernel, [()])  # loading and workspaces
+        per_call_s = timer.sample(kernel, [()] * 3)
+        calls = min(512, max(1, math.ceil(timer.min_sample_s / max(per_call_s, 1e-9))))
+        deadline = timer.now() + seconds
+        samples: list[float] = []
+        while len(samples) < _MIN_SAMPLES or (timer.now() < deadline and len(samples) < _MAX_SAMPLES):
+            samples.append(timer.sample(kernel, [()] * calls))
+        return samples
+
+    def rate(
+        self, amount: float, kernel: Callable[[], Any], seconds: float, timer: CudaEventTimer | None = None
+    ) -> Measured:
+        """Return `amount` (bytes or FLOPs of one call) per second."""
+        return _measured([amount / value for value in self.times_s(kernel, seconds, timer)])
+
+
+def _measured(samples: list[float]) -> Measured:
+    low, _, high = quantiles(samples, n=4, method="inclusive")
+    middle = median(samples)
+    return Measured(middle, (high - low) / middle, len(samples))
+
+
+def _launch_costs(bench: _Bench, seconds: float) -> tuple[Measured, Measured]:
+    """Return device and host seconds per empty kernel: `_sleep(0)` is one thread that ends at once."""
+    cuda, timer = bench.torch.cuda, bench.timer
+    timer.begin_case("launch", None)
+    calls = [(0,)] * _LAUNCHES
+    device = [timer.sample(cuda._sleep, calls) for _ in range(_MIN_SAMPLES)]
+    host: list[float] = []
+    deadline = timer.now() + seconds
+    while len(host) < _MIN_SAMPLES or (timer.now() < deadline and len(host) < _MAX_SAMPLES):
+        cuda.synchronize()
+        begin = timer.host_clock()
+        for args in calls:
+            cuda._sleep(*args)
+        host.append((timer.host_clock() - begin) / _LAUNCHES)
+        cuda.synchronize()
+    return _measured(device), _measured(host)
+
+
+def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Measured]:
+    """Return the bandwidth of four access mixes on arrays far larger than the cache."""
+    torch = bench.torch
+    free_bytes = int(torch.cuda.mem_get_info()[0])
+    wanted = max(_MIN_ARRAY_BYTES, _DRAM_MULTIPLE * (bench.l2_bytes or 0))
+    rows = max(1, min(wanted, _MAX_ARRAY_BYTES, free_bytes // 8) // (4 * 4096))
+    count = rows * 4096
+    a, b, c = (torch.ones(count, dtype=torch.float32, device="cuda") for _ in range(3))
+    total, sums = torch.zeros((), device="cuda"), torch.zeros(rows, device="cuda")
+    share = seconds / 5
+    reads = [
+        bench.rate(4.0 * count, partial(torch.sum, a, dim=0, out=total), share),
+        bench.rate(4.0 * count, partial(torch.sum, a.view(rows, 4096), dim=1, out=sums), share),
+    ]
+    return {
+        "read": max(reads, key=lambda rate: rate.value),
+        "write": bench.rate(4.0 * count, partial(c.fill_, 2.0), share),
+        "copy": bench.rate(8.0 * count, partial(c.copy_, a), share),
+        "triad": bench.rate(12.0 * count, partial(torch.add, a, b, alpha=3.0, out=c), share),
+    }
+
+
+def _l2_bandwidth(bench: _Bench, seconds: float) -> Measured:
+    """Return bytes per second of an elementwise copy inside the L2 cache: more bytes over more time, from two sizes."""
+    if not bench.l2_bytes:
+        raise ValueError("the device does not tell the size of its L2 cache")
+    torch = bench.torch
+    times, moved = [], []
+    for share in (0.15, 0.45):  # both arrays together; half of the cache is left to the other partition's copies
+        count = int(share * bench.l2_bytes) // 8
+        source = torch.ones(count, dtype=torch.float32, device="cuda")
+        target = torch.empty_like(source)
+        times.append(_measured(bench.times_s(partial(torch.add, source, 1.0, out=target), seconds / 2)))
+        moved.append(8.0 * count)
+    difference_s = times[1].value - times[0].value
+    if difference_s <= 0:
+        raise ValueError("the larger copy took no longer than the smaller one: too short to tell")
+    spread_s = sum(time.value * time.spread_ratio for time in times)
+    return Measured((moved[1] - moved[0]) / difference_s, spread_s / difference_s, times[1].sample_count)
+
+
+def _matmul_rates(bench: _Bench, report: Report, seconds: float) -> dict[str, Measured]:
+    """Return the best rate over `GEMM_SHAPES` for each format that this device and torch multiply."""
+    rates: dict[str, Measured] = {}
+    for key in _PRODUCTS:
+        best = bench.tried(key, partial(_best_product, bench, key, seconds / len(_PRODUCTS)))
+        if best is not None:
+            rates[key] = best
+            report(f"{key} {best.value / 1e12:.1f} TFLOP/s")
+        else:
+            report(f"{key} not measured: {bench.absent[key]}")
+    return rates
+
+
+def _best_product(bench: _Bench, key: str, seconds: float) -> Measured:
+    make, min_capability = _PRODUCTS[key]
+    capability = tuple(bench.torch.cuda.get_device_capability())
+    if capability < min_capability:
+        raise ValueError(
+            f"{key} needs compute capability ≥ {min_capability[0]}.{min_capability[1]}, this is {capability[0]}.{capability[1]}"
+        )
+    found = []
+    with _fp32_precision(bench.torch, "high" if key == "TF32" else "highest"):
+        for m, n, k in GEMM_SHAPES:
+            found.append(bench.rate(2.0 * m * n * k, make(bench.torch, m, n, k), seconds / len(GEMM_SHAPES)))
+            if bench.timer.last_clock_hz is not None:
+                bench.clocks.append(bench.timer.last_clock_hz)
+    return max(found, key=lambda rate: rate.value)
+
+
+def _uniform(torch: Any, rows: int, columns: int, dtype: Any) -> Any:
+    return torch.empty(rows, columns, dtype=torch.float32, device="cuda").uniform_(-1, 1).to(dtype)
+
+
+def _plain_product(dtype_name: str, torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
+    dtype = getattr(torch, dtype_name)
+    return partial(torch.mm, _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t())
+
+
+def _fp8_product(torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
+    dtype = torch.float8_e4m3fn
+    a, b = _uniform(torch, m, k, dtype), _uniform(torch, n, k, dtype).t()
+    one = torch.ones((), dtype=torch.float32, device="cuda")
+    functional = torch.nn.functional
+    if not hasattr(functional, "scaled_mm"):  # before torch 2.10
+        return partial(torch._scaled_mm, a, b, one, one, out_dtype=torch.bfloat16)
+    recipe = functional.ScalingType.TensorWise
+    return partial(functional.scaled_mm, a, b, one, recipe, one, recipe, output_dtype=torch.bfloat16)
+
+
+def _int8_product(torch: Any, m: int, n: int, k: int) -> Callable[[], Any]:
+    a, b = ((64 * _uniform(torch, rows, k, torch.float32)).to(torch.int8) for rows in (m, n))
+    return partial(torch._int_mm, a, b.t())
+
+
+_PRODUCTS: dict[str, tuple[Callable[[Any, int, int, int], Callable[[], Any]], tuple[int, int]]] = {
+    "FP32": (partial(_plain_product, "float32"), (0, 0)),
+    "TF32": (partial(_plain_product, "float32"), (8, 0)),
+    "BF16": (partial(_plain_product, "bfloat16"), (8, 0)),
+    "FP16": (partial(_plain_product, "float16"), (0, 0)),
+    "FP8_E4M3": (_fp8_product, (8, 9)),
+    "INT8": (_int8_product, (7, 5)),
+}
+
+
+@contextmanager
+def _fp32_precision(torch: Any, value: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(value)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _bandwidth_by_sms(bench: _Bench, seconds: float) -> tuple[SmBandwidth, ...]:
+    """Return the bandwidth with an eighth to all of the SMs; see `SM_METHOD`. Needs torch's green contexts."""
+    torch = bench.torch
+    context_type = getattr(getattr(torch.cuda, "green_contexts", None), "GreenContext", None)
+    if context_type is None:
+        raise ValueError("this torch has no torch.cuda.green_contexts")
+    if bench.sm_count is None:
+        raise ValueError("the device does not tell how many SMs it has")
+    count = max(_MIN_ARRAY_BYTES, _DRAM_MULTIPLE * (bench.l2_bytes or 0)) // 4
+    source = torch.ones(count, dtype=torch.float32, device="cuda")
+    target = torch.empty_like(source)
+    counts = dict.fromkeys(max(8, 8 * round(bench.sm_count * part / 8)) for part in (0.125, 0.25, 0.5, 0.75))
+    points = []
+    for sm_count in [number for number in counts if number < bench.sm_count]:
+        context = context_type.create(num_sms=sm_count, device_id=torch.cuda.current_device())
+        context.set_context()
+        try:
+            # Events belong to the context they are made in: a timer of its own.
+            timer = CudaEventTimer(torch, clock_rate_hz(torch), host_clock=bench.timer.host_clock)
+            rate = bench.rate(8.0 * count, partial(torch.add, source, 1.0, out=target), seconds / 5, timer)
+            torch.cuda.synchronize()
+        finally:
+            context.pop_context()
+        points.append(SmBandwidth(sm_count, rate))
+    everything = bench.rate(8.0 * count, partial(torch.add, source, 1.0, out=target), seconds / 5)
+    return (*points, SmBandwidth(bench.sm_count, everything))
+
+
+def _cast_costs(bench: _Bench, seconds: float) -> dict[str, Measured]:
+    """Return seconds per element of the casts that quantised kernels make, on arrays in memory."""
+    torch = bench.torch
+    pairs = {"FP8_E4M3": "float8_e4m3fn", "INT8": "int8"}
+    costs: dict[str, Measured] = {}
+    for key, dtype_name in pairs.items():
+        for name, source_name, target_name in (
+            (f"BF16>{key}", "bfloat16", dtype_name),
+            (f"{key}>BF16", dtype_name, "bfloat16"),
+        ):
+            cost = bench.tried(name, partial(_cast_cost, bench, source_name, target_name, seconds / 4))
+            if cost is not None:
+                costs[name] = cost
+    torch.cuda.synchronize()
+    return costs
+
+
+def _cast_cost(bench: _Bench, source_name: str, target_name: str, seconds: float) -> Measured:
+    torch = bench.torch
+    source = torch.ones(_CAST_ELEMENTS, dtype=torch.bfloat16, device="cuda").to(getattr(torch, source_name))
+    target = torch.empty(_CAST_ELEMENTS, dtype=getattr(torch, target_name), device="cuda")
+    return _measured([value / _CAST_ELEMENTS for value in bench.times_s(partial(target.copy_, source), seconds)])

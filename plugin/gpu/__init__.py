@@ -1,1 +1,0 @@
-"""NVIDIA GPUs: CUDA timers and graphs, kernel attribution, NVML, and sharing devices between processes."""

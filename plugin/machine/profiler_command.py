@@ -1,0 +1,112 @@
+"""The Nsight Compute command of a case, and what the harness does while such a command runs it.
+
+`pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one test
+again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel several
+times, so that no time would be true) and makes one call inside the NVTX range that ncu is told to look at. Flags as in
+the Nsight Compute CLI manual; unproven on hardware.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plugin.timers.nvtx import CALL_RANGE, call_range
+from roofline_model.operators.case import Case
+
+if TYPE_CHECKING:
+    import pytest
+
+PROFILED_VARIABLE = "ROOFLINE_PROFILED"
+_KEPT_OPTIONS = ("hw", "device", "formats", "shapes", "cache", "mode")
+"""Options that decide which cases exist: without them the node id would not be found again."""
+_PYTEST_OPTIONS = (
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "--roofline-isolate",
+    "none",
+    "--roofline-no-canary",
+    "--roofline-no-power",
+)
+
+
+def ncu_command(node_id: str, case: Case | None, options: Sequence[str] = ()) -> str:
+    """Return the shell command that profiles one call of a case with Nsight Compute's roofline set.
+
+    `node_id` is the test as pytest would be given it; `options` are further pytest options. A push/pop range is named
+    with a slash behind it. The clock is left as the benchmark has it (ncu would lock it to base), and the caches are
+    flushed before each replay unless the case is a warm one. The report is named after the case, in the current folder.
+    """
+    is_warm = case is not None and case.cache == "warm"
+    words = [
+        *("ncu", "--target-processes", "all"),
+        *("--nvtx", "--nvtx-include", f"{CALL_RANGE}/"),
+        *("--set", "roofline", "--clock-control", "none", "--cache-control", "none" if is_warm else "all"),
+        *("--force-overwrite", "--export", _report_name(node_id, case)),
+        *("python", "-m", "pytest", node_id, *_PYTEST_OPTIONS, *options),
+    ]
+    return f"{PROFILED_VARIABLE}=1 {shlex.join(words)}"
+
+
+def ncu_commands(items: Iterable[pytest.Item]) -> list[str]:
+    """Return the command of each item that uses the `roofline` fixture, in order; other tests are left out.
+
+    Paths are relative to the folder pytest was called from, where the commands are meant to be run.
+    """
+    return [
+        ncu_command(_node_path(item), case_of(item), _kept_options(vars(item.config.option)))
+        for item in items
+        if "roofline" in getattr(item, "fixturenames", ())
+    ]
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Return the case an item was parametrised with, or None: a test of one's own names its case when it runs."""
+    parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    for value in parameters.values():
+        found = value if isinstance(value, Case) else getattr(value, "case", None)
+        if isinstance(found, Case):
+            return found
+    return None
+
+
+def is_profiled() -> bool:
+    """Return whether this process was started by such a command: nothing is timed then, and nothing stored."""
+    return os.environ.get(PROFILED_VARIABLE, "") not in ("", "0")
+
+
+def profile_one_call(call: Callable[[], Any], synchronize: Callable[[], None]) -> None:
+    """Make the one call that the profiler looks at; the call before it has compiled and loaded everything."""
+    call()
+    synchronize()
+    with call_range():
+        call()
+        synchronize()
+
+
+def _report_name(node_id: str, case: Case | None) -> str:
+    name = f"{case.op}-{case.id}" if case is not None else node_id.rpartition("::")[2]
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("_-.")[:150] or "roofline"
+
+
+def _node_path(item: pytest.Item) -> str:
+    """Return the node id with its path as seen from the folder pytest was called from; ids are relative to the root."""
+    path, separator, rest = item.nodeid.partition("::")
+    root, invocation = Path(str(item.config.rootpath)), Path(str(item.config.invocation_params.dir))
+    return os.path.relpath(root / path, invocation) + separator + rest
+
+
+def _kept_options(given: Mapping[str, Any]) -> list[str]:
+    kept = []
+    for name in _KEPT_OPTIONS:
+        value = given.get(f"roofline_{name}")
+        if value is not None:
+            kept.append(f"--roofline-{name}={value}")
+    if given.get("roofline_force_measure"):
+        kept.append("--roofline-force-measure")
+    return kept

@@ -1,0 +1,1 @@
+"""pytest's side: hooks and the `roofline` fixture."""

@@ -1,0 +1,356 @@
+"""The `roofline` fixture: declare what is measured, measure it, compare kernels. One instance per test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plugin.machine.facts import find_machine
+from plugin.machine.profiler_command import is_profiled, profile_one_call
+from plugin.pytest_glue.fixture_values import Outcome, Work, json_values, kernel_name, marker_defaults, threshold_facts
+from plugin.run import benchmark_bridge
+from plugin.run.instruments import Instruments
+from plugin.run.observe import Observed, observe, with_attribution, with_energy
+from plugin.run.pending import Pending
+from plugin.run.session import BenchSession
+from plugin.samples.correctness import Check
+from plugin.samples.kernel_call import KernelCall, make_kernel_call
+from plugin.samples.plan import MeasurePlan
+from plugin.timers.timers import Timer
+from results.records.records import Record
+from roofline_model.chips.hardware import Device
+from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.expected.predict import predict_expected
+from roofline_model.ideal.roofline import Prediction, predict
+from roofline_model.models.model_pass import ModelPass
+from roofline_model.operators.case import Case
+from roofline_model.operators.product import Operator
+
+
+class RooflineFixture:
+    """See `measure`; `declare` first when a case may have to be skipped, so that its prediction is stored all the same."""
+
+    def __init__(self, session: BenchSession, request: pytest.FixtureRequest, benchmark: Any) -> None:
+        self._session = session
+        self._request = request
+        self._benchmark = benchmark
+        self._defaults = marker_defaults(request.node)
+        self._threshold = threshold_facts(self._defaults)
+        self.pending: list[Pending] = []
+
+    @property
+    def hardware(self) -> Device:
+        """The chip that predictions are for."""
+        return self._session.target.hardware
+
+    @property
+    def torch_device(self) -> str:
+        """Where operands are built and kernels run: `cuda`, or `cpu` on a machine without an NVIDIA device.
+
+        A test that builds its tensors here works with `--hw` of any chip: it reaches `measure`, which predicts and skips.
+        """
+        return "cuda" if self._session.target.device == "cuda" and find_machine().kind == "cuda" else "cpu"
+
+    @property
+    def free_bytes(self) -> float | None:
+        """Memory of the measured device that is free now; None where nobody tells."""
+        return self._instruments.free_bytes()
+
+    @property
+    def may_measure(self) -> bool:
+        """Whether this machine measures in this session, or only predicts."""
+        return not self._why_not
+
+    @property
+    def _why_not(self) -> str:
+        """Why nothing is measured in this session; empty where it is."""
+        options, target = self._session.options, self._session.target
+        if options.predict_only:
+            return "--roofline-predict-only"
+        if options.profiler is not None:
+            return f"--roofline-profile {options.profiler} prints commands and measures nothing"
+        return "" if target.can_measure else target.reason
+
+    def declare(
+        self,
+        case: Case,
+        work: Work | None = None,
+        *,
+        unavailable: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Prediction | None:
+        """Name the case and its work before anything is built; returns the prediction.
+
+        `unavailable` says why the chip of --hw has no such kernel: the case is then skipped with that reason, its
+        prediction stored. `extra` (JSON values) is stored with the record, e.g. the layer a shape comes from.
+        Skips the test, with the prediction stored, when this machine is not the chip of --hw or only predictions are wanted.
+        """
+        pending = Pending(case, None, extra=json_values("declare: extra", extra or {}))
+        self.pending.append(pending)
+        with _skipping(pending):
+            self._predict(pending, work)
+            if unavailable is not None:
+                raise UnsupportedError(unavailable)
+        if not self.may_measure:
+            pending.status, pending.reason = "predicted", self._why_not
+            pytest.skip(f"predicted only: {pending.reason}")
+        self._session.declared(pending)  # building its operands may already end a worker
+        return pending.prediction
+
+    def keep(self, *facts: Mapping[str, Any], **more: Any) -> None:
+        """Store facts (JSON values) with the declared case that were found after it was declared; later ones replace earlier.
+
+        Raises `InvalidValueError` before `declare`, and for what is no JSON value.
+        """
+        if not self.pending:
+            raise InvalidValueError("keep: nothing is declared yet; call declare(case, work) first")
+        for one in (*facts, more):
+            self.pending[-1].extra |= json_values("keep", one)
+
+    def refine(self, work: ModelPass) -> None:
+        """Replace the expected prediction of the declared case by that of the same pass with more known about it.
+
+        For what can only be found with the model at hand (the framework's own time); call it before `measure`.
+        """
+        if not self.pending or self.pending[-1].status:
+            raise InvalidValueError("refine: no declared case waits to be measured; call declare(case, work) first")
+        self.pending[-1].prediction = self.pending[-1].prediction or work.ideal(self.hardware)
+        self.pending[-1].expected = work.expected(self.hardware)
+
+    def measure(
+        self,
+        fn: Callable[..., Any],
+        *,
+        args: Sequence[Any] | None = None,
+        make_args: Callable[[int], Sequence[Any]] | None = None,
+        work: Operator | OpCost | None = None,
+        reference: Any = None,
+        check: Check | None = None,
+        tolerance: float | None = None,
+        mutates: Sequence[int] = (),
+        setup: Callable[[], Any] | None = None,
+        name: str | None = None,
+    ) -> Outcome:
+        """Check `fn`, time it, and store the result beside its prediction.
+
+        `make_args(i)` returns the arguments of operand set i (equal data in distinct memory): with it the case is cold,
+        because the sets are rotated past the cache. `args` (or nothing) gives one set: the case is warm (or flushed, with
+        --roofline-cache flushed), and says so.
+        `work` is an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted. `reference` is the
+        expected output or a callable that computes it from the same arguments; `check(output)` returns the relative error
+        instead. `mutates` lists the positions of arguments that `fn` overwrites; when it returns nothing, they are what is
+        checked. The first call is timed apart (`first_call_s`): compilation and autotuning never reach the samples.
+        Raises `WrongResultError` when the result is wrong, `InvalidValueError` for arguments that contradict each other.
+        """
+        __tracebackhide__ = True
+        pending = self._current(work, name, make_args is not None)
+        call = make_kernel_call(
+            fn,
+            args=args,
+            make_args=make_args,
+            reference=reference,
+            check=check,
+            tolerance=self._tolerance(tolerance),
+            mutates=mutates,
+            setup=setup,
+        )
+        plan = self._plan([pending], call.can_rotate)
+        timer = self._timer(pending)
+        if is_profiled():
+            arguments = call.make_args(0)
+            call.run_setup()
+            profile_one_call(lambda: call.kernel(*arguments), timer.synchronize)
+            pytest.skip("run under a profiler: one call was made for it, nothing is timed")
+        with _skipping(pending):
+            found = self._observe([pending], {"": (call, timer)}, plan)[""]
+            if self._session.options.power:
+                found = with_energy(found, call, timer, plan, self._instruments)
+            if self._session.options.attribution == "cupti" and timer.runs_kernel:
+                found = with_attribution(found, call, timer, plan)
+        measurement = pending.measured(self._session, found, timer, plan)
+        self._session.declared(pending)  # measured: a crash later in this test does not cost it
+        benchmark_bridge.feed(self._benchmark, self._request.node, found.timing.samples_s)
+        return Outcome(measurement, pending.prediction)
+
+    def compare(
+        self,
+        kernels: Mapping[str, Callable[..., Any]],
+        *,
+        args: Sequence[Any] | None = None,
+        make_args: Callable[[int], Sequence[Any]] | None = None,
+        work: Operator | OpCost | None = None,
+        reference: Any = None,
+        check: Check | None = None,
+        tolerance: float | None = None,
+        mutates: Sequence[int] = (),
+        name: str | None = None,
+    ) -> dict[str, Outcome]:
+        """Measure several kernels on the same work, sample by sample in turn, each stored as a case of its own.
+
+        The keys name the kernels. Each is checked like in `measure`; the first wrong one fails the test.
+        """
+        __tracebackhide__ = True
+        if len(kernels) < 2:
+            raise InvalidValueError(f"compare needs at least two kernels, got {len(kernels)}; use measure for one")
+        prefix = f"{name}." if name else ""
+        if len({kernel_name(f"{prefix}{label}") for label in kernels}) < len(kernels):
+            raise InvalidValueError(
+                f"compare: the names {', '.join(map(repr, kernels))} are the same once stored; change one"
+            )
+        entries = {
+            label: self._current(work, f"{prefix}{label}", make_args is not None, last=False) for label in kernels
+        }
+        members = list(entries.values())
+        self._stop_unless_measuring(members)
+        plan = self._plan(members, make_args is not None, share=len(kernels))  # each holds operands of its own
+        contestants = {
+            label: (
+                make_kernel_call(
+                    fn,
+                    args=args,
+                    make_args=make_args,
+                    reference=reference,
+                    check=check,
+                    tolerance=self._tolerance(tolerance),
+                    mutates=mutates,
+                    label=label,
+                ),
+                self._timer(entries[label]),
+            )
+            for label, fn in kernels.items()
+        }
+        with _skipping(*members):
+            found = self._observe(members, contestants, plan)
+        outcomes = {}
+        for label, entry in entries.items():
+            measurement = entry.measured(self._session, found[label], contestants[label][1], plan)
+            self._session.declared(entry)
+            outcomes[label] = Outcome(measurement, entry.prediction)
+        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(found.values())).timing.samples_s)
+        return outcomes
+
+    # Steps ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _instruments(self) -> Instruments:
+        return self._session.instruments
+
+    def _plan(self, members: Sequence[Pending], can_rotate: bool, share: int = 1) -> MeasurePlan:
+        """Return how the members are timed, all alike; skips the test where this machine cannot do it."""
+        with _skipping(*members):
+            plan = self._instruments.plan(members[0].case, can_rotate)
+        return plan if plan.free_bytes is None else replace(plan, free_bytes=plan.free_bytes / share)
+
+    def _observe(
+        self, members: Sequence[Pending], kernels: Mapping[str, tuple[KernelCall, Timer]], plan: MeasurePlan
+    ) -> dict[str, Observed]:
+        """Look at the canary when it is due, then measure."""
+        __tracebackhide__ = True
+        for pending in members:
+            self._session.declared(pending)
+        if self._session.canary is not None:
+            self._session.canary.before_case()
+        if self._session.options.power:
+            _ = self._instruments.idle_power_w  # read while the device has not worked yet
+        return observe(members[0].case.id, kernels, plan, self._instruments)
+
+    def _current(
+        self, work: Operator | OpCost | None, name: str | None, can_rotate: bool, last: bool = True
+    ) -> Pending:
+        """Return the case to measure: the one declared, or one made from the work and the test's name."""
+        if last and self.pending and not self.pending[-1].status and work is None and name is None:
+            return self.pending[-1]
+        work = work if work is not None else self._defaults.get("work")
+        label = name or self._defaults.get("name") or self._request.node.name
+        kernel = kernel_name(str(label))
+        cache, mode = self._state(can_rotate), self._mode()
+        custom = Case("custom", (), (), kernel, cache, mode)
+        case = work.case(kernel, cache=cache, mode=mode) if isinstance(work, Operator) else custom
+        known = next((entry for entry in self.pending if entry.case.case_key == case.case_key), None)
+        if known is not None and not known.status:
+            return known  # declared, and now measured
+        if known is not None:
+            raise InvalidValueError(f"{label!r} was measured in this test already; give each measurement its own name=")
+        if last:
+            self.declare(case, work)
+            return self.pending[-1]
+        entry = Pending(case, None)
+        self.pending.append(entry)
+        with _skipping(entry):
+            self._predict(entry, work)
+        return entry
+
+    def _state(self, can_rotate: bool) -> str:
+        """Return the cache state of a case made here: what was asked for, as far as the arguments allow it."""
+        asked = self._session.options.cache
+        if asked == "both":
+            raise InvalidValueError(
+                "one measure() is one measurement: give --roofline-cache cold, warm or flushed, and run pytest once for each"
+            )
+        if asked == "flushed":
+            return "flushed"
+        return "cold" if can_rotate and asked != "warm" else "warm"
+
+    def _mode(self) -> str:
+        modes = self._session.options.modes
+        if len(modes) > 1:
+            raise InvalidValueError(
+                f"one measure() is one measurement: give one --roofline-mode, not {','.join(modes)}, and run pytest once for each"
+            )
+        return modes[0]
+
+    def _stop_unless_measuring(self, entries: Sequence[Pending]) -> None:
+        if self.may_measure:
+            return
+        reason = self._why_not
+        for entry in entries:
+            entry.status, entry.reason = "predicted", reason
+        pytest.skip(f"predicted only: {reason}")
+
+    def _predict(self, pending: Pending, work: Work | None) -> None:
+        """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know it."""
+        if isinstance(work, ModelPass):
+            pending.prediction, pending.expected = work.ideal(self.hardware), work.expected(self.hardware)
+            return
+        if work is not None and not isinstance(work, Operator | OpCost):
+            raise InvalidValueError(
+                f"work must be an operator of roofline_model or an OpCost, got {type(work).__name__}; e.g. gemm(1, 4096, 4096)"
+            )
+        if work is None:
+            return
+        chip, cache = self._session.target.hardware, pending.case.cache
+        pending.prediction = predict(work, chip, cache=cache)
+        pending.expected = predict_expected(work, chip, cache=cache, kernel=pending.case.kernel)
+
+    def _timer(self, pending: Pending) -> Timer:
+        with _skipping(pending):
+            case = pending.case
+            timer = self._instruments.make_timer(case.mode, f"{case.op} {case.id}")
+            timer.begin_case(case.case_key, pending.prediction.time_s if pending.prediction else None)
+        return timer
+
+    def _tolerance(self, given: float | None) -> float | None:
+        return given if given is not None else self._defaults.get("tolerance")
+
+    def records(self, test_id: str, failure: tuple[str, str] | None) -> list[Record]:
+        """Return the records of this test; `failure` is the (status, reason) of cases that never got a measurement."""
+        for entry in self.pending:
+            entry.extra |= self._threshold
+        found = [entry.record(self._session, test_id, failure) for entry in self.pending]
+        return [record for record in found if record is not None]
+
+
+@contextlib.contextmanager
+def _skipping(*pending: Pending) -> Iterator[None]:
+    """Turn what this machine or chip cannot do into skipped cases with their reason."""
+    try:
+        yield
+    except UnsupportedError as error:
+        for entry in pending:
+            entry.status, entry.reason = "skipped", str(error)
+        pytest.skip(str(error))

@@ -1,0 +1,394 @@
+"""pytest's hooks, wired to the session: attach, measure, store, show. No arithmetic here."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugin.calibrate.cpu_calibration import BUSY_NOTE, CALIBRATION_SHAPES, calibration_note
+from plugin.isolation import device_share, process_items
+from plugin.isolation.isolation import Isolation, decide, watchdog_s
+from plugin.isolation.process_items import PassItem
+from plugin.isolation.supervisor import CannotStart, Supervisor
+from plugin.isolation.worker import PLUGIN_NAME
+from plugin.isolation.worker_session import WorkerSession
+from plugin.machine.profiler_command import ncu_commands
+from plugin.pytest_glue.fixtures import RooflineFixture
+from plugin.run import benchmark_bridge
+from plugin.run.baseline import BaselineCheck
+from plugin.run.options import BenchOptions
+from plugin.run.outcome import clean, failure
+from plugin.run.session import BenchSession
+from plugin.run.signals import EndOnSignal, alarm, silence_alarm
+from plugin.run.target import Target
+from plugin.terminal import summary as terminal
+from plugin.terminal.progress import Progress
+from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.units import counted
+
+_fixture_key: pytest.StashKey[RooflineFixture] = pytest.StashKey()
+
+
+class RooflineHooks:
+    """One per pytest session that uses us; registered by `roofline_pytest.load`."""
+
+    def __init__(self, config: pytest.Config, usage_error: type[Exception]) -> None:
+        self.config = config
+        self.usage_error = usage_error
+        self._options: BenchOptions | None = None
+        self._session: BenchSession | None = None
+        self._progress: Progress | None = None
+        self._deselected: list[str] = []
+        self._our_ids: set[str] = set()
+        self._isolation: Isolation | None = None
+        self._supervisor: Supervisor | None = None
+        self._followers: dict[pytest.Item, pytest.Item | None] = {}
+        self._signals = EndOnSignal()
+        self._baseline: BaselineCheck | None = None
+        self._link = config.pluginmanager.get_plugin(PLUGIN_NAME)  # set in a worker of ours
+        device_share.number_like_nvml(os.environ)
+        self._device = device_share.claim_device(os.environ) if _is_xdist_worker(config) else None
+
+    @property
+    def options(self) -> BenchOptions:
+        """The parsed options; raises a `RooflineError` for a bad one."""
+        if self._options is None:
+            self._options = BenchOptions.from_pytest_config(self.config)
+            if self.config.pluginmanager.hasplugin("dsession") or _is_xdist_worker(self.config):
+                _check_for_xdist(self._options)
+        return self._options
+
+    @property
+    def session(self) -> BenchSession:
+        """The session, made on first use; no database is opened and nothing measured by making it."""
+        if self._session is None:
+            folder = Path(str(self.config.invocation_params.dir))
+            if self._link is not None:
+                self._session = WorkerSession(self.options, folder, self._report, self._link)
+            else:
+                self._session = BenchSession(self.options, folder, self._report)
+                _share_machine(self.config, self.options, self._session.target)
+        return self._session
+
+    @property
+    def target(self) -> Target:
+        """Which chip, which device, may it measure."""
+        return self.session.target
+
+    @property
+    def isolation(self) -> Isolation:
+        """Where the cases of this session are measured; raises a `RooflineError` for options that contradict."""
+        if self._isolation is None:
+            self._isolation = decide(self.options, self.target, self.config)
+        return self._isolation
+
+    def fixture(self, request: pytest.FixtureRequest, benchmark: Any) -> Iterator[RooflineFixture]:
+        """Give a test its fixture object and keep it for the report."""
+        self.session.open()
+        fixture = RooflineFixture(self.session, request, benchmark)
+        request.node.stash[_fixture_key] = fixture
+        yield fixture
+
+    # Before the tests ----------------------------------------------------------------------------------------
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Remember what -k left out, to name the nearest when nothing is left."""
+        self._deselected += [item.name for item in items if _is_ours(item)]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Add the passes of `--roofline-processes` now that everybody (`-k`, `--lf`, `--sw` …) has selected what to run.
+
+        pytest-benchmark gets its replaying timer before it makes its fixtures.
+        """
+        ours = [item for item in session.items if _is_ours(item)]
+        if ours and self._link is None and not self.config.pluginmanager.hasplugin("dsession"):
+            try:
+                process_items.add_passes(session.items, ours, self.isolation.process_count or 1)
+            except RooflineError as error:
+                raise self.usage_error(str(error)) from None
+        for item in session.items:
+            if _is_ours(item):
+                self._our_ids.add(item.nodeid)
+                if not isinstance(item, PassItem):
+                    benchmark_bridge.attach_timer(item)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Open the run before the first test, so that calibration is shown and is nobody's set-up time."""
+        ours = [item for item in session.items if _is_ours(item)]
+        is_controller = self.config.pluginmanager.hasplugin("dsession")
+        if not ours or session.config.option.collectonly or is_controller or self._link is not None:
+            return
+        try:
+            run = self.session.open()
+            isolation = self.isolation
+            self._baseline = BaselineCheck.begin(self.options, run, self._report)
+        except RooflineError as error:
+            raise self.usage_error(str(error)) from None
+        chip = self.target.hardware
+        facts = run.environment.facts
+        software = f"torch {facts['torch']}" if facts.get("torch") else "no torch"
+        driver = f" · driver {facts['driver']}" if facts.get("driver") else ""
+        sensors = self.session.instruments.sensors
+        clock_hz = sensors.sm_clock_hz() if sensors is not None else None
+        driver += f" · SM clock {clock_hz / 1e6:.0f} MHz" if clock_hz else ""
+        self._report(
+            f"{chip.key} ({chip.name}) · {software}{driver} · {chip.bandwidth.value / 1e9:.4g} GB/s · run {run.run_id[:8]} → {self.session.database}"
+        )
+        is_timing_kernels = self.options.shapes == CALIBRATION_SHAPES
+        if note := calibration_note(chip, is_timing_kernels=is_timing_kernels):
+            self._report(note)
+        for warning in facts.get("warnings", ()):
+            self._report(f"warning: {warning}")
+        if self.options.profiler is not None:
+            for command in ncu_commands(ours):
+                self._report(command, prefix="")
+        busy = [note for note in chip.notes if note.startswith(BUSY_NOTE)]
+        if busy and not is_timing_kernels:  # it has said so itself
+            self._report(f"{busy[0]}; `roofline calibrate` measures again")
+        if self.options.power and (missing := self.session.instruments.no_sensors_reason):
+            self._report(f"--roofline-power: power and energy stay empty: {missing}")
+        if not self.target.can_measure:
+            self._report(f"predictions only: {self.target.reason}")
+        if self.config.pluginmanager.hasplugin("benchmark") and all(
+            _is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
+        ):
+            benchmark_bridge.show_few_columns(self.config)
+        self._progress = Progress(len(ours), 1.5 * self.options.max_seconds + 0.3)
+        if not _is_xdist_worker(self.config):
+            self._signals.install()
+        if isolation.kind != "none":
+            self._followers = process_items.followers(ours)
+            self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
+            try:
+                self._supervisor.start()
+            except CannotStart as error:
+                raise session.Interrupted(str(error)) from None
+            except RooflineError as error:
+                raise self.usage_error(str(error)) from None
+        if isolation.process_count:
+            count = isolation.process_count
+            several = f"{count} fresh processes, one after the other" if count > 1 else "one fresh process"
+            self._report(f"every case is measured in {several}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Hand a roofline test to a worker where cases are isolated; leave every other test to pytest."""
+        if self._supervisor is None or item not in self._followers:
+            return None
+        try:
+            self._supervisor.run(item, process_items.measured(item), self._followers[item], nextitem)
+        except CannotStart as error:
+            item.session.shouldstop = str(error)
+        except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
+            raise self.usage_error(str(error)) from None
+        if self._progress is not None:
+            self._progress.finished_one()
+        return True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Show the live line; outside the phases of a test, where pytest would capture it."""
+        reporter = self._live_reporter()
+        if reporter is not None and self._progress is not None and nodeid in self._our_ids:
+            name = nodeid.rpartition("::")[2]
+            reporter.rewrite(self._progress.line(name, reporter._tw.fullwidth - 1), erase=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
+        """Leave no dot behind the live line; failures keep their letter."""
+        if report.nodeid not in self._our_ids or report.failed or self._live_reporter() is None:
+            return None
+        if report.skipped:
+            return "skipped", "", "SKIPPED"
+        return ("passed", "", "PASSED") if report.when == "call" else ("", "", "")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Any:
+        """Let one case measure at a time on a device that xdist workers may share; watch over a case without a worker."""
+        if not _is_ours(item) or self._link is not None:
+            return (yield)
+        turn: Any = contextlib.nullcontext()
+        if _is_xdist_worker(self.config):
+            turn = device_share.one_at_a_time(Path(str(self.config.invocation_params.dir)), self._device or "cpu")
+        watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(watchdog_s(self.options))
+        with turn, watch:
+            return (yield)
+
+    def pytest_enter_pdb(self) -> None:
+        """Let a person look at a case for as long as they like; a worker has no keyboard for them."""
+        if self._link is not None:
+            pytest.fail("breakpoint() in a worker process has no terminal: add --roofline-isolate none", pytrace=False)
+        silence_alarm()
+
+    # After each test -----------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Commit the records of a test as soon as its call phase is over."""
+        report = yield
+        if call.when != "call" or _fixture_key not in item.stash:
+            return report
+        fixture = item.stash[_fixture_key]
+        if self.session.is_forked:  # a test forked, and its child came back into pytest: the run is not its own
+            os._exit(1)
+        try:
+            for record in fixture.records(item.nodeid, failure(report, call)):
+                self.session.add(record)
+        except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
+            raise self.usage_error(str(error)) from None
+        if self._progress is not None:
+            self._progress.finished_one()
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Close the run, and fail a night that measured too little."""
+        process_items.remember_as_tests(self.config, session.items)
+        if self._session is None or self.config.pluginmanager.hasplugin("dsession"):
+            return
+        if self._link is not None:
+            self._session.close(0)
+            return
+        needed = self.options.require_measured
+        measured = sum(record.status == "measured" for record in self._session.records)
+        if (
+            needed is not None
+            and measured < needed
+            and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        ):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
+        try:
+            try:
+                if self._supervisor is not None:
+                    self._supervisor.close()
+            finally:
+                self._session.close(int(session.exitstatus), is_partial)
+        except RooflineError as error:
+            self._end_line()
+            raise self.usage_error(str(error)) from None
+        finally:
+            self._signals.restore()
+        if self._baseline is not None and self._baseline.finish(self._session.records) and not exitstatus:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["roofline"] = self._lines_for_controller()
+
+    # The summary ---------------------------------------------------------------------------------------------
+
+    def _end_line(self) -> None:
+        """End the line of dots, so that an error does not continue it."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            if reporter._tw.width_of_current_line:  # `ensure_newline` knows nothing of the dots under -q
+                reporter._tw.line()
+            reporter.flush()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the table, the verdicts and what to do next; last, below pytest-benchmark's table."""
+        if self.config.option.no_summary:  # pytest 9 asks for the summaries all the same
+            return
+        if self._session is None or not self._session.is_open:
+            self._explain_nothing(terminalreporter)
+            return
+        records = self._session.records
+        run = self._session.run
+        terminalreporter.section("roofline")
+        tables = terminal.summary_lines(records, floors=self._session.floors)
+        for line in [*tables, *terminal.flag_lines(records, self._session.canaries, self._session.ended)]:
+            terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
+        assert run is not None
+        terminalreporter.write_line(
+            f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → {self._session.database}"
+        )
+        for line in self._baseline.lines if self._baseline is not None else ():
+            terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
+        needed = self.options.require_measured
+        measured = sum(record.status == "measured" for record in records)
+        if needed is not None and measured < needed:
+            terminalreporter.write_line(
+                f"ERROR: --roofline-require-measured={needed}: only {measured} measured", red=True
+            )
+
+    def _lines_for_controller(self) -> list[str]:
+        """Return what the xdist controller shows of this worker's run, which is a run of its own."""
+        assert self._session is not None
+        if self._session.run is None:
+            return []
+        name = os.environ.get("PYTEST_XDIST_WORKER", "")
+        lines = [
+            f"{name}: {terminal.count_line(self._session.records)} · run {self._session.run.run_id[:8]} → {self._session.database}"
+        ]
+        if self.target.reason == device_share.CPU_REASON:
+            lines.append(f"nothing was measured: {device_share.CPU_REASON}")
+        return lines
+
+    def _explain_nothing(self, reporter: Any) -> None:
+        wanted = self.config.option.keyword
+        if self._our_ids or not self._deselected or not wanted or self.config.option.collectonly:
+            return
+        nearest = difflib.get_close_matches(wanted, self._deselected, n=3, cutoff=0.1)
+        reporter.write_line(
+            f"-k {wanted!r} selects none of {counted(len(self._deselected), 'case')}; nearest: {', '.join(nearest) or self._deselected[0]}",
+            yellow=True,
+        )
+
+    def _report(self, text: str, *, prefix: str = "roofline: ") -> None:
+        if self._link is not None:
+            self._link.send({"kind": "note", "text": text})
+            return
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None:
+            return
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(f"{prefix}{text}")
+
+    def _live_reporter(self) -> Any:
+        """Return pytest's reporter when a live line makes sense: a terminal, and neither -v nor -q."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or self.config.option.verbose != 0 or not reporter.isatty:
+            return None
+        return reporter
+
+
+def _is_xdist_worker(config: pytest.Config) -> bool:
+    """Not by its variables: a pytest that a test under xdist starts inherits those and is no worker."""
+    return hasattr(config, "workerinput")
+
+
+def _check_for_xdist(options: BenchOptions) -> None:
+    if options.require_measured is not None or options.json_path is not None or options.baseline is not None:
+        raise InvalidValueError(
+            "--roofline-require-measured, --roofline-json and --roofline-baseline need one process: under xdist (-n) each worker keeps a run of its own"
+        )
+    if options.process_count is not None:
+        raise InvalidValueError(
+            "--roofline-processes measures in fresh processes of one pytest, one after the other: leave out -n"
+        )
+
+
+def _share_machine(config: pytest.Config, options: BenchOptions, target: Target) -> None:
+    """Under xdist: refuse more workers than GPUs, and let several workers on one CPU predict only."""
+    if not target.can_measure or options.predict_only or options.timer.partition(":")[0] in ("simulated", "replay"):
+        return
+    if config.pluginmanager.hasplugin("dsession") and target.device == "cuda":
+        devices = device_share.visible_devices(os.environ, device_share.installed_devices())
+        device_share.refuse_too_many(device_share.controller_worker_count(config), devices)
+    worker = device_share.xdist_worker(os.environ) if _is_xdist_worker(config) else None
+    if worker is not None and worker[1] > 1 and target.device == "cpu":
+        target.can_measure, target.reason = False, device_share.CPU_REASON
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return "roofline" in getattr(item, "fixturenames", ())

@@ -1,0 +1,1 @@
+"""One run: options, target, session, and the way of a case into the store."""

@@ -1,0 +1,79 @@
+"""Hand our samples to pytest-benchmark through its public API: a timer that replays them and `benchmark.pedantic`.
+
+Its table, JSON, comparison and `--benchmark-only/-skip/-disable` then work on our measurements as on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+
+class SampleReplay:
+    """A timer for pytest-benchmark: each pair of calls is one sample apart."""
+
+    __name__ = "roofline_samples"
+    __module__ = "plugin.run.benchmark_bridge"
+
+    def __init__(self) -> None:
+        self._samples: Sequence[float] = ()
+        self._next = 0
+        self._now_s = 0.0
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether samples were handed over already."""
+        return bool(self._samples)
+
+    def load(self, samples_s: Sequence[float]) -> None:
+        """Set the samples that the next rounds will seem to take."""
+        self._samples, self._next, self._now_s = samples_s, 0, 0.0
+
+    def __call__(self) -> float:
+        """Return the start of a round, then its end one sample later, and so on."""
+        index, is_end = divmod(self._next, 2)
+        self._next += 1
+        if not is_end:
+            # Each round starts at zero: a growing clock would round the later samples.
+            self._now_s = 0.0
+        elif index < len(self._samples):
+            self._now_s = self._samples[index]
+        return self._now_s
+
+
+def attach_timer(item: pytest.Item) -> None:
+    """Give the item's `benchmark` fixture a replaying timer; must run before the item's set-up."""
+    marker = item.get_closest_marker("benchmark")
+    given = marker.kwargs if marker is not None else {}
+    if item.config.pluginmanager.hasplugin("benchmark") and "timer" not in given:
+        # In front of the test's own marker, whose group and other settings stay.
+        item.add_marker(pytest.mark.benchmark(**given, timer=SampleReplay()), append=False)
+        # A case that is skipped or fails has nothing to feed it; that is our story to tell, not a warning's.
+        if item.config.pluginmanager.hasplugin("warnings"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
+
+
+def feed(benchmark: Any, item: pytest.Item, samples_s: Sequence[float]) -> None:
+    """Replay the samples into pytest-benchmark; does nothing where it is absent or the user gave a timer of their own."""
+    marker = item.get_closest_marker("benchmark")
+    timer = marker.kwargs.get("timer") if marker else None
+    if benchmark is None or not isinstance(timer, SampleReplay) or not samples_s:
+        return
+    if timer.is_loaded:
+        return  # one test is one row of its table: the first measurement
+    timer.load(samples_s)
+    benchmark.pedantic(_nothing, rounds=len(samples_s), iterations=1)
+
+
+def show_few_columns(config: pytest.Config) -> None:
+    """Keep pytest-benchmark's 187-column table narrow unless the user chose its columns."""
+    asked = any(str(argument).startswith("--benchmark-columns") for argument in config.invocation_params.args)
+    session = getattr(config, "_benchmarksession", None)
+    if session is not None and not asked and hasattr(session, "columns"):
+        session.columns = ["min", "median", "max", "rounds"]
+
+
+def _nothing() -> None:
+    """Stand in for the kernel: it has been measured already."""

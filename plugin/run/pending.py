@@ -1,0 +1,131 @@
+"""A case on its way into the store: declared, then measured, skipped or failed, then a record."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from plugin.run.expected_record import expected_record
+from plugin.run.observe import Observed
+from plugin.run.session import BenchSession, utc_now
+from plugin.run.telemetry import median_of
+from plugin.samples.plan import MeasurePlan
+from plugin.timers.timers import Timer
+from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.ideal.roofline import Prediction
+from roofline_model.operators.case import Case
+
+IMPOSSIBLE_RATIO = 2.0
+"""How far a case that comes from memory may beat its roof: a ceiling may be a few per cent low, never this far."""
+IMPOSSIBLE_WARM_RATIO = 100.0
+"""The same for a warm one: the nearest cache of a chip is some tens of times as fast as its memory."""
+_TRUSTED = ("datasheet", "measured-here")
+"""Where the ceilings of a chip come from that a time may be held against; placeholders and guesses convict nobody."""
+_OF_ANOTHER_CHIP = frozenset({"simulated", "forced", "cold-unproven"})
+"""Flags of times that say nothing about the predicted chip's ceilings, or may come from a cache of unknown size."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """One case of a test; what is not known yet is empty or None."""
+
+    case: Case
+    prediction: Prediction | None
+    expected: ExpectedPrediction | None = None
+    status: str = ""
+    reason: str = ""
+    measurement: Measurement | None = None
+    method: Method | None = None
+    telemetry: tuple[TelemetrySample, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def measured(self, session: BenchSession, found: Observed, timer: Timer, plan: MeasurePlan) -> Measurement:
+        """Take over what the runner and the instruments found; return the measurement."""
+        flags = found.flags
+        flags += ("simulated",) if not timer.runs_kernel else ()
+        flags += ("forced",) if session.target.is_forced else ()
+        flags += ("above-roof",) if self._is_impossible(found.timing.stats.median_s, flags) else ()
+        self.measurement = _measurement(found, flags)
+        self.telemetry = found.telemetry
+        self.method = session.instruments.method(timer, plan)
+        self.status = "measured"
+        return self.measurement
+
+    def _is_impossible(self, median_s: float, flags: tuple[str, ...]) -> bool:
+        """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it."""
+        ideal = self.prediction
+        if ideal is None or ideal.provenance not in _TRUSTED or _OF_ANOTHER_CHIP.intersection(flags):
+            return False
+        return ideal.time_s > (IMPOSSIBLE_WARM_RATIO if self.case.cache == "warm" else IMPOSSIBLE_RATIO) * median_s
+
+    def record(self, session: BenchSession, test_id: str, failure: tuple[str, str] | None) -> Record | None:
+        """Return the record, or None for a case that the test declared and then chose not to measure.
+
+        `failure` is (status, reason) of a test that ended without success; it decides for a case without a status.
+        """
+        if not self.status and failure is None:
+            return None
+        assert session.run is not None
+        status, reason = (self.status, self.reason) if self.status else failure or ("", "")
+        measured_s = self.measurement.median_s if self.measurement else None
+        predictions = []
+        if self.prediction is not None:
+            predictions.append(PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s))
+        if self.expected is not None and self.prediction is not None:
+            predictions.append(expected_record(self.expected, self.prediction, session.profile_hash, measured_s))
+        return Record(
+            record_id=uuid.uuid4().hex,
+            run_id=session.run.run_id,
+            case=self.case,
+            status=status,  # type: ignore[arg-type]
+            reason=reason,
+            test_id=test_id,
+            created_at=utc_now(),
+            process=session.process,
+            method=self.method,
+            measurement=self.measurement,
+            predictions=tuple(predictions),
+            telemetry=self.telemetry,
+            extra=self.extra | ({"test_failure": failure[1]} if failure and self.measurement else {}),
+        )
+
+
+def _measurement(found: Observed, flags: tuple[str, ...]) -> Measurement:
+    timing, telemetry, energy = found.timing, found.telemetry, found.energy
+    stats = timing.stats
+    return Measurement(
+        samples_s=timing.samples_s,
+        calls_per_sample=timing.calls_per_sample,
+        median_s=stats.median_s,
+        min_s=stats.min_s,
+        max_s=stats.max_s,
+        mean_s=stats.mean_s,
+        std_s=stats.std_s,
+        q1_s=stats.q1_s,
+        q3_s=stats.q3_s,
+        sample_count=stats.count,
+        ci_low_s=stats.ci_low_s,
+        ci_high_s=stats.ci_high_s,
+        stop_reason=timing.stop_reason,
+        first_call_s=timing.first_call_s,
+        warmup_calls=timing.warmup_calls,
+        wall_s=timing.wall_s,
+        rotation_count=len(timing.rotation.sets),
+        working_set_bytes=timing.rotation.working_set_bytes,
+        max_error=timing.max_error,
+        tolerance=timing.tolerance,
+        power_w=None if energy is None else energy.power_w,
+        energy_j=None if energy is None else energy.energy_j,
+        power_source=None if energy is None else energy.source,
+        sm_clock_hz=found.clock_hz,
+        temperature_c=median_of(telemetry, "temperature_c"),
+        flags=flags,
+        clocks_hz=timing.clocks_hz,
+        effective_sample_count=stats.effective_count,
+        outlier_count=stats.outlier_count,
+        energy=energy,
+        state=found.state,
+        attribution=found.attribution,
+    )

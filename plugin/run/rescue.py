@@ -1,0 +1,79 @@
+"""What a run still knows when its database no longer takes it, written as a file that `roofline import` reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from roofline_model.core.errors import StoreError
+from roofline_model.core.units import counted
+
+SHOWN_DIGITS = 8
+"""Of the run's id in the file's name: as many as the terminal shows."""
+
+
+def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path, stored_count: int | None) -> str:
+    """Write an exported run where there is room: beside the database, else in `folder`, else where temporary files go.
+
+    `stored_count` is how many of its records the database holds, None where it cannot be read. Returns, as a
+    sentence in brackets, what is not in the database and where the file is.
+    """
+    count = len(document["records"])
+    missing = count - (stored_count or 0)
+    first_error: StoreError | None = None
+    for path in _places(run_id, database, folder):
+        try:
+            write_json(path, document)
+        except StoreError as error:
+            first_error = first_error or error
+            continue
+        return f"({_where(count, missing)} {path}; `roofline import` reads it)"
+    if missing == 0:
+        return f"({_all_of(count)} in the database; how the run ended is not)"
+    kept = f"; the other {count - missing} are in the database" if missing < count else ""
+    return f"({_records(missing)} could not be rescued either: {first_error}{kept})"
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a file in one step: the old one stays until the new one is whole. Raises `StoreError`, leaving no part."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written ({error.strerror})") from None
+
+
+def _places(run_id: str, database: str, folder: Path) -> Iterator[Path]:
+    """Yield the files to try; the run's id tells two lost runs on one database apart."""
+    is_file = "://" not in database
+    name = f"{Path(database).name}." if is_file else ""
+    name += f"{run_id[:SHOWN_DIGITS]}.rescued.json"
+    folders = [Path(database).parent] if is_file else []
+    for place in dict.fromkeys([*folders, folder, Path(tempfile.gettempdir())]):
+        yield place / name
+
+
+def _where(count: int, missing: int) -> str:
+    if missing == 0:
+        return f"{_all_of(count)} in the database, how the run ended is in"
+    if missing == count:
+        return f"{_records(count)} {'is' if count == 1 else 'are'} in"
+    return f"{missing} of {_records(count)} {'is' if missing == 1 else 'are'} not in the database; all are in"
+
+
+def _all_of(count: int) -> str:
+    return "the one record is" if count == 1 else f"all {count} records are"
+
+
+def _records(count: int) -> str:
+    return counted(count, "record")

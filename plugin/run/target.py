@@ -1,0 +1,145 @@
+"""Which chip the predictions are for, which device the kernels run on, and whether this machine may measure at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from plugin.calibrate.gpu_calibration import calibrated_gpu
+from plugin.calibrate.profile_file import DeviceKind, mismatch, read_profile, use_here
+from plugin.machine.facts import Machine, find_machine
+from plugin.run.options import BenchOptions
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.machine_constants import Calibration
+from roofline_model.core.errors import UnsupportedError
+
+
+@dataclass(slots=True)
+class Target:
+    """The decision. `device` is known at collection; `hardware` of a CPU may have to be measured first."""
+
+    device: DeviceKind
+    """The kind of kernels to collect."""
+    can_measure: bool
+    reason: str
+    """Why this machine may measure for that chip, or why not."""
+    is_forced: bool
+    load_hardware: Callable[[], Device]
+    _hardware: Device | None = field(default=None)
+
+    @property
+    def hardware(self) -> Device:
+        """The chip of the predictions; the first use on a CPU reads or measures its ceilings."""
+        if self._hardware is None:
+            self._hardware = self.load_hardware()
+        return self._hardware
+
+
+def resolve_target(
+    options: BenchOptions, calibrate_cpu: Callable[[], Device], machine: Machine | None = None
+) -> Target:
+    """Decide chip and device; raises a `RooflineError` when the options cannot be met on this machine.
+
+    `calibrate_cpu` gives the profile of this machine's CPU (cached ceilings, or measured on the spot); a profile file
+    takes its place.
+    """
+    here = machine or find_machine()
+    simulates = options.timer.partition(":")[0] in ("simulated", "replay")
+    if (
+        options.device == "cuda"
+        and here.kind != "cuda"
+        and not simulates
+        and not options.predict_only
+        and options.hw == "auto"
+    ):
+        raise UnsupportedError(
+            f"--roofline-device cuda: this machine has no NVIDIA device ({here.reason}); use --roofline-device cpu"
+        )
+    if options.hw == "auto":
+        return _this_machine(options, here, calibrate_cpu)
+    chip = get_hardware(options.hw)
+    device: DeviceKind = "cpu" if chip.kind == "cpu" or options.device == "cpu" else "cuda"
+    if options.profile_file is not None:
+        chip = _same_chip(options.profile_file, chip)
+    if simulates:
+        return Target(device, True, f"{options.timer.partition(':')[0]} timer", False, lambda: chip)
+    if chip.calibration is not None and chip.kind == "cpu":
+        return _own_cpu_file(options, here, chip, chip.calibration)
+    matched, why = here.match()
+    if matched is not None and matched.key == chip.key:
+        return Target(device, True, why, False, _gpu_profile(options, here, chip))
+    if options.force_measure:
+        own: DeviceKind = here.kind if options.device is None else device
+        return Target(own, True, f"forced: {_no_match(chip, matched, here)}", True, lambda: chip)
+    return Target(device, False, _no_match(chip, matched, here), False, lambda: chip)
+
+
+def _this_machine(options: BenchOptions, here: Machine, calibrate_cpu: Callable[[], Device]) -> Target:
+    if here.kind == "cpu" or options.device == "cpu":
+        if options.device == "cuda":
+            raise UnsupportedError("--roofline-device cuda needs --hw NAME on a machine without an NVIDIA device")
+        profile = _from_file(options, here, "cpu")
+        return profile or Target("cpu", True, f"this machine's CPU, {here.cpu_name}", False, calibrate_cpu)
+    assert here.facts is not None
+    if here.torch_version is not None and here.torch_version.endswith("+cpu"):
+        raise UnsupportedError(
+            f"{here.facts.name} is present, but the installed torch {here.torch_version} has no CUDA: install a CUDA build of torch "
+            "(`roofline doctor` prints the command), or measure the CPU with --roofline-device cpu"
+        )
+    profile = _from_file(options, here, "cuda")
+    if profile is not None:
+        return profile
+    chip, why = here.match()
+    if chip is None:
+        raise UnsupportedError(
+            f"--hw auto: {why}; describe this chip in a TOML file and pass it with --hw FILE.toml --roofline-force-measure"
+        )
+    return Target("cuda", True, why, False, _gpu_profile(options, here, chip))
+
+
+def _from_file(options: BenchOptions, here: Machine, device: DeviceKind) -> Target | None:
+    """Return the target of --roofline-profile-file, None without one. The file is read now, so that errors come first."""
+    path = options.profile_file
+    if path is None:
+        return None
+    chip, known = read_profile(path)
+    wrong = mismatch(path, known, here, device)
+    if wrong is not None and not options.force_measure:
+        raise UnsupportedError(
+            f"--roofline-profile-file: {wrong}, or use it all the same with --roofline-force-measure"
+        )
+    whole = use_here(chip, known, here, device)
+    reason = f"profile {path.name}, measured {known.date}" if wrong is None else f"forced: {wrong}"
+    return Target(device, True, reason, wrong is not None, lambda: whole)
+
+
+def _same_chip(path: Path, chip: Device) -> Device:
+    """Return the chip of a profile file that stands for the chip asked for with --hw."""
+    profile, _ = read_profile(path)
+    if profile.key != chip.key:
+        raise UnsupportedError(
+            f"--roofline-profile-file {path} is of {profile.key}, --hw names {chip.key}: leave one of them out"
+        )
+    return profile
+
+
+def _own_cpu_file(options: BenchOptions, here: Machine, chip: Device, known: Calibration) -> Target:
+    """Return the target of `--hw FILE` where the file is a CPU's calibration: measured here if it is this CPU's."""
+    wrong = mismatch(Path(options.hw), known, here, "cpu")
+    if wrong is None:
+        whole = use_here(chip, known, here, "cpu")
+        return Target("cpu", True, f"this machine's CPU, measured {known.date}", False, lambda: whole)
+    reason = f"forced: {wrong}" if options.force_measure else wrong
+    return Target("cpu", options.force_measure, reason, options.force_measure, lambda: chip)
+
+
+def _gpu_profile(options: BenchOptions, here: Machine, chip: Device) -> Callable[[], Device]:
+    """Return how to get this GPU's chip: with a file's constants, with its own measured ones, or as the datasheet has it."""
+    profile = _from_file(options, here, "cuda")
+    return (lambda: calibrated_gpu(here, chip)) if profile is None else profile.load_hardware
+
+
+def _no_match(chip: Device, matched: Device | None, here: Machine) -> str:
+    own = matched.key if matched else (here.facts.name if here.facts else f"a CPU ({here.cpu_name})")
+    return f"this machine is {own}, not {chip.key}"

@@ -1,0 +1,1 @@
+"""The samples of a case: operands, check, warm-up, when to stop, and what they say."""

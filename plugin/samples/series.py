@@ -1,0 +1,190 @@
+"""The samples of one kernel as they are taken, and what they amount to."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from plugin.samples.correctness import Verifier, WrongResultError
+from plugin.samples.kernel_call import KernelCall
+from plugin.samples.plan import MeasurePlan
+from plugin.samples.poison import holds_poison, poison
+from plugin.samples.sample_shape import shape_flags
+from plugin.samples.stats import SampleStats, summarize
+from plugin.samples.stopping import StoppingRule
+from plugin.samples.warmup import WAKE_S, WarmUp
+from plugin.timers.rotation import Rotation
+from plugin.timers.timers import Schedule, Timer
+from roofline_model.core.errors import UnsupportedError
+
+NOISY_RATIO = 0.05
+MAX_BAD_SAMPLES = 20
+CHECKED_REPLAYS = 8
+"""Outputs of a graph that are compared with the reference; all of them are poisoned first."""
+BURST_REST_S = 0.1
+"""Rest before each burst: clock and power have recovered, the chip has not yet gone to sleep."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTiming:
+    """What the runner found."""
+
+    samples_s: tuple[float, ...]
+    clocks_hz: tuple[float, ...]
+    """SM clock of each sample; empty unless it is known for every one."""
+    stats: SampleStats
+    calls_per_sample: int
+    stop_reason: str
+    first_call_s: float
+    warmup_calls: int
+    wall_s: float
+    rotation: Rotation
+    max_error: float | None
+    tolerance: float | None
+    flags: tuple[str, ...] = field(default=())
+    graph_schedule: Schedule | None = None
+    """The calls that the timer's captured graph holds; None in other modes."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One kernel between its warm-up and its last check."""
+
+    call: KernelCall
+    timer: Timer
+    rule: StoppingRule
+    plan: MeasurePlan
+    rotation: Rotation
+    verifier: Verifier | None
+    first_call_s: float
+    warm_up: WarmUp
+    calls: int
+    began: float
+    saved: list[Any]
+    """Copies of the arguments that the kernel writes to, from before the first call."""
+    graph_schedule: Schedule | None = None
+    """The captured calls in graph mode; every sample replays all of them."""
+    graph_outputs: list[Any] = field(default_factory=list)
+    done: int = 0
+    """Calls made so far: the rotation goes on where the warm-up left it."""
+    elapsed_s: float = 0.0
+    attempts: int = 0
+    stop_reason: str = ""
+    samples: list[float] = field(default_factory=list)
+    clocks: list[float | None] = field(default_factory=list)
+
+    def step(self) -> bool:
+        """Take one sample; return whether the series has ended."""
+        before = self.timer.now()
+        try:
+            if self.plan.mode == "burst":
+                self._wake()
+            value = self._sample()
+        except StopIteration:
+            self.stop_reason = "replay-end"
+            return True
+        self.attempts += 1
+        self.elapsed_s += max(0.0, self.timer.now() - before)
+        if value > 0 and math.isfinite(value):  # a clock that stands still or runs backwards gives no sample
+            self.samples.append(value)
+            self.clocks.append(self.timer.last_clock_hz)
+        elif self.attempts - len(self.samples) > MAX_BAD_SAMPLES:
+            raise UnsupportedError(
+                f"timer {self.timer.name} gives zero, negative or infinite times: {len(self.samples)} of {self.attempts} samples are usable"
+            )
+        self.stop_reason = self.rule.reason_to_stop(self.samples, self.elapsed_s) or ""
+        return bool(self.stop_reason)
+
+    def _sample(self) -> float:
+        if self.graph_schedule is not None:
+            return self.timer.sample(self.call.kernel, self.graph_schedule, self.plan.flush)
+        schedule = self.rotation.schedule(self.done, self.calls)
+        self.done += self.calls
+        return self.timer.sample(self.call.kernel, schedule, self.plan.flush)
+
+    def _wake(self) -> None:
+        """Rest, then run about half a millisecond untimed: what follows an idle gap is a slow call, not a burst."""
+        self.timer.idle(BURST_REST_S)
+        if self.timer.runs_kernel and self.warm_up.per_call_s < WAKE_S:
+            self._sample()
+
+    def finish(self) -> CaseTiming:
+        """Check the kernel once more and return what was found."""
+        __tracebackhide__ = True
+        if self.verifier is not None:
+            if self.graph_schedule is not None:
+                self._check_graph(self.verifier, self.graph_schedule)
+            else:
+                self._check_again(self.verifier)
+        stats = summarize(self.samples)
+        clocks = [clock for clock in self.clocks if clock is not None]
+        return CaseTiming(
+            samples_s=tuple(self.samples),
+            clocks_hz=tuple(clocks) if len(clocks) == len(self.samples) else (),
+            stats=stats,
+            calls_per_sample=self.calls,
+            stop_reason=self.stop_reason,
+            first_call_s=self.first_call_s,
+            warmup_calls=self.warm_up.calls,
+            wall_s=time.perf_counter() - self.began,
+            rotation=self.rotation,
+            max_error=None if self.verifier is None else self.verifier.max_error,
+            tolerance=None if self.verifier is None else self.verifier.tolerance,
+            flags=self._flags(stats),
+            graph_schedule=self.graph_schedule,
+        )
+
+    def _check_again(self, verifier: Verifier) -> None:
+        """Run the kernel once more on the first set, as it was before anything was timed."""
+        __tracebackhide__ = True
+        call, arguments = self.call, self.rotation.sets[0]
+        call.restore(arguments, self.saved)
+        call.run_setup()
+        output = call.result(arguments, call.kernel(*arguments))
+        self.timer.synchronize()
+        hint = "" if call.mutates else " (does the kernel write to its arguments? name them in mutates=)"
+        verifier.verify(output, call.labelled(f"after timing{hint}"))
+        call.restore(arguments, self.saved)
+
+    def _check_graph(self, verifier: Verifier, schedule: Schedule) -> None:
+        """Poison every output, replay the graph and compare: a kernel that is not in the graph leaves the poison.
+
+        The reference belongs to the first operand set, so that its calls are compared; every other call must have
+        overwritten its poison too, which the check of a few of them shows where sets hold equal data.
+        """
+        __tracebackhide__ = True
+        call = self.call
+        poison(self.graph_outputs, schedule)
+        replay = getattr(self.timer, "replay", None)  # once: `sample` may replay more often
+        if replay is not None:
+            replay()
+        else:
+            self.timer.sample(call.kernel, schedule)
+        self.timer.synchronize()
+        turn = len(self.rotation.sets)
+        turns = range(0, len(schedule), turn)
+        for index in turns[:: max(1, len(turns) // CHECKED_REPLAYS)]:
+            output = call.result(schedule[index], self.graph_outputs[index])
+            verifier.verify(output, call.labelled(f"after a replay of the graph, call {index}"))
+        for index, output in enumerate(self.graph_outputs):
+            if index % turn and holds_poison(output):
+                raise WrongResultError(call.labelled(f"after a replay of the graph, call {index} has written nothing"))
+
+    def _flags(self, stats: SampleStats) -> tuple[str, ...]:
+        flags = []
+        if self.verifier is None:
+            flags.append("unchecked")
+        if stats.half_width_ratio is None:
+            flags.append("few-samples")
+        elif stats.half_width_ratio > NOISY_RATIO:
+            flags.append("noisy")
+        flags += shape_flags(self.samples)
+        if self.plan.cache == "cold" and self.timer.runs_kernel and not self.rotation.defeats(self.plan.cache_bytes):
+            flags.append("cold-unproven")
+        if getattr(self.timer, "unqueued_count", 0):
+            flags.append("launch-gaps")
+        if not self.warm_up.is_steady:
+            flags.append("not-steady")
+        return tuple(flags)

@@ -1,0 +1,348 @@
+"""What a run says in the terminal: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
+
+One row per case: several processes are pooled by the median of their medians. The lines below the tables about flags and
+the machine are in `terminal_notes.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from plugin.terminal.models import model_lines
+from plugin.terminal.notes import Line, flag_lines, laid_out_width, wrapped
+from plugin.terminal.table import table_lines
+from results.records.case_names import is_model_case, op_title
+from results.records.flags import DOUBTFUL_FLAGS
+from results.records.records import PredictionRecord, Record
+from results.records.state_records import NoiseFloor
+from results.statistics.replication import TotalInterval, total_intervals, width_text
+from results.text.table_layout import Column, filled_columns, fitting_columns
+from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
+from roofline_model.core.units import format_achieved, format_percent, format_time
+from roofline_model.ideal.roofline import error_ratio
+from roofline_model.operators.case import Case
+
+__all__ = ["Line", "count_line", "flag_lines", "summary_lines"]
+
+GOOD_ROOF_RATIO = 0.7
+POOR_ROOF_RATIO = 0.3
+
+_STATUS_COLOURS = {"failed": "red", "skipped": "yellow"}
+_CACHE_MEANINGS = {
+    "cold": "operands from memory",
+    "flushed": "caches flushed before each call",
+    "warm": "hot: operands may stay in cache",
+}
+_MODE_MEANINGS = {
+    "graph": "replay of a CUDA graph",
+    "burst": "short, after recovery",
+    "sustained": "power and clock flat",
+}
+_COLUMNS = (
+    Column("formats"),
+    Column("kernel", is_prose=True, least=10),
+    Column("median", "right", hide_empty=True),
+    Column("±", "right", drop=1, hide_empty=True),
+    Column("ideal", "right", drop=2),
+    Column("error", "right", hide_empty=True),
+    Column("expected", "right", drop=7, hide_empty=True),
+    Column("exp.err", "right", drop=5, hide_empty=True),
+    Column("rate", "right", drop=6),
+    Column("roof", "right", drop=8, hide_empty=True),
+    Column("bound", drop=4),
+    Column("!", hide_empty=True),
+    Column("W", "right", drop=3, hide_empty=True),
+)
+"""Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median and
+`exp.err`."""
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseRow:
+    """One case with its processes pooled."""
+
+    records: tuple[Record, ...]
+    total: TotalInterval | None
+
+    @property
+    def case(self) -> Case:
+        return self.records[0].case
+
+    @property
+    def ideal(self) -> PredictionRecord | None:
+        return next((one.ideal for one in self.records if one.ideal is not None), None)
+
+    @property
+    def expected(self) -> PredictionRecord | None:
+        return next((one.expected for one in self.records if one.expected is not None), None)
+
+    @property
+    def expected_error_ratio(self) -> float | None:
+        return error_ratio(self.expected.time_s, self.median_s) if self.expected is not None else None
+
+    @property
+    def median_s(self) -> float | None:
+        times_s = [one.measurement.median_s for one in self.records if one.measurement is not None]
+        return median(times_s) if times_s else None
+
+    @property
+    def total_ratio(self) -> float | None:
+        return None if self.total is None else self.total.half_width_ratio
+
+    @property
+    def within_ratio(self) -> float | None:
+        ratios = [one.measurement.ci_half_width_ratio for one in self.records if one.measurement is not None]
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
+    @property
+    def is_doubtful(self) -> bool:
+        return any(one.measurement and DOUBTFUL_FLAGS.intersection(one.measurement.flags) for one in self.records)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the times are not this chip's own: forced, simulated or replayed."""
+        return any(
+            one.measurement and {"forced", "simulated"}.intersection(one.measurement.flags) for one in self.records
+        )
+
+    @property
+    def roof_share_ratio(self) -> float | None:
+        return self.ideal.time_s / self.median_s if self.ideal is not None and self.median_s else None
+
+    @property
+    def power_w(self) -> float | None:
+        known = [one.measurement.power_w for one in self.records if one.measurement is not None]
+        powers_w = [power_w for power_w in known if power_w is not None]
+        return median(powers_w) if powers_w else None
+
+
+def summary_lines(
+    records: Sequence[Record],
+    failed_reasons: bool = True,
+    *,
+    floors: Mapping[tuple[str, str], NoiseFloor] | None = None,
+    width: int | None = None,
+) -> list[Line]:
+    """Return the whole summary: one block per shape, what ± means, then the reasons of what was not measured.
+
+    `floors` (by case key and method hash) widen the interval of cases that ran in one process; `width` is the terminal's
+    own by default, and lines are laid out for 60 to 200 columns.
+    """
+    width = laid_out_width(width)
+    totals = total_intervals(records, floors or {})
+    verdicts = {verdict.key: verdict for verdict in shape_verdicts(records, totals)}
+    blocks = {key: rows for key, members in groups(records).items() if (rows := _case_rows(members, totals))}
+    kernels = {key: rows for key, rows in blocks.items() if not is_model_case(rows[0].case)}
+    # Every block has the same columns: those that fit in the widest of them.
+    left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - len(_INDENT)))
+    lines: list[Line] = []
+    for key, rows in kernels.items():
+        lines += _block(key, rows, width, left_out)
+        if key in verdicts:
+            lines += wrapped(f"  → {verdicts[key].sentence}", "bold", width, indent="    ")
+        lines.append(Line(""))
+    lines += model_lines(records, totals, width)
+    lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
+    lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
+    if failed_reasons:
+        lines += _reasons(records, width)
+    return lines
+
+
+def count_line(records: Iterable[Record]) -> str:
+    """Return the counts of cases by status, e.g. `12 measured (3 in doubt), 1 skipped`; `nothing measured` for none.
+
+    A case counts once, whatever the number of its processes: as measured when one of them measured it.
+    """
+    cases: dict[str, list[Record]] = {}
+    for record in records:
+        cases.setdefault(record.case.case_key, []).append(record)
+    statuses = {key: _status(members) for key, members in cases.items()}
+    counts = Counter(statuses.values())
+    doubtful = sum(_CaseRow(tuple(members), None).is_doubtful for members in cases.values())
+    processes = len({record.process.ordinal for members in cases.values() for record in members if record.measurement})
+    parts = []
+    for status in ("measured", "predicted", "skipped", "failed"):
+        if counts[status]:
+            remarks = [f"in {processes} processes"] if status == "measured" and processes > 1 else []
+            remarks += [f"{doubtful} in doubt"] if status == "measured" and doubtful else []
+            parts.append(f"{counts[status]} {status}" + (f" ({', '.join(remarks)})" if remarks else ""))
+    return ", ".join(parts) or "nothing measured"
+
+
+def _status(members: Sequence[Record]) -> str:
+    return "measured" if any(one.status == "measured" for one in members) else members[0].status
+
+
+def _case_rows(members: Sequence[Record], totals: Mapping[str, TotalInterval]) -> list[_CaseRow]:
+    cases: dict[str, list[Record]] = {}
+    for record in members:
+        if record.status in ("measured", "predicted") and (record.ideal or record.measurement):
+            cases.setdefault(record.case.case_key, []).append(record)
+    return [_CaseRow(tuple(found), totals.get(key)) for key, found in cases.items()]
+
+
+# The table ---------------------------------------------------------------------------------------------------
+
+
+def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozenset[str]) -> list[Line]:
+    op, _, cache, mode = key
+    means = [_CACHE_MEANINGS[cache]] if cache in _CACHE_MEANINGS else []
+    means += [_MODE_MEANINGS[mode]] if mode in _MODE_MEANINGS else []
+    title = (
+        f"{op} {rows[0].case.shape_label}".rstrip()
+        + (f" · {cache}" if cache != "none" else "")
+        + (f" · {mode}" if mode != "eager" else "")
+    )
+    lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
+    texts = _texts(rows, width - len(_INDENT))
+    kept = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
+    columns, table = [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in texts]
+    return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
+
+
+def _cells(row: _CaseRow, has_doubts: bool) -> tuple[str, ...]:
+    ideal, median_s = row.ideal, row.median_s
+    error = None if ideal is None or median_s is None else ideal.error_ratio
+    if error is None or len(row.records) > 1:
+        error = None if row.roof_share_ratio is None else row.roof_share_ratio - 1
+    return (
+        row.case.format_label or "–",
+        row.case.kernel,
+        format_time(median_s),
+        _plus_minus(row),
+        format_time(ideal.time_s if ideal else None),
+        format_percent(error, 0, signed=True),
+        format_time(row.expected.time_s if row.expected else None),
+        format_percent(row.expected_error_ratio, 0, signed=True),
+        _rate(row),
+        format_percent(row.roof_share_ratio, 0),
+        ideal.bound if ideal else "–",
+        "!" if row.is_doubtful else "" if has_doubts else "–",
+        "–" if row.power_w is None else f"{row.power_w:.0f}",
+    )
+
+
+def _plus_minus(row: _CaseRow) -> str:
+    """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines` explains."""
+    ratio = row.total_ratio if row.total_ratio is not None else row.within_ratio
+    if ratio is None:
+        return "–"
+    return width_text(ratio) + ("*" if row.total_ratio is None else "")
+
+
+def _rate(row: _CaseRow) -> str:
+    """Return the rate the bound is about: GB/s of compulsory traffic, or TFLOP/s."""
+    ideal = row.ideal
+    time_s = row.median_s if ideal is None or row.median_s else ideal.time_s
+    if ideal is None or not time_s:
+        return "–"
+    return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
+
+
+def _texts(rows: Sequence[_CaseRow], width: int) -> list[tuple[str, ...]]:
+    """Return the cells of a block; a format that weight and activation share is named once where the screen is narrow."""
+    has_doubts = any(row.is_doubtful for row in rows)
+    texts = [_cells(row, has_doubts) for row in rows]
+    filled = filled_columns(_COLUMNS, texts)
+    if len(_fitting(texts, filled, width)) == len(filled):
+        return texts
+    return [(_short_formats(formats), *others) for formats, *others in texts]
+
+
+def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
+    """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
+    texts = _texts(rows, width)
+    filled = filled_columns(_COLUMNS, texts)
+    kept = _fitting(texts, filled, width)
+    return {_COLUMNS[i].header for i in filled if i not in kept}
+
+
+def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) -> list[int]:
+    is_predicted = any(row[2] == "–" for row in texts)
+    columns = [
+        replace(_COLUMNS[i], drop=0) if is_predicted and _COLUMNS[i].header == "ideal" else _COLUMNS[i] for i in filled
+    ]
+    return [filled[i] for i in fitting_columns(columns, [[row[i] for i in filled] for row in texts], width)]
+
+
+def _short_formats(label: str) -> str:
+    """`BF16.BF16` → `BF16`: one name where weight and activation share it."""
+    parts = label.split(".")
+    return parts[0] if len(parts) == 2 and parts[0] == parts[1] else label
+
+
+def _colour(row: _CaseRow) -> str:
+    share = row.roof_share_ratio
+    if share is None:
+        return ""
+    return "green" if share >= GOOD_ROOF_RATIO else "red" if share < POOR_ROOF_RATIO else ""
+
+
+# Below the tables --------------------------------------------------------------------------------------------
+
+
+def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
+    """Say how far the predictions were off, ideal beside expected, over the cases that have both; forced runs are not judged."""
+    both = [
+        (abs(row.roof_share_ratio - 1), abs(row.expected_error_ratio))
+        for row in rows
+        if row.roof_share_ratio is not None and row.expected_error_ratio is not None and not row.is_foreign
+    ]
+    if not both:
+        return []
+    ideal, expected = (median(errors) for errors in zip(*both, strict=True))
+    count = f"{len(both)} case{'s' if len(both) > 1 else ''}"
+    return wrapped(
+        f"predictions: median |error| of the ideal {format_percent(ideal)}, of the expected time {format_percent(expected)} ({count})",
+        "light",
+        width,
+    )
+
+
+def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
+    """Say once what ± is, and what a narrow screen does not show."""
+    within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
+    total = [row for row in rows if row.total_ratio is not None]
+    lines: list[Line] = []
+    if total:
+        sources = []
+        counts = sorted({row.total.process_count for row in total if row.total and row.total.process_count > 1})
+        if counts:
+            sources.append(f"{counts[0]} processes" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} processes")
+        if any(row.total and row.total.basis == "processes" and row.total.process_count == 1 for row in total):
+            sources.append("(cases of one process) the spread of the other cases")
+        if any(row.total and row.total.basis == "floor" for row in total):
+            sources.append("this machine's A/A floor")
+        lines += wrapped(f"± is interval_total, from {' and '.join(sources)}", "light", width)
+    if within:
+        mark = "±* is" if total else "* ± is"
+        lines += wrapped(
+            f"{mark} interval_within: one process; `roofline doctor --noise` measures this machine's floor",
+            "light",
+            width,
+        )
+    if any(row.median_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
+        lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
+    if left_out:
+        names = ", ".join(column.header for column in _COLUMNS if column.header in left_out)
+        lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
+    return lines
+
+
+def _reasons(records: Sequence[Record], width: int) -> list[Line]:
+    """Return why cases were not measured, each reason once with the count of its cases."""
+    cases: dict[tuple[str, str], dict[str, str]] = {}
+    for record in records:
+        if record.status != "measured":
+            found = cases.setdefault((record.status, record.reason), {})
+            found.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
+    lines = []
+    for (status, reason), found in cases.items():
+        what = next(iter(found.values())) if len(found) == 1 else f"{len(found)} cases"
+        lines += wrapped(f"{status}: {what}: {reason}", _STATUS_COLOURS.get(status, ""), width)
+    return lines

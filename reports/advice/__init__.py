@@ -1,0 +1,1 @@
+"""What to do: headlines, trade-offs, the matrix of shapes and configurations."""

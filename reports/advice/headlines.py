@@ -1,0 +1,156 @@
+"""What a run found, in one sentence per operator: which configuration wins decode, which prefill, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from reports.advice.lead_tally import Lead, LedShape, leads
+from reports.ranking.shape_results import Configuration, ShapeResult, first_regime
+from reports.text.display_text import counted
+from reports.text.regime import regime_title
+from results.verdicts.gain import roughly, times_faster
+
+_FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
+"""The operators a reader looks for first, in the words of who serves a model."""
+
+
+def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
+    """Return one sentence per operator, decode and prefill first; operators without any time have none.
+
+    Operators of which one kernel ran, with nothing to compare it with, share the last sentence when there are several.
+    Measured shapes are judged where there are some, else predicted ones; of one cache state and mode, cold and eager
+    where there are some, because a model's weights rarely stay in cache. Any other is named.
+    """
+    families: dict[str, list[ShapeResult]] = {}
+    for result in results:
+        if result.best is not None:
+            families.setdefault(result.op, []).append(result)
+    ordered = sorted(families, key=lambda op: list(_FAMILIES).index(op) if op in _FAMILIES else len(_FAMILIES))
+    judged = {op: judged_results(families[op]) for op in ordered}
+    alone = [op for op in ordered if op not in _FAMILIES and not any(one.is_contest for one in judged[op])]
+    alone = alone if len(alone) > 1 else []
+    titles = {op: families[op][0].op_title for op in alone}
+    said = [f"{_sentence(op, results)}." for op, results in judged.items() if op not in alone]
+    return said + ([f"{_listed(list(titles.values()))}: one kernel each, nothing to compare it with."] if alone else [])
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
+    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured, one regime."""
+    for keep in (
+        lambda one: one.is_contest and one.baseline is not None,
+        lambda one: one.best.is_measured,
+    ):
+        results = [one for one in results if keep(one)] or results
+    return first_regime(results)
+
+
+def _sentence(op: str, results: list[ShapeResult]) -> str:
+    family = _FAMILIES.get(op, results[0].op_title)
+    if len(results) == 1:  # titles of other operators begin with their name
+        said = _alone(results[0])
+        return f"{family} at {said}" if op in _FAMILIES else said
+    regime = regime_title(results[0].cache, results[0].mode)
+    family += f", {regime}" if regime else ""
+    if not all(one.is_contest and one.baseline is not None for one in results):
+        return f"{family}: nothing to compare with at {counted(len(results), 'shape')}; first {results[0].verdict}"
+    ranked = leads(results)
+    base = baseline_name([one.baseline for one in results if one.baseline is not None])
+    if not ranked:
+        return f"{family}: no format beats {base} at any of {len(results)} shapes{_level(results)}{_doubts(results)}"
+    parts = [_led(ranked[0], base, f" of {len(results)} shapes")]
+    parts += [_led(one, base) for one in ranked[1:3]]
+    others = sum(len(one.shapes) for one in ranked[3:])
+    parts += [f"{counted(len(ranked) - 3, 'other configuration')} {others}"] if others else []
+    stays = sum(not one.is_win and not one.judged.is_level for one in results)
+    parts += [f"{base} stays fastest at {stays}"] if stays else []
+    return f"{family}: {'; '.join(parts)}{_level(results)}{_doubts(results)}"
+
+
+def _alone(result: ShapeResult) -> str:
+    """Return the verdict of a shape; where a narrower format is level with the baseline, which is faster: to stay there."""
+    pair, rival = result.judged.level_pair, result.judged.rival
+    if result.best is None or rival is None or pair is None or pair[0] is not rival:
+        return result.verdict
+    judged = result.verdict.removeprefix(f"{result.title}: ")
+    return f"{result.title}: stay at {result.best.label}; {judged}"
+
+
+def _led(lead: Lead, base: str, of: str = "") -> str:
+    """`INT4 (int4pack) leads 2 of 2 shapes (level with INT8 (int_mm) at 1), measured 1.7× to 1.8× BF16`; `wins` where it is alone."""
+    verb = "leads" if lead.level_count else "wins"
+    verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
+    level = f" ({level_words(lead)})" if lead.level_count else ""
+    return f"{lead.label} {verb} {len(lead.shapes)}{of}{level}, {gains(lead.shapes, base)}"
+
+
+def level_words(lead: Lead) -> str:
+    """Return `level with INT8 (int_mm) at 1`, the two most frequent by name; empty where it is alone everywhere."""
+    named = [f"{label} at {count}" for label, count in lead.level.items()]
+    more = f" and {counted(len(named) - 2, 'more configuration')}" if len(named) > 2 else ""
+    return f"level with {', '.join(named[:2])}{more}" if named else ""
+
+
+def gains(places: Sequence[LedShape], base: str) -> str:
+    """Return `measured 1.2× to 1.9× BF16 (expected 1.1× to 2.0×, ideal 1.0× to 5.0×)`; without expected times `(ideal …)`; `about` where
+    a time behind one of them is in doubt."""
+    ideals, likely, timed = zip(*(place.speedups for place in places), strict=True)
+    is_doubtful = any(place.doubts for place in places)
+    measured = [one for one in timed if one is not None]
+    predicted = [one for one in ideals if one is not None]
+    expected = [one for one in likely if one is not None]
+    has_expected = len(expected) == len(places)  # else the span would be of other shapes than the measured one
+    if not measured:
+        promised = f"expected {_span(expected)}" if has_expected else f"ideal {_span(predicted)}"
+        ideal = f" (ideal {_span(predicted)})" if has_expected and predicted else ""
+        return f"{promised} {base}{ideal}, not measured"
+    gained = f"about {_span(measured, roughly)}" if is_doubtful else _span(measured)
+    if has_expected and predicted:
+        return f"measured {gained} {base} (expected {_span(expected)}, ideal {_span(predicted)})"
+    return f"measured {gained} {base}" + (f" (ideal {_span(predicted)})" if predicted else "")
+
+
+def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> str:
+    low, high = text(min(ratios)), text(max(ratios))
+    return low if low == high else f"{low} to {high}"
+
+
+def baseline_name(baselines: list[Configuration]) -> str:
+    """Return what a sentence about several shapes calls their baselines."""
+    names = dict.fromkeys(one.precision for one in baselines)
+    if len(names) == 1:
+        return next(iter(names))
+    # BF16 also where another 16-bit kernel is up to 5 % faster: this is no "best 16-bit kernel".
+    return (
+        f"the 16-bit baseline ({' or '.join(names)})"
+        if all(one.is_sixteen_bit for one in baselines)
+        else "the baseline"
+    )
+
+
+def _level(results: list[ShapeResult]) -> str:
+    """`; INT8 (int_mm) only level with BF16 at 2; FP32 (matmul) only level with FP16 (matmul) at 1`."""
+    found: dict[str, list[str]] = {}
+    names = {one.baseline.precision for one in results if one.baseline is not None}
+    base = names.pop() if len(names) == 1 else "the baseline"
+    for one in results:
+        best, other = one.best, one.level_with
+        if best is None or other is None:
+            continue
+        if best is one.baseline:
+            found.setdefault(base, []).append(other.label)
+        else:
+            found.setdefault(base if other is one.baseline else other.label, []).append(best.label)
+    return "".join(
+        f"; {', '.join(list(dict.fromkeys(labels))[:2])} only level with {other} at {len(labels)}"
+        for other, labels in found.items()
+    )
+
+
+def _doubts(results: list[ShapeResult]) -> str:
+    doubtful = [one for one in results if one.judged.doubts]
+    flags = sorted({flag for one in doubtful for flag in one.judged.doubts})
+    return f" (doubtful at {len(doubtful)}: {', '.join(flags)})" if doubtful else ""

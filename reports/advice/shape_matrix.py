@@ -1,0 +1,299 @@
+"""Shapes against configurations: one small table that shows at a glance what wins where, before any ranking is opened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.ranking.shape_results import Configuration, ShapeResult, speedups
+from reports.text.display_text import shown
+from reports.text.regime import regime_title
+from results.verdicts.gain import times_faster
+from results.verdicts.shape_verdict import PREDICTED_TIE_RATIO, expected_speedup
+from roofline_model.core.units import format_time
+from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO
+
+State = Literal["measured", "expected", "ideal", "missing", "none"]
+"""missing: it failed or was skipped; none: not part of this shape."""
+
+MOST_COLUMNS = 12
+"""Configurations that have a column; the rankings have all."""
+_PRODUCTS = ("gemv", "gemm")
+_SOURCES: dict[str, State] = {"measured": "measured", "expected": "expected", "predicted": "ideal"}
+_STRENGTHS = (1.1, 1.5, 2.2)
+"""Speed-ups from which a cell is darker."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One configuration at one shape."""
+
+    state: State
+    time_s: float | None = None
+    speedup: float | None = None
+    """Over the shape's baseline, times of the same kind."""
+    is_best: bool = False
+    """Faster than every other of its shape, by more than the intervals."""
+    is_level: bool = False
+    """The fastest of its shape, or level with it, where no single configuration is the best."""
+    is_baseline: bool = False
+    is_doubtful: bool = False
+    """Whether its own time is in doubt."""
+    is_over_doubt: bool = False
+    """Whether its speed-up is over a baseline whose time is in doubt."""
+    note: str = ""
+    """Why it is missing, or why no kernel is known to run it here."""
+    is_barred: bool = False
+    """Whether no kernel is known to run it on the chip."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether what it shows rests on a time in doubt."""
+        return self.is_doubtful or self.is_over_doubt
+
+    @property
+    def text(self) -> str:
+        """`1.9×`, the time where there is nothing to compare with, `failed`, or nothing."""
+        if self.state == "none":
+            return ""
+        if self.state == "missing":
+            return self.note.partition(":")[0]
+        return format_time(self.time_s, 3) if self.speedup is None else times_faster(self.speedup)
+
+    @property
+    def tone(self) -> str:
+        """How a speed-up is coloured: `up-1` to `up-3`, `even`, `down-1` to `down-3`; empty without one."""
+        if self.speedup is None or self.speedup <= 0:
+            return ""
+        ratio = max(self.speedup, 1 / self.speedup)
+        strength = sum(ratio >= limit for limit in _STRENGTHS)
+        if not strength:
+            return "even"
+        return f"{'up' if self.speedup > 1 else 'down'}-{strength}"
+
+    @property
+    def title(self) -> str:
+        """What the cell says in words: time, kind of evidence, doubt."""
+        if self.state in ("missing", "none"):
+            return self.note or "not part of this shape"
+        kind = {"measured": "measured", "expected": "expected, not measured", "ideal": "ideal only, not measured"}
+        words = [f"{kind[self.state]} {format_time(self.time_s)}"]
+        words += ["the baseline"] if self.is_baseline else []
+        words += ["the intervals tell no fastest of those marked ≈"] if self.is_level else []
+        words += ["in doubt"] if self.is_doubtful else []
+        words += ["the baseline's time is in doubt: measure it again"] if self.is_over_doubt else []
+        words += [f"no kernel is known to run it here: {self.note}"] if self.is_barred else []
+        return "; ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixColumn:
+    """A configuration."""
+
+    precision: str
+    kernel: str
+    """Empty: the model proposes the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeEntry:
+    """A shape in one cache state and mode: its verdict, its ranking where one was made, and its row in the matrix."""
+
+    anchor: str
+    """`1`, `2`, … in the order they ran: names the place on the page."""
+    result: ShapeResult
+    ranking: ShapeRecommendation | None
+
+    @property
+    def title(self) -> str:
+        """`1x4096x4096`; other operators than products, cache states and modes are named."""
+        return self.result.title
+
+    @property
+    def phase(self) -> str:
+        """decode or prefill; empty where nothing was ranked, and for operators that are no products."""
+        return "" if self.ranking is None else self.ranking.phase
+
+    @property
+    def regime(self) -> str:
+        """Cache state and mode where they are not the usual ones."""
+        return regime_title(self.result.cache, self.result.mode)
+
+    @property
+    def verdict(self) -> str:
+        """The sentence without the title."""
+        return self.result.verdict.removeprefix(f"{self.title}: ")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeMatrix:
+    """Entries of one family of operators against their configurations."""
+
+    title: str
+    columns: tuple[MatrixColumn, ...]
+    rows: tuple[tuple[ShapeEntry, tuple[MatrixCell, ...]], ...]
+    """One cell per column."""
+    left_count: int
+    """Configurations without a column."""
+    barred: tuple[tuple[str, str], ...] = ()
+    """Formats that no kernel is known to run here, and why: they have no column."""
+
+
+def shape_entries(
+    results: Iterable[ShapeResult], recommendations: Iterable[ShapeRecommendation]
+) -> tuple[ShapeEntry, ...]:
+    """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
+    rankings = {(one.op, one.shape_label, one.mode, one.cache): one for one in recommendations}
+    shapes = [one for one in results if not one.is_model]
+    return tuple(
+        ShapeEntry(str(number), one, rankings.get((one.op, shown(one.judged.shape_label, 60), one.mode, one.cache)))
+        for number, one in enumerate(shapes, start=1)
+    )
+
+
+def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
+    """Return one matrix for all products, and one for every other operator of which several kernels compete."""
+    families: dict[str, list[ShapeEntry]] = {}
+    for one in entries:
+        families.setdefault("" if one.result.op in _PRODUCTS else one.result.op, []).append(one)
+    made = (_matrix(name or "Products", members) for name, members in families.items())
+    return tuple(one for one in made if len(one.columns) > 1 or one.title == "Products")
+
+
+def entries_and_matrices(
+    results: Iterable[ShapeResult], recommendations: Iterable[ShapeRecommendation]
+) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
+    """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
+    entries = shape_entries(results, recommendations)
+    return entries, shape_matrices(entries)
+
+
+def reason_spans(rows: Sequence[RankedRow]) -> list[int]:
+    """Return for each row how many rows, itself the first, its reason speaks for; 0 where the row before says the same."""
+    spans: list[int] = []
+    for at, row in enumerate(rows):
+        if at and rows[at - 1].reason == row.reason:
+            start = max(place for place, span in enumerate(spans) if span)
+            spans[start] += 1
+            spans.append(0)
+        else:
+            spans.append(1)
+    return spans
+
+
+def _matrix(title: str, entries: Sequence[ShapeEntry]) -> ShapeMatrix:
+    cells = [_cells(one) for one in entries]
+    columns: dict[MatrixColumn, list[MatrixCell]] = {}
+    for row in cells:
+        for column, cell in row.items():
+            columns.setdefault(column, []).append(cell)
+    barred = {column.precision: them[0].note for column, them in columns.items() if all(one.is_barred for one in them)}
+    ordered = sorted((one for one in columns if one.precision not in barred), key=lambda one: _place(columns[one]))
+    kept = tuple(ordered[:MOST_COLUMNS])
+    none = MatrixCell("none")
+    rows = tuple(
+        (entry, tuple(row.get(column, none) for column in kept)) for entry, row in zip(entries, cells, strict=True)
+    )
+    return ShapeMatrix(title, kept, rows, len(ordered) - len(kept), tuple(barred.items()))
+
+
+def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
+    """Order columns: measured, predicted, without any time; each by its mean speed-up."""
+    gains = [math.log(one.speedup) for one in cells if one.speedup is not None and one.speedup > 0]
+    is_measured = any(one.state == "measured" for one in cells)
+    has_time = any(one.state in ("measured", "expected", "ideal") for one in cells)
+    tier = 0 if is_measured else 1 if has_time else 2
+    return tier, -fmean(gains) if gains else 0.0
+
+
+def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
+    result = entry.result
+    if entry.ranking is not None:
+        level, is_clear = _leaders(entry.ranking.rows, result)
+        found = {
+            _column_of(row): _cell_of_row(row, entry.ranking, result, is_leading=at in level, is_clear=is_clear)
+            for at, row in enumerate(entry.ranking.rows)
+        }
+    else:
+        found = {MatrixColumn(one.precision, one.kernel): _cell(one, result) for one in result.ranked}
+    for record in result.judged.lost:
+        case = record.case
+        column = MatrixColumn(shown(case.precision_label or "no format", 60), shown(case.kernel, 60))
+        if record.status in ("failed", "skipped"):
+            note = f"{record.status}: {record.reason or 'no reason was stored'}"
+            found.setdefault(column, MatrixCell("missing", note=shown(note)))
+    return found
+
+
+def _leaders(rows: Sequence[RankedRow], result: ShapeResult) -> tuple[set[int], bool]:
+    """Return the places of the best row and of those level with it on the same evidence, proposed formats among them, and
+    whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`."""
+    best = next(
+        (at for at, row in enumerate(rows) if result.best is not None and row.case_key == result.best.case_key), None
+    )
+    if best is None:
+        return set(), False
+    first = rows[best]
+    fit = (at for at, row in enumerate(rows) if row.source == "measured" or not (row.is_emulated or row.kernel_gap))
+    near = [at for at in fit if at != best and rows[at].source == first.source and _reaches(rows[at], first)]
+    limit_s = math.inf if first.source == "measured" else first.time_s * (1 + LEVEL_RATIO)
+    return {best, *(at for at in near if rows[at].time_s <= limit_s)}, not near
+
+
+def _reaches(other: RankedRow, one: RankedRow) -> bool:
+    """Whether another row may be as fast: it is by its time, or the intervals (without them, the predictions) are one."""
+    if other.time_s <= one.time_s:
+        return True
+    has_few_samples = one.source == "measured" and None in (one.interval_ratio, other.interval_ratio)
+    if has_few_samples and other.time_s <= one.time_s * (1 + UNKNOWN_LEVEL_RATIO):
+        return True
+    if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
+        return abs(other.time_s / one.time_s - 1) <= PREDICTED_TIE_RATIO
+    return one.low_s <= other.high_s and other.low_s <= one.high_s
+
+
+def _cell_of_row(
+    row: RankedRow, ranking: ShapeRecommendation, result: ShapeResult, *, is_leading: bool, is_clear: bool
+) -> MatrixCell:
+    baseline = result.baseline
+    return MatrixCell(
+        state=_SOURCES[row.source],
+        time_s=row.time_s,
+        speedup=row.speedup,
+        is_best=is_leading and is_clear and result.is_win,
+        is_level=is_leading and not is_clear,
+        is_baseline=baseline is not None and row.case_key == baseline.case_key,
+        is_doubtful=bool(row.doubts),
+        is_over_doubt=ranking.is_speedup_doubtful(row),
+        note=row.kernel_gap,
+        is_barred=bool(row.kernel_gap),
+    )
+
+
+def _cell(one: Configuration, result: ShapeResult) -> MatrixCell:
+    predicted, measured = speedups(one, result.baseline)
+    expected_s = next((row.expected_s for row in one.rows if row.expected_s is not None), None)
+    state: State = "measured" if one.is_measured else "ideal" if expected_s is None else "expected"
+    time_s = {"measured": one.measured_s, "expected": expected_s, "ideal": one.ideal_s}[state]
+    promised = expected_speedup(one.contender, result.baseline.contender if result.baseline else None)
+    gain = {"measured": measured, "expected": promised, "ideal": predicted}[state]
+    return MatrixCell(
+        state=state,
+        time_s=time_s,
+        speedup=gain,
+        is_best=result.is_win and result.is_clear and one is result.best,
+        is_level=not result.is_clear and any(one is leader for leader in result.leaders),
+        is_baseline=one is result.baseline,
+        is_doubtful=bool(one.contender.doubts),
+        is_over_doubt=measured is not None and one is not result.baseline and result.is_baseline_doubtful,
+    )
+
+
+def _column_of(row: RankedRow) -> MatrixColumn:
+    if row.kernel is None:
+        return MatrixColumn(row.label, "")
+    return MatrixColumn(row.label.removesuffix(f" ({row.kernel})"), row.kernel)

@@ -1,0 +1,262 @@
+"""Speed against loss, memory and energy: the configurations of a shape or of a model's phase, and which of them nothing beats.
+
+The front is found by the search's own `undominated` (docs/pareto.md), among points of one kind of evidence: a predicted time
+beats no measured one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reports.cases.energy import case_energy
+from reports.cases.summary import CaseSummary
+from reports.ranking.model_results import model_title
+from reports.ranking.ranked_row import RankedRow, ShapeRecommendation
+from reports.stored.answer import RowQuality, StoredRanking, StoredRecommendations, StoredRow
+from reports.stored.quality import MeasuredQualities, pass_quality, product_quality
+from reports.stored.rows.models import whole_bytes
+from reports.text.display_text import shown
+from reports.text.regime import regime_title
+from results.records.model_figures import ModelFigures
+from results.records.records import RunInfo
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from roofline_model.recommend.search.knapsack import undominated
+from roofline_model.recommend.search.losses_file import loss_pct
+
+Per = Literal["call", "token"]
+_SOURCES = {"measured": "measured", "expected": "expected", "predicted": "ideal", "ideal": "ideal"}
+Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
+"""What speed is held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class TradePoint:
+    """One configuration. Missing is None, never 0."""
+
+    label: str
+    precision: str
+    time_source: str
+    """measured, expected or ideal."""
+    time_s: float
+    speedup_ratio: float | None
+    """Over the group's baseline, times of the same kind."""
+    loss_pct: float | None
+    """Rise of perplexity in percent; of a claim its upper end."""
+    loss_low_pct: float | None
+    loss_high_pct: float | None
+    loss_source: str
+    """reference, measured, claimed or unknown."""
+    loss_text: str
+    memory_bytes: float | None
+    """Of a product the operands of a call; of a model its weights and cache: as the rankings from stored runs have it."""
+    energy_j: float | None
+    """Per call of a product, per token of a model; gross."""
+    is_best: bool
+    is_doubtful: bool
+    record_ids: tuple[str, ...] = ()
+    speedup_basis: str = ""
+    """Where it and the baseline rest on different nights, what the speed-up is of: see `StoredRow.speedup_basis`."""
+    fronts: tuple[str, ...] = ()
+    """Of `Y_AXES` those that it is on the front of, with time as the other axis."""
+    is_on_front: bool = False
+    """Nothing is at least as fast, as close and as small, and better in one; False where loss or memory is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TradeGroup:
+    """The points of one question."""
+
+    title: str
+    origin: Literal["this run", "all stored runs"]
+    per: Per
+    """What energy is counted per."""
+    baseline_label: str
+    points: tuple[TradePoint, ...]
+    barred: tuple[str, ...] = ()
+    """Left out: no kernel is known to run them on the chip."""
+    baseline_doubts: tuple[str, ...] = ()
+    """What puts the baseline's measured time, and so every measured speed-up of the group, in doubt."""
+
+
+def trade_groups(
+    run: RunInfo,
+    models: Iterable[ModelResult],
+    recommendations: Iterable[ShapeRecommendation],
+    cases: Iterable[CaseSummary],
+    stored: StoredRecommendations | None = None,
+    hardware_key: str = "",
+) -> tuple[TradeGroup, ...]:
+    """Return the groups of one chip with two points or more: a run's models, its shapes, then what all stored runs say of them.
+
+    What stored runs say is left out where it only repeats a group of this run.
+    """
+    models, energies = tuple(models), _energies(cases)
+    known = MeasuredQualities(
+        (record for model in models for one in model.passes for record in one.records), {run.run_id: run}
+    )
+    found = [_of_phase(model, phase, known) for model in models for phase in model.phases]
+    found += [_of_shape(one, energies) for one in recommendations]
+    own = [one for one in found if len(one.points) > 1]
+    rankings = () if stored is None else stored.rankings
+    of_all = [_of_stored(one) for one in rankings if one.hardware_key == hardware_key]
+    told = [one for one in of_all if len(one.points) > 1 and not any(_is_repeat(one, other) for other in own)]
+    return tuple(replace(one, points=with_fronts(one.points)) for one in (*own, *told))
+
+
+def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
+    """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or loss."""
+    of_stored, of_own = ({key for one in group.points for key in one.record_ids} for group in (stored, own))
+    if not of_stored or not of_stored <= of_own:
+        return False
+    # A loss may have been measured by another run.
+    told, known = ({(one.label, one.time_source, one.loss_pct) for one in group.points} for group in (stored, own))
+    return told <= known
+
+
+def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:
+    """Return for each row of three numbers, less is better, whether no other beats it; equal rows share their place."""
+    import numpy as np
+
+    if not values:
+        return []
+    kept = {values[at] for at in undominated(np.array(values, dtype=float)).tolist()}
+    return [one in kept for one in values]
+
+
+def with_fronts(points: Sequence[TradePoint]) -> tuple[TradePoint, ...]:
+    """Return the points with the fronts they are on. Where times were measured, predicted points are on none."""
+    competing = [one for one in points if one.time_source == "measured"] or list(points)
+    found: dict[int, list[str]] = {}
+    for axis in Y_AXES:
+        members = [one for one in competing if getattr(one, axis) is not None]
+        for one, is_front in zip(
+            members, on_front([(one.time_s, getattr(one, axis), 0.0) for one in members]), strict=True
+        ):
+            if is_front:
+                found.setdefault(id(one), []).append(axis)
+    whole = [
+        (one, (one.time_s, one.loss_pct, one.memory_bytes))
+        for one in competing
+        if one.loss_pct is not None and one.memory_bytes is not None
+    ]
+    fronts = on_front([values for _, values in whole])  # type: ignore[misc]  # None was left out
+    best = {id(one) for (one, _), is_front in zip(whole, fronts, strict=True) if is_front}
+    return tuple(replace(one, fronts=tuple(found.get(id(one), ())), is_on_front=id(one) in best) for one in points)
+
+
+def _of_phase(model: ModelResult, phase: PhaseResult, known: MeasuredQualities) -> TradeGroup:
+    best, baseline = phase.of(phase.judged.best), phase.of(phase.judged.baseline)
+    points = [
+        _pass_point(one, pass_quality(one, known, ()), is_best=phase.judged.is_win and one is best)
+        for one in phase.passes
+        if one.contender is not None
+    ]
+    title = f"{model_title(model)}: {phase.phase}"
+    doubts = () if baseline is None or baseline.contender is None else baseline.contender.doubts
+    name = shown(baseline.label, 80) if baseline else ""
+    return TradeGroup(title, "this run", "token", name, tuple(points), baseline_doubts=doubts)
+
+
+def _pass_point(one: PassResult, quality: RowQuality, *, is_best: bool) -> TradePoint:
+    contender, figures = one.contender, one.figures
+    assert contender is not None  # the caller keeps no others
+    known = (
+        ("measured", one.measured_s, one.measured_speedup),
+        ("expected", contender.expected_s, one.expected_speedup),
+        ("ideal", contender.ideal_s, one.ideal_speedup),
+    )
+    source, time_s, speedup = next(them for them in known if them[1] is not None)
+    low, high = _loss_interval(figures) if quality.source == "measured" else (None, None)
+    return TradePoint(
+        label=shown(one.label, 80),
+        precision=shown(one.label, 80),
+        time_source=source,
+        time_s=time_s or math.nan,
+        speedup_ratio=1.0 if one.is_baseline else speedup,
+        loss_pct=quality.loss_pct,
+        loss_low_pct=low,
+        loss_high_pct=high,
+        loss_source=quality.source,
+        loss_text=shown(quality.text, 160),
+        memory_bytes=whole_bytes(figures),
+        energy_j=figures.energy_j_per_token,
+        is_best=is_best,
+        is_doubtful=one.is_doubtful,
+        record_ids=tuple(record.record_id for record in one.records),
+    )
+
+
+def _loss_interval(figures: ModelFigures) -> tuple[float | None, float | None]:
+    if figures.is_language and figures.perplexity_ratio is not None:
+        ends = (figures.perplexity_ratio.low_value, figures.perplexity_ratio.high_value)
+        return tuple(None if end is None else 100 * (end - 1) for end in ends)  # type: ignore[return-value]
+    if figures.rank_agreement_ratio is None and figures.kl_nats_per_token is not None:
+        ends = (figures.kl_nats_per_token.low_value, figures.kl_nats_per_token.high_value)
+        return tuple(None if end is None else loss_pct(end) for end in ends)  # type: ignore[return-value]
+    return None, None
+
+
+def _of_shape(one: ShapeRecommendation, energies: Mapping[str, float]) -> TradeGroup:
+    regime = regime_title(one.cache, one.mode)
+    title = f"{one.op} {one.shape_label}" + (f", {regime}" if regime else "") + (f": {one.phase}" if one.phase else "")
+    first = next((row.case_key for row in one.rows if row.source == "measured"), "")
+    points = [_row_point(row, energies, first) for row in one.rows if not row.kernel_gap]
+    barred = tuple(row.label for row in one.rows if row.kernel_gap)
+    return TradeGroup(title, "this run", "call", one.baseline_label, tuple(points), barred, one.baseline_doubts)
+
+
+def _row_point(row: RankedRow, energies: Mapping[str, float], first: str) -> TradePoint:
+    quality = product_quality(row.weight_format, row.activation_format)
+    return TradePoint(
+        label=row.label,
+        precision=row.label.removesuffix(f" ({row.kernel})"),
+        time_source=_SOURCES[row.source],
+        time_s=row.time_s,
+        speedup_ratio=row.speedup,
+        loss_pct=quality.loss_pct,
+        loss_low_pct=None,
+        loss_high_pct=None,
+        loss_source=quality.source,
+        loss_text=quality.text,
+        memory_bytes=row.memory_bytes,
+        energy_j=energies.get(row.case_key),
+        is_best=bool(row.case_key) and row.case_key == first,
+        is_doubtful=bool(row.doubts),
+        record_ids=row.record_ids,
+    )
+
+
+def _of_stored(one: StoredRanking) -> TradeGroup:
+    points = [_stored_point(row) for row in one.rows if not row.kernel_gap]
+    barred = tuple(row.label for row in one.rows if row.kernel_gap)
+    per: Per = "token" if one.subject == "model" else "call"
+    return TradeGroup(one.title, "all stored runs", per, one.baseline_label, tuple(points), barred, one.baseline_doubts)
+
+
+def _stored_point(row: StoredRow) -> TradePoint:
+    return TradePoint(
+        label=row.label,
+        precision=row.label.removesuffix(f" ({row.kernel})"),
+        time_source=row.time_source,
+        time_s=row.time_s,
+        speedup_ratio=row.speedup_ratio,
+        loss_pct=row.quality.loss_pct,
+        loss_low_pct=None,
+        loss_high_pct=None,
+        loss_source=row.quality.source,
+        loss_text=row.quality.text,
+        memory_bytes=row.memory_bytes,
+        energy_j=None,
+        is_best=row.rank == 1,
+        is_doubtful=bool(row.doubts or row.stale_reason),
+        record_ids=row.record_ids,
+        speedup_basis=row.speedup_basis,
+    )
+
+
+def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:
+    found = ((one.lead.case_key, case_energy(one)) for one in cases)
+    return {key: energy.energy_j for key, energy in found if energy is not None}

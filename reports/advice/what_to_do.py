@@ -1,0 +1,215 @@
+"""What to do, in one line per phase: the best configuration, what it rests on, and what speaks against relying on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reports.advice.headlines import baseline_name, gains, judged_results, level_words
+from reports.advice.lead_tally import LedShape, leads
+from reports.ranking.model_results import model_title
+from reports.ranking.ranked_row import ShapeRecommendation
+from reports.ranking.shape_ranking import phase_of
+from reports.ranking.shape_results import Configuration, ShapeResult
+from reports.stored.answer import RowQuality
+from reports.text.display_text import counted, shown
+from results.diff.rules import INVALIDATING_FLAGS
+from results.text.model_text import phase_sentence
+from results.verdicts.gain import measured_gain
+from results.verdicts.model_results import ModelResult
+from results.verdicts.shape_verdict import ShapeVerdict
+from roofline_model.operators.case import is_narrow_format
+
+_PHASES = {"decode": "Decode", "prefill": "Prefill"}
+_MOST_OTHERS = 3
+"""Other operators with a line of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One line of advice."""
+
+    phase: str
+    """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
+    take: str
+    """`take INT4 W4A16 (int4pack)`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
+    evidence: str
+    caveat: str
+    """What speaks against relying on it; empty where nothing is known to."""
+    record_ids: tuple[str, ...] = ()
+    """The records of the configuration that it rests on."""
+
+    @property
+    def sentence(self) -> str:
+        """The whole line."""
+        caveat = f" But: {self.caveat}." if self.caveat else ""
+        return f"{self.phase}: {self.take}, {self.evidence}.{caveat}"
+
+
+def actions(
+    results: Iterable[ShapeResult], models: Iterable[ModelResult], recommendations: Sequence[ShapeRecommendation]
+) -> tuple[Action, ...]:
+    """Return what to do on a chip: whole models first, decode and prefill of products, then other operators with a choice."""
+    families: dict[str, list[ShapeResult]] = {}
+    for one in results:
+        if one.best is not None and not one.is_model:
+            families.setdefault(phase_of(one.best.contender.case) or one.op_title, []).append(one)
+    found = [action for model in models for action in _of_model(model)]
+    phases = [name for name in _PHASES if name in families]
+    others = [name for name in families if name not in _PHASES and any(one.is_contest for one in families[name])]
+    found += [
+        _of_shapes(_PHASES.get(name, name), judged_results(families[name]), recommendations)
+        for name in (*phases, *others[:_MOST_OTHERS])
+    ]
+    return tuple(found)
+
+
+def _of_model(model: ModelResult) -> list[Action]:
+    found = []
+    for phase in model.phases:
+        best = phase.of(phase.judged.best)
+        if best is None:
+            continue
+        take, _, evidence = phase_sentence(phase).partition(": ")
+        caveats = [] if best.measured_s is not None else ["nobody measured it here"]
+        doubts = f" (doubtful: {', '.join(phase.judged.doubts)})"  # the caveat says so
+        if phase.judged.doubts:
+            caveats.append(_model_doubt(phase.judged))
+            evidence = evidence.removesuffix(doubts)
+        if best.figures.quality_source not in ("measured", "reference"):
+            caveats.append("its loss was not measured")
+        elif best.figures.quality_source == "measured" and not best.figures.is_language:
+            caveats.append("a loss over random tokens says nothing about language")
+        top1 = best.figures.top1_agreement_ratio
+        if best.figures.quality_source == "measured" and top1 is not None:
+            caveat = RowQuality("measured", "", top1_agreement_ratio=top1.value).caveat
+            caveats += [caveat.removeprefix("caveat: ")] if caveat else []
+        found.append(
+            Action(
+                shown(f"{model_title(model)}: {phase.phase}", 180),
+                shown(take, 200),
+                shown(evidence or "nothing to compare with", 500),
+                shown("; ".join(caveats)),
+                tuple(one.record_id for one in best.records),
+            )
+        )
+    return found
+
+
+def _model_doubt(judged: ShapeVerdict) -> str:
+    """Return which times behind a phase's advice are in doubt, and what to do."""
+    gain = None if judged.best is judged.baseline else measured_gain(judged.best, judged.baseline)
+    if gain is not None and gain.is_doubtful:
+        return gain.doubt_text
+    return f"times behind it are doubtful ({', '.join(judged.doubts)}): measure again"
+
+
+def _of_shapes(phase: str, results: list[ShapeResult], recommendations: Sequence[ShapeRecommendation]) -> Action:
+    ranked = leads(results)
+    base = baseline_name([one.baseline for one in results if one.baseline is not None])
+    where = f"at {len(results)} shapes" if len(results) > 1 else f"at {results[0].title}"
+    if not ranked:
+        return _stay(phase, results, base, where)
+    won = ranked[0].shapes
+    best = won[0].one
+    part = f"at {len(won)} of {len(results)} shapes" if len(results) > 1 else where
+    caveats = [
+        _unmeasured(best, recommendations),
+        level_words(ranked[0]),
+        _elsewhere(results, won),
+        _doubts([(place.doubts, place.result) for place in won]),
+        _loss(best, recommendations),
+    ]
+    return Action(
+        phase,
+        f"{_verb(best, won)} {best.label}",
+        f"{gains(won, base)} {part}",
+        "; ".join(one for one in caveats if one),
+        tuple(row.record_id for row in best.rows),
+    )
+
+
+def _stay(phase: str, results: list[ShapeResult], base: str, where: str) -> Action:
+    first = results[0].best
+    assert first is not None  # only such results are judged
+    ids = tuple(row.record_id for row in first.rows)
+    if not any(one.is_contest and one.baseline is not None for one in results):
+        return Action(
+            phase,
+            f"nothing to choose yet ({first.label} alone)",
+            f"one configuration with a time {where}",
+            "measure a second one to compare with",
+            ids,
+        )
+    level = [one for one in results if one.judged.is_level]
+    named = dict.fromkeys(
+        one.level_with.label if one.best is one.baseline else one.best.label
+        for one in level
+        if one.level_with is not None and one.best is not None
+    )
+    kind = "measured" if first.is_measured else "predicted"
+    caveat = f"{', '.join(list(named)[:2])} only level with it at {counted(len(level), 'shape')}" if named else ""
+    return Action(
+        phase,
+        f"stay at {base}",
+        f"no other configuration is {kind} faster by more than the intervals {where}",
+        "; ".join(one for one in (caveat, _doubts([(one.judged.doubts, one) for one in results])) if one),
+        ids,
+    )
+
+
+def _verb(best: Configuration, won: Sequence[LedShape]) -> str:
+    """Return what to do with the winner: nobody should take what was timed while something else had the machine."""
+    if not best.is_measured:
+        return "try"
+    is_disturbed = all(set(place.doubts).intersection(INVALIDATING_FLAGS) for place in won)
+    return "measure again before you take" if is_disturbed else "take"
+
+
+def _unmeasured(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+    if best.is_measured:
+        return ""
+    rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
+    gap = next((row.kernel_gap for row in rows if row.kernel_gap), "")
+    return f"no kernel is known to run it here ({gap})" if gap else "nobody measured it here"
+
+
+def _elsewhere(results: list[ShapeResult], won: Sequence[LedShape]) -> str:
+    """Name what is best where the winner is not."""
+    others: dict[str, int] = {}
+    undecided_count = 0
+    winners = {id(place.result) for place in won}
+    for one in results:
+        if id(one) not in winners and one.best is not None:
+            if one.is_win:
+                others[one.best.label] = others.get(one.best.label, 0) + 1
+            else:
+                undecided_count += 1
+    named = sorted(others.items(), key=lambda item: -item[1])[:2]
+    parts = [f"at {counted(count, 'other shape')} {label} is faster" for label, count in named]
+    parts += [f"at {counted(undecided_count, 'other shape')} nothing is clearly faster"] if undecided_count else []
+    return ", ".join(parts)
+
+
+def _doubts(places: Sequence[tuple[tuple[str, ...], ShapeResult]]) -> str:
+    """Return where times behind an advice are in doubt, whether the baseline's are, and what to do; empty where none is."""
+    doubtful = [one for one in places if one[0]]
+    if not doubtful:
+        return ""
+    flags = sorted({flag for found, _ in doubtful for flag in found})
+    where = f"{len(doubtful)} of these {len(places)}"
+    if len(doubtful) == len(places):
+        where = "this shape" if len(places) == 1 else f"all {len(places)}"
+    based = sum(one.is_baseline_doubtful for _, one in doubtful)
+    baseline = ""
+    if based:
+        baseline = ", the baseline's among them" if based == len(doubtful) else f", the baseline's at {based}"
+    return f"times behind it are doubtful at {where}{baseline} ({', '.join(flags)}): measure again"
+
+
+def _loss(best: Configuration, recommendations: Sequence[ShapeRecommendation]) -> str:
+    if not any(is_narrow_format(one) for one in (best.weight_format, best.activation_format) if one):
+        return ""
+    rows = (row for one in recommendations for row in one.rows if row.case_key == best.case_key)
+    claim = next((row.quality for row in rows if row.quality.startswith("claimed: ") and "none" not in row.quality), "")
+    return f"its loss is only claimed ({claim.removeprefix('claimed: ')})" if claim else "nobody measured what it loses"

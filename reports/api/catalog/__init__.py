@@ -1,0 +1,1 @@
+"""Chips, formats, models and this machine's sensors."""

@@ -1,0 +1,1 @@
+"""The app, its routes, and what every request passes."""

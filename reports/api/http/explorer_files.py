@@ -1,0 +1,88 @@
+"""The explorer page: a fixed list of files, read when the server starts. A request chooses among them, never a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from reports.api.http.entity_tag import tag_of, tagged_as
+from reports.api.http.problem import ProblemError
+
+PAGE_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""Everything from this server, and as files. What plotly would write into the page as styles is `explorer/plotly.css`."""
+
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+FOLDERS = {"explorer": "explorer", "figures": "figures/static", "vendor": "page/vendor"}
+"""First part of the path → folder of the package `reports`."""
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file with what its answer needs."""
+
+    content: bytes
+    content_type: str
+    tag: str
+
+
+@cache
+def page_files() -> Mapping[str, PageFile]:
+    """Return every file of the page by its path, `explorer/explorer.js`."""
+    found = {}
+    for name, folder in FOLDERS.items():
+        place = resources.files("reports").joinpath(folder)
+        if not place.is_dir():
+            continue
+        for entry in place.iterdir():
+            kind = CONTENT_TYPES.get(f".{entry.name.rpartition('.')[2]}")
+            if kind is not None and entry.is_file():
+                content = entry.read_bytes()
+                found[f"{name}/{entry.name}"] = PageFile(content, kind, tag_of(content))
+    return MappingProxyType(found)
+
+
+@router.get("/")
+async def index(request: Request) -> Response:
+    """Answer with the explorer page."""
+    return _sent(request, "explorer/index.html")
+
+
+@router.get("/explorer/{name}")
+async def explorer_file(request: Request, name: str) -> Response:
+    """Answer with one of the page's own files."""
+    return _sent(request, f"explorer/{name}")
+
+
+@router.get("/figures/{name}")
+async def figure_file(request: Request, name: str) -> Response:
+    """Answer with a script that the explorer shares with reports."""
+    return _sent(request, f"figures/{name}")
+
+
+@router.get("/vendor/{name}")
+async def vendored_file(request: Request, name: str) -> Response:
+    """Answer with one of the libraries the page uses, or its licence."""
+    return _sent(request, f"vendor/{name}")
+
+
+def _sent(request: Request, path: str) -> Response:
+    found = page_files().get(path)
+    if found is None:
+        raise ProblemError(
+            404, "not-found", "there is nothing at this path; / is the explorer, /api/openapi.json lists the endpoints"
+        )
+    return tagged_as(request, found.content, found.tag, found.content_type, {"Content-Security-Policy": PAGE_POLICY})

@@ -1,0 +1,57 @@
+"""The OpenAPI document: FastAPI's own, with every error as problem+json and only the statuses that can happen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from reports.api.http.problem import CONTENT_TYPE, Problem
+
+_MEANINGS = {
+    "400": "the body is not JSON",
+    "401": "the token is missing or wrong (servers that ask for one)",
+    "404": "nothing of this name",
+    "413": "the body is too large",
+    "415": "the body is not declared as JSON",
+    "421": "asked by a host name that this server does not answer to",
+    "422": "a value is wrong; errors names the field",
+    "503": "the database cannot be read now, or too many streams are open",
+}
+_DESCRIPTION = """Predictions and measurements of transformer-inference kernels: what the roofline model says of a product, a
+model or a grid, and what the results database holds. Read-only. Numbers are SI with the unit in the name; what is not
+known is null. docs/api.md explains it with examples."""
+
+
+def describe(app: FastAPI, version: str) -> None:
+    """Make `app.openapi` return our document; made once, when it is first asked for."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = get_openapi(title="roofline-bench", version=version, description=_DESCRIPTION, routes=app.routes)
+            found["components"]["schemas"]["Problem"] = _problem_schema(found)
+            for path in found["paths"].values():
+                for method, operation in path.items():
+                    _set_problems(operation, has_body=method == "post")
+            for name in ("HTTPValidationError", "ValidationError"):
+                found["components"]["schemas"].pop(name, None)
+            found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            found["security"] = [{}, {"token": []}]
+            app.openapi_schema = found
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _problem_schema(found: dict[str, Any]) -> dict[str, Any]:
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    found["components"]["schemas"].update(schema.pop("$defs", {}))
+    return schema
+
+
+def _set_problems(operation: dict[str, Any], *, has_body: bool) -> None:
+    statuses = ["401", "404", "421", "422", "503", *(("400", "413", "415") if has_body else ())]
+    content = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for status in sorted(statuses):
+        operation["responses"][status] = {"description": _MEANINGS[status], "content": content}

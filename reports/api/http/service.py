@@ -1,0 +1,58 @@
+"""What the endpoints of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import anyio
+
+from reports.api.catalog.sensors import SharedSensors
+from reports.api.catalog.this_machine import ThisMachine
+from reports.api.http.closing import Closing
+from reports.api.http.compute_limiter import ComputeLimiter
+from reports.api.http.limits import Limits
+from reports.api.http.worker_pool import AnswerCache, WorkerPool
+from reports.api.stored.run_cache import RunCache
+from reports.api.stored.store_access import StoreAccess
+
+KEPT_RECOMMENDATIONS = 4_096
+"""A few kilobytes each."""
+KEPT_STORED_ADVICE = 8
+"""Of thousands of cases a few megabytes each."""
+MOST_WAITING_SWEEPS = 64
+"""A request waits with its body."""
+MOST_WAITING_PAGES = 16
+"""Reports and rankings take seconds each."""
+
+
+@dataclass(slots=True)
+class Service:
+    """The state of a running server; only the event loop changes it."""
+
+    store: StoreAccess
+    sensors: SharedSensors
+    limits: Limits
+    version: str
+    workers: WorkerPool
+    this_machine: ThisMachine
+    started_s: float = field(default_factory=time.monotonic)
+    stream_count: int = 0
+    closing: Closing = field(default_factory=Closing)
+    recommendations: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_RECOMMENDATIONS))
+    stored_advice: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_STORED_ADVICE))
+    """For who has the turn of `ranking`."""
+    read_runs: RunCache = field(default_factory=RunCache)
+    sweeping: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a sweep", MOST_WAITING_SWEEPS))
+    """One sweep at a time: it uses a core."""
+    drawing: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a report", MOST_WAITING_PAGES))
+    ranking: ComputeLimiter = field(
+        default_factory=lambda: ComputeLimiter("a ranking of stored runs", MOST_WAITING_PAGES)
+    )
+    watching: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """A driver that blocks holds one thread, not all of them."""
+    looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """Health's own thread: those of the other endpoints may all be busy."""
+    look: asyncio.Future[bool | None] | None = None
+    """Health's last question whether the database can be read; many who ask share one."""

@@ -1,0 +1,1 @@
+"""Answers of the model: products, attention, models, sweeps."""

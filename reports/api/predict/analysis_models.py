@@ -1,0 +1,283 @@
+"""Requests and answers about one product: analyze, recommend, tiling, sweep."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from reports.api.predict.base_models import (
+    CACHE_TEXT,
+    RATE_TEXT,
+    Answer,
+    CacheName,
+    Dimension,
+    FormatName,
+    PhaseName,
+    Request,
+)
+from reports.api.predict.prediction_models import PredictedKernel
+
+_SHAPE = {"M": 1, "N": 4096, "K": 4096}
+
+
+def _with_examples(*bodies: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(**Request.model_config, json_schema_extra={"examples": list(bodies)})
+
+
+class ProductRequest(Request):
+    """C(M×N) = A(M×K)·B(K×N): B is the weight."""
+
+    M: Dimension = Field(description="rows of A and C: tokens in flight, count")
+    N: Dimension = Field(description="columns of B and C: output features, count")
+    K: Dimension = Field(description="columns of A, rows of B: input features, count")
+
+
+class AnalyzeRequest(ProductRequest):
+    """One product in one pair of formats."""
+
+    model_config = _with_examples(
+        {**_SHAPE, "precision": "FP16"}, {**_SHAPE, "precision": "BF16", "weight_precision": "INT4"}
+    )
+
+    precision: FormatName = Field(default="FP16", description="format of both operands, or of the activation A alone")
+    weight_precision: FormatName | None = Field(
+        default=None, description="format of the weight B where it is another one"
+    )
+    cache: CacheName = Field(default="cold", description=CACHE_TEXT)
+
+
+class Analysis(PredictedKernel):
+    """The ideal roofline of one product, and the expected time beside it. `time_s` is the speed of light."""
+
+    M: int = Field(description="rows of A and C, count")
+    N: int = Field(description="columns of B and C, count")
+    K: int = Field(description="columns of A, rows of B, count")
+    weight_format: str = Field(description="format key of B")
+    operands: str = Field(description="widths in short: W4A16")
+    cache: str = Field(description=CACHE_TEXT)
+    engine_gap: str | None = Field(
+        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
+    )
+
+
+class RecommendRequest(ProductRequest):
+    """Which format should this product use?"""
+
+    model_config = _with_examples(_SHAPE, {"M": 2048, "N": 4096, "K": 4096, "phase": "prefill"})
+
+    phase: PhaseName | None = Field(default=None, description="label; default: decode up to M = 16, prefill above")
+    memory_limit_gb: float | None = Field(
+        default=None, gt=0, le=1e9, description="what does not fit is excluded; decimal gigabytes (1e9 bytes)"
+    )
+    model_parameters: float | None = Field(
+        default=None,
+        gt=0,
+        le=1e15,
+        description="parameters of the whole model for the limit, count; without it the limit is on this product's operands",
+    )
+    formats: Annotated[list[FormatName], Field(min_length=1, max_length=24)] | None = Field(
+        default=None, description="formats to weigh in place of the usual ones"
+    )
+
+
+class Candidate(Answer):
+    """One format with its time, memory and reason."""
+
+    format: str = Field(description="format key of the weight; names the candidate")
+    name: str = Field(description="format with the widths of its operands: `INT8 W8A8`")
+    weight_format: str = Field(description="format key of B")
+    activation_format: str = Field(description="format key of A")
+    operands: str = Field(description="widths in short: W4A16")
+    method: str = Field(description="how to get there: none, PTQ, AWQ, native_fp8, native_fp4, weight_only, …")
+    path: str = Field(description="native, emulated or dequantize")
+    time_s: float = Field(description="time it is ranked by, seconds")
+    time_source: str = Field(description="ideal or expected")
+    low_s: float | None = Field(description="lower end of the 80 % interval, seconds; null for an ideal time")
+    high_s: float | None = Field(description="upper end of the 80 % interval, seconds; null for an ideal time")
+    time_provenance: str | None = Field(description="of an expected time: fitted, transferred-sibling, …")
+    ideal_s: float = Field(description="speed of light, seconds")
+    speedup_ratio: float = Field(description="16-bit time over this one, from times of the same source")
+    ideal_speedup_ratio: float = Field(description="ideal 16-bit time over the ideal time of this one")
+    memory_bytes: float = Field(description="what has to fit, bytes")
+    memory_saved_ratio: float = Field(description="share of the 16-bit weight bytes that is saved")
+    bound: str = Field(description="memory or compute, of the ideal time")
+    quality: str = Field(description="what is known of the loss; a claim until it is measured")
+    reason: str = Field(description="why it stands where it stands")
+    kernel_gap: str | None = Field(
+        description="why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing"
+    )
+    engine_gap: str | None = Field(
+        description="that no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has"
+    )
+
+
+class Excluded(Answer):
+    """A format that cannot be recommended, and why."""
+
+    format: str = Field(description="format key")
+    reason: str = Field(description="why not")
+
+
+class Recommendation(Answer):
+    """The ranked answer, best first."""
+
+    hardware: str = Field(description="key of the chip")
+    phase: str = Field(description="decode or prefill")
+    M: int = Field(description="rows of A and C, count")
+    N: int = Field(description="columns of B and C, count")
+    K: int = Field(description="columns of A, rows of B, count")
+    precision: str = Field(description="format key of the best candidate")
+    method: str = Field(description="method of the best candidate")
+    summary: str = Field(description="the decision in a sentence: `INT4 (AWQ) 4.0x speedup`, or what does not fit")
+    reason: str = Field(description="why the best one is the best")
+    fits_memory_limit: bool | None = Field(description="whether the best fits the limit; null without one")
+    ranked_by: Literal["expected", "ideal"] = Field(
+        description="expected where at least one candidate has an expected time; else ideal"
+    )
+    best: Candidate = Field(description="the formats to take")
+    baseline: Candidate = Field(description="the 16-bit product that speed-ups are counted against")
+    candidates: list[Candidate] = Field(description="best first")
+    excluded: list[Excluded] = Field(description="formats that are not ranked, with the reason")
+    notes: list[str] = Field(description="remarks, may be empty")
+
+
+class TilingRequest(ProductRequest):
+    """Which tile does this product get?"""
+
+    model_config = _with_examples({"M": 512, "N": 7168, "K": 4096, "precision": "BF16"})
+
+    precision: FormatName = Field(default="BF16", description="format of both operands, or of the activation A alone")
+    weight_precision: FormatName | None = Field(
+        default=None, description="format of the weight B where it is another one"
+    )
+    cache: CacheName = Field(default="cold", description=CACHE_TEXT)
+
+
+class OccupancyBody(Answer):
+    """What one SM holds at a time."""
+
+    block_count: int = Field(description="blocks resident per SM, count")
+    warp_ratio: float = Field(description="resident warps over the most an SM can hold")
+    limiter: str = Field(description="what limits it: registers, shared memory, threads, …")
+    tile_k: int = Field(description="k of one stage, elements")
+    stage_count: int = Field(description="stages in shared memory, count")
+    thread_count: int = Field(description="threads of a block, count")
+    registers_per_thread_count: int = Field(description="registers of a thread, count")
+    shared_bytes: int = Field(description="shared memory of a block, bytes")
+
+
+class TilingBody(Answer):
+    """The tile and what waves, occupancy and caches make of it."""
+
+    tile_m: int = Field(description="rows of a tile, elements")
+    tile_n: int = Field(description="columns of a tile, elements")
+    split_count: int = Field(description="slices that k is cut into, count; 1: no split")
+    kernel_family: str = Field(description="family of kernels")
+    grid_m_count: int = Field(description="tiles along M, count")
+    grid_n_count: int = Field(description="tiles along N, count")
+    block_count: int = Field(description="blocks of the launch, split-K included, count")
+    sm_count: int = Field(description="SMs of the chip, count")
+    blocks_per_sm_ratio: float = Field(description="blocks over SMs")
+    wave_count: int = Field(description="rounds of one block per SM, count")
+    resident_wave_count: int = Field(description="rounds with the resident blocks of the occupancy, count")
+    tail_ratio: float = Field(description="share of SM time that idles because blocks do not divide evenly")
+    padding_ratio: float = Field(description="share of the tiles' area outside the output")
+    occupancy: OccupancyBody = Field(description="how many blocks fit on an SM, and what limits them")
+    operand_bytes: float = Field(description="A and B once, bytes")
+    output_bytes: float = Field(description="C once, bytes")
+    dram_bytes: float = Field(description="moved to and from DRAM, bytes")
+    requested_bytes: float = Field(description="operand bytes that blocks ask the L2 for")
+    beyond_compulsory_bytes: float = Field(description="of those, beyond reading A and B once, bytes")
+    l2_hit_ratio: float = Field(description="share of the requested bytes that the L2 serves")
+    flops: float = Field(description="work, FLOP")
+    peak_flops_per_s: float = Field(description=RATE_TEXT)
+    efficiency_ratio: float = Field(description="share of the dense peak reached")
+    expected_s: float = Field(description="expected time, seconds")
+    low_s: float = Field(description="lower end of the 80 % interval, seconds")
+    high_s: float = Field(description="upper end of the 80 % interval, seconds")
+    parts_s: dict[str, float] = Field(description="part → seconds; they add up to expected_s")
+    terms_s: dict[str, float] = Field(description="term → seconds if it were alone; overlapping ones do not add up")
+    bound: str = Field(description="part that binds")
+    provenance: str = Field(description="where the constants come from")
+
+
+class TilingAnswer(Answer):
+    """The tiling, or that the library runs its GEMV kernel, which has no tiles."""
+
+    hardware: str = Field(description="key of the chip")
+    M: int = Field(description="rows of A and C, count")
+    N: int = Field(description="columns of B and C, count")
+    K: int = Field(description="columns of A, rows of B, count")
+    weight_format: str = Field(description="format key of B")
+    activation_format: str = Field(description="format key of A")
+    cache: str = Field(description=CACHE_TEXT)
+    tiling: TilingBody | None = Field(description="null where a GEMV kernel runs: it has no tiles")
+    note: str | None = Field(description="why tiling is null; null where it is not")
+
+
+Axis = Annotated[
+    Dimension
+    | Annotated[list[Dimension], Field(min_length=1, max_length=100_000)]
+    | Annotated[str, Field(strict=True, min_length=1, max_length=200)],
+    Field(description="one size, a list of sizes, or text: `1,16,64`, `128:1024:128` or `1:4096:*2` (stop included)"),
+]
+
+
+class SweepRequest(Request):
+    """Every combination of sizes, chips and formats; at most `max_sweep_points` of them."""
+
+    model_config = _with_examples({"M": "1:4096:*2", "N": 4096, "K": 4096, "formats": ["FP16", "FP8", "INT4.BF16"]})
+
+    M: Axis
+    N: Axis
+    K: Axis
+    formats: Annotated[
+        list[Annotated[str, Field(strict=True, min_length=1, max_length=81)]], Field(min_length=1, max_length=64)
+    ] = Field(
+        default=["FP16", "FP8_E4M3", "NVFP4", "INT4.FP16"],
+        description="`FP16` for both operands, or weight.activation: `INT4.BF16`",
+    )
+    hardware: (
+        Annotated[
+            list[Annotated[str, Field(strict=True, min_length=1, max_length=60)]], Field(min_length=1, max_length=24)
+        ]
+        | None
+    ) = Field(default=None, description="keys of chips to compare; default: the chip of `hardware_key`")
+    cache: CacheName = Field(default="cold", description=CACHE_TEXT)
+    with_expected: bool = Field(default=True, strict=True, description="ideal times only where false: ten times faster")
+
+
+class SweepShapes(Answer):
+    """The products of every series, in one order: M slowest, K fastest."""
+
+    M: list[int] = Field(description="rows, count")
+    N: list[int] = Field(description="columns, count")
+    K: list[int] = Field(description="inner size, count")
+
+
+class SweepSeries(Answer):
+    """One chip in one pair of formats; lists run along `shapes`."""
+
+    hardware: str = Field(description="key of the chip")
+    weight_format: str = Field(description="format key of B")
+    activation_format: str = Field(description="format key of A")
+    reason: str | None = Field(description="why times are missing; null where none is")
+    provenance: str | None = Field(description="where the constants of the expected times come from")
+    peak_flops_per_s: float | None = Field(description=RATE_TEXT)
+    bandwidth_bytes_per_s: float = Field(description="DRAM bandwidth, bytes per second")
+    ideal_s: list[float | None] = Field(description="seconds")
+    is_memory_bound: list[bool | None] = Field(description="of the ideal time")
+    intensity_flop_per_byte: list[float | None] = Field(description="FLOP per byte")
+    expected_s: list[float | None] | None = Field(description="seconds; null without with_expected")
+    expected_low_s: list[float | None] | None = Field(description="lower end of the 80 % interval, seconds")
+    expected_high_s: list[float | None] | None = Field(description="upper end of the 80 % interval, seconds")
+
+
+class SweepAnswer(Answer):
+    """Times over a grid."""
+
+    point_count: int = Field(description="predictions in all: shapes × series, count")
+    cache: str = Field(description=CACHE_TEXT)
+    shapes: SweepShapes = Field(description="sizes of the points, as columns")
+    series: list[SweepSeries] = Field(description="times of each chip and pair of formats, as columns along shapes")

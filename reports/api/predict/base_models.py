@@ -1,0 +1,51 @@
+"""What all models of the API share: strict requests, answers without surprises, and the fields that recur."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from roofline_model.operators.product import MAX_DIMENSION
+
+Dimension = Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)]
+FormatName = Annotated[
+    str,
+    Field(strict=True, min_length=1, max_length=40, examples=["FP16", "BF16", "FP8_E4M3", "NVFP4", "INT4"]),
+]
+# PostgreSQL takes no NUL in a text, and a name of several lines is none.
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+"""Of names that a request may hold: no control characters."""
+CacheName = Literal["cold", "warm"]
+PhaseName = Literal["decode", "prefill"]
+
+CACHE_TEXT = "cold: operands come from DRAM; warm: they are still in the last-level cache"
+RATE_TEXT = "dense FLOP per second (a multiply and an add are two)"
+
+
+class Request(BaseModel):
+    """A request body: unknown fields, NaN and infinities are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """A response body: numbers are SI and finite; what is not known is null."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null", protected_namespaces=())
+
+
+class ExpectedTime(Answer):
+    """What a good kernel takes on this chip, launch included, with the interval that holds four times in five."""
+
+    time_s: float = Field(description="expected time, seconds")
+    low_s: float = Field(description="lower end of the 80 % interval, seconds")
+    high_s: float = Field(description="upper end of the 80 % interval, seconds")
+    binding: str = Field(
+        description="what takes longest: launch where that is half of the time or more, else the longest term as if alone: dram, l2, sm, tensor, latency, …; the largest of `parts` may be another, for what overlaps is shared"
+    )
+    kernel: str = Field(description="kernel the model chose: `128x256x1` (tile and split-K), `gemv`, …; may be empty")
+    provenance: str = Field(description="fitted, transferred-sibling, …: where the constants come from")
+    parts_s: dict[str, float] = Field(description="part → seconds; the parts add up to time_s")
+    notes: list[str] = Field(description="remarks, may be empty")
+    model_version: str = Field(description="changes when the same question would get another answer")

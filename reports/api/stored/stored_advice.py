@@ -1,0 +1,192 @@
+"""GET /api/recommendations: what all stored runs together recommend, with links to the evidence of every row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic_core import to_json
+
+from reports.api.catalog.chip_lookup import asked_chip, find_chip
+from reports.api.catalog.this_machine import AUTO
+from reports.api.http.entity_tag import tagged
+from reports.api.http.problem import FieldProblem, ProblemError, naming
+from reports.api.http.service import Service
+from reports.api.http.strict_route import StrictRoute
+from reports.api.predict.base_models import NAME_PATTERN, PhaseName
+from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
+from reports.api.stored.stored_advice_models import StoredRecommendationList
+from reports.text.display_text import shown
+from roofline_model.core.errors import UnknownNameError
+from roofline_model.operators.product import MAX_DIMENSION
+
+if TYPE_CHECKING:  # heavy: see run_endpoints
+    from reports.stored import StoredQuestion
+    from results.store.store import ResultStore
+
+router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
+
+MOST_CHARACTERS = 1_000
+"""Of any one text of the answer."""
+_CASE_KEY = re.compile(r"[0-9a-f]{16}")
+
+StoredChip = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=60,
+        pattern=NAME_PATTERN,
+        description="chip that runs are stored of: key, alias or auto; default: each of them",
+    ),
+]
+StoredModel = Annotated[
+    str | None, Query(min_length=1, max_length=100, pattern=NAME_PATTERN, description="passes of this model only")
+]
+StoredOperator = Annotated[
+    str | None,
+    Query(
+        min_length=1, max_length=60, pattern=NAME_PATTERN, description="this operator only: gemv, gemm, attention, …"
+    ),
+]
+Phase = Annotated[PhaseName | None, Query(description="decode or prefill only")]
+Size = Annotated[
+    int | None, Query(ge=1, le=MAX_DIMENSION, description="with the other two sizes: this product only, count")
+]
+MemoryLimit = Annotated[
+    float | None,
+    Query(gt=0, le=1e9, allow_inf_nan=False, description="refuse what needs more; decimal gigabytes (1e9 bytes)"),
+]
+LossLimit = Annotated[
+    float | None, Query(ge=0, lt=1e6, allow_inf_nan=False, description="refuse what raises perplexity by more, percent")
+]
+
+
+@router.get(
+    "/api/recommendations", response_model=StoredRecommendationList, summary="Rank what the stored runs measured"
+)
+async def recommendations(
+    request: Request,
+    hardware_key: StoredChip = None,
+    model: StoredModel = None,
+    phase: Phase = None,
+    op: StoredOperator = None,
+    M: Size = None,
+    N: Size = None,
+    K: Size = None,
+    memory_limit_gb: MemoryLimit = None,
+    max_loss_pct: LossLimit = None,
+    limit: Limit = DEFAULT_PAGE,
+    offset: Offset = 0,
+) -> Response:
+    """Measured times where they exist, else expected, else ideal; reason, confidence, evidence, and what changed since the run before."""
+    service: Service = request.app.state.service
+    check_limit(service, limit)
+    sizes = _sizes({"M": M, "N": N, "K": K}, model)
+
+    def rank() -> Response:
+        from reports.stored import StoredQuestion
+
+        with service.store.reading() as store:
+            with naming("hardware_key", "query"):
+                chip = "" if hardware_key is None else _stored_chip(hardware_key, store, partial(asked_chip, request))
+            question = StoredQuestion(
+                hardware_key=chip,
+                model=model or "",
+                phase=phase or "",
+                op=op or "",
+                shape=sizes,
+                memory_limit_bytes=None if memory_limit_gb is None else memory_limit_gb * 1e9,
+                max_loss_pct=max_loss_pct,
+            )
+            found = _answer(service, store, question)
+        return tagged(request, to_json(_page(found, limit, offset), inf_nan_mode="null"))
+
+    async with service.ranking.taken(request):  # of thousands of cases seconds of a core; who waits holds no thread
+        return await anyio.to_thread.run_sync(rank)
+
+
+def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
+    """Return all rankings as the API tells them: the document of the command line, its texts cleaned, with links."""
+    from reports.formats.ranking_json import recommendations_json
+    from reports.stored import recommend_from_store
+
+    found = recommend_from_store(store, question)
+    answer: dict[str, Any] = _cleaned(recommendations_json(found))
+    for ranking, body in zip(found.rankings, answer["rankings"], strict=True):
+        for row, row_body in zip(ranking.rows, body["rows"], strict=True):
+            case_key = row.identity if _CASE_KEY.fullmatch(row.identity) else ""
+            row_body["history_url"] = f"/api/cases/{case_key}/history" if case_key and row.is_measured else None
+            for night in row_body["evidence"]:
+                run_url = f"/api/runs/{night['run_id']}"
+                night["run_url"] = run_url
+                night["case_url"] = f"{run_url}/cases?case_key={case_key}" if case_key else None
+    return answer
+
+
+def _answer(service: Service, store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
+    """Return the kept answer while nothing was written, else a new one."""
+    mark = service.store.change_mark()
+    kept = service.stored_advice
+    found = None if mark is None else kept.get((mark, question))
+    if found is None:
+        found = recommendations_answer(store, question)
+        if mark is not None:
+            kept.put((mark, question), found)
+    return found
+
+
+def _page(answer: dict[str, Any], limit: int, offset: int) -> dict[str, Any]:
+    from reports.api.stored.stored_answers import page_of
+
+    rankings = answer["rankings"]
+    page = page_of(len(rankings), offset, limit).model_dump()
+    return {**answer, "page": page, "rankings": rankings[offset : offset + limit]}
+
+
+def _sizes(given: dict[str, int | None], model: str | None) -> tuple[int, ...]:
+    missing = [name for name, size in given.items() if size is None]
+    if len(missing) == len(given):
+        return ()
+    if missing:
+        message = f"a shape is M, N and K together: {' and '.join(missing)} missing; leave all three out for every stored shape"
+        raise _refused(missing[0], message)
+    if model is not None:
+        raise _refused("model", "model asks about a whole model and M, N, K about one product: give one of the two")
+    return tuple(size for size in given.values() if size is not None)
+
+
+def _refused(field: str, message: str) -> ProblemError:
+    return ProblemError(
+        422, "invalid-value", message, fields=(FieldProblem(field=field, location="query", message=message),)
+    )
+
+
+def _stored_chip(name: str, store: ResultStore, asked: Callable[[str], str]) -> str:
+    """Return the key of the chip that a request means; raises as `stored_chip`. `asked`: name → handle of `asked_chip`."""
+    from reports.stored.stored_chip import stored_chip
+
+    def find_key(one: str) -> str:
+        try:
+            return find_chip(asked(one)).key
+        except ProblemError as problem:
+            if one.strip().lower() == AUTO:
+                raise  # it says why this machine has none
+            raise UnknownNameError("hardware", one, ()) from problem
+
+    stored = {run.hardware_key for run in store.runs() if run.hardware_key}
+    all_of_them = "Leave hardware_key out for all of them; POST /api/recommend says what is predicted of it"
+    return stored_chip(name, stored, find_key, all_of_them=all_of_them)
+
+
+def _cleaned(value: Any) -> Any:
+    """Return JSON values whose texts are cut and cleaned: names and labels are as whoever stored them wrote them."""
+    if isinstance(value, dict):
+        return {key: _cleaned(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(one) for one in value]
+    return shown(value, MOST_CHARACTERS) if isinstance(value, str) else value

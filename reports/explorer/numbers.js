@@ -1,0 +1,79 @@
+// Numbers as people read them. The same rules as roofline_model/core/units.py, so that page, report and terminal agree.
+
+export const MISSING = "–";
+
+const PREFIXES = [
+  ["p", 1e-12],
+  ["n", 1e-9],
+  ["µ", 1e-6],
+  ["m", 1e-3],
+  ["", 1],
+  ["k", 1e3],
+  ["M", 1e6],
+  ["G", 1e9],
+  ["T", 1e12],
+  ["P", 1e15],
+];
+
+function known(value) {
+  return value !== null && value !== undefined && Number.isFinite(value);
+}
+
+/** Print a value in SI with the prefix that reads best, `digits` significant ones: 4.244e-05 s → "42.44 µs". */
+export function prefixed(value, unit, digits = 4, smallest = "p", largest = "P") {
+  if (!known(value)) return MISSING;
+  if (value === 0) return `0 ${unit}`;
+  const names = PREFIXES.map(([name]) => name);
+  const usable = PREFIXES.slice(names.indexOf(smallest), names.indexOf(largest) + 1);
+  const nearly = 1 - 0.5 * 10 ** -digits; // 999.96 µs is 1 ms, not 1000 µs
+  let chosen = usable[0];
+  for (const one of usable) if (Math.abs(value) >= one[1] * nearly) chosen = one;
+  return `${value < 0 ? "−" : ""}${significant(Math.abs(value) / chosen[1], digits)} ${chosen[0]}${unit}`;
+}
+
+/** Print with so many significant digits, without trailing zeros and without an exponent. */
+export function significant(value, digits = 4) {
+  if (!known(value)) return MISSING;
+  const rounded = Number(value.toPrecision(digits));
+  return Math.abs(rounded) >= 1e21 || (rounded !== 0 && Math.abs(rounded) < 1e-6)
+    ? rounded.toExponential()
+    : String(rounded);
+}
+
+export const time = (seconds) => prefixed(seconds, "s", 4, "p", "");
+export const flopRate = (rate) => prefixed(rate, "FLOP/s", 4, "");
+export const byteRate = (rate) => prefixed(rate, "B/s", 4, "");
+export const bytes = (size) => prefixed(size, "B", 4, "");
+export const flop = (count) => prefixed(count, "FLOP", 4, "");
+export const intensity = (value) => significant(value, 4);
+/** Print a gain as `times_faster` of results/verdicts/shape_verdict.py does: "4.0×", "0.97×", "120×"; a slowdown of half a percent is never "1.0×". */
+export const times = (ratio) =>
+  known(ratio) ? `${ratio >= 0.995 ? ratio.toFixed(ratio >= 99.5 ? 0 : 1) : significant(ratio, 2)}×` : MISSING;
+/** Say how fast against `other` in a sentence: "3.0× as fast as FP16", "1.02× as fast as FP16", "as fast as FP16". */
+export const asFast = (ratio, other) => {
+  const isLevel = ratio >= 0.995 && ratio < 1.005;
+  return `${isLevel ? "" : ratio > 1 && ratio < 1.05 ? `${ratio.toFixed(2)}× ` : `${times(ratio)} `}as fast as ${other}`;
+};
+/** Whether a ratio printed as percent has a minus: what rounds to zero has none. */
+const below = (ratio, digits) => Number((ratio * 100).toFixed(digits)) < 0;
+export const percent = (ratio, digits = 0) =>
+  known(ratio) ? `${below(ratio, digits) ? "−" : ""}${Math.abs(ratio * 100).toFixed(digits)} %` : MISSING;
+/** Print a share in words where it rounds to none or to all: "less than 1 %", "nearly all". */
+export const roughShare = (ratio) => (ratio < 0.005 ? "less than 1 %" : ratio < 1 && ratio >= 0.995 ? "nearly all" : percent(ratio));
+export const signedPercent = (ratio) =>
+  known(ratio) ? `${below(ratio, 1) ? "−" : "+"}${Math.abs(ratio * 100).toFixed(1)} %` : MISSING;
+export const count = (value) => (known(value) ? value.toLocaleString("en-US") : MISSING);
+
+/** Print the ends of an interval in one unit: "37.4–49.2 µs". */
+export function interval(low, high) {
+  if (!known(low) || !known(high)) return MISSING;
+  const [, unit] = time(high).split(" ");
+  const scale = PREFIXES.find(([name]) => `${name}s` === unit)[1];
+  return `${significant(low / scale, 3)}–${significant(high / scale, 3)} ${unit}`;
+}
+
+/** Return "1 case", "2 cases"; an irregular plural is given. */
+export const counted = (number, noun, plural = `${noun}s`) => `${count(number)} ${number === 1 ? noun : plural}`;
+
+/** Print a moment of the store: "2026-11-21 09:08 UTC". */
+export const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : MISSING);

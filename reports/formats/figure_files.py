@@ -1,0 +1,156 @@
+"""Every figure of a report as files, PNG and SVG: for papers, slides and chats. Light background, equal input gives equal files.
+
+Letters in the SVG files are paths, so that they look the same where a font is missing; `figure_svg(…, text_as_paths=False)`
+keeps them as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.figures.error_plot import draw_errors
+from reports.figures.gap_plot import draw_gaps
+from reports.figures.matplotlib_drawer import draw_figure, draw_stack, figure_png, figure_svg
+from reports.figures.pareto_plot import draw_pareto
+from reports.figures.roofline import roofline_figure
+from reports.figures.small_plots import draw_canaries, draw_samples
+from reports.figures.spread_plot import draw_spreads
+from reports.figures.timeline import run_stack
+from reports.ranking.model_results import model_title
+from reports.text.display_text import counted
+from reports.view.run_timeline import RunTimeline, run_timeline
+from reports.view.views import ChipView, ReportView
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from results.verdicts.model_results import ModelResult
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFigure:
+    """One figure: where it goes, what it shows, and how it is drawn."""
+
+    name: str
+    """File name without an ending: letters, digits and `-`."""
+    title: str
+    alternative: str
+    """What it shows, for those who do not see it."""
+    draw: Callable[[], Figure | None]
+    """None: the run holds nothing of the kind."""
+
+
+def report_figures(view: ReportView) -> Iterator[ReportFigure]:
+    """Yield the figures of a report, in the order of its sections; whether one has anything to show is known when it is drawn."""
+    for chip in view.chips:
+        yield from _of_chip(view, chip, figure_suffix(view, chip))
+    for chip in view.chips:
+        for model in chip.models:
+            for phase in model.phases:
+                title = f"{model_title(model)}: {phase.phase}, speed against quality"
+                yield ReportFigure(
+                    pareto_name(model, phase.phase),
+                    title,
+                    f"{title}: tokens per second over the measured loss of each precision.",
+                    lambda phase=phase, title=title: draw_pareto(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
+                )
+    over_time = run_timeline(view)
+    if over_time.channels:
+        title = "Power and clock over the run"
+        yield ReportFigure(
+            "timeline",
+            title,
+            f"{title}, with the interval of each case.",
+            lambda: _timeline(view, over_time),
+        )
+    if view.state.canaries:
+        yield ReportFigure(
+            "canary", "Canary over the run", view.state.canary_sentence, lambda: draw_canaries(view.state)
+        )
+
+
+def write_figures(view: ReportView, folder: Path) -> list[Path]:
+    """Write every figure that has something to show into an existing folder; return the files, PNG before SVG."""
+    written: list[Path] = []
+    for one in report_figures(view):
+        figure = one.draw()
+        if figure is None:
+            continue
+        png, svg = folder / f"{one.name}.png", folder / f"{one.name}.svg"
+        png.write_bytes(figure_png(figure))
+        svg.write_text(figure_svg(figure), encoding="utf-8")
+        written += [png, svg]
+    return written
+
+
+def figure_suffix(view: ReportView, chip: ChipView) -> str:
+    """Return what tells a chip's figures from another's: nothing where there is one chip."""
+    if len(view.chips) == 1:
+        return ""
+    place = next(number for number, one in enumerate(view.chips, start=1) if one is chip)
+    return f"-{place}-{_slug(chip.hardware_key)}".rstrip("-")
+
+
+def pareto_name(model: ModelResult, phase: str) -> str:
+    """Return the name of the figure of a model's phase."""
+    return f"pareto-{_slug(model_title(model))}-{_slug(phase)}"
+
+
+def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFigure]:
+    where, subtitle = chip.hardware_name, _subtitle(view)
+    rows = [case.pooled for case in chip.cases]
+    measured = f"{chip.roofline.measured_count} of {counted(len(chip.roofline.points), 'point')} measured"
+    yield ReportFigure(
+        f"roofline{suffix}",
+        f"Dual roofline of {where}",
+        f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
+        lambda: draw_figure(roofline_figure(chip.roofline)),
+    )
+    drawings: tuple[tuple[str, str, str, Callable[[str], Figure | None]], ...] = (
+        (
+            "errors",
+            f"Prediction errors on {where}",
+            "Errors per operator and precision: every case a dot, medians as bars.",
+            lambda title: draw_errors(rows, title=title, subtitle=subtitle),
+        ),
+        (
+            "time",
+            f"Where the time went on {where}",
+            "One bar per case, split from its ideal roof to the measured time.",
+            lambda title: draw_gaps(chip.cases, title=title, subtitle=subtitle),
+        ),
+        (
+            "samples",
+            f"Samples on {where}",
+            "Samples of every case around their median.",
+            lambda title: draw_spreads(chip.cases, title=title, subtitle=subtitle),
+        ),
+    )
+    for name, title, alternative, draw in drawings:
+        yield ReportFigure(f"{name}{suffix}", title, alternative, lambda draw=draw, title=title: draw(title))  # type: ignore[misc]
+    for index, series in enumerate(chip.series, start=1):
+        title = f"{series.case_id} {series.process_label}".rstrip() + f": {', '.join(series.flags)}"
+        yield ReportFigure(
+            f"samples{suffix}-{index:02d}",
+            title,
+            f"{title}: samples in order, and their distribution.",
+            lambda series=series: draw_samples(series),  # type: ignore[misc]
+        )
+
+
+def _timeline(view: ReportView, timeline: RunTimeline) -> Figure | None:
+    stack = run_stack(view, timeline)
+    return None if stack is None else draw_stack(replace(stack, subtitle=f"{_subtitle(view)} · {timeline.sentence}"))
+
+
+def _subtitle(view: ReportView) -> str:
+    return " · ".join(part for part in (view.run_name, view.date, view.machine) if part)
+
+
+def _slug(text: str) -> str:
+    """Return what is fit for a file name anywhere: letters, digits, `-`, at most 60 characters."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()[:60].strip("-")

@@ -1,0 +1,131 @@
+"""A report as Markdown, for chats, issues and pull requests: the verdict first, tables, the environment folded up.
+
+Whatever a run holds is text: every character that Markdown or HTML would read is escaped. Commands of ours in
+backticks stay code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from reports.document.blocks import Block, Bullets, FigureBlock, Heading, Paragraph, TableBlock
+from reports.document.report_blocks import report_blocks
+from reports.formats.diff_markdown import ESCAPED_CHARACTERS, escaped_part
+from reports.text.display_text import counted, shown
+from reports.view.views import ReportView
+
+if TYPE_CHECKING:
+    from reports.stored.answer import StoredRecommendations
+    from reports.view.comparison import Comparison
+
+MOST_ROWS = 60
+"""Rows of one table: a pull request's comment holds 65,536 characters."""
+MOST_CHARACTERS = 60_000
+
+_CELL_CHARACTERS = 200
+_COMMAND = re.compile(r"(`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`)")
+"""No label is taken for code, unless it is such a command: nothing in it means anything to Markdown or HTML."""
+_LEADS = {"warning": "⚠️ ", "verdict": "", "plain": "", "quiet": ""}
+
+
+def markdown_report(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> str:
+    """Return the whole report as Markdown, at most `MOST_CHARACTERS` long: what does not fit is left out, and that is said."""
+    return markdown(report_blocks(view, comparison, stored))
+
+
+def markdown(blocks: Iterable[Block]) -> str:
+    """Return blocks as Markdown; figures are left out, their files are asked for with `--figures`."""
+    parts: list[str] = []
+    size = 0
+    left: list[str] = []
+    for block in blocks:
+        text = _text(block)
+        if not text:
+            continue
+        if size + len(text) > MOST_CHARACTERS:
+            left.append(block.text if isinstance(block, Heading) else "")
+            continue
+        parts.append(text)
+        size += len(text) + 2
+    if left:
+        named = ", ".join(escaped_sentence(name) for name in left if name)
+        parts.append(
+            f"*Left out, because a comment holds no more{f': {named}' if named else ''}; the page and the JSON have everything.*"
+        )
+    return _without_empty_sections(parts) + "\n"
+
+
+def _text(block: Block) -> str:
+    if isinstance(block, Heading):
+        return f"{'#' * block.rank} {escaped_sentence(block.text)}"
+    if isinstance(block, Paragraph):
+        text = escaped_sentence(block.text)
+        return (
+            f"**{text}**"
+            if block.tone == "verdict"
+            else f"*{text}*"
+            if block.tone == "quiet"
+            else _LEADS[block.tone] + text
+        )
+    if isinstance(block, Bullets):
+        mark = "**" if block.tone == "verdict" else ""
+        return "\n".join(f"- {_LEADS[block.tone]}{mark}{escaped_sentence(item)}{mark}" for item in block.items)
+    if isinstance(block, FigureBlock):
+        return ""
+    return _table(block)
+
+
+def _table(block: TableBlock) -> str:
+    rows = block.rows[:MOST_ROWS]
+    lines = [f"**{escaped_sentence(block.title)}**", ""] if block.title else []
+    lines.append(f"| {' | '.join(_cell(column.header) for column in block.columns)} |")
+    lines.append(f"|{'|'.join('--:' if column.is_number else '---' for column in block.columns)}|")
+    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    if len(block.rows) > len(rows):
+        lines += ["", f"… and {counted(len(block.rows) - len(rows), 'more row')}; the page and the JSON have them."]
+    if block.note:
+        lines += ["", f"*{escaped_sentence(block.note)}*"]
+    text = "\n".join(lines)
+    return (
+        f"<details><summary>{counted(len(block.rows), 'fact')}</summary>\n\n{text}\n\n</details>"
+        if block.is_folded
+        else text
+    )
+
+
+def _cell(text: str) -> str:
+    cut = text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
+    return escaped_sentence(cut) or " "
+
+
+def escaped_sentence(text: str) -> str:
+    """Return text that Markdown shows as it is, and that reads well raw: signs that are harmless where they stand are left alone."""
+    parts = _COMMAND.split(shown(text, ESCAPED_CHARACTERS))
+    found = "".join(part if _COMMAND.fullmatch(part) else _escaped_words(part) for part in parts)
+    if found[:1] == "#":
+        return f"\\{found}"
+    return f"\\{found}" if found[:1] in "+-" and found[1:2] == " " else found
+
+
+def _escaped_words(text: str) -> str:
+    # Brackets stay escaped, so that parentheses behind them open no link; `_` within a word is no emphasis.
+    found = re.sub(r"\\([()+!#])", r"\1", escaped_part(text))
+    return re.sub(r"(?<=[A-Za-z0-9])\\_(?=[A-Za-z0-9])", "_", found)
+
+
+def _without_empty_sections(parts: list[str]) -> str:
+    """Join the parts without headings that have nothing below them (a figure, or what was left out)."""
+    kept = []
+    for part, following in zip(parts, [*parts[1:], "#"], strict=True):
+        level, below = _level(part), _level(following)
+        if not level or not below or below > level:
+            kept.append(part)
+    return "\n\n".join(kept)
+
+
+def _level(part: str) -> int:
+    return len(part) - len(part.lstrip("#")) if part.startswith("#") else 0

@@ -1,0 +1,164 @@
+"""The report's view as one JSON document: keys end in their unit, missing is null, `schema_version` counts its changes.
+
+`docs/report.md` explains every key. A new key does not raise the version; a key that goes or changes its meaning does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from reports.advice.trade_offs import trade_groups
+from reports.advice.what_to_do import Action
+from reports.cases.energy import case_energy
+from reports.cases.gap import case_gap
+from reports.cases.summary import CaseSummary
+from reports.formats.ranking_json import recommendations_json, shape_recommendation_json
+from reports.formats.run_json import case_json, run_json, summary_json
+from reports.ranking.model_results import model_json
+from reports.ranking.shape_results import Configuration, ShapeResult
+from reports.view.roofline_view import RooflineView
+from reports.view.views import ChipView, ReportView
+from results.records.flags import DOUBTFUL_FLAGS, meaning
+
+if TYPE_CHECKING:
+    from reports.stored.answer import StoredRecommendations
+    from reports.view.comparison import Comparison
+
+SCHEMA = "roofline-report"
+_FIGURE_ONLY = ("ordinal", "expected_flops_per_s")
+"""Fields of a point that the cases of the document have."""
+SCHEMA_VERSION = 1
+
+
+def report_json(
+    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
+) -> dict[str, Any]:
+    """Return the document as plain values; `comparison` is null without a baseline, `stored` where it was not asked for."""
+    return {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "title": view.title,
+        "machine": view.machine or None,
+        "run": run_json(view.run),
+        "verdict": {
+            "headlines": list(view.headlines),
+            "findings": list(view.findings),
+            "warnings": list(view.warnings),
+            "missing": list(view.missing),
+            "actions": [_action(chip.hardware_key, one) for chip in view.chips for one in chip.actions],
+        },
+        "comparison": None if comparison is None else _comparison(comparison),
+        "counts": dict(view.counts),
+        "chips": [_chip(view, chip) for chip in view.chips],
+        "stored": None if stored is None else recommendations_json(stored),
+        "not_measured": [
+            {"status": one.status, "reason": one.reason, "cases": list(one.case_ids)} for one in view.reasons
+        ],
+        "machine_state": {
+            "canaries": [asdict(one) for one in view.state.canaries],
+            "quarantined": list(view.state.quarantined),
+            "clock_held_down": list(view.state.capped),
+            "worker_ends": list(view.state.restarts),
+            "warnings": list(view.state.warnings),
+        },
+        "flags": [
+            {"key": flag, "is_doubtful": flag in DOUBTFUL_FLAGS, "meaning": meaning(flag)} for flag in view.flags
+        ],
+        "environment": dict(view.environment),
+    }
+
+
+def _action(hardware_key: str, one: Action) -> dict[str, Any]:
+    return {
+        "hardware": hardware_key or None,
+        "phase": one.phase,
+        "take": one.take,
+        "evidence": one.evidence,
+        "caveat": one.caveat or None,
+        "record_ids": list(one.record_ids),
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    from reports.formats.comparison_json import comparison_json  # it brings the diff and the database along
+
+    return comparison_json(comparison)
+
+
+def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
+    return {
+        "hardware": chip.hardware_key or None,
+        "hardware_name": chip.hardware_name,
+        "roofline": _roofline(chip.roofline),
+        "cases": [_case(case) for case in chip.cases],
+        "shapes": [_shape(one) for one in chip.shapes],
+        "models": [model_json(one) for one in chip.models],
+        "errors": [asdict(one) for one in chip.errors],
+        "calibration_doubts": [{"kind": kind, "reason": text} for kind, text in chip.doubtful_kinds.items()],
+        "overall_error": None if chip.overall is None else asdict(chip.overall),
+        "recommendations": [shape_recommendation_json(one) for one in chip.recommendations],
+        "trade_offs": [asdict(one) for one in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)],
+    }
+
+
+def _roofline(view: RooflineView) -> dict[str, Any]:
+    return {
+        "memory_bandwidth_bytes_per_s": view.memory_bandwidth_bytes_per_s,
+        "memory_provenance": view.memory_provenance or None,
+        "roofs": [
+            {**asdict(one), "critical_intensity_flop_per_byte": one.critical_intensity_flop_per_byte}
+            for one in view.roofs
+        ],
+        "cache_roofs": [asdict(one) for one in view.cache_roofs],
+        "points": [
+            {name: value for name, value in asdict(one).items() if name not in _FIGURE_ONLY} for one in view.points
+        ],
+        "missing": list(view.missing),
+    }
+
+
+def _case(case: CaseSummary) -> dict[str, Any]:
+    gap, energy = case_gap(case), case_energy(case)
+    return {
+        **summary_json(case),
+        "title": case.lead.title,
+        "precision": case.lead.precision,
+        "is_doubtful": bool(case.doubts),
+        "remarks": list(case.remarks),
+        "energy": None if energy is None else asdict(energy),
+        "time_parts": None if gap is None else [{"name": name, "time_s": time_s} for name, time_s in gap.parts],
+        "processes": [case_json(row) for row in case.rows],
+    }
+
+
+def _shape(one: ShapeResult) -> dict[str, Any]:
+    gain = one.gain
+    return {
+        "op": one.op,
+        "title": one.title,
+        "cache": one.cache,
+        "mode": one.mode,
+        "verdict": one.verdict,
+        "is_win": one.is_win,
+        "best": _configuration(one.best),
+        "baseline": _configuration(one.baseline),
+        "level_with": _configuration(one.level_with),
+        "measured_speedup_ratio": one.measured_speedup,
+        "measured_speedup_low_ratio": None if gain is None else gain.low_ratio,
+        "measured_speedup_high_ratio": None if gain is None else gain.high_ratio,
+        "expected_speedup_ratio": one.expected_speedup,
+        "ideal_speedup_ratio": one.predicted_speedup,
+    }
+
+
+def _configuration(one: Configuration | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "label": one.label,
+        "case_key": one.case_key,
+        "measured_s": one.measured_s,
+        "ideal_s": one.ideal_s,
+        "doubts": list(one.contender.doubts),
+    }

@@ -1,0 +1,1 @@
+"""The configurations of a shape in order."""

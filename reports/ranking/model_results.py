@@ -1,0 +1,83 @@
+"""Whole models for a page and for JSON: `results.verdicts.model_results` with names that are fit to be shown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from reports.text.display_text import shown
+from results.text.model_text import phase_sentence, text_source, verdict_lines
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+
+SENTENCE_CHARACTERS = 600
+"""A sentence holds up to three names of 60 characters; what is longer came from hostile labels."""
+
+
+def model_title(model: ModelResult) -> str:
+    """Return `seeded-llama-156m, batch 1, 128 tokens`, fit to be shown."""
+    return shown(model.title, 140)
+
+
+def model_sentences(model: ModelResult) -> list[str]:
+    """Return what to take for each phase."""
+    return [shown(one, SENTENCE_CHARACTERS) for one in verdict_lines(model)]
+
+
+def part_columns(model: ModelResult) -> tuple[str, ...]:
+    """Return the parts of an expected pass that any of the passes has, the longest first by their longest time."""
+    longest: dict[str, float] = {}
+    for one in model.passes:
+        for name, time_s in one.parts_s:
+            longest[name] = max(longest.get(name, 0.0), time_s)
+    return tuple(sorted(longest, key=lambda name: -longest[name]))
+
+
+def model_json(model: ModelResult) -> dict[str, Any]:
+    """Return one model at one batch and context as JSON; every key ends in its unit, missing is null."""
+    return {
+        "model": model.name.model_name,
+        "batch_count": model.name.batch_count,
+        "context_count": model.name.context_count,
+        "hardware": model.hardware_key or None,
+        "cache": model.cache,
+        "mode": model.mode,
+        "phases": [_phase_json(phase) for phase in model.phases],
+    }
+
+
+def pass_json(one: PassResult) -> dict[str, Any]:
+    """Return one precision in one phase as JSON: its times, speed-ups, memory, quality, energy and expected parts."""
+    figures, contender = one.figures, one.contender
+    return {
+        "precision": one.label,
+        "case_key": one.records[0].case.case_key,
+        "status": one.records[0].status,
+        "reason": one.reason or None,
+        "is_baseline": one.is_baseline,
+        "measured_s": one.measured_s,
+        "interval_half_width_ratio": one.interval_ratio,
+        "expected_s": None if contender is None else contender.expected_s,
+        "ideal_s": None if contender is None else contender.ideal_s,
+        "tokens_per_s": one.tokens_per_s,
+        "expected_tokens_per_s": one.expected_tokens_per_s,
+        "measured_speedup_ratio": one.measured_speedup,
+        "expected_speedup_ratio": one.expected_speedup,
+        "ideal_speedup_ratio": one.ideal_speedup,
+        "energy_j_per_token": figures.energy_j_per_token,
+        "flags": sorted(contender.flags) if contender is not None else [],
+        **asdict(figures),
+        "layer_counts": dict(figures.layer_counts),
+        "quality_tokens": text_source(figures) or None,
+        "expected_parts_s": dict(one.parts_s),
+    }
+
+
+def _phase_json(phase: PhaseResult) -> dict[str, Any]:
+    best = phase.of(phase.judged.best)
+    return {
+        "phase": phase.phase,
+        "verdict": phase_sentence(phase),
+        "is_win": phase.judged.is_win,
+        "best": None if best is None else best.label,
+        "passes": [pass_json(one) for one in phase.passes],
+    }

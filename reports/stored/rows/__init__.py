@@ -1,0 +1,1 @@
+"""Rows of the rankings over all stored runs."""

@@ -1,0 +1,218 @@
+"""What the runs together say of a case now: the level of its newest comparable nights, and why it may no longer hold.
+
+Nights are comparable where chip, environment class and method are the same (`results.history`). The newest such night makes
+the level, with the nights before it as far as they are alike: at most `POOLED_COUNT`, and none from beyond a night that
+differs from it by more than `ALIKE_RATIO`, so that a change is seen the night it comes. A night that is doubtful (cut short,
+of another branch, disturbed) is used only where there is no other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, takewhile
+
+from results.diff.baseline import ROLLING_COUNT
+from results.diff.environments import differences
+from results.history.case_history import observations_of
+from results.history.nights import UNUSABLE_FLAGS, Observation, main_branch, nights_of
+from results.history.nights import Night as HistoryNight
+from results.records.metrics import METRICS
+from results.records.records import Record, RunInfo
+
+POOLED_COUNT = ROLLING_COUNT
+"""Nights pooled at most: those of a rolling baseline."""
+ALIKE_RATIO = 0.05
+"""Nights whose times differ by more are two levels: half an interval that the flag `noisy` calls wide."""
+STALE_DAYS_COUNT = 30
+"""A measurement this much older than the chip's newest run is stale."""
+_TIME = METRICS["time"]
+_SHOWN_FACTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A run that measured the case and takes no part in its level."""
+
+    record: Record
+    doubt: str
+    """Why its night would be used only where there is no other; empty where nothing disturbed it."""
+    is_incomparable: bool
+    """Whether its method or environment class kept it out: never of a newer run, which would have led but for its doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseLevel:
+    """The records that speak for one case on one chip."""
+
+    records: tuple[Record, ...]
+    """Of the pooled nights, newest first; of a case that was never measured those of its newest attempt."""
+    runs: tuple[RunInfo, ...]
+    """Theirs, oldest first."""
+    doubt: str = ""
+    """Why its nights would not be used if there were others."""
+    set_aside: tuple[SetAside, ...] = ()
+    """Each run that measured it by another method, or on another machine or with other software, and each newer doubtful one."""
+    lost: Record | None = None
+    """A newer attempt that did not measure: failed or skipped."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a measured time."""
+        return bool(self.records) and self.records[0].status == "measured"
+
+    @property
+    def newest(self) -> RunInfo:
+        """The newest of its runs."""
+        return self.runs[-1]
+
+
+def chip_of(record: Record, run: RunInfo | None) -> str:
+    """Return the key of the chip that a record is about: that of its prediction, else the one the run asked for."""
+    predicted = next((one.hardware_key for one in record.predictions), "")
+    return predicted or ("" if run is None else run.hardware_key)
+
+
+def is_of_this_chip(record: Record, run: RunInfo) -> bool:
+    """Return whether a time was measured on the chip that it is stored for: not by force on another machine."""
+    measured = record.measurement
+    return not run.is_forced and (measured is None or "forced" not in measured.flags)
+
+
+def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLevel:
+    """Return the level of one case on one chip from its records, in any order; there must be at least one."""
+    usable = [one for one in records if one.status == "measured" and is_of_this_chip(one, runs[one.run_id])]
+    stretches = _stretches(usable, runs)
+    nights, doubt = _nights(stretches)
+    if not nights:
+        return _never_measured(records, runs)
+    wanted = {night.run_id for night in nights}
+    members = _ordered((one for one in usable if one.run_id in wanted and _is_timed(one)), runs)
+    members = tuple(one for one in members if one.method == members[0].method)  # a run may have used two
+    clear = tuple(one for one in members if one.measurement and UNUSABLE_FLAGS.isdisjoint(one.measurement.flags))
+    return CaseLevel(
+        records=clear or members,
+        runs=tuple(runs[night.run_id] for night in nights),
+        doubt=doubt,
+        set_aside=_set_aside(members[0], usable, runs, [night for one in stretches for night in one]),
+        lost=_lost_since(runs[nights[-1].run_id], records, runs),
+    )
+
+
+def _set_aside(
+    lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryNight]
+) -> tuple[SetAside, ...]:
+    """Return the runs that measured the same case by another method or in another environment class, or newer with a doubt."""
+    doubts: dict[str, str] = {}
+    for night in nights:  # a run may have measured it by two methods
+        doubts[night.run_id] = night.doubt and doubts.get(night.run_id, night.doubt)
+    by_run: dict[str, list[Record]] = {}
+    for one in usable:
+        by_run.setdefault(one.run_id, []).append(one)
+    own = runs[lead.run_id]
+    found = []
+    for run_id, members in by_run.items():
+        run, doubt = runs[run_id], doubts.get(run_id, "")
+        is_other = all(one.method != lead.method for one in members) or (
+            run.environment.class_hash != own.environment.class_hash
+        )
+        is_newer = bool(doubt) and (run.started_at, run_id) > (own.started_at, own.run_id)
+        if is_other or is_newer:
+            found.append(SetAside(members[0], doubt, is_other and not is_newer))
+    return tuple(found)
+
+
+def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, RunInfo]) -> Record | None:
+    """Return the newest attempt after a night that failed or was skipped, in a complete run of the same branch."""
+    found = [
+        one
+        for one in records
+        if one.status in ("failed", "skipped")
+        and (run := runs[one.run_id]).status == "complete"
+        and run.started_at > newest.started_at
+        and run.git_branch == newest.git_branch
+    ]
+    return max(found, key=lambda one: (runs[one.run_id].started_at, one.record_id), default=None)
+
+
+def stale_reason(level: CaseLevel, reference: RunInfo) -> str:
+    """Return why a measured level may no longer hold, seen from the chip's newest measuring run; empty where it does."""
+    if not level.is_measured:
+        return ""
+    found = []
+    own = level.newest
+    # A fact that an older version did not know says nothing of the machine.
+    between = [
+        one.text
+        for one in differences([own], [reference])
+        if one.is_blocking and "unknown" not in (one.before, one.after)
+    ]
+    if between:
+        more = f" and {len(between) - _SHOWN_FACTS} more" if len(between) > _SHOWN_FACTS else ""
+        found.append(f"measured before {', '.join(between[:_SHOWN_FACTS])}{more}")
+    days = _days_between(own.started_at, reference.started_at)
+    if days > STALE_DAYS_COUNT:
+        found.append(f"{days} days older than the chip's newest run")
+    if level.lost is not None:
+        found.append(f"{level.lost.status} since: {level.lost.reason or 'no reason was stored'}")
+    return "; ".join(found)
+
+
+def newest_measuring_run(levels: Iterable[CaseLevel]) -> RunInfo | None:
+    """Return the newest run that any level rests on; None where nothing was measured."""
+    measured = [level.newest for level in levels if level.is_measured]
+    return max(measured, key=lambda run: (run.started_at, run.run_id), default=None)
+
+
+def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[list[HistoryNight]]:
+    """Return the nights, oldest first, of each method and environment class."""
+    observations = observations_of(_ordered(records, runs), runs, _TIME)
+    branch = main_branch(runs[run_id] for run_id in {one.run_id for one in observations})
+    by_key: dict[tuple[str, str, str], list[Observation]] = {}
+    for one in observations:
+        by_key.setdefault(one.segment_key, []).append(one)
+    return [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
+
+
+def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], str]:
+    """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
+    used = [known for nights in stretches if (known := [night for night in nights if night.is_used])]
+    if not used:
+        newest = max((night for nights in stretches for night in nights), key=_moment, default=None)
+        return ([], "") if newest is None else ([newest], newest.doubt)
+    nights = max(used, key=lambda one: _moment(one[-1]))
+    newest_s = nights[-1].value
+    alike = takewhile(lambda night: abs(math.log(night.value / newest_s)) <= math.log1p(ALIKE_RATIO), reversed(nights))
+    return list(islice(alike, POOLED_COUNT))[::-1], ""
+
+
+def _never_measured(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLevel:
+    """Return the newest attempt; a measurement by force is none of this chip."""
+    others = [one for one in records if one.status != "measured"]
+    if not others:
+        return CaseLevel((), (max((runs[one.run_id] for one in records), key=lambda run: run.started_at),))
+    newest = max((runs[one.run_id] for one in others), key=lambda run: (run.started_at, run.run_id))
+    return CaseLevel(_ordered((one for one in others if one.run_id == newest.run_id), runs), (newest,))
+
+
+def _ordered(records: Iterable[Record], runs: Mapping[str, RunInfo]) -> tuple[Record, ...]:
+    """Return records newest run first, whatever order they came in: what a row says beside its time is the newest's."""
+    by_process = sorted(records, key=lambda one: (one.process.ordinal, one.created_at, one.record_id))
+    return tuple(sorted(by_process, key=lambda one: (runs[one.run_id].started_at, one.run_id), reverse=True))
+
+
+def _is_timed(record: Record) -> bool:
+    return record.measurement is not None and record.measurement.median_s > 0
+
+
+def _moment(night: HistoryNight) -> tuple[str, str]:
+    return night.started_at, night.run_id
+
+
+def _days_between(before: str, after: str) -> int:
+    try:
+        return (datetime.fromisoformat(after) - datetime.fromisoformat(before)).days
+    except (ValueError, TypeError):  # imported runs may carry any text, or no zone
+        return 0

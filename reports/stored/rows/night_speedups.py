@@ -1,0 +1,118 @@
+"""The speed-up of a stored row over its baseline, from nights that measured both: a ratio that no night saw is marked so.
+
+Levels are chosen case by case, so that two rows may rest on different nights, and a machine that was slower on one of them makes
+a ratio that nobody measured. Where the nights of both levels are the same the ratio of the levels stands; else it is the median of
+the ratios inside the nights that measured both, undisturbed ones where there are any; else it is one across runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from reports.stored.answer import ACROSS_RUNS, Confidence
+from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
+from reports.text.display_text import counted
+from results.history.nights import UNUSABLE_FLAGS, main_branch
+from results.records.records import Record, RunInfo
+
+_LOWER: Mapping[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
+
+
+@dataclass(frozen=True, slots=True)
+class NightSpeedup:
+    """A speed-up over the baseline, measured over measured."""
+
+    ratio: float
+    night_count: int
+    """Nights it is the median of; 0: none measured both, it is the ratio of the two levels, across runs."""
+    is_disturbed: bool = False
+    """Whether each of these nights is in doubt."""
+
+    @property
+    def is_across_runs(self) -> bool:
+        """Whether no night measured both."""
+        return self.night_count == 0
+
+    @property
+    def basis(self) -> str:
+        """What to write at the number: `median of 3 nights, all disturbed`, `1 night`, `across runs`."""
+        if self.is_across_runs:
+            return ACROSS_RUNS
+        many = "median of " if self.night_count > 1 else ""
+        doubt = "" if not self.is_disturbed else ", all disturbed" if self.night_count > 1 else ", disturbed"
+        return f"{many}{counted(self.night_count, 'night')}{doubt}"
+
+    def trusted(self, confidence: Confidence, reason: str) -> tuple[Confidence, str]:
+        """Return the confidence of a row with this speed-up: a step less across runs."""
+        if not self.is_across_runs:
+            return confidence, reason
+        return _LOWER[confidence], f"{reason}, speed-up across runs"
+
+
+class NightSpeedups:
+    """The speed-ups inside the nights of one ranking's records."""
+
+    def __init__(self, records: Iterable[Record], levels: Mapping[str, CaseLevel], runs: Mapping[str, RunInfo]) -> None:
+        self._levels, self._runs = levels, runs
+        self._records: dict[str, list[Record]] = {}
+        for one in records:
+            self._records.setdefault(one.case.case_key, []).append(one)
+
+    def of(self, case_key: str, baseline_key: str, level_ratio: float | None) -> NightSpeedup | None:
+        """Return the speed-up of a case over another; None where both levels rest on the same nights or one is not measured.
+
+        `level_ratio`: baseline over case, of the two levels.
+        """
+        one, other = self._levels.get(case_key), self._levels.get(baseline_key)
+        if level_ratio is None or one is None or other is None or not (one.is_measured and other.is_measured):
+            return None
+        mine, theirs = ({record.run_id for record in level.records} for level in (one, other))
+        if mine == theirs:
+            return None
+        class_hash = one.newest.environment.class_hash
+        times, baseline_times = self._times(one, class_hash), self._times(other, class_hash)
+        both = times.keys() & baseline_times.keys()
+        shared = (mine & theirs & both) or both
+        if not shared:
+            return NightSpeedup(level_ratio, 0)
+        newest = sorted(shared, key=lambda key: (self._runs[key].started_at, key), reverse=True)
+        branch = main_branch(self._runs[key] for key in newest)
+        clear = [
+            key
+            for key in newest
+            if times[key].is_clear and baseline_times[key].is_clear and self._is_regular(key, branch)
+        ]
+        used = (clear or newest)[:POOLED_COUNT]
+        ratio = median(baseline_times[key].time_s / times[key].time_s for key in used)
+        return NightSpeedup(ratio, len(used), not clear)
+
+    def _is_regular(self, run_id: str, branch: str | None) -> bool:
+        run = self._runs[run_id]
+        return run.status == "complete" and (branch is None or run.git_branch in (None, branch))
+
+    def _times(self, level: CaseLevel, class_hash: str) -> dict[str, _NightTime]:
+        """Return the times of a level's case by run: of one environment class, by the level's method, without the disturbed
+        processes of a night."""
+        lead = level.records[0]
+        by_run: dict[str, list[Record]] = {}
+        for one in self._records.get(lead.case.case_key, ()):
+            run = self._runs[one.run_id]
+            is_timed = one.status == "measured" and one.measurement is not None and one.measurement.median_s > 0
+            is_comparable = one.method == lead.method and run.environment.class_hash == class_hash
+            if is_timed and is_comparable and is_of_this_chip(one, run):
+                by_run.setdefault(one.run_id, []).append(one)
+        return {run_id: _night_time(members) for run_id, members in by_run.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _NightTime:
+    time_s: float
+    is_clear: bool
+
+
+def _night_time(records: Iterable[Record]) -> _NightTime:
+    measured = [one.measurement for one in records if one.measurement is not None]
+    clear = [one for one in measured if UNUSABLE_FLAGS.isdisjoint(one.flags)]
+    return _NightTime(median(one.median_s for one in clear or measured), bool(clear))

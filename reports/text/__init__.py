@@ -1,0 +1,1 @@
+"""Text from outside and from the catalog, made fit to show."""

@@ -1,0 +1,173 @@
+"""What changed since a baseline, and over the nights: the diff and the histories behind a report's `--baseline`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reports.text.display_text import shown
+from reports.text.environment_words import change_words
+from results.diff.baseline import find_baseline
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.gate import GateResult, gate, parse_fail_on
+from results.diff.rules import REASONS, VERDICTS, DiffRules
+from results.diff.sentences import (
+    change_text,
+    common_text,
+    counts_text,
+    incomparable_texts,
+    interval_text,
+    listed_headline,
+    percent,
+    probability,
+    run_text,
+    runs_text,
+    sensitivity_text,
+    short,
+    time_text,
+    told_metrics,
+)
+from results.diff.stored_sides import baseline_side, side_of
+from results.diff.suites import compare_suites
+from results.history.alerts import Change
+from results.history.case_history import CaseHistory, HistoryOptions, case_histories
+from results.records.metrics import get_metric
+from results.records.records import RunInfo
+from roofline_model.core.finding import catalog_entry
+
+if TYPE_CHECKING:
+    from results.store.store import ResultStore
+
+ROWS_PER_VERDICT = 50
+"""Of one verdict the largest changes are listed; `roofline diff --all` lists all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run against its baseline. `diff` and `result` are None where there is no earlier run to compare with."""
+
+    against: str
+    """As it was asked for."""
+    diff: SuiteDiff | None
+    result: GateResult | None
+    histories: tuple[CaseHistory, ...] = ()
+    """Of the run's own cases."""
+    newest: str = ""
+    """Where there is no diff: the run that `latest` would mean; empty where it means none, too."""
+
+    @property
+    def changes(self) -> tuple[tuple[CaseHistory, Change], ...]:
+        """Every step and drift that stands, open alerts first, then the newest."""
+        found = [(one, change) for one in self.histories for change in one.changes if change.status != "withdrawn"]
+        found.sort(key=lambda pair: pair[1].started_at, reverse=True)
+        return tuple(sorted(found, key=lambda pair: not pair[1].is_open))
+
+    @property
+    def first_text(self) -> str:
+        """What to do where there is no diff: the run that can be compared with, or that there is none."""
+        if self.newest:
+            return f"`latest` means run {self.newest}, compare with that"
+        return "this run can be the first baseline"
+
+    @property
+    def alert_count(self) -> int:
+        """Changes that nobody has explained."""
+        return sum(len(one.alerts) for one in self.histories)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One changed case, ready for a table."""
+
+    verdict: str
+    name: str
+    case: CaseDiff
+    change: str
+    interval: str
+    probability: str
+    sensitivity: str
+    reason: str
+    meaning: str
+    """Of the reason's code; empty for one that explains itself."""
+
+
+def compare_with_baseline(store: ResultStore, run: RunInfo, against: str) -> Comparison:
+    """Return the diff of a run against what `against` means for it (as `roofline diff --against`), and its cases' histories.
+
+    Raises what the diff raises: an unknown name, an incomplete baseline, a side that measured nothing.
+    """
+    histories = _histories(store, run)
+    noise, rules, newer = store.noise_floors(run.environment.class_hash), DiffRules(), side_of(store, (run,))
+    older = baseline_side(store, against, newer, noise, rules)
+    if older is None:
+        newest = find_baseline("latest", (run,), store.runs, store.resolve_run).chosen
+        return Comparison(against, None, None, histories, newest[0].run_id[:8] if newest else "")
+    diff = compare_suites(older, newer, noise, rules)
+    return Comparison(against, diff, gate(diff, parse_fail_on(["slower"])), histories)
+
+
+def compared_rows(comparison: Comparison) -> tuple[ComparedRow, ...]:
+    """Return the cases that changed, the gravest verdict first and of each the largest changes."""
+    if comparison.diff is None:
+        return ()
+    found: list[ComparedRow] = []
+    for verdict in VERDICTS:
+        if verdict != "SAME":
+            found += [_row(case) for case in comparison.diff.of(verdict)[:ROWS_PER_VERDICT]]
+    return tuple(found)
+
+
+def against_text(comparison: Comparison) -> str:
+    """Return the verdict of the diff as a sentence that names what it is against."""
+    diff, result = comparison.diff, comparison.result
+    if diff is None or result is None:
+        return ""
+    runs = diff.before
+    older = runs_text(runs)
+    text = listed_headline(diff, result)
+    return shown(f"Against {older}: {text}.", 600)
+
+
+def gate_text(comparison: Comparison) -> str:
+    """Return why `roofline diff` would not exit with 0, where no list below says it; empty where it would."""
+    diff, result = comparison.diff, comparison.result
+    if diff is None or result is None or not result.exit_code:
+        return ""
+    why = "not comparable" if incomparable_texts(diff) else shown(result.why, 400).rstrip(".")
+    return f"{why[:1].upper()}{why[1:]}"
+
+
+def compared_texts(comparison: Comparison) -> list[str]:
+    """Return what belongs under the diff: counts, what could have been seen, what differs between the environments."""
+    diff = comparison.diff
+    if diff is None:
+        return []
+    texts = (counts_text(diff), sensitivity_text(diff), common_text(diff), time_text(diff))
+    found = [text for text in texts if text]
+    found += [f"before: {run_text(run)}" for run in diff.before]
+    found += [f"differs, not comparable: {text}" for text in incomparable_texts(diff)]
+    found += [f"differs: {change_words(one.name, one.before, one.after)}" for one in diff.permitted]
+    return found or ["nothing was compared"]
+
+
+def _histories(store: ResultStore, run: RunInfo) -> tuple[CaseHistory, ...]:
+    keys = {record.case.case_key for record in store.records(run.run_id, with_samples=False)}
+    every = case_histories(store, options=HistoryOptions(get_metric("time")))
+    return tuple(one for one in every if one.case.case_key in keys)
+
+
+def _row(case: CaseDiff) -> ComparedRow:
+    parts = [case.detail] if case.detail else list(case.set_aside)
+    parts += told_metrics(case)
+    parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
+    return ComparedRow(
+        verdict=case.verdict,
+        name=shown(short(case.name), 160),
+        case=case,
+        change=change_text(case) if case.change_ratio is not None else "–",
+        interval=interval_text(case),
+        probability=probability(case.adjusted_p_value),
+        sensitivity="–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
+        reason=shown("; ".join([case.reason, *parts]), 400),
+        meaning=catalog_entry(case.reason).short if case.reason in REASONS else "",
+    )

@@ -1,0 +1,355 @@
+"""From stored records to everything a report shows: frozen views, all arithmetic done here and in the modules beside it.
+
+`report_view` is pure: the same run, records and profiles give the same view, on any machine, for ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.advice.headlines import operator_headlines
+from reports.advice.recommend import ShapeRecommendation, recommend_from_run
+from reports.advice.what_to_do import Action, actions
+from reports.cases.calibration_doubt import calibration_doubts
+from reports.cases.chip_profile import device_from_profile
+from reports.cases.error_summary import (
+    ErrorSummary,
+    ReasonCount,
+    error_summaries,
+    overall_error,
+    reason_counts,
+    status_counts,
+)
+from reports.cases.rows import CaseRow, case_rows
+from reports.cases.sample_series import SampleSeries, flagged_series
+from reports.cases.summary import CaseSummary, case_summaries
+from reports.ranking.shape_results import ShapeResult, shape_results
+from reports.text.display_text import counted, shown
+from reports.text.regime import regime_meanings, regime_title
+from reports.view.roofline_view import RooflineView, roofline_view
+from reports.view.run_state import RunState, run_state
+from reports.view.run_warnings import missing, run_warnings
+from results.exchange.exported.impossible import possible_records
+from results.records.case_names import is_model_case
+from results.records.flags import FLAGS
+from results.records.records import HardwareProfile, Record, RunInfo
+from results.records.state_records import CanaryReading, NoiseFloor
+from results.statistics.replication import total_intervals
+from results.verdicts.model_results import ModelResult, model_results
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import DefinitionError
+from roofline_model.core.units import format_percent
+
+__all__ = [
+    "CaseRow",
+    "ChipView",
+    "ReportView",
+    "RooflineView",
+    "ShapeResult",
+    "case_rows",
+    "report_view",
+    "roofline_view",
+    "shape_results",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChipView:
+    """What the run says about one chip profile. A run has one, unless records of several chips were put together."""
+
+    hardware_key: str
+    hardware_name: str
+    rows: tuple[CaseRow, ...]
+    """One per record."""
+    cases: tuple[CaseSummary, ...]
+    """One per case, its processes pooled."""
+    shapes: tuple[ShapeResult, ...]
+    models: tuple[ModelResult, ...]
+    """Whole models: their precisions side by side. Their recommendation is here, not among those per shape."""
+    roofline: RooflineView
+    errors: tuple[ErrorSummary, ...]
+    overall: ErrorSummary | None
+    recommendations: tuple[ShapeRecommendation, ...]
+    unranked_count: int
+    """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
+    series: tuple[SampleSeries, ...]
+    """Samples of cases whose shape was flagged; empty where samples were not read."""
+    actions: tuple[Action, ...]
+    """What to do, a line per phase."""
+    doubtful_kinds: Mapping[str, str] = field(default_factory=dict)
+    """Kind of stored prediction, `ideal` or `expected` → why it is in doubt: the calibration it rests on was of a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportView:
+    """A whole report, page- and plot-ready."""
+
+    title: str
+    run: RunInfo
+    """As stored; label and command may hold anything and are escaped where shown."""
+    run_name: str
+    date: str
+    machine: str
+    headlines: tuple[str, ...]
+    """What was found, one sentence per chip and operator."""
+    findings: tuple[str, ...]
+    """What a reader must know, most important first."""
+    warnings: tuple[str, ...]
+    chips: tuple[ChipView, ...]
+    """The chip with the most measured cases first."""
+    counts: Mapping[str, int]
+    reasons: tuple[ReasonCount, ...]
+    missing: tuple[str, ...]
+    """What this report cannot say, and why."""
+    environment: tuple[tuple[str, str], ...]
+    has_power: bool
+    state: RunState
+    """The machine over the run."""
+    flags: tuple[str, ...]
+    """The known flags that occur, to be explained once."""
+    regimes: tuple[tuple[str, str], ...]
+    """(word, meaning) of the cache states and modes that occur."""
+
+    @property
+    def cases(self) -> tuple[CaseSummary, ...]:
+        """All cases, chip by chip."""
+        return tuple(case for chip in self.chips for case in chip.cases)
+
+    @property
+    def rows(self) -> tuple[CaseRow, ...]:
+        """All rows, chip by chip."""
+        return tuple(row for chip in self.chips for row in chip.rows)
+
+
+def report_view(
+    run: RunInfo,
+    records: Iterable[Record],
+    profiles: Mapping[str, HardwareProfile] | None = None,
+    *,
+    canaries: Iterable[CanaryReading] = (),
+    floors: Mapping[tuple[str, str], NoiseFloor] | None = None,
+    most_ranked: int | None = None,
+) -> ReportView:
+    """Return the view of one run.
+
+    `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method hash,
+    the noise between processes of cases that ran in one; `most_ranked`: rank the configurations of so many shapes per chip (None: all).
+    """
+    stored = tuple(records)
+    records = possible_records(stored)
+    rows = case_rows(records, is_forced=run.is_forced)
+    damaged = sum(one is not other for one, other in zip(stored, records, strict=True))
+    warnings = (
+        [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
+    )
+    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings, most_ranked)
+    cases = tuple(case for chip in chips for case in chip.cases)
+    run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
+    leads = [case.lead for case in cases]
+    counts = status_counts(leads)
+    has_power = any(row.power_w is not None for row in rows)
+    state = run_state(run, cases, records, canaries)
+    return ReportView(
+        title=f"Roofline report: {run_name}",
+        run=run,
+        run_name=run_name,
+        date=date,
+        machine=_machine(run),
+        headlines=_headlines(chips, counts),
+        findings=_findings(chips, cases, counts),
+        warnings=(*warnings, *run_warnings(run, chips, cases, state)),
+        chips=chips,
+        counts=counts,
+        reasons=reason_counts(leads),
+        missing=missing(chips, cases, counts, has_power=has_power, state=state),
+        environment=_environment(run),
+        has_power=has_power,
+        state=state,
+        flags=tuple(flag for flag in FLAGS if any(flag in row.flags for row in rows)),
+        regimes=regime_meanings((row.cache, row.mode) for row in rows),
+    )
+
+
+def utc_minutes(timestamp: str | None) -> str:
+    """Print a stored UTC time to the minute: `2026-11-21 09:08 UTC`; what is no ISO time is shown as it is."""
+    from datetime import UTC, datetime
+
+    if not timestamp:
+        return "–"
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return shown(timestamp, 40)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _chips(
+    run: RunInfo,
+    records: tuple[Record, ...],
+    rows: tuple[CaseRow, ...],
+    profiles: Mapping[str, HardwareProfile],
+    floors: Mapping[tuple[str, str], NoiseFloor],
+    warnings: list[str],
+    most_ranked: int | None,
+) -> tuple[ChipView, ...]:
+    known = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
+    # A case that failed before its prediction belongs to the chip the run was about.
+    home = next((key for key, _ in known.most_common() if key[0] == run.hardware_key), None)
+    home = home or next((key for key, _ in known.most_common()), (run.hardware_key, ""))
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault((row.hardware_key, row.profile_hash) if row.hardware_key else home, []).append(index)
+    if not groups:
+        groups[home] = []
+    ordered = sorted(
+        groups.items(), key=lambda item: (-sum(rows[i].measured_s is not None for i in item[1]), -len(item[1]), item[0])
+    )
+    return tuple(
+        _chip(
+            run, key, [records[i] for i in members], [rows[i] for i in members], profiles, floors, warnings, most_ranked
+        )
+        for key, members in ordered
+    )
+
+
+def _chip(
+    run: RunInfo,
+    key: tuple[str, str],
+    records: list[Record],
+    rows: list[CaseRow],
+    profiles: Mapping[str, HardwareProfile],
+    floors: Mapping[tuple[str, str], NoiseFloor],
+    warnings: list[str],
+    most_ranked: int | None,
+) -> ChipView:
+    hardware_key, profile_hash = key
+    profile = profiles.get(profile_hash)
+    device = _device(profile, warnings)
+    name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
+    totals = total_intervals(records, floors)
+    results = shape_results(rows, totals)
+    run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
+    subtitle = " · ".join(
+        part for part in (run_name, utc_minutes(run.started_at), "forced" if run.is_forced else "") if part
+    )
+    cases = case_summaries(rows, totals)
+    pooled = [case.pooled for case in cases]
+    ranked, unranked_count = _ranked(records, most_ranked)
+    models, recommendations = (
+        model_results((row.record for row in rows), totals),
+        tuple(recommend_from_run(ranked, device, totals=totals)),
+    )
+    roofline = roofline_view(
+        pooled,
+        results,
+        hardware_key=shown(hardware_key, 60),
+        title=f"Dual roofline of {name}",
+        subtitle=subtitle,
+        device=device,
+    )
+    return ChipView(
+        hardware_key=shown(hardware_key, 60),
+        hardware_name=name,
+        rows=tuple(rows),
+        cases=cases,
+        shapes=results,
+        models=models,
+        roofline=roofline,
+        errors=error_summaries(pooled),
+        overall=overall_error(pooled),
+        recommendations=recommendations,
+        unranked_count=unranked_count,
+        series=flagged_series(cases),
+        actions=actions(results, models, recommendations),
+        doubtful_kinds=calibration_doubts(device, pooled),
+    )
+
+
+def _ranked(records: list[Record], most_ranked: int | None) -> tuple[list[Record], int]:
+    """Return the records of the first shapes, and how many shapes are left out: a ranking costs milliseconds each."""
+    shapes = list(dict.fromkeys((one.case.op, one.case.shape) for one in records if not is_model_case(one.case)))
+    if most_ranked is None or len(shapes) <= most_ranked:
+        return records, 0
+    chosen = set(shapes[:most_ranked])
+    return [record for record in records if (record.case.op, record.case.shape) in chosen], len(shapes) - most_ranked
+
+
+def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | None:
+    if profile is None:
+        return None
+    try:
+        return device_from_profile(profile.profile)
+    except DefinitionError as error:
+        warnings.append(f"{shown(error)}; cache levels and unmeasured formats are left out")
+        return None
+
+
+def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
+    if not sum(counts.values()):
+        return ("The run holds no cases, so there is nothing to judge.",)
+    found = []
+    for chip in chips:
+        where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
+        found += [f"{where}{line}" for line in operator_headlines(chip.shapes)]
+    return tuple(found) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
+
+
+def _findings(
+    chips: tuple[ChipView, ...], cases: tuple[CaseSummary, ...], counts: Mapping[str, int]
+) -> tuple[str, ...]:
+    if not cases:
+        return ()
+    parts = [f"{count} {status}" for status, count in counts.items() if count]
+    most = max(case.process_count for case in cases)
+    replicated = f", in up to {most} processes each" if most > 1 else ""
+    found = [f"{counted(len(cases), 'case')}: {', '.join(parts)}{replicated}."]
+    for chip in chips:
+        where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
+        if chip.overall is not None:
+            one = chip.overall
+            doubt = {
+                kind: ", but is itself in doubt" if kind in chip.doubtful_kinds else ""
+                for kind in ("ideal", "expected")
+            }
+            regime = regime_title(one.cache, one.mode)
+            where += f"{regime} cases: " if regime else ""
+            found.append(
+                f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median {format_percent(one.median_abs_error_ratio, 0)} "
+                f"over {counted(one.case_count, 'case')}{doubt['ideal']}: kernels reached {format_percent(one.median_roof_share_ratio, 0)} of their roof "
+                f"in the median, {format_percent(one.best_roof_share_ratio, 0)} at best "
+                f"(worst error {format_percent(one.worst_error_ratio, signed=True)}, {one.worst_case_id})."
+            )
+            if one.median_abs_expected_ratio is not None:
+                found.append(
+                    f"The expected time{f' of {regime} cases' if regime else ''} missed it by a median "
+                    f"{format_percent(one.median_abs_expected_ratio, 0)} over {counted(one.expected_count, 'case')}{doubt['expected']}."
+                )
+    return tuple(found)
+
+
+def _machine(run: RunInfo) -> str:
+    facts = run.environment.facts
+    names = [facts.get(name) for name in ("device", "device_name", "gpu", "cpu", "cpu_model", "hostname")]
+    first = next((name for name in names if isinstance(name, str) and name.strip()), "")
+    return shown(first, 100)
+
+
+def _environment(run: RunInfo) -> tuple[tuple[str, str], ...]:
+    """Flatten the stored facts into sorted rows of name and value."""
+    pairs: list[tuple[str, str]] = []
+
+    def collect(prefix: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for name in sorted(value, key=str):
+                collect(f"{prefix}.{name}" if prefix else str(name), value[name])
+        elif isinstance(value, list | tuple):
+            pairs.append((shown(prefix, 80), shown(", ".join(str(item) for item in value), 400) or "–"))
+        else:
+            pairs.append((shown(prefix, 80), "–" if value is None else shown(value, 400)))
+
+    collect("", run.environment.facts)
+    return tuple(pairs)

@@ -1,0 +1,73 @@
+"""The energy of a call, tested like its time: a family of false alarms of its own. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from results.diff.case_sides import CaseSide
+from results.diff.rules import DiffRules, Verdict
+from results.diff.significance.evidence import Samples, evidence, pooled_spread, rank_p_value, ratio_of
+from results.diff.significance.judgement import judge
+from results.diff.significance.metrics import MetricChange, MetricVerdict
+
+_WORDS: dict[Verdict, MetricVerdict] = {"SLOWER": "WORSE", "FASTER": "BETTER", "SAME": "SAME"}
+
+
+def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRules) -> dict[str, MetricChange]:
+    """Return the change of energy of the cases whose every process was read, on both sides by the same sensor."""
+    logs: dict[str, tuple[list[float], list[float]]] = {}
+    for key, (one, other) in pairs.items():
+        first, second = _energy_logs(one), _energy_logs(other)
+        if first and second and _sensors(one) == _sensors(other):
+            logs[key] = (first, second)
+    if not logs:
+        return {}
+    sides = list(logs.values())
+    samples = Samples.of(sides)
+    found = evidence(
+        samples,
+        pooled_spread(samples, spans_runs=False),
+        min_effect_ratio=rules.min_effect_ratio,
+        false_discovery_ratio=rules.false_discovery_ratio,
+    )
+
+    def ranks(index: int, is_higher: bool) -> float | None:
+        before, after = sides[index]
+        return rank_p_value(before, after) if is_higher else rank_p_value(after, before)
+
+    verdicts = judge(
+        found, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=rules.limit_ratio, ranks=ranks
+    )
+    changes = {}
+    for index, (key, (before, after)) in enumerate(logs.items()):
+        verdict, reason = verdicts[index]
+        changes[key] = MetricChange(
+            "energy",
+            "energy_j",
+            "J",
+            False,
+            _mean(before),
+            _mean(after),
+            math.expm1(float(samples.change_log[index])),
+            ratio_of(float(found.low_log[index])),
+            ratio_of(float(found.high_log[index])),
+            _WORDS.get(verdict, "AMBIGUOUS"),
+            reason,
+        )
+    return changes
+
+
+def _energy_logs(side: CaseSide) -> list[float]:
+    """Return the logarithm per process used; none where one of them did not measure it."""
+    found = side.process_values("energy_j")
+    return [math.log(value) for value in found.values()] if len(found) == len(side.logs) else []
+
+
+def _sensors(side: CaseSide) -> frozenset[tuple[str, str]]:
+    readings = [record.measurement.energy for record in side.records if record.measurement is not None]
+    return frozenset((one.source, one.scope) for one in readings if one is not None)
+
+
+def _mean(logs: list[float]) -> float:
+    return math.exp(math.fsum(logs) / len(logs))

@@ -1,0 +1,58 @@
+"""From evidence to a verdict: SLOWER, FASTER, SAME or AMBIGUOUS, with the reason code. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from results.diff.rules import Verdict
+from results.diff.significance.evidence import RANK_LEVEL, Evidence, Flags, Floats
+
+Ranks = Callable[[int, bool], float | None]
+"""(index of the case, is it slower) → one-sided p of the rank test, or None where so few processes cannot tell."""
+
+
+def judge(
+    found: Evidence,
+    *,
+    false_discovery_ratio: float,
+    limit_ratio: Floats | float,
+    ranks: Ranks,
+    is_replicated: Flags | bool = True,
+) -> list[tuple[Verdict, str]]:
+    """Return verdict and reason of every case.
+
+    SLOWER, FASTER: significant over the suite, at least the minimum effect, and the order of the processes agrees.
+    AMBIGUOUS: at least the minimum effect without that; or the 95 % interval reaches beyond the limit (and the minimum effect).
+    `is_replicated`: whether a case has processes enough, or a stored floor, to be called changed at all.
+    SAME: everything else.
+    """
+    change, least = found.change_log, found.min_effect_log
+    limit = np.fmax(least, np.log1p(limit_ratio))
+    is_known = np.isfinite(found.floor_log)
+    is_slower = is_known & (found.slower_q <= false_discovery_ratio)
+    is_faster = is_known & (found.faster_q <= false_discovery_ratio)
+    can_be_called = np.broadcast_to(np.asarray(is_replicated), change.shape)
+    is_large = np.abs(change) >= least
+    is_hidden = (found.high_log > limit) | (found.low_log < -limit)
+    verdicts: list[tuple[Verdict, str]] = []
+    for index in range(len(change)):
+        if not is_known[index]:
+            verdicts.append(("AMBIGUOUS", "noise-unknown"))
+        elif is_large[index] and (is_slower[index] or is_faster[index]):
+            p_value = ranks(index, bool(is_slower[index]))
+            if not can_be_called[index]:
+                verdicts.append(("AMBIGUOUS", "few-processes"))
+            elif p_value is not None and p_value > RANK_LEVEL:
+                verdicts.append(("AMBIGUOUS", "ranks-disagree"))
+            else:
+                verdicts.append(("SLOWER" if is_slower[index] else "FASTER", "significant"))
+        elif is_large[index]:
+            verdicts.append(("AMBIGUOUS", "not-significant"))
+        elif is_hidden[index]:
+            verdicts.append(("AMBIGUOUS", "too-noisy"))
+        else:
+            is_certain = is_slower[index] or is_faster[index]
+            verdicts.append(("SAME", "below-minimum" if is_certain else "no-difference"))
+    return verdicts

@@ -1,0 +1,157 @@
+"""What a case says beside its time: energy, memory, quality and the error of its prediction, before and after. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from results.diff.case_sides import CaseSide
+from results.records.model_figures import Interval, ModelFigures, model_figures
+
+MetricVerdict = Literal["WORSE", "BETTER", "SAME", "AMBIGUOUS"]
+Group = Literal["energy", "memory", "quality", "error"]
+GROUPS: tuple[Group, ...] = ("energy", "memory", "quality", "error")
+"""What `--fail-on` can name beside the time."""
+
+LEAST_MEMORY_RATIO = 0.01
+LEAST_QUALITY_RATIO = 0.05
+LEAST_ERROR_RATIO = 0.05
+"""Changes that count, of the value; of the prediction's error five percentage points."""
+TIME_MOVED = "the measured time moved"
+"""Why an error changed although the prediction did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChange:
+    """One figure of a case on both sides. `change_ratio` is (after − before) / before; of the error, after − before."""
+
+    group: Group
+    name: str
+    unit: str
+    is_higher_better: bool
+    before_value: float
+    after_value: float
+    change_ratio: float
+    low_ratio: float | None
+    high_ratio: float | None
+    """95 % interval of the change where one is known; counts of bytes have none and need none."""
+    verdict: MetricVerdict
+    reason: str = ""
+
+
+def other_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
+    """Return the changes of memory, quality and prediction error that both sides know."""
+    return [*_model_changes(before, after), *_error_changes(before, after)]
+
+
+def directed(change_ratio: float, is_higher_better: bool) -> float:
+    """Return the change as a loss: positive is worse."""
+    return -change_ratio if is_higher_better else change_ratio
+
+
+def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
+    one, other = _figures(before), _figures(after)
+    if one is None or other is None:
+        return []
+    found = []
+    for name in ("held_bytes", "cache_bytes", "peak_bytes"):
+        first, second = getattr(one, name), getattr(other, name)
+        if first and second is not None:
+            ratio = second / first - 1
+            found.append(
+                MetricChange(
+                    "memory", name, "B", False, first, second, ratio, None, None, _called(ratio, LEAST_MEMORY_RATIO)
+                )
+            )
+    for name, unit, is_higher_better in (
+        ("kl_nats_per_token", "nats/token", False),
+        ("perplexity_ratio", "ratio", False),
+        ("top1_agreement_ratio", "ratio", True),
+    ):
+        change = _quality_change(name, unit, is_higher_better, getattr(one, name), getattr(other, name))
+        found += [change] if change is not None else []
+    return found
+
+
+def _quality_change(
+    name: str, unit: str, is_higher_better: bool, first: Interval | None, second: Interval | None
+) -> MetricChange | None:
+    """Compare figures of the same tokens: their intervals are over tokens, so that overlapping ones decide nothing."""
+    if first is None or second is None or first.value <= 0:
+        return None
+    ratio = second.value / first.value - 1
+    called = _called(directed(ratio, is_higher_better), LEAST_QUALITY_RATIO)
+    if called == "SAME" or first.value == second.value:
+        return MetricChange(
+            "quality", name, unit, is_higher_better, first.value, second.value, ratio, None, None, "SAME"
+        )
+    ends = (first.low_value, first.high_value, second.low_value, second.high_value)
+    verdict: MetricVerdict
+    if None in ends:
+        verdict, reason = "AMBIGUOUS", "noise-unknown"
+    else:
+        overlap = first.low_value <= second.high_value and second.low_value <= first.high_value  # type: ignore[operator]
+        verdict, reason = ("AMBIGUOUS", "intervals-overlap") if overlap else (called, "intervals-apart")
+    return MetricChange(
+        "quality",
+        name,
+        unit,
+        is_higher_better,
+        first.value,
+        second.value,
+        ratio,
+        None,
+        None,
+        verdict,
+        reason,
+    )
+
+
+def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
+    """Compare |error| of the ideal and the expected prediction against the measured time, and say which of both moved."""
+    found = []
+    for kind in ("expected", "ideal"):
+        sides = [_prediction(side, kind) for side in (before, after)]
+        one, other = sides
+        if one is None or other is None or before.estimate_s is None or after.estimate_s is None:
+            continue
+        first, second = one[0] / before.estimate_s - 1, other[0] / after.estimate_s - 1
+        growth = abs(second) - abs(first)
+        has_moved = abs(other[0] / one[0] - 1) > 1e-6
+        model = f"the prediction moved ({one[1]} → {other[1]})" if one[1] != other[1] else "the prediction moved"
+        reason = model if has_moved else TIME_MOVED
+        verdict = _called(growth, LEAST_ERROR_RATIO)
+        found.append(
+            MetricChange(
+                "error",
+                f"error_{kind}",
+                "ratio",
+                False,
+                first,
+                second,
+                second - first,
+                None,
+                None,
+                verdict,
+                reason if verdict != "SAME" or has_moved else "",
+            )
+        )
+    return found
+
+
+def _called(loss_ratio: float, least_ratio: float) -> MetricVerdict:
+    return "WORSE" if loss_ratio >= least_ratio else "BETTER" if loss_ratio <= -least_ratio else "SAME"
+
+
+def _prediction(side: CaseSide, kind: str) -> tuple[float, str] | None:
+    """Return the predicted time of a side (the median over its records) and the model's version."""
+    found = [one for record in side.records for one in record.predictions if one.kind == kind and one.time_s > 0]
+    return (median(one.time_s for one in found), found[-1].model_version) if found else None
+
+
+def _figures(side: CaseSide) -> ModelFigures | None:
+    known: Sequence[ModelFigures] = [one for one in map(model_figures, side.records) if one is not None]
+    measured = [one for one in known if one.quality_source == "measured"]
+    return (measured or known or [None])[0]  # type: ignore[list-item]

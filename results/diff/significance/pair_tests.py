@@ -1,0 +1,211 @@
+"""The cases that both sides measured, tested together: they lend each other their spread and share the false alarms. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from results.diff.case_diff import CaseDiff
+from results.diff.case_sides import WILD, CaseSide
+from results.diff.rules import DiffRules, Verdict
+from results.diff.run_movement import change_variance, run_movement_variance
+from results.diff.significance.energy_tests import energy_changes
+from results.diff.significance.evidence import (
+    Evidence,
+    Floats,
+    Samples,
+    effective_cases,
+    evidence,
+    is_replicated,
+    pooled_spread,
+    rank_p_value,
+    ratio_of,
+    shared_ratio,
+)
+from results.diff.significance.judgement import judge
+from results.diff.significance.metrics import other_changes
+from results.records.state_records import NoiseFloor
+from results.statistics.replication import FloorKey
+
+SAME_CLOCK_RATIO = 0.005
+"""Clocks nearer than this are one clock (the sensors' own steps are 15 MHz of some 2 GHz)."""
+
+_ASIDE_WORDS = {WILD: "more than a factor of two from the others"}
+"""What a process is set aside for, where that is no flag."""
+
+SidePair = tuple[CaseSide, CaseSide]
+"""(before, after)"""
+
+
+def judge_times(
+    pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
+) -> tuple[Evidence, list[tuple[Verdict, str]]]:
+    """Return what the times of one or more pairs say, and verdict and reason of each, in their order; clocks not looked at."""
+    sides = list(pairs.values())
+    thresholds = [_threshold_ratio(pair) for pair in sides]
+    least = np.array([rules.min_effect_ratio if one is None else one for one in thresholds])
+    limit = np.array([rules.limit_ratio if one is None else one for one in thresholds])
+    found = _evidence(pairs, noise, least, rules.false_discovery_ratio)
+    replicated = np.array(
+        [
+            is_replicated(len(one.logs), len(other.logs)) or _floor(noise, key, other) is not None
+            for key, (one, other) in pairs.items()
+        ]
+    )
+    verdicts = judge(
+        found,
+        false_discovery_ratio=rules.false_discovery_ratio,
+        limit_ratio=limit,
+        ranks=partial(_rank_p_value, sides),
+        is_replicated=replicated,
+    )
+    # What can never be called is no step that this diff sees.
+    return replace(found, smallest_step_log=np.where(replicated, found.smallest_step_log, np.nan)), verdicts
+
+
+def judge_pairs(
+    pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], rules: DiffRules
+) -> dict[str, CaseDiff]:
+    """Return the verdict of every case by key; every side has processes that are used, of one method."""
+    if not pairs:
+        return {}
+    found, verdicts = judge_times(pairs, noise, rules)
+    energies = energy_changes(pairs, rules)
+    cases = {}
+    for index, (key, (one, other)) in enumerate(pairs.items()):
+        verdict, reason = verdicts[index]
+        before_hz, after_hz, cycles_log = one.clock_hz, other.clock_hz, None
+        if before_hz is not None and after_hz is not None:
+            cycles_log = float(found.change_log[index]) + math.log(after_hz / before_hz)
+            if verdict in ("SLOWER", "FASTER"):
+                least_log = float(found.min_effect_log[index])
+                reason = clock_reason(verdict == "SLOWER", cycles_log, after_hz / before_hz, least_log)
+        energy = (energies[key],) if key in energies else ()
+        cases[key] = CaseDiff(
+            other.case,
+            key,
+            verdict,
+            reason,
+            "",
+            clock_before_hz=before_hz,
+            clock_after_hz=after_hz,
+            cycles_change_ratio=ratio_of(cycles_log),
+            threshold_ratio=_threshold_ratio((one, other)),
+            metrics=(*energy, *other_changes(one, other)),
+            **_numbers(found, index),  # type: ignore[arg-type]
+            **sizes(one, other),  # type: ignore[arg-type]
+        )
+    return cases
+
+
+def clock_reason(is_slower: bool, cycles_log: float, clock_ratio: float, least_log: float) -> str:
+    """Return why a time changed, from the change of its cycles: at equal cycles it is the clock that moved."""
+    if is_slower:
+        return "clock-lower" if clock_ratio < 1 - SAME_CLOCK_RATIO and cycles_log < least_log else "more-cycles"
+    return "clock-higher" if clock_ratio > 1 + SAME_CLOCK_RATIO and cycles_log > -least_log else "fewer-cycles"
+
+
+def _threshold_ratio(pair: SidePair) -> float | None:
+    """Return the case's own smallest change that counts: the newer side's."""
+    return pair[1].threshold_ratio or pair[0].threshold_ratio
+
+
+def sizes(before: CaseSide | None, after: CaseSide | None) -> dict[str, object]:
+    """Return the fields of a `CaseDiff` that need no test: estimates, processes used and set aside, flags."""
+    return {
+        "before_s": None if before is None else before.estimate_s,
+        "after_s": None if after is None else after.estimate_s,
+        "before_process_count": 0 if before is None else len(before.logs),
+        "after_process_count": 0 if after is None else len(after.logs),
+        "set_aside": tuple(set_aside_texts(before, after)),
+        "flags": tuple(sorted({flag for side in (before, after) if side is not None for flag in side.flags})),
+    }
+
+
+def set_aside_texts(before: CaseSide | None, after: CaseSide | None) -> list[str]:
+    """Return what is not used, in words: `after: 1 of 3 processes contended`."""
+    return [
+        f"{word}: {count} of {side.process_count} process{'' if side.process_count == 1 else 'es'} {_ASIDE_WORDS.get(flag, flag)}"
+        for word, side in (("before", before), ("after", after))
+        if side is not None
+        for flag, count in side.set_aside
+    ]
+
+
+def _evidence(
+    pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], least: Floats, false_discovery_ratio: float
+) -> Evidence:
+    sides = list(pairs.values())
+    floors = [_floor(noise, key, other) for key, (_, other) in pairs.items()]
+    samples = Samples.of([(list(one.logs.values()), list(other.logs.values())) for one, other in sides])
+    spread = pooled_spread(
+        samples,
+        np.array([0.0 if floor is None else floor.between_sd_ratio**2 for floor in floors]),
+        np.array([0.0 if floor is None else floor.process_count - 1.0 for floor in floors]),
+        spans_runs=np.array(
+            [
+                one.run_count > 1 or other.run_count > 1 or (floor is not None and len(floor.run_ids) > 1)
+                for (one, other), floor in zip(sides, floors, strict=True)
+            ]
+        ),
+        sampling_variance=np.array([(one.sampling_variance + other.sampling_variance) / 2 for one, other in sides]),
+        effective_count=effective_cases(len(sides), _shared(sides)),
+    )
+    olds, news = [one for one, _ in sides], [other for _, other in sides]
+    moved = max(run_movement_variance(olds), run_movement_variance(news))
+    return evidence(
+        samples,
+        spread,
+        min_effect_ratio=least,
+        false_discovery_ratio=false_discovery_ratio,
+        shared_variance=np.array(change_variance(moved, olds, news)),
+    )
+
+
+def _shared(sides: Sequence[SidePair]) -> float:
+    """Return how much the cases move together, over those that were measured in the processes most cases share."""
+    groups: dict[tuple[object, ...], list[list[float]]] = {}
+    for one, other in sides:
+        df, squares = len(one.logs) + len(other.logs) - 2, one.squares + other.squares
+        if df > 0 and squares > 0:
+            sd = math.sqrt(squares / df)
+            means = (one.mean_log, other.mean_log)
+            keys = [(number, key) for number, side in enumerate((one, other)) for key in sorted(side.logs)]
+            deviations = [((one, other)[number].logs[key] - means[number]) / sd for number, key in keys]
+            groups.setdefault(tuple(keys), []).append(deviations)
+    largest = max(groups.values(), key=len, default=[])
+    return shared_ratio(np.array(largest)) if len(largest) > 1 else 0.0
+
+
+def _floor(noise: Mapping[FloorKey, NoiseFloor], key: str, side: CaseSide) -> NoiseFloor | None:
+    method = next(iter(side.method_hashes), "")
+    floor = noise.get((key, method))
+    return floor if floor is not None and floor.process_count > 1 and math.isfinite(floor.between_sd_ratio) else None
+
+
+def _rank_p_value(sides: Sequence[SidePair], index: int, is_slower: bool) -> float | None:
+    before, after = (list(side.logs.values()) for side in sides[index])
+    return rank_p_value(before, after) if is_slower else rank_p_value(after, before)
+
+
+def _numbers(found: Evidence, index: int) -> dict[str, float | None]:
+    change = float(found.change_log[index])
+    p_values = (found.slower_p, found.slower_q) if change >= 0 else (found.faster_p, found.faster_q)
+    return {
+        "change_ratio": ratio_of(change),
+        "low_ratio": ratio_of(float(found.low_log[index])),
+        "high_ratio": ratio_of(float(found.high_log[index])),
+        "p_value": _known(float(p_values[0][index])),
+        "adjusted_p_value": _known(float(p_values[1][index])),
+        "floor_ratio": ratio_of(float(found.floor_log[index])),
+        "min_effect_ratio": ratio_of(float(found.min_effect_log[index])),
+        "smallest_step_ratio": ratio_of(float(found.smallest_step_log[index])),
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Our own exports: JSON, CSV, Parquet, and back."""

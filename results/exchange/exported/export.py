@@ -1,0 +1,183 @@
+"""Runs as a file: JSON that `load.py` turns back into exactly the same runs, or CSV with one row per record.
+
+Whole runs and what a query found are written the same way, some hundred records at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TextIO
+
+from results.exchange.exported.flat import COLUMNS, Row, flat_rows
+from results.exchange.exported.plain_form import to_plain
+from roofline_model.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
+    from results.records.state_records import CanaryReading, NoiseFloor
+    from results.store.query import FoundRun
+    from results.store.store import ResultStore
+
+EXPORT_FORMAT = "roofline-bench run"
+RUNS_FORMAT = "roofline-bench runs"
+"""A list of such documents, `runs`: what a query found in several runs."""
+EXPORT_VERSION = 2
+"""1: format, schema_version, run, profiles, records (2026).
+2: processes, canaries, noise_floors; energy, state, attribution, clocks_hz and counts of a measurement (2026).
+Old versions keep loading for ever (tests/golden)."""
+
+_FORMULA_STARTS = ("=", "+", "-", "@")
+
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Control characters, line ends, marks that turn the writing direction, and halves of surrogate pairs (they come from
+file names that are not UTF-8 and cannot be written to a file)."""
+
+
+def export_run_json(store: ResultStore, run_id: str) -> dict[str, Any]:
+    """Return one run with all that belongs to it as strict JSON values; the same run gives the same document.
+
+    With it go the chip descriptions that its predictions used and the noise floors of its machine and software.
+    Raises `UnknownNameError` for an unknown run.
+    """
+    run = _run(store, run_id)
+    records = store.records(run_id)
+    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
+    profiles = [profile for profile in map(store.profile, hashes) if profile is not None]
+    return export_documents(
+        run,
+        profiles,
+        records,
+        processes=store.processes(run_id),
+        canaries=store.canaries(run_id),
+        noise_floors=list(store.noise_floors(run.environment.class_hash).values()),
+    )
+
+
+def export_documents(
+    run: RunInfo,
+    profiles: Sequence[HardwareProfile],
+    records: Sequence[Record],
+    *,
+    processes: Sequence[ProcessInfo] = (),
+    canaries: Sequence[CanaryReading] = (),
+    noise_floors: Sequence[NoiseFloor] = (),
+) -> dict[str, Any]:
+    """Return the document of `export_run_json` from values in memory: it rescues a run whose database is lost.
+
+    `import_file` reads it like any other export. Processes of the records need not be given again.
+    """
+    all_processes = dict.fromkeys([*processes, *(record.process for record in records)])
+    return {
+        "format": EXPORT_FORMAT,
+        "schema_version": EXPORT_VERSION,
+        "run": to_plain(run),
+        "profiles": [to_plain(profile) for profile in profiles],
+        "processes": [to_plain(process) for process in all_processes],
+        "records": [to_plain(record) for record in records],
+        "canaries": [to_plain(reading) for reading in canaries],
+        "noise_floors": [to_plain(floor) for floor in noise_floors],
+    }
+
+
+def write_json(store: ResultStore, found: Sequence[FoundRun], stream: TextIO, *, is_part: bool) -> None:
+    """Write what was found as strict JSON: the document of `export_run_json` for one run, a list of them for several.
+
+    `is_part`: records are left out, so that each run is written as unfinished; an import of the whole run completes it.
+    """
+    if len(found) == 1:
+        _write_run(store, found[0], stream, is_part=is_part)
+    else:
+        stream.write(f'{{"format": {json.dumps(RUNS_FORMAT)}, "schema_version": {EXPORT_VERSION}, "runs": [\n')
+        for number, one in enumerate(found):
+            stream.write(",\n" if number else "")
+            _write_run(store, one, stream, is_part=is_part)
+        stream.write("]}")
+    stream.write("\n")
+
+
+def _write_run(store: ResultStore, found: FoundRun, stream: TextIO, *, is_part: bool) -> None:
+    from results.store.query import profile_hashes, read_lots
+
+    run = replace(found.run, status="running", exit_code=None, finished_at=None) if is_part else found.run
+    profiles = (store.profile(one) for one in profile_hashes(store, found))
+    records = chain.from_iterable(read_lots(store, found, with_samples=True))
+    floors = store.noise_floors(run.environment.class_hash).values()
+    stream.write(
+        f'{{"format": {json.dumps(EXPORT_FORMAT)},\n"schema_version": {EXPORT_VERSION},\n"run": {_dumped(run)}'
+    )
+    _write_list(stream, "profiles", (one for one in profiles if one is not None))
+    _write_list(stream, "processes", store.processes(run.run_id))
+    _write_list(stream, "records", records)
+    _write_list(stream, "canaries", store.canaries(run.run_id))
+    _write_list(stream, "noise_floors", floors)
+    stream.write("}")
+
+
+def _write_list(stream: TextIO, name: str, items: Iterable[object]) -> None:
+    stream.write(f",\n{json.dumps(name)}: [")
+    for number, item in enumerate(items):
+        stream.write(f"{',' if number else ''}\n{_dumped(item)}")
+    stream.write("]")
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(to_plain(value), allow_nan=False)
+
+
+def write_csv(store: ResultStore, run_id: str, stream: TextIO) -> None:
+    """Write the rows of one run: see `write_rows`. Raises `UnknownNameError` for an unknown run."""
+    from results.store.query import RecordQuery, find_records
+
+    run = _run(store, run_id)
+    write_rows(store, find_records(store, RecordQuery(run_id=run.run_id)), stream)
+
+
+def write_rows(store: ResultStore, found: Iterable[FoundRun], stream: TextIO) -> None:
+    """Write CSV: one row per record, units in the headers, an empty cell where nothing is known. Samples are not in it.
+
+    A cell cannot act on who opens it: control characters, line ends and characters that turn the writing direction are
+    shown escaped (a line end as \\n), and text that a spreadsheet would run as a formula (it begins with = + - or @)
+    gets a leading apostrophe. Numbers are written as they are, whole numbers of bytes without a fraction. The exact
+    texts are in the JSON export.
+    Open `stream` with newline="".
+    """
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for rows in flat_lots(store, found):
+        writer.writerows([_cell(name, value) for name, value in row.items()] for row in rows)
+
+
+def flat_lots(store: ResultStore, found: Iterable[FoundRun]) -> Iterator[list[Row]]:
+    """Yield the flat rows of what was found, a few hundred at a time."""
+    from results.store.query import read_lots
+
+    for one in found:
+        for records in read_lots(store, one, with_samples=False):
+            yield list(flat_rows(one.run, records))
+
+
+def _run(store: ResultStore, run_id: str) -> RunInfo:
+    run = store.resolve_run(run_id)
+    if run.run_id != run_id:
+        raise StoreError(f"{run_id[:40]!r} is not the whole id of a run: resolve_run gives it")
+    return run
+
+
+def _cell(column: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if column.endswith("_bytes") and value.is_integer():
+            return str(int(value))
+        return repr(value)  # the shortest text that reads back as the same float
+    if isinstance(value, int):
+        return str(value)
+    text = _UNSEEN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), str(value))
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -1,0 +1,110 @@
+"""What an imported run may hold beyond its types: fields within the limits of the record types, statistics that fit together.
+
+A run that breaks a rule is refused, never repaired: nobody could tell later which of its numbers were meant. `db check`
+looks at stored runs with the same rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from results.exchange.exported.plain_form import FormError
+from results.records.limits import MAX_COUNT, check_limits
+from results.records.records import Measurement, ProcessInfo, Record, RunInfo
+from results.records.state_records import CanaryReading, NoiseFloor
+from roofline_model.operators.case import Case
+
+_TIMES = ("median_s", "min_s", "max_s", "mean_s")
+_ORDERED = (("min_s", "median_s", "max_s"), ("min_s", "mean_s", "max_s"))
+_PAIRS = (("q1_s", "q3_s"), ("q1_s", "max_s"), ("q3_s", "max_s"), ("ci_low_s", "ci_high_s"))
+"""(lower, upper) of statistics that may not change places."""
+_SIMULATED = ("simulated", "replay")
+"""Timers that run no kernel: a simulated device may take no time at all."""
+_ROUNDING = 1e-9
+"""Relative: statistics of equal samples may differ in their last digits."""
+
+
+def check_run(run: RunInfo, records: Sequence[Record]) -> None:
+    """Raise `FormError` naming the record and the field that cannot be true."""
+    check_limits(run, "run")
+    for number, record in enumerate(records):
+        where = f"records[{number}]"
+        check_limits(record, where)
+        _check_shape(record.case, f"{where}.case.shape")
+        if record.measurement is not None:
+            timer = record.method.timer if record.method is not None else ""
+            is_simulated = timer in _SIMULATED or "simulated" in record.measurement.flags
+            _check_measurement(record.measurement, f"{where}.measurement", is_simulated)
+
+
+def check_parts(
+    processes: Sequence[ProcessInfo], canaries: Sequence[CanaryReading], floors: Sequence[NoiseFloor], class_hash: str
+) -> None:
+    """Raise `FormError` naming the part of a run and its field that cannot be true, or a floor of another machine's."""
+    parts: dict[str, Sequence[Any]] = {"processes": processes, "canaries": canaries, "noise_floors": floors}
+    for name, items in parts.items():
+        for number, item in enumerate(items):
+            check_limits(item, f"{name}[{number}]")
+    for number, floor in enumerate(floors):
+        if floor.class_hash != class_hash:
+            raise FormError(f"noise_floors[{number}].class_hash is not that of the run's environment")
+
+
+def _check_shape(case: Case, where: str) -> None:
+    if case.op in ("gemv", "gemm"):
+        for name, size in case.shape:
+            if name in ("M", "N", "K") and not 1 <= size <= MAX_COUNT:
+                raise FormError(f"{where}.{name} is {str(size)[:40]}, not a whole number from 1 to {MAX_COUNT:,}")
+
+
+def _check_measurement(measurement: Measurement, where: str, is_simulated: bool) -> None:
+    for name in _TIMES:
+        if getattr(measurement, name) == 0 and not is_simulated:
+            raise FormError(f"{where}.{name} is 0, not a time above 0 s")
+    _check_samples(measurement, where)
+    _check_order(measurement, where)
+    outliers = measurement.outlier_count
+    if outliers is not None and not (0 <= outliers <= measurement.sample_count):
+        raise FormError(
+            f"{where}.outlier_count is {outliers}, not between 0 and sample_count {measurement.sample_count}"
+        )
+    kernels = measurement.attribution
+    if kernels is not None and kernels.busy_s > kernels.latency_s * (1 + _ROUNDING):
+        raise FormError(f"{where}.attribution.busy_s is {kernels.busy_s:g}, above latency_s {kernels.latency_s:g}")
+
+
+def _check_samples(measurement: Measurement, where: str) -> None:
+    """Refuse samples and clocks that are no times and no clocks, and counts that are not theirs; pruned ones are empty."""
+    samples, clocks = measurement.samples_s, measurement.clocks_hz
+    for number, time_s in enumerate(samples):
+        if not (0 <= time_s < math.inf):
+            raise FormError(f"{where}.samples_s[{number}] is {time_s:g}, not a finite time of 0 or more")
+    for number, clock_hz in enumerate(clocks):
+        if not (0 < clock_hz < math.inf):
+            raise FormError(f"{where}.clocks_hz[{number}] is {clock_hz:g}, not a finite number above 0")
+    if samples and measurement.sample_count != len(samples):
+        raise FormError(f"{where}.sample_count is {measurement.sample_count}, but samples_s holds {len(samples)}")
+    if clocks and len(clocks) != len(samples):
+        raise FormError(f"{where}.clocks_hz holds {len(clocks)} clocks, but samples_s {len(samples)} samples")
+
+
+def _check_order(measurement: Measurement, where: str) -> None:
+    """Refuse statistics that no samples have: out of order, wider than their range, or of other samples than these."""
+    for names in _ORDERED:
+        low, middle, high = (getattr(measurement, name) for name in names)
+        if low > middle * (1 + _ROUNDING) or middle > high * (1 + _ROUNDING):
+            raise FormError(f"{where}.{names[1]} is {middle:g}, not between min_s {low:g} and max_s {high:g}")
+    for lower, upper in _PAIRS:
+        low, high = getattr(measurement, lower), getattr(measurement, upper)
+        if low is not None and high is not None and low > high * (1 + _ROUNDING):
+            raise FormError(f"{where}.{lower} is {low:g}, above {upper} {high:g}")
+    # The sample standard deviation is at most range / √2, with two samples.
+    widest_s = measurement.max_s - measurement.min_s + _ROUNDING * measurement.max_s
+    if measurement.std_s is not None and measurement.std_s > widest_s:
+        raise FormError(f"{where}.std_s is {measurement.std_s:g}, more than max_s − min_s")
+    if measurement.samples_s:
+        low, middle, high = min(measurement.samples_s), measurement.median_s, max(measurement.samples_s)
+        if low > middle * (1 + _ROUNDING) or middle > high * (1 + _ROUNDING):
+            raise FormError(f"{where}.median_s is {middle:g}, not between the samples {low:g} and {high:g}")

@@ -1,0 +1,112 @@
+"""Stored numbers that no machine gives: taken out before anybody computes with them.
+
+The store keeps what it was given, an import refuses most of this, and `roofline db check` names what is not finite. A file of
+another tool or an older version may hold it all the same, and one infinite rate is enough to leave a plot without axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any, get_type_hints
+
+from results.records.records import Measurement, PredictionRecord, Record, TelemetrySample
+from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+
+LARGEST = 1e30
+"""Of any unit. A year of the largest machine is 1e26 FLOPs."""
+SHORTEST_S = 1e-18
+"""Light crosses no atom in it; a time of 0 stays, it is told elsewhere."""
+SLOWEST_PER_S = 1e-6
+"""Of a rate above 0 (byte/s, FLOP/s, Hz is none): one a fortnight."""
+DAMAGED = "a stored number of its measurement is impossible"
+
+_Part = Measurement | PredictionRecord | EnergyReading | MachineState | KernelAttribution | TelemetrySample
+_PARTS: dict[str, type[_Part]] = {
+    one.__name__: one
+    for one in (Measurement, PredictionRecord, EnergyReading, MachineState, KernelAttribution, TelemetrySample)
+}
+_TOGETHER = ("energy", "state", "attribution")
+"""Parts of a measurement that go as a whole."""
+
+
+def possible_records(records: Iterable[Record]) -> tuple[Record, ...]:
+    """Return the records without impossible numbers; the same objects where there is nothing to take out.
+
+    Impossible: NaN, infinite, beyond `LARGEST`, a time above 0 and below `SHORTEST_S`, a rate below `SLOWEST_PER_S`. A number
+    that may be missing becomes None; one that may not takes its part with it: its measurement (the case then counts as
+    failed, and says why), its prediction, its energy reading, its sensor reading.
+    """
+    return tuple(_possible(one) for one in records)
+
+
+def _possible(record: Record) -> Record:
+    changes: dict[str, Any] = {}
+    if record.measurement is not None:
+        lost, optional = _impossible(record.measurement)
+        if lost:
+            reason = f"{DAMAGED} ({', '.join(lost)}): `roofline db check` looks at all"
+            changes |= {"measurement": None, "status": "failed", "reason": reason}
+        elif optional:
+            changes["measurement"] = _without(record.measurement, optional)
+    for name in ("predictions", "telemetry"):
+        stored = getattr(record, name)
+        kept = tuple(one for one in map(_possible_part, stored) if one is not None)
+        if len(kept) != len(stored) or any(new is not old for new, old in zip(kept, stored, strict=True)):
+            changes[name] = kept
+    return replace(record, **changes) if changes else record
+
+
+def _possible_part(one: _Part) -> _Part | None:
+    """Return a part without its impossible numbers, the part itself where it has none, None where one must be there."""
+    lost, optional = _impossible(one)
+    if lost:
+        return None
+    return _without(one, optional) if optional else one
+
+
+def _without(one: _Part, names: Iterable[str]) -> _Part:
+    nothing: dict[str, Any] = dict.fromkeys(names)
+    return replace(one, **nothing)
+
+
+def _impossible(value: _Part) -> tuple[list[str], list[str]]:
+    """Return the names of the impossible numbers: those that must be there, and those that may be missing."""
+    found: tuple[list[str], list[str]] = [], []
+    for name, least, is_optional in _numbers(type(value).__name__):
+        if not _is_possible(getattr(value, name), least):
+            found[is_optional].append(name)
+    for name in ("terms_s", "throttled_s"):
+        table = getattr(value, name, None)
+        if table is not None and not all(_is_possible(one, SHORTEST_S) for one in table.values()):
+            found[1].append(name)
+    # A NaN or an infinity among the samples is one of their sum.
+    if not _is_possible(sum(getattr(value, "samples_s", ())), SHORTEST_S):
+        found[0].append("samples_s")
+    for name in _TOGETHER:
+        part = getattr(value, name, None)
+        if part is not None and any(_impossible(part)):
+            found[1].append(name)
+    return found
+
+
+def _is_possible(value: float | None, least: float) -> bool:
+    if value is None:
+        return True
+    size = abs(value)
+    return size == 0 or least <= size <= LARGEST  # a NaN is neither
+
+
+@cache
+def _numbers(kind: str) -> tuple[tuple[str, float, bool], ...]:
+    """Return each float field of a part of a record: its name, the least size above 0, whether it may be None."""
+    return tuple(
+        (
+            name,
+            SLOWEST_PER_S if name.endswith("_per_s") else SHORTEST_S if name.endswith("_s") else 0.0,
+            hint is not float,
+        )
+        for name, hint in get_type_hints(_PARTS[kind]).items()
+        if hint in (float, float | None)
+    )

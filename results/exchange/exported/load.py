@@ -1,0 +1,205 @@
+"""Exported runs back into a store: exactly, all or nothing, and never twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
+from results.exchange.exported.import_checks import check_parts, check_run
+from results.exchange.exported.import_dates import run_in_utc
+from results.exchange.exported.import_differences import differing_records, is_other_run
+from results.exchange.exported.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
+from results.records.limits import check_limits
+from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
+from results.records.state_records import CanaryReading, NoiseFloor
+from results.store.run_names import check_label
+from roofline_model.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from results.store.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did."""
+
+    run_ids: tuple[str, ...]
+    added: int
+    """Records stored now."""
+    duplicates: int
+    """Records that were there already, recognised by their id."""
+    differing_count: int = 0
+    """Of these, records that are stored with other contents: the stored ones stay, nothing is overwritten."""
+    differing_runs: tuple[str, ...] = ()
+    """Runs that are stored with another label, start, commit or machine; they stay, too."""
+
+
+_ID = re.compile("[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """What an export holds."""
+
+    run: RunInfo
+    profiles: tuple[HardwareProfile, ...]
+    records: tuple[Record, ...]
+    processes: tuple[ProcessInfo, ...] = ()
+    """All of the run, those that stored no record too; empty in a file of version 1."""
+    canaries: tuple[CanaryReading, ...] = ()
+    noise_floors: tuple[NoiseFloor, ...] = ()
+    """Of the run's environment class."""
+
+
+def import_file(store: ResultStore, path: str | Path) -> ImportReport:
+    """Add the runs of an exported JSON file to the store; records it already has keep their numbers (see `add_run`).
+
+    The whole file is checked first. Raises `StoreError` for a file that is missing, damaged, not ours or of a newer
+    version; nothing is imported then.
+    """
+    return add_exported(store, read_exports(path))
+
+
+def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportReport:
+    """Add checked runs to the store, each all or nothing. Raises `StoreError` as `add_run` does."""
+    added = duplicates = differing = 0
+    other_runs = []
+    for one in runs:
+        differing += differing_records(store, one.records)
+        if is_other_run(store, one.run):
+            other_runs.append(one.run.run_id)
+        new, present = store.add_run(
+            one.run,
+            one.profiles,
+            one.records,
+            processes=one.processes,
+            canaries=one.canaries,
+            noise_floors=one.noise_floors,
+        )
+        added, duplicates = added + new, duplicates + present
+    return ImportReport(tuple(one.run.run_id for one in runs), added, duplicates, differing, tuple(other_runs))
+
+
+def read_export(path: str | Path) -> ExportedRun:
+    """Return the run of a JSON file that holds one. Raises `StoreError` as `import_file` does."""
+    found = read_exports(path)
+    if len(found) != 1:
+        raise StoreError(f"{path} holds {len(found)} runs, not one: import it and name the run")
+    return found[0]
+
+
+def read_exports(path: str | Path) -> list[ExportedRun]:
+    """Return the runs of an exported JSON file. Raises `StoreError` as `import_file` does."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")  # Windows editors put a byte order mark first
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise StoreError(
+            f"{path} cannot be read ({why}): give a file that `roofline export --format json` wrote"
+        ) from None
+    with reading_errors(path):
+        try:
+            document = json.loads(text)
+        except ValueError as error:  # a number of 5,000 digits is one, too
+            raise StoreError(
+                f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was imported."
+            ) from None
+        return parse_exports(document)
+
+
+@contextmanager
+def reading_errors(path: str | Path) -> Iterator[None]:
+    """Turn what is wrong inside a file into a `StoreError` of one line that names the file."""
+    try:
+        yield
+    except (NewerFormError, UnclearFormError) as error:  # they say themselves what to do
+        raise StoreError(f"{path}: {error}. Nothing was imported.") from None
+    except FormError as error:
+        raise StoreError(f"{path}: {error}; the file is damaged: write it again. Nothing was imported.") from None
+    except RecursionError:
+        raise StoreError(f"{path} is nested too deeply to be an exported run. Nothing was imported.") from None
+
+
+def parse_exports(document: Any) -> list[ExportedRun]:
+    """Return the runs of a parsed export, which holds one or a list of them. Raises `FormError` naming the field."""
+    if not isinstance(document, dict) or document.get("format") != RUNS_FORMAT:
+        return [parse_export(document)]
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        raise FormError("runs is missing or not a list")
+    found: dict[str, ExportedRun] = {}
+    for number, one in enumerate(runs):
+        try:
+            exported = parse_export(one)
+            if exported.run.run_id in found:
+                raise FormError(f"run {exported.run.run_id[:12]} stands in the file twice")
+        except NewerFormError:
+            raise
+        except FormError as error:
+            raise type(error)(f"runs[{number}]: {error}") from None
+        found[exported.run.run_id] = exported
+    if not found:
+        raise FormError("runs is empty")
+    return list(found.values())
+
+
+def parse_export(document: Any) -> ExportedRun:
+    """Return the run of a parsed export. Raises `FormError` naming the field that is wrong."""
+    if not isinstance(document, dict) or document.get("format") != EXPORT_FORMAT:
+        raise FormError("this is not a run exported by roofline-bench")
+    version = document.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FormError(f"schema_version is {str(version)[:40]!r}, not a whole number from 1 on")
+    if version > EXPORT_VERSION:
+        raise NewerFormError(
+            f"it was exported by a newer roofline-bench (schema_version {version}, this one reads up to {EXPORT_VERSION}): "
+            "pip install --upgrade roofline-bench, or export it there as CSV"
+        )
+    run = from_plain(RunInfo, document.get("run"), "run")
+    profiles = _listed(document, "profiles", HardwareProfile)
+    records = _listed(document, "records", Record)
+    _check_ids(run, profiles, records)
+    try:
+        check_label(run.label)
+    except StoreError as error:  # before the first of several files is stored
+        raise UnclearFormError(str(error)) from None
+    check_run(run, records)
+    if version == 1:
+        return run_in_utc(ExportedRun(run, tuple(profiles), tuple(records)))
+    processes = _listed(document, "processes", ProcessInfo)
+    canaries = _listed(document, "canaries", CanaryReading)
+    floors = _listed(document, "noise_floors", NoiseFloor)
+    check_parts(processes, canaries, floors, run.environment.class_hash)
+    return run_in_utc(
+        ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
+    )
+
+
+def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Sequence[Record]) -> None:
+    """Raise `FormError` for an id that none of ours is, of another run, or of two records; ids stand in indexes."""
+    ids = [("run.run_id", run.run_id)]
+    ids += [(f"records[{number}].record_id", record.record_id) for number, record in enumerate(records)]
+    for where, text in ids:
+        if not _ID.fullmatch(text):
+            raise FormError(f"{where} is {text[:40]!r}, not 32 digits of 0-9 and a-f")
+    first: dict[str, int] = {}
+    for number, record in enumerate(records):
+        if record.run_id != run.run_id:
+            raise FormError(f"records[{number}].run_id is not the id of the run")
+        if first.setdefault(record.record_id, number) != number:
+            raise FormError(f"records[{number}].record_id is that of records[{first[record.record_id]}], too")
+    for number, profile in enumerate(profiles):
+        check_limits(profile, f"profiles[{number}]")
+
+
+def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:
+    items = document.get(name)
+    if not isinstance(items, list):
+        raise FormError(f"{name} is missing or not a list")
+    return [from_plain(kind, item, f"{name}[{number}]") for number, item in enumerate(items)]

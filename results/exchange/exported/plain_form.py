@@ -1,0 +1,151 @@
+"""Record types as plain JSON values and back. What comes back is checked field by field; nothing is repaired.
+
+Floats that JSON cannot write are the texts NaN, Infinity and -Infinity in fields, and tagged inside free-form
+values (see `json_values.py`). A field that a file lacks takes its default, so files of older versions keep loading.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from results.records.json_values import NON_FINITE, float_name, tag, untag
+from roofline_model.core.errors import RooflineError
+from roofline_model.operators.case import Case
+
+T = TypeVar("T")
+
+
+class FormError(ValueError):
+    """A value that is not what its field holds; the text begins with where it stands, e.g. `records[3].status`."""
+
+
+class NewerFormError(FormError):
+    """Written by a later version than this one."""
+
+
+class UnclearFormError(FormError):
+    """Not damaged, but readable in more than one way; the text says how to make it clear."""
+
+
+def to_plain(value: Any) -> Any:
+    """Return a record type as JSON values: objects, lists, text, finite numbers, booleans, null."""
+    if isinstance(value, Case):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, float):
+        return value if value - value == 0 else float_name(value)
+    if isinstance(value, Mapping):
+        return tag(dict(value))
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(kind: type[T], data: Any, where: str) -> T:
+    """Return the `kind` (a record type) that `to_plain` made `data` of. Raises `FormError` naming the field."""
+    if kind is Case:
+        return _case(data, where)  # type: ignore[return-value]
+    if not isinstance(data, dict):
+        raise FormError(f"{where} is {_kind_name(data)}, not an object")
+    hints = _hints(kind)  # type: ignore[arg-type]
+    unknown = data.keys() - hints.keys()
+    if unknown:
+        raise FormError(f"{where} has an unknown field {sorted(unknown)[0][:40]!r}")
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name in data:
+            values[field.name] = _value(hints[field.name], data[field.name], f"{where}.{field.name}")
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise FormError(f"{where}.{field.name} is missing")
+    try:
+        return kind(**values)
+    except RooflineError as error:
+        raise FormError(f"{where}: {error}") from None
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _value(hint: Any, data: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if data is None:
+            return None
+        return _value(next(argument for argument in arguments if argument is not type(None)), data, where)
+    if origin is Literal:
+        if data not in arguments:
+            raise FormError(f"{where} is {str(data)[:40]!r}, not one of {', '.join(map(str, arguments))}")
+        return data
+    if origin is tuple:
+        return _tuple(arguments[0], data, where)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        if not isinstance(data, dict):
+            raise FormError(f"{where} is {_kind_name(data)}, not an object")
+        mapping = untag(data)
+        if not isinstance(mapping, dict):
+            raise FormError(f"{where} is a number, not an object")
+        if arguments[1] is Any:
+            return mapping
+        return {key: _value(arguments[1], item, f"{where}.{key[:40]}") for key, item in mapping.items()}
+    if is_dataclass(hint):
+        return from_plain(hint, data, where)  # type: ignore[arg-type]
+    return _scalar(hint, data, where)
+
+
+def _tuple(hint: Any, data: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise FormError(f"{where} is {_kind_name(data)}, not a list")
+    if hint is float and all(type(item) is float for item in data):
+        return tuple(data)  # samples: thousands of them, nearly always plain
+    return tuple(_value(hint, item, f"{where}[{number}]") for number, item in enumerate(data))
+
+
+def _scalar(hint: Any, data: Any, where: str) -> Any:
+    if hint is float:
+        if isinstance(data, str) and data in NON_FINITE:
+            return NON_FINITE[data]
+        if isinstance(data, int | float) and not isinstance(data, bool):
+            try:
+                return float(data)
+            except OverflowError:
+                raise FormError(f"{where} is too large for a 64-bit float") from None
+    elif hint is int:
+        if isinstance(data, int) and not isinstance(data, bool):
+            return data
+    elif hint in (str, bool) and isinstance(data, hint):
+        return data
+    wanted = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}[hint]
+    raise FormError(f"{where} is {_kind_name(data)}, not {wanted}")
+
+
+def _case(data: Any, where: str) -> Case:
+    if not isinstance(data, dict):
+        raise FormError(f"{where} is {_kind_name(data)}, not an object")
+    unknown = data.keys() - {"op", "shape", "formats", "kernel", "cache", "mode"}
+    if unknown:
+        raise FormError(f"{where} has an unknown field {sorted(unknown)[0][:40]!r}")
+    for name in ("op", "kernel", "cache", "mode"):
+        _scalar(str, data.get(name), f"{where}.{name}")
+    for name, hint in (("shape", int), ("formats", str)):
+        if not isinstance(data.get(name), dict):
+            raise FormError(f"{where}.{name} is {_kind_name(data.get(name))}, not an object")
+        for key, item in data[name].items():
+            _scalar(hint, item, f"{where}.{name}.{key[:40]}")
+    try:
+        return Case.from_dict(data)
+    except RooflineError as error:
+        raise FormError(f"{where}: {error}") from None
+
+
+def _kind_name(data: Any) -> str:
+    if data is None:
+        return "missing or null"
+    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    return names.get(type(data), type(data).__name__)

@@ -1,0 +1,1 @@
+"""Care for a database: copies, checks, retention, statistics."""

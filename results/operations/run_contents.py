@@ -1,0 +1,101 @@
+"""What runs hold, without reading their records: cases by outcome, operators, formats, processes, chips."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import Connection, case, func, select
+
+from results.records.case_names import op_title
+from results.store import rows
+from results.store.write import CASE, PREDICTION, RECORD
+from roofline_model.operators.case import Case
+
+if TYPE_CHECKING:
+    from results.store.store import ResultStore
+
+_T = TypeVar("_T")
+
+OUTCOMES = ("measured", "failed", "skipped", "predicted")
+"""Of a case that ran in several processes the first of these counts that occurs."""
+_AT_ONCE = 500
+"""Ids in one statement: well under every limit on bound parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunContents:
+    """What one run holds."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Cases by outcome, in the order of `OUTCOMES`; outcomes that do not occur are left out."""
+    ops: tuple[str, ...] = ()
+    """Operators in words, the most frequent first: `gemv`, `seeded-llama-156m decode`."""
+    precisions: tuple[str, ...] = ()
+    """`BF16`, `INT4 W4A16`, the most frequent first."""
+    process_count: int = 0
+    """Processes that stored something."""
+    hardware_keys: tuple[str, ...] = ()
+    """Chips predicted for, sorted."""
+
+    @property
+    def case_count(self) -> int:
+        """Cases in all."""
+        return sum(self.counts.values())
+
+
+def run_contents(store: ResultStore, run_ids: Sequence[str]) -> dict[str, RunContents]:
+    """Return what each of these runs holds, by its whole id; a run without records holds nothing."""
+    return store.query(lambda connection: _contents(connection, run_ids))
+
+
+def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunContents]:
+    outcomes: dict[str, dict[int, int]] = {run_id: {} for run_id in run_ids}
+    processes: dict[str, int] = {}
+    chips: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
+    rank = case({name: place for place, name in enumerate(OUTCOMES)}, value=RECORD.c.status, else_=len(OUTCOMES) - 1)
+    for chosen in _portions(run_ids):
+        of_runs = RECORD.c.run_id.in_(chosen)
+        cases = select(RECORD.c.run_id, RECORD.c.case_id, func.min(rank)).where(of_runs)
+        for run_id, case_id, place in connection.execute(cases.group_by(RECORD.c.run_id, RECORD.c.case_id)):
+            outcomes[run_id][case_id] = place
+        counted = select(RECORD.c.run_id, func.count(RECORD.c.process_id.distinct())).where(of_runs)
+        processes |= {row[0]: row[1] for row in connection.execute(counted.group_by(RECORD.c.run_id))}
+        named = select(RECORD.c.run_id, PREDICTION.c.hardware_key).join_from(RECORD, PREDICTION).where(of_runs)
+        for run_id, key in connection.execute(named.distinct()):
+            chips[run_id].append(key)
+    known = _cases(connection, sorted({case_id for found in outcomes.values() for case_id in found}))
+    return {
+        run_id: RunContents(
+            _counted(found.values()),
+            _by_frequency(op_title(known[case_id]) for case_id in found),
+            _by_frequency(known[case_id].precision_label or "–" for case_id in found),
+            processes.get(run_id, 0),
+            tuple(sorted(filter(None, chips[run_id]))),
+        )
+        for run_id, found in outcomes.items()
+    }
+
+
+def _cases(connection: Connection, case_ids: Sequence[int]) -> dict[int, Case]:
+    return {
+        row["id"]: rows.case_from(row)
+        for chosen in _portions(case_ids)
+        for row in connection.execute(select(CASE).where(CASE.c.id.in_(chosen))).mappings()
+    }
+
+
+def _counted(places: Iterable[int]) -> dict[str, int]:
+    counts = Counter(places)
+    return {name: counts[place] for place, name in enumerate(OUTCOMES) if counts[place]}
+
+
+def _by_frequency(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name, _ in Counter(names).most_common())
+
+
+def _portions(ids: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]

@@ -1,0 +1,122 @@
+"""Limits that the record types declare for their fields (ranges, lengths, dates), and the check of a value against them.
+
+They hold where a run comes from outside (an import, `db check`). Making a record checks nothing: the store keeps what
+it was given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from results.exchange.exported.plain_form import FormError
+
+MAX_TIME_S = 1e9
+"""Thirty years: a longer time is a slip of a unit."""
+MAX_COUNT = 2**40
+"""Every database holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A condition on the value of a field, as part of its type: `Annotated[float, Limit(…)]`. None is within every one."""
+
+    holds: Callable[[Any], bool]
+    words: str
+    """What the value should be, for an error."""
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _counts(least: int) -> Limit:
+    return Limit(lambda count: least <= count <= MAX_COUNT, f"a whole number from {least} to {MAX_COUNT:,}")
+
+
+def _texts(longest: int) -> Limit:
+    return Limit(lambda text: 1 <= len(text) <= longest, f"text of 1 to {longest:,} characters")
+
+
+# A NaN is within no range of numbers.
+Duration = Annotated[float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, f"a time from 0 to {MAX_TIME_S:g} s")]
+NonNegative = Annotated[float, Limit(lambda value: 0 <= value < math.inf, "a finite number of 0 or more")]
+Positive = Annotated[float, Limit(lambda value: 0 < value < math.inf, "a finite number above 0")]
+Finite = Annotated[float, Limit(math.isfinite, "a finite number")]
+Count = Annotated[int, _counts(0)]
+CountFrom1 = Annotated[int, _counts(1)]
+CountFrom2 = Annotated[int, _counts(2)]
+ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, "the exit code of a process")]
+Name = Annotated[str, _texts(1_000)]
+Reason = Annotated[str, Limit(lambda text: len(text) <= 10_000, "text of 10,000 characters or fewer")]
+IndexedName = Annotated[str, _texts(200)]
+"""Stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
+Hash = Annotated[str, _texts(64)]
+KernelName = Annotated[str, _texts(100_000)]
+"""The mangled names of C++ templates fill pages."""
+Date = Annotated[str, Limit(_is_date, "a date and time in ISO 8601")]
+OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), "a date and time in ISO 8601")]
+"""Empty where its maker gave none."""
+
+
+def at_most(longest: int) -> Limit:
+    """Return the limit on how many items a list or a table may hold."""
+    return Limit(lambda items: len(items) <= longest, f"{longest:,} items or fewer")
+
+
+def check_limits(value: Any, where: str) -> None:
+    """Raise `FormError` naming the first field of a record type, or of a part of it, that is outside its limits."""
+    _check(type(value), value, where)
+
+
+def _check(hint: Any, value: Any, where: str) -> None:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if value is None:
+        return
+    if is_dataclass(hint):
+        for name, field_hint in _limited_fields(hint):  # type: ignore[arg-type]
+            _check(field_hint, getattr(value, name), f"{where}.{name}")
+    elif origin is Annotated:
+        for limit in hint.__metadata__:
+            if not limit.holds(value):
+                raise FormError(f"{where} is {_shown(value)}, not {limit.words}")
+        _check(arguments[0], value, where)
+    elif origin in (Union, UnionType):  # of a type and None
+        _check(arguments[0], value, where)
+    elif origin is tuple:
+        for number, item in enumerate(value):
+            _check(arguments[0], item, f"{where}[{number}]")
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        for key, item in value.items():
+            _check(arguments[0], key, f"a key of {where}")
+            _check(arguments[1], item, f"{where}.{key[:40]}")
+
+
+@cache
+def _limited_fields(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((name, hint) for name, hint in hints.items() if _has_limits(hint))
+
+
+def _has_limits(hint: Any) -> bool:
+    if is_dataclass(hint):
+        return bool(_limited_fields(hint))  # type: ignore[arg-type]
+    return get_origin(hint) is Annotated or any(map(_has_limits, get_args(hint)))
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message; a whole number may be longer than a float can say."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, int):
+        return str(value)[:40]
+    return repr(value) if isinstance(value, str) and len(value) <= 40 else f"of length {len(value):,}"

@@ -1,0 +1,164 @@
+"""What a record of a whole model says beside its time: tokens, memory, loss of quality. Read from the facts stored with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from results.records.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One figure with its 95 % interval; without ends where nothing is known about the spread."""
+
+    value: float
+    low_value: float | None
+    high_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFigures:
+    """One record of a whole model. What was not measured is None."""
+
+    model_name: str
+    precision: str
+    """As it was asked for: INT4, INT8.INT8, …, `plan`, or the model's own format."""
+    phase: str
+    """decode or prefill."""
+    method: str
+    """round-to-nearest, HQQ, AWQ; empty for the model's own format."""
+    kv_format: str
+    """Format of the KV cache."""
+    batch_count: int
+    context_count: int
+    tokens_per_call: int
+    is_emulated: bool
+    """Whether the weights are decoded in a step of their own by every call."""
+    original_bytes: int | None
+    """What the model held before it was quantised."""
+    held_bytes: int | None
+    stated_bytes: int | None
+    """What it should hold by the formats' definitions."""
+    cache_bytes: int | None
+    peak_bytes: int | None
+    """What one step allocates at most beside what was there."""
+    process_bytes: int | None
+    quality_source: str
+    """measured; reference: this is what others are compared with; none: `quality_reason` says why; empty: not looked at."""
+    quality_reason: str
+    quality_text: str
+    is_language: bool
+    """Whether quality was measured on text; random tokens tell formats apart and say nothing about language."""
+    quality_tokens_count: int | None
+    kl_nats_per_token: Interval | None
+    top1_agreement_ratio: Interval | None
+    perplexity_ratio: Interval | None
+    reference_perplexity: Interval | None
+    median_s: float | None
+    energy_j: float | None = None
+    """Of one call; None where no sensor was read."""
+    layer_counts: tuple[tuple[str, int], ...] = ()
+    """What the Linears became → how many of them; empty where nothing was quantised."""
+    kernels: tuple[str, ...] = ()
+    """What a quantised Linear calls, in words."""
+    fallback_reasons: tuple[str, ...] = ()
+    """Why layers did not become what was asked for."""
+    embedding_cosine_ratio: Interval | None = None
+    """Of an encoder: mean cosine between both models' embeddings of a sentence."""
+    rank_agreement_ratio: Interval | None = None
+    """Of an encoder: Spearman's correlation of the sentences' pairwise similarities."""
+    nearest_kept_ratio: Interval | None = None
+    """Of an encoder: share of the sentences whose most similar other one stays the same."""
+
+    @property
+    def energy_j_per_token(self) -> float | None:
+        """Of a generated token in decode, of a prompt token in prefill."""
+        return None if self.energy_j is None else self.energy_j / self.tokens_per_call
+
+    @property
+    def held_ratio(self) -> float | None:
+        """What the model holds over what it held before."""
+        return self.held_bytes / self.original_bytes if self.held_bytes is not None and self.original_bytes else None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Generated tokens per second in decode, prompt tokens in prefill, over all sequences."""
+        return self.tokens_per_call / self.median_s if self.median_s else None
+
+    @property
+    def resident_bytes(self) -> int | None:
+        """Weights and cache."""
+        return None if self.held_bytes is None else self.held_bytes + (self.cache_bytes or 0)
+
+
+def model_figures(record: Record) -> ModelFigures | None:
+    """Return the figures of a record, or None for one that is of no whole model. Raises nothing: facts of others are skipped."""
+    model = record.extra.get("model")
+    if not isinstance(model, Mapping) or not isinstance(model.get("precision"), str):
+        return None
+    shape, formats = dict(record.case.shape), dict(record.case.formats)
+    memory, quality = _mapping(record.extra.get("memory")), _mapping(record.extra.get("quality"))
+    return ModelFigures(
+        model_name=_text(model.get("name")),
+        precision=_text(model.get("precision")),
+        phase=_text(model.get("phase")),
+        method=_text(model.get("method")),
+        kv_format=formats.get("kv", ""),
+        batch_count=shape.get("B", 1),
+        context_count=shape.get("Skv", 1),
+        tokens_per_call=_count(record.extra.get("tokens_per_call")) or 1,
+        is_emulated=model.get("is_emulated") is True,
+        original_bytes=_count(memory.get("original_bytes")),
+        held_bytes=_count(memory.get("held_bytes")),
+        stated_bytes=_count(memory.get("stated_bytes")),
+        cache_bytes=_count(memory.get("cache_bytes")),
+        peak_bytes=_count(memory.get("peak_bytes")),
+        process_bytes=_count(memory.get("process_bytes")),
+        quality_source=_text(quality.get("source")),
+        quality_reason=_text(quality.get("reason")),
+        quality_text=_text(quality.get("text")),
+        is_language=quality.get("is_language") is True,
+        quality_tokens_count=_count(quality.get("tokens_count")),
+        kl_nats_per_token=_interval(quality.get("kl_nats_per_token")),
+        top1_agreement_ratio=_interval(quality.get("top1_agreement_ratio")),
+        perplexity_ratio=_interval(quality.get("perplexity_ratio")),
+        reference_perplexity=_interval(quality.get("reference_perplexity")),
+        median_s=record.measurement.median_s if record.measurement else None,
+        energy_j=record.measurement.energy_j if record.measurement else None,
+        layer_counts=tuple((_text(name), _count(count) or 0) for name, count in _mapping(model.get("layers")).items()),
+        kernels=_texts(model.get("kernels")),
+        fallback_reasons=_texts(model.get("fallbacks")),
+        embedding_cosine_ratio=_interval(quality.get("embedding_cosine_ratio")),
+        rank_agreement_ratio=_interval(quality.get("rank_agreement_ratio")),
+        nearest_kept_ratio=_interval(quality.get("nearest_kept_ratio")),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list | tuple) else ()
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _interval(value: Any) -> Interval | None:
+    found = _mapping(value)
+    middle = _number(found.get("value"))
+    return None if middle is None else Interval(middle, _number(found.get("low")), _number(found.get("high")))
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None

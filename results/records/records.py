@@ -1,0 +1,315 @@
+"""The border types of the project: what a run, a case, a measurement and a prediction are once they leave their maker.
+
+All values are frozen and plain; missing is None, never 0. Field names end in their unit. `store.py` keeps them,
+`export.py`/`load.py` carry them between machines, `reports` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from results.records.limits import (
+    Count,
+    Date,
+    Duration,
+    ExitCode,
+    Finite,
+    Hash,
+    Name,
+    NonNegative,
+    OptionalDate,
+    Positive,
+    Reason,
+)
+from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.core.finding import short_text
+from roofline_model.ideal.roofline import Prediction, error_ratio
+from roofline_model.operators.case import Case, history_key, short_hash
+
+Status = Literal["measured", "predicted", "skipped", "failed"]
+STATUSES: tuple[str, ...] = ("measured", "predicted", "skipped", "failed")
+"""measured: timed and correct; predicted: only the model was asked (another chip, or --roofline-predict-only);
+skipped: this machine cannot run it; failed: wrong result, error, or out of memory. The reason says why."""
+
+RunStatus = Literal["running", "complete", "interrupted"]
+
+FOREIGN_COMMAND = "roofline import "
+"""How the command of a run begins that another program measured: it stands for the file that it was read from."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentInfo:
+    """The machine and software a run happened on."""
+
+    facts: Mapping[str, Any]
+    """Everything captured: hostname, cpu, device, driver, cuda, torch, python, governor, git … (JSON values)."""
+    class_facts: Mapping[str, Any]
+    """The subset that decides comparability over time (device, driver, torch, threads …)."""
+
+    @property
+    def environment_hash(self) -> str:
+        """Sixteen hex digits over all facts."""
+        return short_hash(dict(self.facts))
+
+    @property
+    def class_hash(self) -> str:
+        """Sixteen hex digits over the facts that decide comparability."""
+        return short_hash(dict(self.class_facts))
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareProfile:
+    """The chip description that the predictions of a run used, as it was at that time."""
+
+    key: str
+    name: str
+    profile_hash: Hash
+    """`Device.content_hash`."""
+    profile: Mapping[str, Any]
+    """`Device.to_dict()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How samples were taken. Results with different method hashes are never compared."""
+
+    timer: str
+    """monotonic, cuda-event, simulated, replay, …"""
+    version: str
+    """Version of the measuring method itself."""
+    settings: Mapping[str, Any]
+    """Target interval, budgets, warm-up, rotation, fill and seed … (JSON values)."""
+
+    @property
+    def method_hash(self) -> str:
+        """Sixteen hex digits over timer, version and settings."""
+        return short_hash([self.timer, self.version, dict(self.settings)])
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One invocation of pytest (or an import of one)."""
+
+    run_id: str
+    """32 random hex digits; any unambiguous prefix names the run."""
+    started_at: Date
+    """UTC, ISO 8601 with microseconds."""
+    label: str = ""
+    finished_at: Date | None = None
+    status: RunStatus = "running"
+    exit_code: ExitCode | None = None
+    hardware_key: str = ""
+    """The chip asked for (--hw); the profile is stored with each prediction."""
+    is_forced: bool = False
+    """Measured with --roofline-force-measure on a machine that is not that chip."""
+    command: str = ""
+    git_commit: str | None = None
+    git_branch: str | None = None
+    git_is_dirty: bool | None = None
+    plugin_version: str = ""
+    environment: EnvironmentInfo = EnvironmentInfo({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """One process of a run: replicated measurements differ by process, so the unit of comparison is kept."""
+
+    ordinal: Count = 0
+    pid: Count | None = None
+    host: str = ""
+    started_at: OptionalDate = ""
+    role: Name = "main"
+    """main: pytest's own process; worker: a fresh process that measured for it."""
+    end_reason: Reason = ""
+    """How a worker ended when not by itself: `killed by SIGABRT`, `timeout after 60 s`, `device lost`; empty otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Statistics of the timed samples of one case in one process, and the samples themselves. Times are per call."""
+
+    samples_s: tuple[float, ...] = field(repr=False)
+    """Seconds per call of every sample, in the order taken; empty after `prune`."""
+    calls_per_sample: Count
+    median_s: Duration
+    min_s: Duration
+    max_s: Duration
+    mean_s: Duration
+    std_s: Duration | None
+    q1_s: Duration
+    q3_s: Duration
+    sample_count: Count
+    ci_low_s: Duration | None
+    """`interval_within`: lower end of the 95 % interval of the median inside this process."""
+    ci_high_s: Duration | None
+    stop_reason: str
+    """converged, noise-stable, budget, max-samples, replay-end"""
+    first_call_s: Duration | None = None
+    """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
+    warmup_calls: Count = 0
+    wall_s: Duration | None = None
+    """Wall-clock seconds the case took in all."""
+    rotation_count: Count = 1
+    """Distinct operand sets that were rotated through."""
+    working_set_bytes: NonNegative | None = None
+    """Bytes of all rotated operand sets."""
+    max_error: NonNegative | None = None
+    """Largest relative error against the high-precision reference (norm-wise), before or after timing."""
+    tolerance: NonNegative | None = None
+    power_w: NonNegative | None = None
+    energy_j: NonNegative | None = None
+    """Energy per call; None when no window was long enough to mean something."""
+    power_source: str | None = None
+    sm_clock_hz: Positive | None = None
+    """Median SM clock seen while sampling."""
+    temperature_c: Finite | None = None
+    flags: tuple[str, ...] = ()
+    """Warnings about the samples: keys of `flags.FLAGS`."""
+    clocks_hz: tuple[float, ...] = field(default=(), repr=False)
+    """SM clock of each sample, as many as `samples_s`; empty where no clock is known per sample."""
+    effective_sample_count: NonNegative | None = None
+    """How many independent samples the series is worth; fewer than `sample_count` when successive ones resemble each other."""
+    outlier_count: int | None = None
+    """Samples far from the rest; they are kept in every statistic."""
+    energy: EnergyReading | None = None
+    state: MachineState | None = None
+    attribution: KernelAttribution | None = None
+
+    @property
+    def ci_half_width_ratio(self) -> float | None:
+        """Half the interval's width over the median: the ± of the table."""
+        if self.ci_low_s is None or self.ci_high_s is None or self.median_s <= 0:
+            return None
+        return (self.ci_high_s - self.ci_low_s) / 2 / self.median_s
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionRecord:
+    """One prediction of a case, as stored: its terms, its profile and its error."""
+
+    kind: Literal["ideal", "expected"]
+    model_version: str
+    hardware_key: str
+    profile_hash: str
+    time_s: float
+    memory_time_s: float | None
+    compute_time_s: float | None
+    bound: str
+    flops: float
+    read_bytes: float
+    write_bytes: float
+    bandwidth_bytes_per_s: float | None
+    peak_flops_per_s: float | None
+    compute_format: str
+    path: str
+    memory_level: str
+    provenance: str
+    low_s: float | None = None
+    high_s: float | None = None
+    notes: tuple[str, ...] = ()
+    terms_s: Mapping[str, float] | None = None
+    """Terms of an expected time by name, each as if alone (`roofline_model.expected.gap` explains a gap with them)."""
+    error_ratio: float | None = None
+    """(predicted − measured) / measured; None when nothing was measured. Negative: the prediction was too fast."""
+
+    @classmethod
+    def from_prediction(cls, prediction: Prediction, profile_hash: str, measured_s: float | None) -> PredictionRecord:
+        """Store an ideal prediction beside a measured median (or None)."""
+        return cls(
+            kind="ideal",
+            model_version=prediction.model_version,
+            hardware_key=prediction.hardware,
+            profile_hash=profile_hash,
+            time_s=prediction.time_s,
+            memory_time_s=prediction.memory_time_s,
+            compute_time_s=prediction.compute_time_s,
+            bound=prediction.bound,
+            flops=prediction.flops,
+            read_bytes=prediction.read_bytes,
+            write_bytes=prediction.write_bytes,
+            bandwidth_bytes_per_s=prediction.bandwidth_bytes_per_s,
+            peak_flops_per_s=prediction.peak_flops_per_s,
+            compute_format=prediction.compute_format,
+            path=prediction.path,
+            memory_level=prediction.memory_level,
+            provenance=prediction.provenance,
+            notes=tuple(map(short_text, prediction.findings)),
+            error_ratio=error_ratio(prediction.time_s, measured_s),
+        )
+
+    @property
+    def total_bytes(self) -> float:
+        """Compulsory bytes of the case."""
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def intensity_flop_per_byte(self) -> float | None:
+        """Arithmetic intensity, or None when nothing is moved."""
+        return self.flops / self.total_bytes if self.total_bytes else None
+
+    @property
+    def critical_intensity_flop_per_byte(self) -> float | None:
+        """Ridge point of the roof this prediction used."""
+        if not self.peak_flops_per_s or not self.bandwidth_bytes_per_s:
+            return None
+        return self.peak_flops_per_s / self.bandwidth_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetrySample:
+    """One reading of the device's sensors while a case ran; what a chip refuses is None."""
+
+    time_s: float
+    """Seconds since the case began."""
+    power_w: float | None = None
+    sm_clock_hz: float | None = None
+    memory_clock_hz: float | None = None
+    temperature_c: float | None = None
+    utilization_ratio: float | None = None
+    memory_used_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Case + measurement + prediction + how: one test item's result. The unit the store commits."""
+
+    record_id: str
+    """32 hex digits, unique for ever: importing the same record twice is recognised."""
+    run_id: str
+    case: Case
+    status: Status
+    reason: str = ""
+    """Why it was skipped or failed; empty otherwise."""
+    test_id: str = ""
+    """The pytest node id it came from."""
+    created_at: OptionalDate = ""
+    process: ProcessInfo = ProcessInfo()
+    method: Method | None = None
+    measurement: Measurement | None = None
+    predictions: tuple[PredictionRecord, ...] = ()
+    telemetry: tuple[TelemetrySample, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else a maker wants to keep (JSON values)."""
+
+    @property
+    def ideal(self) -> PredictionRecord | None:
+        """The ideal prediction, if there is one."""
+        return next((p for p in self.predictions if p.kind == "ideal"), None)
+
+    @property
+    def expected(self) -> PredictionRecord | None:
+        """The expected prediction, if there is one."""
+        return next((p for p in self.predictions if p.kind == "expected"), None)
+
+    def history_key(self, environment_class: str) -> str:
+        """Key of the time series this record belongs to."""
+        hardware = self.ideal.hardware_key if self.ideal else ""
+        version = self.method.version if self.method else ""
+        return history_key(self.case.case_key, hardware, version, environment_class)
+
+
+def plain(value: Any) -> Any:
+    """Return a record type as plain dicts, lists and scalars (tuples become lists only in JSON)."""
+    return asdict(value)

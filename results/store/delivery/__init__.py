@@ -1,0 +1,1 @@
+"""Changes on their way into a database that may be away."""

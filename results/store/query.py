@@ -1,0 +1,152 @@
+"""Which stored records a question means: words of a case, a time, a run. Answered in lots, so that a year fits into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, select
+
+from results.records.case_names import is_meant
+from results.records.records import Record, RunInfo
+from results.store import read, rows
+from results.store.write import CASE, PREDICTION, RECORD, RUN, present_record_runs
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.operators.case import Case
+
+if TYPE_CHECKING:
+    from results.store.store import ResultStore
+
+LOT_COUNT = 500
+"""Records read at once: with all samples some megabytes, and well under every limit on bound parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    """What a user asks for; every part narrows it."""
+
+    words: tuple[str, ...] = ()
+    """Each has to stand in the case's id, its operator or its sizes; capitals do not matter."""
+    since: str = ""
+    """Runs that started then or later: a date, or a date and time in ISO 8601 (UTC unless it says otherwise)."""
+    until: str = ""
+    """Runs that started before; a date alone means its whole day."""
+    run_id: str = ""
+    """Of this run only."""
+
+    def __post_init__(self) -> None:
+        start, end = self.bounds
+        if start and end and start >= end:
+            raise InvalidValueError(f"nothing lies between --since {self.since} and --until {self.until}: swap them")
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """Start and end as stored run times compare; empty where open."""
+        return _moment(self.since, "--since", is_end=False), _moment(self.until, "--until", is_end=True)
+
+    def fits(self, case: Case) -> bool:
+        """Return whether a case is meant."""
+        return is_meant(case, self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run with the records that a query chose, by their rows."""
+
+    run: RunInfo
+    record_pks: tuple[int, ...]
+
+
+def find_records(store: ResultStore, query: RecordQuery) -> list[FoundRun]:
+    """Return the runs that hold records of a query, oldest first, and which; the records themselves are not read yet."""
+    return store.query(lambda connection: _found(connection, query))
+
+
+def read_lots(store: ResultStore, found: FoundRun, *, with_samples: bool) -> Iterator[list[Record]]:
+    """Yield the records of a run that were found, in the order they were stored, `LOT_COUNT` at a time."""
+    for start in range(0, len(found.record_pks), LOT_COUNT):
+        pks = found.record_pks[start : start + LOT_COUNT]
+        yield store.query(partial(_read_lot, pks=pks, with_samples=with_samples))
+
+
+def _read_lot(connection: Connection, *, pks: Sequence[int], with_samples: bool) -> list[Record]:
+    return read.read_chosen(connection, RECORD.c.id.in_(pks), with_samples=with_samples)
+
+
+def profile_hashes(store: ResultStore, found: FoundRun) -> list[str]:
+    """Return the hashes of the chip descriptions that the predictions of these records used, each once."""
+
+    def hashes(connection: Connection) -> list[str]:
+        seen: dict[str, None] = {}
+        for start in range(0, len(found.record_pks), LOT_COUNT):
+            chosen = PREDICTION.c.record_pk.in_(found.record_pks[start : start + LOT_COUNT])
+            statement = select(PREDICTION.c.profile_hash).where(chosen).order_by(PREDICTION.c.record_pk)
+            seen.update(dict.fromkeys(connection.execute(statement).scalars()))
+        return list(seen)
+
+    return store.query(hashes)
+
+
+def runs_of_records(store: ResultStore, record_ids: Sequence[str]) -> dict[str, str]:
+    """Return which of the record ids are stored, and the run that each belongs to."""
+    return store.query(lambda connection: present_record_runs(connection, record_ids))
+
+
+def _found(connection: Connection, query: RecordQuery) -> list[FoundRun]:
+    start, end = query.bounds
+    statement = read.select_runs().order_by(RUN.c.started_at, RUN.c.run_id)
+    if query.run_id:
+        statement = statement.where(RUN.c.run_id == query.run_id)
+    if start:
+        statement = statement.where(RUN.c.started_at >= start)
+    if end:
+        statement = statement.where(RUN.c.started_at < end)
+    runs = read.read_runs(connection, statement)
+    by_run = _record_pks_by_word(connection, query) if query.words else None
+    found = []
+    for run in runs:
+        pks = _record_pks(connection, run.run_id) if by_run is None else sorted(by_run.get(run.run_id, ()))
+        if pks or (query.run_id and by_run is None):  # a run that holds nothing is still that run
+            found.append(FoundRun(run, tuple(pks)))
+    return found
+
+
+def _record_pks(connection: Connection, run_id: str) -> list[int]:
+    statement = select(RECORD.c.id).where(RECORD.c.run_id == run_id).order_by(RECORD.c.id)
+    return list(connection.execute(statement).scalars())
+
+
+def _record_pks_by_word(connection: Connection, query: RecordQuery) -> dict[str, list[int]]:
+    """Return run id → rows of the records whose case is meant."""
+    # Cases are few beside records, and only `Case` knows what their ids look like: chosen here, joined there.
+    cases = connection.execute(select(CASE)).mappings()
+    meant = [row["id"] for row in cases if query.fits(rows.case_from(row))]
+    found: dict[str, list[int]] = {}
+    for start in range(0, len(meant), LOT_COUNT):
+        wanted = RECORD.c.case_id.in_(meant[start : start + LOT_COUNT])
+        for row in connection.execute(select(RECORD.c.run_id, RECORD.c.id).where(wanted)):
+            found.setdefault(row.run_id, []).append(row.id)
+    return found
+
+
+def _moment(text: str, option: str, *, is_end: bool) -> str:
+    """Return a date as runs store theirs: UTC, ISO 8601 with microseconds, so that texts compare like times."""
+    if not text:
+        return ""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidValueError(
+            f"{option} is {text[:40]!r}, not a date such as 2026-11-21 or 2026-11-21T18:00"
+        ) from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    try:
+        if is_end and len(text.strip()) == len("2026-11-21"):
+            found += timedelta(days=1)
+        return found.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError:
+        raise InvalidValueError(f"{option} is {text[:40]!r}, too far from today") from None

@@ -1,0 +1,400 @@
+"""The store: the one door to the database. `open_store` opens it, `ResultStore` keeps and gives back records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import IntegrityError
+
+from results.records.flags import FLAGS
+from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
+from results.records.state_records import CanaryReading, NoiseFloor
+from results.store import read, run_names, write, write_state
+from results.store.connection import WRITING, make_engine, prepare_place, translated
+from results.store.database_file import DatabaseFile
+from results.store.delivery.changes import (
+    AddedFlag,
+    Change,
+    Content,
+    NewFloors,
+    RunEnd,
+    SlowCanaries,
+    add_flag,
+    make_changes,
+)
+from results.store.delivery.outbox import Outbox, Undelivered
+from results.store.delivery.spool import Spool
+from results.store.migrate import ensure_current, read_version
+from results.store.target import StoreTarget, parse_target
+from roofline_model.core.errors import DatabaseAwayError, InvalidValueError, StoreError
+
+T = TypeVar("T")
+
+
+def open_store(
+    target: str | Path | None = None, *, create: bool = True, read_only: bool = False, spool: Path | None = None
+) -> ResultStore:
+    """Open the results database, creating or upgrading it where allowed.
+
+    `target`: a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME; None means the variable ROOFLINE_DB, else
+    `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all. With a folder in
+    `spool`, what a PostgreSQL server that goes away does not take is kept there, and delivered once it is back.
+    Raises `StoreError` (one line, naming the fix) when it cannot be used; nothing is damaged.
+    """
+    parsed = parse_target(target)
+    prepare_place(parsed, create=create and not read_only, writing=not read_only)
+    return ResultStore(parsed, create=create and not read_only, read_only=read_only, spool=spool)
+
+
+class ResultStore:
+    """An open database. Use it as a context manager; safe to share between threads, not between forked processes."""
+
+    def __init__(self, target: StoreTarget, *, create: bool, read_only: bool, spool: Path | None = None) -> None:
+        self._target = target
+        self._read_only = read_only
+        self._engine = make_engine(target, mode="ro" if read_only else "rw")
+        try:
+            ensure_current(target, self._engine, create=create, read_only=read_only)
+            self._file = None if read_only or target.path is None else self._opened_file(target.path)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        self._writer = self._engine.execution_options(**{WRITING: True})
+        self._known = write.KnownIds()
+        self._writing = Lock()
+        self._pid = os.getpid()
+        self._outbox: Outbox | None = None
+        if spool is not None and target.path is None and not read_only:
+            self._outbox = Outbox(Spool(spool, target.place), self.make_changes)
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Where results are kept, as it may be shown: without a password."""
+        return self._target.name
+
+    @property
+    def place(self) -> str:
+        """Which database this is, whoever opens it and how: what a spool file says it is for."""
+        return self._target.place
+
+    def close(self) -> None:
+        """Close every connection; what was committed is in the database file itself afterwards."""
+        if self._outbox is not None:
+            self._outbox.close()
+        self._engine.dispose()
+
+    def schema_version(self) -> int:
+        """Return the schema version of the database."""
+        version = self._read(lambda connection: read_version(connection, self._target))
+        if version is None:
+            raise StoreError(f"{self.name} is empty: its tables were removed while it was open")
+        return version
+
+    # Writing -------------------------------------------------------------------------------------------------
+
+    def begin_run(self, run: RunInfo) -> None:
+        """Store a run before its records. Raises `StoreError` when its id is already there or its label means another run."""
+        run_names.check_label(run.label)
+
+        def insert(connection: Connection) -> None:
+            if self._present(connection, run.run_id) is not None:
+                raise StoreError(f"run {run.run_id[:40]} is already in {self.name}: every run needs an id of its own")
+            write.insert_run(connection, run)
+
+        self._store("storing the run", run.run_id, run, insert)
+
+    def finish_run(self, run_id: str, *, status: RunStatus, exit_code: int | None, finished_at: str | None) -> None:
+        """Store how a run ended. Raises `StoreError` for an unknown run, and when the file was replaced meanwhile."""
+        self._store("finishing the run", run_id, RunEnd(status, exit_code, finished_at))
+
+    def add_profile(self, profile: HardwareProfile) -> None:
+        """Store the chip description that predictions use; one that is already there is left alone."""
+        self._store("storing the hardware profile", "", profile)
+
+    def add_record(self, record: Record) -> None:
+        """Store one record in a transaction of its own, or keep it: once this returns, a killed process does not lose it.
+
+        Raises `StoreError` for a run that was not begun, for a record id that is already there, and when the database
+        file is no longer the one that was opened.
+        """
+
+        def insert(connection: Connection) -> None:
+            write.insert_record(connection, self._known, record)
+
+        def insert_again(connection: Connection) -> None:
+            self._insert_again(connection, record)
+
+        try:
+            self._store("storing the record", record.run_id, record, insert, translate_integrity=False)
+        except IntegrityError:
+            # Either the record is there already, or rows that this store remembers were deleted meanwhile.
+            self._known.forget()
+            self._store("storing the record", record.run_id, record, insert_again)
+
+    def add_run(
+        self,
+        run: RunInfo,
+        profiles: Iterable[HardwareProfile],
+        records: Iterable[Record],
+        *,
+        processes: Iterable[ProcessInfo] = (),
+        canaries: Iterable[CanaryReading] = (),
+        noise_floors: Iterable[NoiseFloor] = (),
+    ) -> tuple[int, int]:
+        """Store a whole run at once (an import) and return how many records were added and how many were there already.
+
+        All or nothing. What is there already keeps every number; a running run takes over the end of this one, a
+        process how it ended, a measurement the flags and a canary the judgement it was given since. Raises `StoreError` when a record id
+        belongs to another run already, or the label means another run.
+        """
+        run_names.check_label(run.label)
+        given = list(records)
+
+        def insert(connection: Connection) -> tuple[int, int]:
+            present = self._present(connection, run.run_id)
+            if present is None:
+                write.insert_run(connection, run)
+            elif present.status == "running" and run.status != "running":
+                ended = {"status": run.status, "exit_code": run.exit_code, "finished_at": run.finished_at}
+                connection.execute(update(write.RUN).where(write.RUN.c.run_id == run.run_id), ended)
+            for profile in profiles:
+                write.insert_profile(connection, profile)
+            for process in processes:
+                write.insert_process(connection, run.run_id, process)
+            readings = list(canaries)
+            write_state.insert_canaries(connection, run.run_id, readings)
+            write_state.rejudge_canaries(connection, run.run_id, [one for one in readings if one.is_slow])
+            write_state.insert_floors(connection, noise_floors)
+            owners = write.present_record_runs(connection, [record.record_id for record in given])
+            self._refuse_records_of_others(run, owners)
+            write_state.unite_flags(connection, [record for record in given if record.record_id in owners])
+            new: dict[str, Record] = {}
+            for record in given:
+                if record.record_id not in owners:
+                    new.setdefault(record.record_id, record)
+            write.insert_records(connection, self._known, list(new.values()))
+            return len(new), len(given) - len(new)
+
+        self._known.forget()
+        return self._write("storing the run", insert)
+
+    def end_process(self, run_id: str, process: ProcessInfo, end_reason: str) -> None:
+        """Store how a process of a run ended, in the row it has; one that never stored a record gets a row now.
+
+        Raises `StoreError` for a run that was not begun.
+        """
+        self._store("storing the end of a process", run_id, replace(process, end_reason=end_reason))
+
+    def add_canary(self, run_id: str, reading: CanaryReading) -> None:
+        """Store one canary reading of a run; one that is there already is left alone.
+
+        Raises `StoreError` for a run that was not begun.
+        """
+        self._store("storing the canary", run_id, reading)
+
+    def rejudge_canaries(self, run_id: str, readings: Iterable[CanaryReading]) -> None:
+        """Store what a later reading showed of these: `is_slow` and `reference_s` of readings that are stored already.
+
+        A slow reading is never made healthy again; one that is not there is passed over.
+        """
+        slow = tuple(one for one in readings if one.is_slow)
+        if slow:
+            self._store("judging the canary again", run_id, SlowCanaries(slow))
+
+    def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
+        """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
+        self._store("storing the noise floors", "", NewFloors(tuple(floors)))
+
+    def flag_records(self, record_ids: Iterable[str], flag: str) -> int:
+        """Add a flag to stored measurements, all or none, and return how many did not carry it yet.
+
+        Flags keep their order; a record without a measurement is passed over. 0 where they wait for the server.
+        Raises `InvalidValueError` for a flag that `flags.FLAGS` does not explain, `StoreError` for a record that is not
+        there.
+        """
+        if flag not in FLAGS:
+            raise InvalidValueError(f"a measurement cannot carry the flag {flag[:40]!r}: known are {', '.join(FLAGS)}")
+        wanted = list(dict.fromkeys(record_ids))
+        if not wanted:
+            return 0
+        added: list[int] = []
+        change = AddedFlag(tuple(wanted), flag)
+        self._store("flagging the records", "", change, lambda connection: added.append(add_flag(connection, change)))
+        return sum(added)
+
+    def make_changes(self, changes: Sequence[Change]) -> int:
+        """Make changes that waited elsewhere, all or none, each once however often; return how many records were new.
+
+        Raises `DatabaseAwayError` when the server is away.
+        """
+        self._known.forget()  # somebody may have deleted rows meanwhile
+        return self._write("storing what waited", lambda connection: make_changes(connection, self._known, changes))
+
+    def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
+        """Return what `work` returns after one transaction that writes, all or nothing; for other files of this package."""
+        return self._write(doing, work)
+
+    def deliver(self) -> Undelivered | None:
+        """Send what this store had to keep back; return what still waits, None when nothing does. Raises `StoreError`."""
+        return None if self._outbox is None else self._outbox.deliver()
+
+    # Reading -------------------------------------------------------------------------------------------------
+
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """Return the runs, newest first."""
+        statement = read.select_runs().order_by(*read.NEWEST_FIRST).limit(limit)
+        return self._read(lambda connection: read.read_runs(connection, statement))
+
+    def resolve_run(self, name: str) -> RunInfo:
+        """Return the run called `name`: id or its first digits (4 or more), label (its newest), latest, latest~1, ….
+
+        `latest` counts complete runs only. Raises `StoreError` or `UnknownNameError`, saying what there is.
+        """
+        return self._read(lambda connection: run_names.resolve(connection, name, self.name))
+
+    def records(self, run_id: str, *, with_samples: bool = True) -> list[Record]:
+        """Return the records of the run with exactly this id, in the order they were stored; none for an unknown id.
+
+        Without samples `samples_s` is empty, and a long run is read several times faster.
+        """
+        return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
+
+    def query(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads; for questions of this package that have a file of their own (`query.py`)."""
+        return self._read(work)
+
+    def record_ids(self, run_id: str) -> set[str]:
+        """Return the ids of the records of a run that are stored (in the file that still leads there) or kept for it.
+
+        Raises `StoreError` when it cannot be read, or is no longer the file that was opened.
+        """
+        if self._file is not None:
+            self._file.check()
+        statement = select(write.RECORD.c.record_id).where(write.RECORD.c.run_id == run_id)
+        kept = self._outbox.record_ids(run_id) if self._outbox is not None else set()
+        return kept | self._read(lambda connection: set(connection.execute(statement).scalars()), away=set())
+
+    def profile(self, profile_hash: str) -> HardwareProfile | None:
+        """Return the chip description of this hash, or None."""
+        return self._read(lambda connection: read.read_profile(connection, profile_hash))
+
+    def processes(self, run_id: str) -> list[ProcessInfo]:
+        """Return the processes of the run with exactly this id, first seen first, with how each ended."""
+        return self._read(lambda connection: read.read_processes(connection, run_id))
+
+    def canaries(self, run_id: str) -> list[CanaryReading]:
+        """Return the canary readings of the run with exactly this id, in the order they were stored."""
+        return self._read(lambda connection: read.read_canaries(connection, run_id))
+
+    def canary_times(self, class_hash: str, kernel: str, limit: int = 50) -> list[float]:
+        """Return the seconds of up to `limit` healthy readings (not slow) of this kernel, newest first.
+
+        All runs whose environment has this class hash count, the one in progress too once it has stored a reading.
+        None while the server is away from a store that keeps what it cannot send: no reading is known then.
+        """
+        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit), away=[])
+
+    def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
+        """Return the newest noise floor of every (case key, method hash) measured in this environment class."""
+        return self._read(lambda connection: read.read_noise_floors(connection, class_hash))
+
+    # Transactions --------------------------------------------------------------------------------------------
+
+    def _present(self, connection: Connection, run_id: str) -> RunInfo | None:
+        """Return the run that has this id already, inside a transaction that writes."""
+        with translated(self._target, "reading", reading=True):
+            return read.read_run(connection, run_id)
+
+    def _insert_again(self, connection: Connection, record: Record) -> None:
+        if write.present_record_runs(connection, [record.record_id]):
+            raise StoreError(
+                f"record {record.record_id[:40]} is already in {self.name}: every record needs an id of its own"
+            )
+        write.insert_record(connection, self._known, record)
+
+    def _refuse_records_of_others(self, run: RunInfo, owners: Mapping[str, str]) -> None:
+        for record_id, owner in owners.items():
+            if owner != run.run_id:
+                raise StoreError(
+                    f"record {record_id[:40]} of run {run.run_id[:12]} is already in {self.name} as one of run {owner[:12]}: "
+                    "this is a changed copy of that run; import the file as it was exported. Nothing was imported."
+                )
+
+    def _opened_file(self, path: Path) -> DatabaseFile:
+        """Open the file (the pool keeps it open) and remember which one it is."""
+        with translated(self._target, "opening the database", reading=True), self._engine.connect():
+            return DatabaseFile(path)
+
+    def _store(
+        self,
+        doing: str,
+        run_id: str,
+        content: Content,
+        work: Callable[[Connection], Any] | None = None,
+        *,
+        translate_integrity: bool = True,
+    ) -> None:
+        """Make a change (by `work`, where that is stricter), or keep it for a server that is away."""
+        change = Change(run_id, content)
+        made = work or (lambda connection: make_changes(connection, self._known, [change]))
+
+        def attempt() -> None:
+            self._write(doing, made, translate_integrity=translate_integrity)
+
+        if self._outbox is None:
+            attempt()
+        else:
+            self._refuse_fork()
+            self._outbox.write(change, attempt)
+
+    def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
+        if self._read_only:
+            raise StoreError(f"{self.name} was opened read-only: open it with read_only=False to store results")
+        self._refuse_fork()
+        passed_on = () if translate_integrity else (IntegrityError,)
+        with self._writing:
+            try:
+                with translated(self._target, doing, but=passed_on), self._writer.begin() as connection:
+                    result = work(connection)
+            except BaseException as error:
+                self._known.drop_pending()
+                if self._file is not None and isinstance(error, StoreError):
+                    self._file.check()  # a file that was taken away fails in many ways: this is the true cause
+                raise
+            self._known.keep()
+            if self._file is not None:
+                self._file.check()
+            return result
+
+    def _refuse_fork(self) -> None:
+        """Raise `StoreError` in a process that was forked since: SQLite's locks and PostgreSQL's socket are its parent's."""
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"{self.name} was opened by the process that forked this one: open it again here, or end this process with os._exit"
+            )
+
+    def _read(self, work: Callable[[Connection], T], *, away: T | None = None) -> T:
+        """Return what `work` reads; `away`, if given, while the server is away from a store that keeps what it cannot send."""
+        self._refuse_fork()
+        try:
+            with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
+                return work(connection)
+        except DatabaseAwayError:
+            if self._outbox is None or away is None:
+                raise
+            return away

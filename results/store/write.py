@@ -1,0 +1,262 @@
+"""Writing a record and the rows it shares with others, inside a transaction that somebody else began."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Select, Table, bindparam, select, update
+from sqlalchemy.dialects import sqlite
+
+from results.records.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo
+from results.store import rows
+from results.store.schema import (
+    AttributionRow,
+    Base,
+    CanaryRow,
+    CaseRow,
+    EnergyRow,
+    EnvironmentRow,
+    HardwareProfileRow,
+    MachineStateRow,
+    MethodRow,
+    NoiseFloorRow,
+    ProcessRow,
+    RecordRow,
+    RunRow,
+)
+from roofline_model.core.errors import StoreError
+from roofline_model.operators.case import Case
+
+T = TypeVar("T")
+
+TABLES: Mapping[str, Table] = Base.metadata.tables
+
+RUN, RECORD = TABLES[RunRow.__tablename__], TABLES[RecordRow.__tablename__]
+ENVIRONMENT = TABLES[EnvironmentRow.__tablename__]
+PROFILE = TABLES[HardwareProfileRow.__tablename__]
+CASE, METHOD, PROCESS = (
+    TABLES[CaseRow.__tablename__],
+    TABLES[MethodRow.__tablename__],
+    TABLES[ProcessRow.__tablename__],
+)
+MEASUREMENT, PREDICTION, TELEMETRY = TABLES["measurement"], TABLES["prediction"], TABLES["telemetry"]
+ENERGY, STATE, ATTRIBUTION = (
+    TABLES[EnergyRow.__tablename__],
+    TABLES[MachineStateRow.__tablename__],
+    TABLES[AttributionRow.__tablename__],
+)
+CANARY, FLOOR = TABLES[CanaryRow.__tablename__], TABLES[NoiseFloorRow.__tablename__]
+
+_AT_ONCE = 500
+"""Ids in one statement: well under every limit on bound parameters."""
+
+
+class KnownIds:
+    """Row ids this store has seen committed, so that the thousandth record of a case needs no query.
+
+    Ids of the transaction in progress are kept apart until `keep`: after a rollback they would name rows that are not there.
+    """
+
+    def __init__(self) -> None:
+        self._committed: dict[Hashable, Any] = {}
+        self._pending: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable) -> Any:
+        """Return what is known under `key`, or None."""
+        return self._committed.get(key) or self._pending.get(key)
+
+    def note(self, key: Hashable, value: Any) -> None:
+        """Remember for the transaction in progress."""
+        self._pending[key] = value
+
+    def keep(self) -> None:
+        """The transaction was committed."""
+        self._committed.update(self._pending)
+        self._pending.clear()
+
+    def drop_pending(self) -> None:
+        """The transaction was rolled back."""
+        self._pending.clear()
+
+    def forget(self) -> None:
+        """Somebody may have deleted rows: look everything up again."""
+        self._committed.clear()
+        self._pending.clear()
+
+
+def insert_record(connection: Connection, known: KnownIds, record: Record) -> None:
+    """Insert one record and whatever it shares with others.
+
+    Raises `StoreError` for a run that was never begun; the database refuses a record id it already has.
+    """
+    inserted = connection.execute(RECORD.insert(), _record_values(connection, known, record))
+    assert inserted.inserted_primary_key is not None
+    for table, values in _child_values(record, inserted.inserted_primary_key[0]):
+        connection.execute(table.insert(), values)
+
+
+def insert_records(connection: Connection, known: KnownIds, records: Sequence[Record]) -> None:
+    """Insert many records as `insert_record` does, a few statements for hundreds of them."""
+    if not connection.dialect.insert_executemany_returning_sort_by_parameter_order:  # SQLite before 3.35
+        for record in records:
+            insert_record(connection, known, record)
+        return
+    statement = RECORD.insert().returning(RECORD.c.id, sort_by_parameter_order=True)
+    for some in in_parts(records):
+        values = [_record_values(connection, known, record) for record in some]
+        inserted = connection.execute(statement, values).scalars().all()
+        by_table: dict[Table, list[rows.Values]] = {}
+        for record, record_pk in zip(some, inserted, strict=True):
+            for table, its_values in _child_values(record, record_pk):
+                by_table.setdefault(table, []).extend(its_values)
+        for table, all_values in by_table.items():
+            connection.execute(table.insert(), all_values)
+
+
+def _record_values(connection: Connection, known: KnownIds, record: Record) -> rows.Values:
+    return {
+        **rows.record_values(record, _class_hash(connection, known, record.run_id)),
+        "process_id": _process_id(connection, known, record.process, record.run_id),
+        "case_id": _case_id(connection, known, record.case),
+        "method_id": None if record.method is None else _method_id(connection, known, record.method),
+    }
+
+
+def _child_values(record: Record, record_pk: int) -> Iterator[tuple[Table, list[rows.Values]]]:
+    """Yield the rows that belong to a record, by table; a part that was not read costs nothing."""
+    measured = record.measurement
+    if measured is not None:
+        yield MEASUREMENT, [rows.measurement_values(measured, record_pk)]
+        if measured.energy is not None:
+            yield ENERGY, [rows.energy_values(measured.energy, record_pk)]
+        if measured.state is not None:
+            yield STATE, [rows.state_values(measured.state, record_pk)]
+        if measured.attribution is not None:
+            yield ATTRIBUTION, [rows.attribution_values(measured.attribution, record_pk)]
+    if record.predictions:
+        yield PREDICTION, rows.prediction_values(record.predictions, record_pk)
+    if record.telemetry:
+        yield TELEMETRY, rows.telemetry_values(record.telemetry, record_pk)
+
+
+def insert_run(connection: Connection, run: RunInfo) -> None:
+    """Insert a run; the database refuses a run id it already has."""
+    connection.execute(RUN.insert(), rows.run_values(run, _environment_id(connection, run.environment)))
+
+
+def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
+    """Insert a hardware profile unless it is there."""
+    insert_new(connection, PROFILE, rows.profile_values(profile))
+
+
+def present_record_runs(connection: Connection, record_ids: Sequence[str]) -> dict[str, str]:
+    """Return which of the record ids the database already holds, and the run that each belongs to."""
+    found: dict[str, str] = {}
+    for some in in_parts(record_ids):
+        owned = select(RECORD.c.record_id, RECORD.c.run_id).where(RECORD.c.record_id.in_(some))
+        found.update((row.record_id, row.run_id) for row in connection.execute(owned))
+    return found
+
+
+def insert_process(connection: Connection, run_id: str, process: ProcessInfo) -> int:
+    """Insert a process of a run unless it is there, and return its row id.
+
+    How it ended is noted where nothing was noted yet: a process is stored with its first record, and ends later.
+    """
+    row_id = _found_or_inserted(connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash"))
+    if process.end_reason:
+        statement = update(PROCESS).where(PROCESS.c.id == row_id, PROCESS.c.end_reason == "")
+        connection.execute(statement, {"end_reason": process.end_reason})
+    return row_id
+
+
+def class_hash_of(connection: Connection, run_id: str) -> str:
+    """Return the environment class of a run. Raises `StoreError` for a run that was never begun."""
+    statement = select(ENVIRONMENT.c.class_hash).join(RUN).where(RUN.c.run_id == run_id)
+    found: str | None = connection.execute(statement).scalar()
+    if found is None:
+        raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come first")
+    return found
+
+
+def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield ids, or records, in lots that fit one statement."""
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+
+
+def _class_hash(connection: Connection, known: KnownIds, run_id: str) -> str:
+    found: str | None = known.get(("run", run_id))
+    if found is None:
+        found = class_hash_of(connection, run_id)
+        known.note(("run", run_id), found)
+    return found
+
+
+def _process_id(connection: Connection, known: KnownIds, process: ProcessInfo, run_id: str) -> int:
+    key = ("process", run_id, process)
+    found: int | None = known.get(key)
+    if found is None:
+        found = insert_process(connection, run_id, process)
+        known.note(key, found)
+    return found
+
+
+def _case_id(connection: Connection, known: KnownIds, case: Case) -> int:
+    key = ("case", case)
+    return known.get(key) or _noted(connection, known, key, CASE, rows.case_values(case), ("content_hash",))
+
+
+def _method_id(connection: Connection, known: KnownIds, method: Method) -> int:
+    key = ("method", method.method_hash)
+    return known.get(key) or _noted(connection, known, key, METHOD, rows.method_values(method), ("method_hash",))
+
+
+def _environment_id(connection: Connection, environment: EnvironmentInfo) -> int:
+    values = rows.environment_values(environment)
+    return _found_or_inserted(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
+
+
+def _noted(
+    connection: Connection, known: KnownIds, key: Hashable, table: Table, values: rows.Values, identity: tuple[str, ...]
+) -> int:
+    row_id = _found_or_inserted(connection, table, values, identity)
+    known.note(key, row_id)
+    return row_id
+
+
+def _found_or_inserted(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:
+    """Return the id of the row with these identity columns, inserting it when nobody did."""
+    lookup, given = _lookup(table, identity), {name: values[name] for name in identity}
+    found: int | None = connection.execute(lookup, given).scalar()
+    if found is None and connection.dialect.insert_returning:
+        statement = _insertion(connection.dialect.name, table).returning(table.c.id)
+        found = connection.execute(statement, values).scalar()
+    elif found is None:  # SQLite before 3.35
+        insert_new(connection, table, values)
+    # None: another process was first.
+    return connection.execute(lookup, given).scalar_one() if found is None else found
+
+
+def insert_new(connection: Connection, table: Table, values: rows.Values) -> None:
+    """Insert a row unless another process was first."""
+    connection.execute(_insertion(connection.dialect.name, table), values)
+
+
+# Statements are made once: making one costs as much as a lookup takes.
+
+
+@cache
+def _lookup(table: Table, identity: tuple[str, ...]) -> Select[Any]:
+    return select(table.c.id).where(*(table.c[name] == bindparam(name) for name in identity))
+
+
+@cache
+def _insertion(dialect_name: str, table: Table) -> Any:
+    """Return the statement that inserts a row unless one with its unique columns is there."""
+    if dialect_name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # costs every other start 20 ms
+
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()

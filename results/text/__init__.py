@@ -1,0 +1,1 @@
+"""Tables and names that the terminal and the pages share."""

@@ -1,0 +1,385 @@
+"""The words and cells of whole models: the same in the terminal, in `roofline show` and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from results.records.model_figures import Interval, ModelFigures
+from results.statistics.replication import width_text
+from results.verdicts.gain import times_faster
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, gentler
+from results.verdicts.shape_verdict import comparison, level_text
+from roofline_model.core.units import format_memory, format_percent, format_time
+
+EMULATED_MARK = "~"
+NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
+MUCH_MEMORY_RATIO = 0.9
+"""A model that holds less than this share of its 16-bit bytes is worth naming for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table of texts; columns that nobody knows anything for are left out."""
+
+    title: str
+    headers: tuple[str, ...]
+    """The first column holds names, the others numbers."""
+    rows: tuple[tuple[str, ...], ...]
+
+
+def model_tables(model: ModelResult) -> list[TextTable]:
+    """Return the tables of a model: one per phase, then memory, then quality; those without any figure are left out."""
+    tables = [_times(phase) for phase in model.phases]
+    rows = [(label, members) for label, members in model.by_label().items()]
+    return [one for one in (*tables, _memory(rows), _quality(rows)) if len(one.headers) > 1 and one.rows]
+
+
+def verdict_lines(model: ModelResult) -> list[str]:
+    """Return one sentence per phase: what to take, how much faster it is (expected, ideal, measured), and at what loss."""
+    return [f"{phase.phase}: {phase_sentence(phase)}" for phase in model.phases]
+
+
+def phase_sentence(phase: PhaseResult) -> str:
+    """Return what to take in a phase, or that nothing helps; the ideal speed-up never stands alone where one is expected."""
+    judged = phase.judged
+    best, baseline = phase.of(judged.best), phase.of(judged.baseline)
+    if (
+        best is None
+        or baseline is None
+        or best.contender is None
+        or baseline.contender is None
+        or len(judged.ranked) < 2
+    ):
+        return judged.sentence
+    doubts = f" (doubtful: {', '.join(judged.doubts)})" if judged.doubts else ""
+    pair = judged.level_pair
+    if pair is not None:
+        one, other = phase.of(pair[0]), phase.of(pair[1])
+        if one is not None and other is not None:
+            also = f"; it holds {saved}" if not one.is_baseline and (saved := _saved_text(one.figures)) else ""
+            if judged.best is judged.baseline:  # no median is shorter: a wide interval is no reason to change
+                return f"stay at {other.label}: nothing is faster; {one.label} is level with it, {level_text(*pair)}{also}{doubts}"
+            return (
+                f"nothing is clearly faster; {one.label} is level with {other.label}: {level_text(*pair)}{also}{doubts}"
+            )
+    if judged.is_win:
+        verb = "take" if best.measured_s is not None else "try"
+        facts = [comparison(best.contender, baseline.contender)]
+        facts += [f"{tokens_text(best.tokens_per_s)} tokens/s"] if best.tokens_per_s else []
+        facts += [f"holds {saved}"] if (saved := _saved_text(best.figures)) else []
+        facts += [loss_text(best.figures)] if loss_text(best.figures) else []
+        equals = [equal.label for one in judged.equals if (equal := phase.of(one)) is not None]
+        level = f"; level with it: {_listed(equals)}" if equals else ""
+        return f"{verb} {best.label}: {', '.join(facts)}{level}{_gentler_text(phase, best)}{doubts}"
+    rival = phase.of(judged.rival)
+    if rival is None or rival.contender is None:
+        return judged.sentence
+    others = f"{rival.label} {comparison(rival.contender, baseline.contender)}"
+    holds = [saved for one in phase.passes if not one.is_baseline and (saved := _saved_text(one.figures))]
+    smaller = "; narrower formats help its memory alone" if holds and best.measured_s is not None else ""
+    return f"nothing helps, keep {best.label} ({best.contender.time_text}): {others}{smaller}{doubts}"
+
+
+def model_notes(models: Iterable[ModelResult]) -> list[str]:
+    """Return once what the tables of a run's models do not say themselves.
+
+    Random tokens, what emulated means and why its peak is high, layers that fell back, precisions without a quality.
+    """
+    passes = [one for model in models for one in model.passes]
+    notes = []
+    if any(one.figures.quality_source == "measured" and not one.figures.is_language for one in passes):
+        notes.append(f"quality: {NOT_LANGUAGE}")
+    emulated = [one for one in passes if one.figures.is_emulated]
+    if emulated:
+        # In a decode step hardly anything else is allocated.
+        steps = [one for one in emulated if one.figures.phase == "decode"] or emulated
+        peak_bytes = max(one.figures.peak_bytes or 0 for one in steps)
+        peak = f"; the peak of a call holds the largest of them ({format_memory(peak_bytes)})" if peak_bytes else ""
+        names = _listed(list(dict.fromkeys(one.label for one in emulated)))
+        notes.append(f"{EMULATED_MARK} emulated ({names}): every call decodes the weights in steps of their own{peak}")
+    for reasons, label in dict.fromkeys((one.figures.fallback_reasons, one.label) for one in passes):
+        if reasons:
+            figures = next(
+                one.figures for one in passes if one.label == label and one.figures.fallback_reasons == reasons
+            )
+            became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
+            notes.append(f"{label}: not every layer took it ({became}): {'; '.join(reasons[:3])}")
+    unknown: dict[str, dict[str, None]] = {}
+    for one in passes:
+        if one.figures.quality_source == "none":
+            unknown.setdefault(one.figures.quality_reason or "no reason was stored", {})[one.label] = None
+    notes += [f"no quality for {_listed(list(labels))}: {reason}" for reason, labels in unknown.items()]
+    if any(one.figures.process_bytes for one in passes):
+        notes.append("process: resident memory; the 16-bit original stays beside its quantised copy")
+    return notes
+
+
+# Cells -------------------------------------------------------------------------------------------------------
+
+
+def mark(one: PassResult) -> str:
+    """Return the label, marked where every call decodes the weights in a step of its own."""
+    return f"{one.label} {EMULATED_MARK}" if one.figures.is_emulated else one.label
+
+
+def tokens_text(rate: float | None) -> str:
+    """Print tokens per second with three digits: `77.5`, `1,940`; missing → `–`."""
+    return "–" if rate is None else _three_digits(rate)
+
+
+def speedup_text(ratio: float | None) -> str:
+    """Print a speed-up; missing → `–`."""
+    return "–" if ratio is None else times_faster(ratio)
+
+
+def energy_text(energy_j_per_token: float | None) -> str:
+    """Print joules per thousand tokens; missing → `–`."""
+    return "–" if energy_j_per_token is None else f"{_three_digits(1000 * energy_j_per_token)} J"
+
+
+def nats_text(value: float, like: float | None = None) -> str:
+    """Print a KL with two digits: `0.035`, `2.8e-4`; written as `like` is, so that the ends of an interval match its middle."""
+    if 0 < abs(value if like is None else like) < 1e-3:
+        digits, power = f"{value:.1e}".split("e")
+        return f"{digits}e{int(power)}"
+    return f"{value:#.2g}" if 0 < abs(value) < 9.95 else f"{value:.0f}"
+
+
+def interval_text(one: Interval | None, show: Callable[[float], str]) -> str:
+    """Print `0.035 [0.033, 0.038]`; without ends where none are known; missing → `–`."""
+    if one is None:
+        return "–"
+    if one.low_value is None or one.high_value is None:
+        return show(one.value)
+    return f"{show(one.value)} [{show(one.low_value)}, {show(one.high_value)}]"
+
+
+def kl_text(one: ModelFigures) -> str:
+    """Print the KL with its interval."""
+    found = one.kl_nats_per_token
+    return "–" if found is None else interval_text(found, lambda value: nats_text(value, found.value))
+
+
+def top1_text(one: ModelFigures) -> str:
+    """Print the share of tokens whose likeliest next token is the 16-bit model's: `27 % [24, 30]`."""
+    found = one.top1_agreement_ratio
+    if found is None or found.low_value is None or found.high_value is None:
+        return "–" if found is None else format_percent(found.value, 0)
+    return f"{format_percent(found.value, 0)} [{100 * found.low_value:.0f}, {100 * found.high_value:.0f}]"
+
+
+def perplexity_text(one: ModelFigures) -> str:
+    """Print the perplexity over that of the 16-bit model: `0.999 [0.969, 1.026]`."""
+    return interval_text(one.perplexity_ratio, lambda value: f"{value:.3f}" if value < 10 else f"{value:.3g}")
+
+
+def loss_text(one: ModelFigures) -> str:
+    """Return the measured loss in words, or why there is none; empty for the 16-bit model and where nobody looked."""
+    if one.quality_source == "none":
+        return "its loss was not measured"
+    if embedding_text(one):
+        return f"loss: {embedding_text(one)} over {text_source(one)}"
+    if one.quality_source != "measured" or one.kl_nats_per_token is None:
+        return ""
+    perplexity = one.perplexity_ratio
+    words = [f"loss: KL {kl_text(one)} nats/token"]
+    words += [f"perplexity {perplexity.value:.3f}×"] if perplexity is not None and one.is_language else []
+    return f"{', '.join(words)} over {text_source(one)}"
+
+
+def embedding_figures(one: ModelFigures) -> dict[str, Interval | None]:
+    """Return what an encoder's quality is told by, by name; None for a model that predicts tokens."""
+    return {
+        "cosine": one.embedding_cosine_ratio,
+        "rank agreement": one.rank_agreement_ratio,
+        "nearest kept": one.nearest_kept_ratio,
+    }
+
+
+def embedding_text(one: ModelFigures) -> str:
+    """Return an encoder's quality in a line; empty for a model that predicts tokens."""
+    return ", ".join(f"{name} {ratio_text(figure)}" for name, figure in embedding_figures(one).items() if figure)
+
+
+def ratio_text(figure: Interval | None) -> str:
+    """Return a share near one with its interval."""
+    if figure is None:
+        return "–"
+    ends = (
+        ""
+        if figure.low_value is None or figure.high_value is None
+        else f" [{figure.low_value:.4f}, {figure.high_value:.4f}]"
+    )
+    return f"{figure.value:.4f}{ends}"
+
+
+def text_source(one: ModelFigures) -> str:
+    """Return `504 random tokens` or `1,024 tokens of FILE`; empty where quality was not measured."""
+    if one.quality_source != "measured":
+        return ""
+    count = "" if one.quality_tokens_count is None else f"{one.quality_tokens_count:,} "
+    return f"{count}tokens of {one.quality_text}" if one.is_language else f"{count}random tokens"
+
+
+def parts_text(one: PassResult, at_most: int = 8) -> str:
+    """Return where the expected time goes: `ffn 1.9 ms (37 %), host 1.1 ms (22 %), …`; empty where no parts were stored."""
+    parts = one.parts_s
+    total_s = sum(time_s for _, time_s in parts)
+    if not total_s:
+        return ""
+    said = [
+        f"{name} {format_time(time_s, 3)} ({format_percent(time_s / total_s, 0)})" for name, time_s in parts[:at_most]
+    ]
+    rest_s = sum(time_s for _, time_s in parts[at_most:])
+    return ", ".join([*said, *([f"{len(parts) - at_most} others {format_time(rest_s, 3)}"] if rest_s else [])])
+
+
+def _times(phase: PhaseResult) -> TextTable:
+    headers = (
+        phase.phase,
+        "!",
+        "time",
+        "±",
+        "tokens/s",
+        "exp. tokens/s",
+        "error",
+        "ideal tokens/s",
+        "measured",
+        "expected",
+        "ideal",
+        "J/1k tokens",
+    )
+    rows = [
+        (
+            mark(one),
+            "!" if one.is_doubtful else "",
+            _time_text(one),
+            _plus_minus(one),
+            tokens_text(one.tokens_per_s or one.expected_tokens_per_s),
+            *_predicted(phase, one),
+            speedup_text(one.measured_speedup),
+            speedup_text(one.expected_speedup),
+            speedup_text(one.ideal_speedup),
+            energy_text(one.figures.energy_j_per_token),
+        )
+        for one in phase.passes
+        if one.contender is not None
+    ]
+    baseline = next((one.label for one in phase.passes if one.is_baseline), "")
+    is_measured = any(one.measured_s is not None for one in phase.passes)
+    what = "decode steps" if phase.phase == "decode" else "prefills"
+    over = f"; speed-ups over {baseline}" if baseline else ""
+    return _table(f"{what}{'' if is_measured else ', predicted'}{over}", headers, rows)
+
+
+def _predicted(phase: PhaseResult, one: PassResult) -> tuple[str, str, str]:
+    """Return expected tokens/s, the error of the expected time, ideal tokens/s, where nothing else sets the time beside its prediction.
+
+    That is so where speed-ups have no baseline, and of what another program measured.
+    """
+    is_alone = not any(other.is_baseline for other in phase.passes)
+    if one.measured_s is None or not (is_alone or "imported" in one.records[0].extra):
+        return "–", "–", "–"
+    contender = one.contender
+    expected_s, ideal_s = (None, None) if contender is None else (contender.expected_s, contender.ideal_s)
+    error = "–" if expected_s is None else format_percent(expected_s / one.measured_s - 1, signed=True)
+    return (
+        tokens_text(one.expected_tokens_per_s),
+        error,
+        tokens_text(one.figures.tokens_per_call / ideal_s if ideal_s else None),
+    )
+
+
+def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
+    rows = tuple(rows)
+    headers = ("memory", "held", "share", "stated", "cache", "peak decode", "peak prefill", "process")
+    firsts = [_held(passes).figures for _, passes in rows]
+    differ = any(one.stated_bytes is not None and one.stated_bytes != one.held_bytes for one in firsts)
+    cells = []
+    for _, passes in rows:
+        one = _held(passes).figures
+        peaks = {member.figures.phase: member.figures.peak_bytes for member in passes}
+        cells.append(
+            (
+                mark(passes[0]),
+                format_memory(one.held_bytes),
+                format_percent(one.held_ratio, 0),
+                format_memory(one.stated_bytes) if differ else "–",
+                format_memory(one.cache_bytes),
+                format_memory(peaks.get("decode")),
+                format_memory(peaks.get("prefill")),
+                format_memory(one.process_bytes),
+            )
+        )
+    stated = "" if differ or not any(one.stated_bytes for one in firsts) else " (what the formats state)"
+    return _table(f"memory: held by the model{stated}, share of its 16-bit bytes, peak of one call", headers, cells)
+
+
+def _held(passes: Sequence[PassResult]) -> PassResult:
+    """Return the first pass that knows what the model holds: of an encoder only its prefills ran."""
+    return next((one for one in passes if one.figures.held_bytes is not None), passes[0])
+
+
+def _quality(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
+    # Of an encoder only its prefills ran.
+    every = [next((one for one in passes if one.figures.quality_source == "measured"), None) for _, passes in rows]
+    found = [one for one in every if one is not None]
+    headers = ("quality", "KL nats/token", "same top-1", "perplexity ratio", "cosine", "rank agreement", "nearest kept")
+    sources = dict.fromkeys(text_source(one.figures) for one in found)
+    cells = [
+        (
+            mark(one),
+            kl_text(one.figures),
+            top1_text(one.figures),
+            perplexity_text(one.figures),
+            *(ratio_text(figure) for figure in embedding_figures(one.figures).values()),
+        )
+        for one in found
+    ]
+    return _table(f"quality against the 16-bit model over {' and '.join(sources)} [95 % interval]", headers, cells)
+
+
+def _table(title: str, headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> TextTable:
+    rows = [row for row in rows if any(text not in ("–", "") for text in row[1:])]
+    kept = [i for i in range(len(headers)) if i == 0 or any(row[i] not in ("–", "") for row in rows)]
+    return TextTable(title, tuple(headers[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows))
+
+
+def _time_text(one: PassResult) -> str:
+    if one.contender is None:
+        return "–"
+    predicted_s = one.contender.expected_s if one.contender.expected_s is not None else one.contender.ideal_s
+    return format_time(one.measured_s) if one.measured_s is not None else format_time(predicted_s)
+
+
+def _plus_minus(one: PassResult) -> str:
+    """Print the interval as other tables do: a star where it is that within one process."""
+    if one.interval_ratio is None or one.measured_s is None:
+        return "–"
+    return width_text(one.interval_ratio) + ("" if one.is_interval_total else "*")
+
+
+def _saved_text(one: ModelFigures) -> str:
+    """Return `125 MiB instead of 297 MiB`; empty where little or nothing is saved, or nobody looked."""
+    if one.held_ratio is None or one.held_ratio > MUCH_MEMORY_RATIO:
+        return ""
+    return f"{format_memory(one.held_bytes)} instead of {format_memory(one.original_bytes)}"
+
+
+def _gentler_text(phase: PhaseResult, best: PassResult) -> str:
+    other = gentler(phase, best)
+    if other is None or other.figures.kl_nats_per_token is None:
+        return ""
+    return (
+        f"; with less loss {other.label}: measured {speedup_text(other.measured_speedup)}, "
+        f"KL {nats_text(other.figures.kl_nats_per_token.value)}"
+    )
+
+
+def _three_digits(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def _listed(labels: list[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"

@@ -1,0 +1,1 @@
+"""Which configuration of a shape wins, and how sure that is."""

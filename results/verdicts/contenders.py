@@ -1,0 +1,203 @@
+"""What competes on a shape: one case each, its processes pooled, ranked by the best evidence. `verdict.py` judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+
+from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records.records import Record
+from results.statistics.replication import TotalInterval, total_intervals
+from roofline_model.core.units import format_time
+from roofline_model.operators.case import Case, is_narrow_format
+from roofline_model.recommend.claimed_losses import product_loss_pct
+from roofline_model.recommend.ranking import Standing, order_predictions
+
+SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
+"""What a speed-up is counted against: the formats models are published in, the same on every input."""
+
+Totals = Mapping[str, TotalInterval]
+"""By case key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One case of a shape, the times of its processes pooled. SI units; missing is None."""
+
+    records: tuple[Record, ...]
+    measured_s: float | None
+    """Median of the processes' medians."""
+    low_s: float | None
+    """Lower end of the measured interval: over processes where their spread is known (`results.statistics.replication`), else inside
+    its processes; of the samples' range where no interval was stored (`has_interval` tells)."""
+    high_s: float | None
+    ideal_s: float | None
+    has_interval: bool = True
+    """False where a process with too few samples for an interval has only their range, and no spread over processes is known:
+    the range is narrower than an interval of 95 %, and that of one sample is none (see `verdict.are_level`)."""
+    expected_s: float | None = None
+    """Time of a good kernel on that chip, where a prediction of it was stored."""
+    is_judged_by_expected: bool = False
+    """Whether what was not measured is compared by expected times here: every such contender of the shape has one."""
+    total_ratio: float | None = None
+    """Half the interval over processes by their estimate; None where their spread is not known."""
+
+    @property
+    def predicted_s(self) -> float | None:
+        """The predicted time it is compared by where it was not measured."""
+        return self.expected_s if self.is_judged_by_expected else self.ideal_s
+
+    @property
+    def case(self) -> Case:
+        """What was run."""
+        return self.records[0].case
+
+    @property
+    def precision(self) -> str:
+        """What a reader calls the precision, else the kernel."""
+        return self.case.precision_label or self.case.kernel
+
+    @property
+    def label(self) -> str:
+        """What people call the configuration: `INT4 W4A16 (tinygemm)`."""
+        return f"{self.precision} ({self.case.kernel})" if self.case.precision_label else self.case.kernel
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether at least one process timed it."""
+        return self.measured_s is not None
+
+    @property
+    def is_sixteen_bit(self) -> bool:
+        """Whether every input is BF16, or every input FP16."""
+        return input_format(self.case) in SIXTEEN_BIT_FORMATS
+
+    @property
+    def is_full_precision(self) -> bool:
+        """Whether every input is FP32: the baseline where no 16-bit kernel ran."""
+        return input_format(self.case) == "FP32"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16 bits."""
+        formats = dict(self.case.formats)
+        weight = formats.get("b") or next(iter(formats.values()), "")
+        cache = formats.get("kv", "") if "b" in formats else ""
+        return any(is_narrow_format(one) for one in (weight, cache) if one)
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether software stands in for a missing unit: its ideal time leaves out what that costs, often a hundredfold."""
+        return self.case.kernel.endswith("_emulated") or any(
+            record.ideal is not None and record.ideal.path == "emulated" for record in self.records
+        )
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """The flags of all its measurements."""
+        return frozenset(flag for one in self.records if one.measurement is not None for flag in one.measurement.flags)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Those of its flags that put its time in doubt, in the order they are explained."""
+        return tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & self.flags)
+
+    @property
+    def time_text(self) -> str:
+        """`measured 1.2 ms`, `expected 598 µs` or `ideal 441 µs`."""
+        if self.is_measured:
+            return f"measured {format_time(self.measured_s)}"
+        return f"{'expected' if self.is_judged_by_expected else 'ideal'} {format_time(self.predicted_s)}"
+
+
+def contenders(records: Iterable[Record], totals: Totals | None = None) -> tuple[Contender, ...]:
+    """Pool the records of each case: measured ones by time, then predicted ones, emulated ones last.
+
+    Predictions go by expected times where every contender that was not measured has one (`order_predictions`, the order of
+    every recommendation), else by ideal ones: the two are never compared with each other. A tie goes to the baseline formats, then to the case that comes first by name.
+    """
+    records = tuple(records)
+    totals = total_intervals(records) if totals is None else totals
+    by_case: dict[str, list[Record]] = {}
+    for record in records:
+        if _median_s(record) is not None or (record.status == "predicted" and record.ideal is not None):
+            by_case.setdefault(record.case.case_key, []).append(record)
+    pooled = [_contender(members, totals.get(case_key)) for case_key, members in by_case.items()]
+    if all(one.expected_s is not None for one in pooled if not one.is_measured):
+        pooled = [one if one.is_measured else replace(one, is_judged_by_expected=True) for one in pooled]
+    ranked = sorted(pooled, key=_rank)
+    likely = [one for one in ranked if not one.is_measured and not one.is_emulated and one.is_judged_by_expected]
+    in_order = iter(_expected_in_order(likely))
+    # Each place of an expected time is taken by the next one in the order of every recommendation.
+    return tuple(next(in_order) if any(one is other for other in likely) else one for one in ranked)
+
+
+def _expected_in_order(likely: list[Contender]) -> list[Contender]:
+    """Return expected times in the one order of predictions (`roofline_model.recommend.ranking`)."""
+
+    def standing(contender: Contender) -> Standing:
+        formats = dict(contender.case.formats)
+        weight = formats.get("b", formats.get("a", ""))
+        expected = next((record.expected for record in contender.records if record.expected is not None), None)
+        ideal = next((record.ideal for record in contender.records if record.ideal is not None), None)
+        return Standing(
+            contender.expected_s or 0.0,
+            None if expected is None else expected.low_s,
+            None if expected is None else expected.high_s,
+            product_loss_pct(weight, formats.get("a", weight)),
+            None if ideal is None else ideal.total_bytes,
+        )
+
+    return order_predictions(likely, standing)
+
+
+def _contender(records: list[Record], total: TotalInterval | None) -> Contender:
+    timed = [(time_s, one.measurement) for one in records if (time_s := _median_s(one)) is not None]
+    ideals_s = [one.ideal.time_s for one in records if one.ideal is not None]
+    expected_s = [one.expected.time_s for one in records if one.expected is not None]
+    # Fewer samples than an interval needs still have a range.
+    lows = [m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed if m is not None]
+    highs = [m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed if m is not None]
+    has_interval = all(m.ci_low_s is not None and m.ci_high_s is not None for _, m in timed if m is not None)
+    if timed and total is not None and total.low_s is not None and total.high_s is not None:
+        lows, highs, has_interval = [total.low_s], [total.high_s], True
+    return Contender(
+        records=tuple(records),
+        measured_s=median(time_s for time_s, _ in timed) if timed else None,
+        low_s=min(lows, default=None),
+        high_s=max(highs, default=None),
+        ideal_s=ideals_s[0] if ideals_s else None,
+        has_interval=has_interval,
+        expected_s=expected_s[0] if expected_s else None,
+        total_ratio=None if total is None else total.half_width_ratio,
+    )
+
+
+def _median_s(record: Record) -> float | None:
+    """Return the time of a record that was timed and correct; a median of zero is no time."""
+    timed = record.measurement if record.status == "measured" else None
+    return timed.median_s if timed is not None and timed.median_s > 0 else None
+
+
+def _rank(one: Contender) -> tuple[bool, bool, float, bool, str]:
+    by_time = one.measured_s if one.measured_s is not None else one.predicted_s
+    is_wide = one.is_sixteen_bit or one.is_full_precision
+    return (
+        not one.is_measured,
+        not one.is_measured and one.is_emulated,
+        by_time if by_time is not None else float("inf"),
+        not is_wide,
+        one.case.id,
+    )
+
+
+def input_format(case: Case) -> str | None:
+    """Return the format that all inputs share (operands a and b of a product, a model's cache with them, else all), or None."""
+    formats = dict(case.formats)
+    inputs = (
+        {formats[one] for one in ("a", "b", "kv") if one in formats}
+        if {"a", "b"} <= formats.keys()
+        else set(formats.values())
+    )
+    return inputs.pop() if len(inputs) == 1 else None

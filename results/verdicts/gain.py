@@ -1,0 +1,139 @@
+"""How sure a measured speed-up is, and how it is told: never finer than both of its times bear.
+
+Its interval is that of both times, 95 % each, joined on the logarithmic scale as `results.statistics.replication.agree` joins them. A flag
+that puts either time in doubt makes it "about": an interval knows how a time scatters, not what else slowed it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from results.records.flags import FLAGS
+from results.verdicts.contenders import Contender
+
+WIDE_GAIN_RATIO = 0.10
+"""Half an interval from which a speed-up is told with its ends: `1.7×` says no more than that anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class GainSide:
+    """One of the two times of a speed-up."""
+
+    low_s: float | None
+    """Lower end of its 95 % interval; None where none is known."""
+    high_s: float | None
+    doubts: tuple[str, ...]
+    """What puts it in doubt: flags of `DOUBTFUL_FLAGS`, and what else does."""
+
+    @classmethod
+    def of(cls, one: Contender) -> GainSide:
+        """Return the measured time of a contender; of too few samples it has no interval."""
+        low_s, high_s = (one.low_s, one.high_s) if one.has_interval else (None, None)
+        return cls(low_s, high_s, one.doubts)
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A measured speed-up with what both of its times leave open."""
+
+    ratio: float
+    """Of the medians: the baseline's time over the configuration's."""
+    low_ratio: float | None
+    """Ends of its 95 % interval; None where one of the times has none."""
+    high_ratio: float | None
+    doubts: tuple[str, ...]
+    """Of the configuration's own time."""
+    baseline_doubts: tuple[str, ...]
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether either time is in doubt."""
+        return bool(self.doubts or self.baseline_doubts)
+
+    @property
+    def figure(self) -> str:
+        """`2.4×`; `about 2.4×`, `about 8×` where a time is in doubt: that says nothing of a second digit."""
+        return f"about {roughly(self.ratio)}" if self.is_doubtful else times_faster(self.ratio)
+
+    def over(self, name: str) -> str:
+        """Return it over a baseline: `2.4× BF16`, `about 8× FP16 (5.5× to 12×)` where it is in doubt and wide."""
+        return f"{self.figure} {name}{self.ends_text}"
+
+    @property
+    def ends_text(self) -> str:
+        """` (5.5× to 12×)`; empty where no interval is known, or a narrow one: that of a time in doubt would promise too much."""
+        low, high = self.low_ratio, self.high_ratio
+        if low is None or high is None:
+            return ""
+        return self.range_text if math.log(high / low) / 2 > math.log1p(WIDE_GAIN_RATIO) else ""
+
+    @property
+    def range_text(self) -> str:
+        """The same of a narrow one, too."""
+        low, high = self.low_ratio, self.high_ratio
+        return "" if low is None or high is None else f" ({roughly(low)} to {roughly(high)})"
+
+    @property
+    def in_doubt(self) -> str:
+        """Which time is in doubt: `its time is doubtful`, `the baseline's time is doubtful`, `both times are doubtful`; empty for none."""
+        if self.doubts and self.baseline_doubts:
+            return "both times are doubtful"
+        return (
+            "its time is doubtful" if self.doubts else "the baseline's time is doubtful" if self.baseline_doubts else ""
+        )
+
+    @property
+    def to_measure(self) -> str:
+        """What is to be measured again: `it`, `the baseline`, `both`; empty where nothing is in doubt."""
+        if self.doubts and self.baseline_doubts:
+            return "both"
+        return "it" if self.doubts else "the baseline" if self.baseline_doubts else ""
+
+    @property
+    def doubt_text(self) -> str:
+        """The same with the reason and what to do: `the baseline's time is doubtful (noisy): measure it again`."""
+        if not self.is_doubtful:
+            return ""
+        found = {*self.doubts, *self.baseline_doubts}
+        why = [*(key for key in FLAGS if key in found), *sorted(found.difference(FLAGS))]
+        them = "both" if self.doubts and self.baseline_doubts else "it"
+        return f"{self.in_doubt} ({', '.join(why)}): measure {them} again"
+
+
+def gain_of(ratio: float, one: GainSide, baseline: GainSide) -> Gain:
+    """Return a measured speed-up between two times."""
+    ends = (one.low_s, one.high_s, baseline.low_s, baseline.high_s)
+    if any(end is None or not 0 < end < math.inf for end in ends):
+        return Gain(ratio, None, None, one.doubts, baseline.doubts)
+    own_low, own_high, base_low, base_high = (math.log(end) for end in ends if end is not None)
+    centre = (base_low + base_high - own_low - own_high) / 2
+    half = math.hypot(base_high - base_low, own_high - own_low) / 2
+    # The medians may lie aside of the middle of their intervals: these are about the mean of the processes.
+    low, high = (
+        math.exp(max(-300.0, min(end, 300.0))) for end in (centre - half, centre + half)
+    )  # exp() of more is no number
+    return Gain(ratio, min(low, ratio), max(high, ratio), one.doubts, baseline.doubts)
+
+
+def measured_gain(one: Contender | None, baseline: Contender | None) -> Gain | None:
+    """Return the measured speed-up of a contender over another; None where one was not measured."""
+    if one is None or baseline is None or not one.measured_s or not baseline.measured_s:
+        return None
+    return gain_of(baseline.measured_s / one.measured_s, GainSide.of(one), GainSide.of(baseline))
+
+
+def times_faster(ratio: float) -> str:
+    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never `1.0×`."""
+    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
+
+
+def roughly(ratio: float) -> str:
+    """Print a speed-up of which nobody knows the second digit: `8×`, `2.4×`."""
+    return f"{ratio:.0f}×" if ratio >= 4.95 else times_faster(ratio)
+
+
+def maybe_faster_words(label: str, gain: Gain | None, baseline_name: str) -> str:
+    """Return what is said of `maybe_faster` behind the one that is taken: figure, range, and what would tell."""
+    told = "" if gain is None else f", {gain.figure} {baseline_name}{gain.range_text}"
+    return f"; {label} may be faster{told}, but their intervals overlap: measure both again"

@@ -1,0 +1,231 @@
+"""Whole models as a reader compares them: per model, batch and context the precisions side by side, and what to take.
+
+A *pass* is one case with its processes pooled, beside what its record says of memory, quality and energy. Which one wins a
+phase is `results.verdicts.shape_verdict`'s to say; here its answer is put into words that name the loss, too. Pure values over records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from results.records.case_names import PHASES, PassName, pass_name
+from results.records.model_figures import Interval, ModelFigures, model_figures
+from results.records.records import Record
+from results.statistics.replication import TotalInterval, total_intervals
+from results.verdicts.contenders import Contender, Totals
+from results.verdicts.shape_verdict import ShapeVerdict, are_level, expected_speedup, groups, judge, speedups
+from roofline_model.expected.gap import PASS_PART
+from roofline_model.operators.case import Case, is_narrow_format
+
+ROUND_TO_NEAREST = "round-to-nearest"
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """One precision of a model in one phase. SI units; missing is None."""
+
+    label: str
+    """`INT4 W4A16`, `INT4 W4A16, HQQ`, `plan mine`, `BF16 + INT8 cache`."""
+    records: tuple[Record, ...]
+    """Its processes, the one that speaks for it first."""
+    figures: ModelFigures
+    """Of the first process that measured it."""
+    contender: Contender | None
+    """None: neither timed nor predicted; `reason` says why."""
+    is_baseline: bool
+    """Whether speed-ups are counted against it."""
+    ideal_speedup: float | None
+    expected_speedup: float | None
+    measured_speedup: float | None
+    interval_ratio: float | None
+    """± as a share of the median: over processes where that is known, else within the widest process."""
+    is_interval_total: bool
+
+    @property
+    def measured_s(self) -> float | None:
+        """Median over its processes."""
+        return None if self.contender is None else self.contender.measured_s
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Generated tokens per second in decode, prompt tokens in prefill, over all sequences."""
+        return self.figures.tokens_per_call / self.measured_s if self.measured_s else None
+
+    @property
+    def expected_tokens_per_s(self) -> float | None:
+        """The same by the expected time."""
+        expected_s = self.contender.expected_s if self.contender is not None else None
+        return self.figures.tokens_per_call / expected_s if expected_s else None
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a flag puts its time in doubt."""
+        return self.contender is not None and bool(self.contender.doubts)
+
+    @property
+    def reason(self) -> str:
+        """Why it was not measured: `skipped: …`; empty where it was."""
+        lead = self.records[0]
+        return "" if self.measured_s is not None else f"{lead.status}: {lead.reason or 'no reason was stored'}"
+
+    @property
+    def parts_s(self) -> tuple[tuple[str, float], ...]:
+        """Part of the pass → expected seconds, the longest first; they add up to the expected time on a CPU, and on a GPU,
+        where `host` is what the device waits. Empty where none were stored."""
+        expected = next((one.expected for one in self.records if one.expected is not None), None)
+        terms = {} if expected is None or expected.terms_s is None else expected.terms_s
+        parts = [(name.removeprefix(PASS_PART), time_s) for name, time_s in terms.items() if name.startswith(PASS_PART)]
+        return tuple(sorted(parts, key=lambda part: -part[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseResult:
+    """A phase of a model: its precisions in the order they ran, and which wins."""
+
+    phase: str
+    judged: ShapeVerdict
+    passes: tuple[PassResult, ...]
+
+    def of(self, contender: Contender | None) -> PassResult | None:
+        """Return the pass of a contender."""
+        if contender is None:
+            return None
+        key = contender.case.case_key
+        return next((one for one in self.passes if one.records[0].case.case_key == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResult:
+    """A model at one batch and context on one chip."""
+
+    name: PassName
+    """Of its first case; the phase and the new tokens are that case's."""
+    hardware_key: str
+    cache: str
+    mode: str
+    phases: tuple[PhaseResult, ...]
+    """decode, then prefill, where they ran."""
+
+    @property
+    def title(self) -> str:
+        """`seeded-llama-156m, batch 1, 128 tokens`, and a mode other than eager."""
+        usual = replace(self.name, phase="decode", new_count=1)
+        mode = "" if self.mode == "eager" else f", {self.mode}"
+        return f"{self.name.model_name}, {usual.sizes_text}{mode}"
+
+    @property
+    def passes(self) -> tuple[PassResult, ...]:
+        """All passes, decode first."""
+        return tuple(one for phase in self.phases for one in phase.passes)
+
+    def by_label(self) -> dict[str, tuple[PassResult, ...]]:
+        """Return label → its passes (one per phase), in the order first met: memory and quality are the model's, not a phase's."""
+        found: dict[str, list[PassResult]] = {}
+        for one in self.passes:
+            found.setdefault(one.label, []).append(one)
+        return {label: tuple(members) for label, members in found.items()}
+
+
+def model_results(records: Iterable[Record], totals: Totals | None = None) -> tuple[ModelResult, ...]:
+    """Return the models of a run, in the order first met; records of anything else are passed over.
+
+    `totals`: the intervals over processes by case key, as `total_intervals` gives them; None: from these records.
+    """
+    records = tuple(one for one in records if pass_name(one.case.op, one.case.shape) and model_figures(one))
+    totals = total_intervals(records) if totals is None else totals
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        name = pass_name(record.case.op, record.case.shape)
+        assert name is not None  # kept above
+        sizes = name.batch_count, name.context_count
+        chip = next((one.hardware_key for one in record.predictions), "")
+        found.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
+    _move_unpredicted(found)
+    return tuple(_model(str(key[-1]), members, totals) for key, members in found.items())
+
+
+def pass_label(case: Case, figures: ModelFigures) -> str:
+    """Return what a reader calls a precision of a model; a plan by its name, a method that is more than rounding with it."""
+    words = case.kernel.split(".")
+    plan = next((one.removeprefix("plan_") for one in words if one.startswith("plan_")), "")
+    label = f"plan {plan}" if plan else case.precision_label
+    if plan and is_narrow_format(figures.kv_format or "BF16"):
+        label += f" + {figures.kv_format} cache"
+    return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
+
+
+def gentler(phase: PhaseResult, best: PassResult) -> PassResult | None:
+    """Return the fastest of those that lose less than the best (their intervals of the KL apart) and still beat the baseline."""
+    limit = best.figures.kl_nats_per_token
+    faster = [
+        one
+        for one in phase.passes
+        if one is not best
+        and (one.measured_speedup or 0) > 1
+        and not are_level(one.contender, phase.judged.baseline)
+        and _is_below(one.figures.kl_nats_per_token, limit)
+    ]
+    return max(faster, key=lambda one: one.measured_speedup or 0, default=None)
+
+
+def _model(hardware_key: str, records: list[Record], totals: Totals) -> ModelResult:
+    first = records[0].case
+    name = pass_name(first.op, first.shape)
+    assert name is not None  # model_results keeps no others
+    phases = [_phase(members, totals) for members in groups(records).values()]
+    ordered = tuple(sorted(phases, key=lambda one: PHASES.index(one.phase)))
+    return ModelResult(name, hardware_key, first.cache, first.mode, ordered)
+
+
+def _phase(records: list[Record], totals: Totals) -> PhaseResult:
+    judged = judge(records, totals)
+    by_case = {one.case.case_key: one for one in judged.ranked}
+    members: dict[str, list[Record]] = {}
+    for record in records:
+        members.setdefault(record.case.case_key, []).append(record)
+    passes = [_pass(tuple(found), by_case.get(key), judged.baseline, totals.get(key)) for key, found in members.items()]
+    first = pass_name(records[0].case.op, records[0].case.shape)
+    assert first is not None  # model_results keeps no others
+    return PhaseResult(first.phase, judged, tuple(passes))
+
+
+def _pass(
+    records: tuple[Record, ...], contender: Contender | None, baseline: Contender | None, total: TotalInterval | None
+) -> PassResult:
+    lead = next((one for one in records if one.status == "measured"), records[0])
+    ordered = (lead, *(one for one in records if one is not lead))
+    figures = model_figures(lead)
+    assert figures is not None  # model_results keeps no others
+    ideal, measured = speedups(contender, baseline)
+    over_processes = None if total is None else total.half_width_ratio
+    within = [one.measurement.ci_half_width_ratio for one in records if one.measurement is not None]
+    widest = max((ratio for ratio in within if ratio is not None), default=None)
+    return PassResult(
+        label=pass_label(lead.case, figures),
+        records=ordered,
+        figures=figures,
+        contender=contender,
+        is_baseline=contender is not None and contender is baseline,
+        ideal_speedup=ideal,
+        expected_speedup=expected_speedup(contender, baseline),
+        measured_speedup=measured,
+        interval_ratio=widest if over_processes is None else over_processes,
+        is_interval_total=over_processes is not None,
+    )
+
+
+def _move_unpredicted(found: dict[tuple[object, ...], list[Record]]) -> None:
+    """Put records that failed before their prediction, and so name no chip, beside the others of their model."""
+    for key in [one for one in found if not one[-1]]:
+        home = next((one for one in found if one[:-1] == key[:-1] and one[-1]), None)
+        if home is not None:
+            found[home] += found.pop(key)
+
+
+def _is_below(one: Interval | None, other: Interval | None) -> bool:
+    """Whether a loss is less than another by more than the intervals; never where one was not measured."""
+    if one is None or other is None:
+        return False
+    high = one.value if one.high_value is None else one.high_value
+    return high < (other.value if other.low_value is None else other.low_value)

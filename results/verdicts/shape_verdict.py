@@ -1,0 +1,392 @@
+"""Which configuration wins a shape, and was the prediction of its speed-up right? Pure arithmetic over records.
+
+The one place that chooses: the terminal summary and the reports read it, so that both say the same. A *contender* is one
+case of a shape with its processes pooled. Speed-ups compare like with like: measured with measured,
+expected with expected, ideal with ideal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from results.diff.rules import INVALIDATING_FLAGS
+from results.records.flags import DOUBTFUL_FLAGS
+from results.records.records import Record
+from results.statistics.replication import total_intervals
+from results.verdicts.contenders import SIXTEEN_BIT_FORMATS, Contender, Totals, contenders, input_format
+from results.verdicts.gain import measured_gain, times_faster
+from roofline_model.recommend.ranking import UNKNOWN_LEVEL_RATIO
+
+__all__ = [
+    "SIXTEEN_BIT_FORMATS",
+    "Contender",
+    "GroupKey",
+    "ShapeVerdict",
+    "Totals",
+    "are_level",
+    "baseline_of",
+    "comparison",
+    "contenders",
+    "expected_speedup",
+    "group_key",
+    "groups",
+    "judge",
+    "level_text",
+    "promise",
+    "shape_verdicts",
+    "speedups",
+]
+
+PREDICTED_TIE_RATIO = 0.005
+"""Predicted times closer than this are one prediction: kernels of one format differ in nothing the model knows."""
+
+BASELINE_TIE_RATIO = 0.05
+"""16-bit kernels closer than this are one baseline, and BF16 names it."""
+
+_ORIGIN_FLAGS = {"forced": "not measured on the predicted chip", "simulated": "times of a simulated timer"}
+
+GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeVerdict:
+    """The contenders of one operator, shape, cache state and mode, and which one wins."""
+
+    key: GroupKey
+    shape_label: str
+    ranked: tuple[Contender, ...]
+    """Best evidence first; see `contenders`. Failed and skipped cases are not here."""
+    baseline: Contender | None
+    """See `baseline_of`."""
+    best: Contender | None
+    """The fastest on the best evidence (`_best`); None when there is none, or when only emulated kernels were predicted."""
+    predicted_speedup: float | None
+    """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another chip's."""
+    measured_speedup: float | None
+    lost: tuple[Record, ...]
+    """The cases that do not compete: failed, skipped, without any time."""
+
+    @property
+    def expected_speedup(self) -> float | None:
+        """Expected time of the baseline over expected time of `best`; None where one has none."""
+        return expected_speedup(self.best, self.baseline)
+
+    @property
+    def op(self) -> str:
+        """The operator."""
+        return self.key[0]
+
+    @property
+    def cache(self) -> str:
+        """The cache state."""
+        return self.key[2]
+
+    @property
+    def is_contest(self) -> bool:
+        """Whether at least two contenders compete on equal evidence: one alone wins nothing."""
+        return len([one for one in self.ranked if one.is_measured] or self.ranked) > 1
+
+    @property
+    def level_pair(self) -> tuple[Contender, Contender] | None:
+        """Two that no winner can be named of, the faster or narrower one first; None where the shape has a winner.
+
+        The best and the baseline, or another 16-bit contender that the best is level with (BF16 names the baseline, which
+        need not be the fastest of them), of a narrow best FP32, too, where that is the fastest of the wide ones; where the
+        baseline itself is the best: what is level with it, narrow ones first.
+        """
+        best, baseline = self.best, self.baseline
+        if best is None or baseline is None:
+            return None
+        if best is baseline:
+            equals = [one for one in (self.rival, *self.equals) if one in self.equals]
+            return (equals[0], baseline) if equals else None
+        gentle = next(iter(_measured_wide(self.ranked)), None) if best.is_narrow else None
+        peers = (one for one in (baseline, *self.equals) if one is baseline or one.is_sixteen_bit or one is gentle)
+        peer = next((one for one in peers if are_level(best, one)), None)
+        return None if peer is None else (best, peer)
+
+    @property
+    def is_level(self) -> bool:
+        """Whether no winner can be named: see `level_pair`."""
+        return self.level_pair is not None
+
+    @property
+    def is_win(self) -> bool:
+        """Whether something beats every 16-bit contender (without one the baseline), on equal evidence, by more than the intervals."""
+        if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
+            return False
+        return self.best.is_measured == self.baseline.is_measured
+
+    @property
+    def equals(self) -> tuple[Contender, ...]:
+        """The others, without the baseline, that are level with the best."""
+        others = (one for one in self.ranked if one is not self.best and one is not self.baseline)
+        return tuple(one for one in others if are_level(self.best, one) and (one.is_measured or not one.is_emulated))
+
+    @property
+    def rival(self) -> Contender | None:
+        """Where the baseline is fastest: the best of the narrower formats on the same evidence."""
+        if self.best is None or self.best is not self.baseline:
+            return None
+        return next((one for one in self.ranked if one.is_narrow and one.is_measured == self.best.is_measured), None)
+
+    @property
+    def runner_up(self) -> Contender | None:
+        """The next after the best on the same evidence; None where nothing competes with it."""
+        others = (one for one in self.ranked if one is not self.best and (one.is_measured or not one.is_emulated))
+        return next((one for one in others if self.best and one.is_measured == self.best.is_measured), None)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Flags that put the measured comparison in doubt, on either side."""
+        return tuple(sorted(DOUBTFUL_FLAGS & self._flags()))
+
+    @property
+    def sentence(self) -> str:
+        """One plain line, e.g. `INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
+        doubts, flags = self.doubts, self._flags()
+        remarks = [f"doubtful: {', '.join(doubts)}"] if doubts else []
+        remarks += [f"{flag}: {text}" for flag, text in _ORIGIN_FLAGS.items() if flag in flags]
+        return self._judgement() + (f" ({'; '.join(remarks)})" if remarks else "")
+
+    def _flags(self) -> frozenset[str]:
+        is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
+        named = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
+        return frozenset().union(*(one.flags for one in named if one is not None))
+
+    def _judgement(self) -> str:
+        best, baseline = self.best, self.baseline
+        if best is None:
+            if self.ranked:
+                return f"only emulated kernels were predicted ({self.ranked[0].label}), without what emulating costs"
+            reasons = list(dict.fromkeys(one.reason or one.status for one in self.lost))
+            count = f"{len(self.lost)} case{'' if len(self.lost) == 1 else 's'}"
+            return f"nothing measured or predicted ({count}: {'; '.join(reasons[:2])})"
+        if len(self.ranked) == 1:
+            return f"{best.label} {best.time_text}; nothing else ran on this shape"
+        if baseline is None:
+            return f"{self._fastest(best)}; no 16-bit or FP32 kernel to compare with"
+        rival, pair = self.rival, self.level_pair
+        if best is baseline and rival is None:
+            return f"{self._fastest(best)}; no narrower format was {'measured' if best.is_measured else 'predicted'}"
+        if pair is not None and (pair[0] in (best, rival)):
+            return f"{pair[0].label} is level with {pair[1].label}: {level_text(*pair)}"
+        shared = f"level with {_and_more(self.equals)}" if self.equals else ""
+        if best is not baseline or rival is None:
+            return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
+        if rival.is_emulated and not rival.is_measured:
+            said = f"{rival.label} is emulated, and its prediction leaves out what that costs"
+        else:
+            said = f"{rival.label} {comparison(rival, baseline)}"
+        return f"{best.label} stays fastest, {best.time_text}{f', {shared}' if shared else ''}; {said}"
+
+    def _fastest(self, best: Contender) -> str:
+        """Say who is fastest where nothing else can be said of formats: by how much, or that nobody is."""
+        if self.equals:
+            others = _and_more(self.equals)
+            return f"{best.label} and {others} are level: {level_text(best, self.equals[0])}"
+        second = self.runner_up
+        predicted, measured = speedups(best, second)
+        likely = expected_speedup(best, second) if best.is_judged_by_expected else predicted
+        ratio = measured if best.is_measured else likely
+        lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
+        return f"{best.label} is fastest, {best.time_text}{lead}"
+
+
+def group_key(record: Record) -> GroupKey:
+    """Return what records must share to be compared: operator, shape, cache state and mode."""
+    return (record.case.op, record.case.shape, record.case.cache, record.case.mode)
+
+
+def groups(records: Iterable[Record]) -> dict[GroupKey, list[Record]]:
+    """Return the records by operator, shape, cache and mode, in order of first appearance."""
+    found: dict[GroupKey, list[Record]] = {}
+    for record in records:
+        found.setdefault(group_key(record), []).append(record)
+    return found
+
+
+def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> list[ShapeVerdict]:
+    """Return a verdict for every group that has a baseline and something to compare it with.
+
+    `totals`: the intervals over processes of the whole run, as `total_intervals` gives them; None: from these records.
+    """
+    records = tuple(records)
+    totals = total_intervals(records) if totals is None else totals
+    judged = [judge(members, totals) for members in groups(records).values()]
+    return [verdict for verdict in judged if verdict.baseline is not None and verdict.is_contest]
+
+
+def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdict:
+    """Return the verdict over the records of one group (equal `group_key`, one chip); there must be at least one."""
+    records = tuple(records)
+    ranked = contenders(records, totals)
+    baseline = baseline_of(ranked)
+    best = _best(ranked, baseline)
+    predicted, measured = speedups(best, baseline)
+    competing = {id(record) for one in ranked for record in one.records}
+    lost = tuple(record for record in records if id(record) not in competing)
+    key = group_key(records[0])
+    return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, lost)
+
+
+def _best(ranked: Sequence[Contender], baseline: Contender | None) -> Contender | None:
+    """Return the fastest; of measured ones that may be level with one that loses nothing, the fastest that surely is not.
+
+    As rankings have it (`roofline_model.recommend.ranking`): a noisy kernel does not hide another one's clear gain.
+    """
+    first = next((one for one in ranked if one.is_measured or not one.is_emulated), None)
+    if first is None or baseline is None or not (first.is_measured and baseline.is_measured):
+        return first
+    wide = _measured_wide(ranked)
+    gentle = [one for one in wide if one.is_sixteen_bit or one is wide[0]]
+    faster = takewhile(lambda one: one is not baseline and one.is_measured, ranked)
+    sure = (one for one in faster if not any(are_level(one, other) for other in gentle if other is not one))
+    return next(sure, first)
+
+
+def _measured_wide(ranked: Sequence[Contender]) -> list[Contender]:
+    return [one for one in ranked if one.is_measured and (one.is_sixteen_bit or one.is_full_precision)]
+
+
+def baseline_of(ranked: Iterable[Contender]) -> Contender | None:
+    """Return what speed-ups are counted against: the fastest 16-bit contender on the best evidence, else the fastest FP32.
+
+    A measured baseline goes before a predicted one, so that a measured winner is compared with something measured; of
+    measured ones one that nothing disturbed before a disturbed one (`_undisturbed`).
+    """
+    ranked = tuple(ranked)
+    for is_measured in (True, False):
+        pool = [one for one in ranked if one.is_measured == is_measured and (is_measured or not one.is_emulated)]
+        wide = [one for one in pool if one.is_sixteen_bit] or [one for one in pool if one.is_full_precision]
+        if wide:
+            return _steady_choice(_undisturbed(wide))
+    return None
+
+
+def _undisturbed(wide: Sequence[Contender]) -> Sequence[Contender]:
+    """Return those whose time neither a state of the machine nor a wrong count of work disturbed; all where none is left.
+
+    A quarantined, capped or contended time is too long. One that is nevertheless shorter than every undisturbed one by
+    more than `BASELINE_TIE_RATIO` is of the faster kernel: a speed-up over the slower one would flatter, so that the
+    disturbed ones stay, and the sentence tells the doubt. A time above the roof is too short, and tells nothing.
+    """
+    clear = [one for one in wide if one.flags.isdisjoint(INVALIDATING_FLAGS)]
+    possible = [one for one in wide if "above-roof" not in one.flags]
+    fastest_s, clear_s = (_time_s(found[0]) if found else None for found in (possible, clear))
+    if fastest_s is None or clear_s is None:
+        return clear or possible or wide
+    return clear if clear_s <= fastest_s * (1 + BASELINE_TIE_RATIO) else possible
+
+
+def _steady_choice(wide: Sequence[Contender]) -> Contender:
+    """Return BF16 unless another 16-bit contender is clearly faster: noise must not change the baseline from run to run."""
+    fastest = wide[0]
+    fastest_s = _time_s(fastest)
+    for one in wide:
+        time_s = _time_s(one)
+        is_close = time_s is not None and fastest_s is not None and time_s <= fastest_s * (1 + BASELINE_TIE_RATIO)
+        if is_close and input_format(one.case) == "BF16":
+            return one
+    return fastest
+
+
+def _time_s(one: Contender) -> float | None:
+    return one.measured_s if one.is_measured else one.predicted_s
+
+
+def speedups(one: Contender | None, baseline: Contender | None) -> tuple[float | None, float | None]:
+    """Return (ideal, measured) speed-up over the baseline; None where a time is missing.
+
+    Forced measurements have no predicted speed-up: a number measured on one chip never meets another chip's prediction.
+    """
+    if one is None or baseline is None:
+        return None, None
+    forced = "forced" in one.flags | baseline.flags
+    return None if forced else _ratio(baseline.ideal_s, one.ideal_s), _ratio(baseline.measured_s, one.measured_s)
+
+
+def expected_speedup(one: Contender | None, baseline: Contender | None) -> float | None:
+    """Return expected over expected; None where one of them has no expected time, and for forced measurements."""
+    if one is None or baseline is None or "forced" in one.flags | baseline.flags:
+        return None
+    return _ratio(baseline.expected_s, one.expected_s)
+
+
+def are_level(one: Contender | None, other: Contender | None) -> bool:
+    """Return whether no winner can be named: measured intervals that overlap, or predictions that are the same.
+
+    Measured times of too few samples for an interval are level up to `UNKNOWN_LEVEL_RATIO`, too.
+    """
+    if one is None or other is None or one.is_measured != other.is_measured:
+        return False
+    if one.is_measured:
+        return _overlap(one, other) or (_has_few_samples(one, other) and _are_close(one, other, UNKNOWN_LEVEL_RATIO))
+    return one.is_judged_by_expected == other.is_judged_by_expected and _are_close(one, other, PREDICTED_TIE_RATIO)
+
+
+def _overlap(one: Contender, other: Contender) -> bool:
+    if one.low_s is None or one.high_s is None or other.low_s is None or other.high_s is None:
+        return False
+    return one.low_s <= other.high_s and other.low_s <= one.high_s
+
+
+def _has_few_samples(one: Contender, other: Contender) -> bool:
+    return not (one.has_interval and other.has_interval)
+
+
+def _are_close(one: Contender, other: Contender, tie_ratio: float) -> bool:
+    ratio = _ratio(_time_s(one), _time_s(other))
+    return ratio is not None and max(ratio, 1 / ratio) <= 1 + tie_ratio
+
+
+def comparison(one: Contender, baseline: Contender) -> str:
+    """Return what was promised and what was measured: `expected 2.6× BF16 (ideal 3.8×), measured 2.5×`; of times in doubt
+    `measured about 2.5×`."""
+    gain = measured_gain(one, baseline)
+    name = baseline.precision
+    promised = promise(one, baseline, name)
+    if gain is not None:
+        # Without a promise the baseline has not been named yet.
+        return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
+    first = f"{promised}, " if promised else ""
+    if one.is_measured:
+        return f"{first}{one.time_text} (no 16-bit or FP32 kernel was measured)"
+    return f"{first}not measured" if first else f"{one.time_text}, not measured"
+
+
+def promise(one: Contender, baseline: Contender, name: str = "") -> str:
+    """Return the predicted speed-up: `expected 2.6× BF16 (ideal 3.8×)`, `ideal 3.8× BF16` where no expected time is
+    known, empty without either. An ideal alone is never given where something likelier is known."""
+    ideal, _ = speedups(one, baseline)
+    expected, over = expected_speedup(one, baseline), f" {name}" if name else ""
+    if expected is None:
+        return "" if ideal is None else f"ideal {times_faster(ideal)}{over}"
+    return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
+
+
+def level_text(one: Contender, baseline: Contender) -> str:
+    """Return how two that are level compare: `expected 1.1× (ideal 2.0×), measured 1.0× within the intervals`."""
+    _, measured = speedups(one, baseline)
+    promised = promise(one, baseline)
+    parts = [promised] if promised else []
+    if measured is None:
+        parts.append("not measured")
+    elif _has_few_samples(one, baseline):
+        parts.append(f"measured {times_faster(measured)}, of too few samples to tell the two apart")
+    elif abs(measured - 1) < BASELINE_TIE_RATIO:
+        parts.append(f"measured {times_faster(measured)} within the intervals")
+    else:
+        which = "faster" if measured > 1 else "slower"
+        parts.append(f"{which} by the medians ({times_faster(measured)}), but their intervals overlap")
+    return ", ".join(parts)
+
+
+def _and_more(contenders: Sequence[Contender]) -> str:
+    return contenders[0].label + (f" and {len(contenders) - 1} more" if len(contenders) > 1 else "")
+
+
+def _ratio(slow_s: float | None, fast_s: float | None) -> float | None:
+    return slow_s / fast_s if slow_s and fast_s else None

@@ -1,0 +1,1 @@
+"""Lists people keep beside the results: expected changes, quarantined cases."""

@@ -1,0 +1,206 @@
+"""`roofline compare`: your M, N, K: predicted and measured per format, then the ranked recommendation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.options import (
+    ColumnsOption,
+    DatabaseOption,
+    FormatsFileOption,
+    FormatsOption,
+    GemvRowsOption,
+    HardwareOption,
+    InnerOption,
+    JsonOption,
+    RowsOption,
+    format_pair,
+    parse_size,
+    register_formats,
+    split_list,
+    with_user_formats,
+)
+
+if TYPE_CHECKING:
+    from roofline_cli.compare.view import Comparison
+    from roofline_model.formats.catalog import NumberFormat
+
+app = typer.Typer(help="Predicted against measured for your M, N, K, per format.")
+
+NoMeasureOption = Annotated[bool, typer.Option("--no-measure", help="Predict only: needs no torch and no GPU.")]
+CacheOption = Annotated[
+    str,
+    typer.Option(
+        "--cache",
+        metavar="cold|flushed|warm",
+        help="Where operands come from: DRAM (own operands per call), DRAM (caches flushed before each call), or cache where they fit.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """What was typed, checked."""
+
+    shape: tuple[int, int, int]
+    hw: str
+    formats: list[str] | None
+    db: str | None
+    cache: str
+    as_json: bool
+
+    @property
+    def op(self) -> str:
+        """gemv up to M = 16, else gemm, whatever was typed."""
+        from roofline_model.operators.product import GEMV_MAX_ROWS
+
+        return "gemv" if self.shape[0] <= GEMV_MAX_ROWS else "gemm"
+
+
+@app.command("gemv")
+def compare_gemv(
+    N: ColumnsOption,
+    K: InnerOption,
+    M: GemvRowsOption = "1",
+    hw: HardwareOption = "auto",
+    no_measure: NoMeasureOption = False,
+    formats: FormatsOption = None,
+    formats_file: FormatsFileOption = None,
+    cache: CacheOption = "cold",
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare formats for a decode step, M from 1 to 16."""
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.operators.product import GEMV_MAX_ROWS
+
+    rows = parse_size("M", M)
+    if rows > GEMV_MAX_ROWS:
+        raise InvalidValueError(
+            f"compare gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline compare gemm`"
+        )
+    _compare((rows, N, K), hw, no_measure, formats, formats_file, cache, db, as_json)
+
+
+@app.command("gemm")
+def compare_gemm(
+    M: RowsOption,
+    N: ColumnsOption,
+    K: InnerOption,
+    hw: HardwareOption = "auto",
+    no_measure: NoMeasureOption = False,
+    formats: FormatsOption = None,
+    formats_file: FormatsFileOption = None,
+    cache: CacheOption = "cold",
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare formats for a matrix product of any M.
+
+    Up to M = 16 it is measured as gemv.
+    """
+    _compare((parse_size("M", M), N, K), hw, no_measure, formats, formats_file, cache, db, as_json)
+
+
+def _compare(
+    typed: tuple[int, str, str],
+    hw: str,
+    no_measure: bool,
+    formats: list[str] | None,
+    formats_file: Path | None,
+    cache: str,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    from roofline_model.core.errors import InvalidValueError
+
+    if cache not in ("cold", "flushed", "warm"):
+        raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
+    own = register_formats(formats_file)
+    shape = (typed[0], parse_size("N", typed[1]), parse_size("K", typed[2]))
+    request = CompareRequest(shape, hw, split_list(formats), db, cache, as_json)
+    for name in request.formats or ():
+        format_pair(name)
+    if own and not no_measure:
+        raise InvalidValueError(
+            "formats of your own have no kernel to measure: add --no-measure, or measure yours with the roofline fixture"
+        )
+    if no_measure:
+        _show_predicted(request, own)
+        return
+    comparison, all_correct = _measured(request)
+    _show_measured(request, comparison)
+    if not all_correct:
+        raise typer.Exit(1)
+
+
+def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
+    from reports.shape_advice_json import shape_advice_json
+    from roofline_cli.predict.products import predict_table, print_table, table_json
+    from roofline_cli.recommend.shape import print_recommendation
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.expected.case_times import expected_times
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+    from roofline_model.recommend.shape import recommend_quantization
+
+    chip = find_chip(request.hw)
+    table = predict_table(chip, request.hw, request.shape, request.formats, own)
+    ranked = with_user_formats(request.formats, own, DEFAULT_FORMATS)
+    advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
+    if request.as_json:
+        show_json(
+            {"is_measured": False, "run_id": None, **table_json(table), "recommendation": shape_advice_json(advice)}
+        )
+        return
+    print_table(table)
+    show_line()
+    print_recommendation(advice)
+
+
+def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:
+    """Return what the recommender may choose from: the weight formats asked for, or None for all."""
+    if formats is None:
+        return None
+    return tuple(dict.fromkeys(format_pair(name)[0].key for name in formats))
+
+
+def _measured(request: CompareRequest) -> tuple[Comparison, bool]:
+    from roofline_cli.compare.view import comparison_from_store
+    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.database import reading, writing
+    from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
+
+    options = ("--roofline-cache", request.cache)
+    plan = MeasuringPlan(request.op, request.shape, request.hw, request.db, _weight_formats(request.formats), options)
+    check_can_measure()
+    # A chip or a database that cannot be used is said now, in one line, not by pytest a second later.
+    if request.hw.strip().lower() != "auto":
+        find_chip(request.hw)
+    with writing(request.db):
+        pass
+    label, all_correct = measure(plan)
+    with reading(request.db) as store:
+        return comparison_from_store(store, label), all_correct
+
+
+def _show_measured(request: CompareRequest, comparison: Comparison) -> None:
+    from roofline_cli.compare.view import comparison_json, print_comparison
+
+    if request.as_json:
+        m, n, k = request.shape
+        document: dict[str, Any] = {
+            "is_measured": comparison.is_measured,
+            "op": request.op,
+            "M": m,
+            "N": n,
+            "K": k,
+            **comparison_json(comparison),
+        }
+        show_json(document)
+        return
+    print_comparison(comparison)

@@ -1,0 +1,271 @@
+"""What `roofline compare` shows of a measured run: one row per kernel, then the ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+
+if TYPE_CHECKING:
+    from reports.advice.recommend import ShapeRecommendation
+    from reports.cases.rows import CaseRow
+    from reports.cases.summary import CaseSummary
+    from reports.ranking.shape_results import Configuration
+    from results.records.records import RunInfo
+    from results.store.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One case with its speed-ups over the run's own 16-bit baseline."""
+
+    summary: CaseSummary
+    predicted_speedup: float | None
+    """Ideal against ideal."""
+    measured_speedup: float | None
+    expected_speedup: float | None = None
+    """Expected against expected; None where either has none."""
+
+    @property
+    def case(self) -> CaseRow:
+        """The case as one row, its processes pooled."""
+        return self.summary.pooled
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A measured run of one shape, ready to be shown."""
+
+    run: RunInfo
+    hardware_name: str
+    baseline_label: str | None
+    rows: tuple[ComparedRow, ...]
+    """Fastest measured first, then predicted, then skipped and failed."""
+    verdicts: tuple[str, ...]
+    recommendations: tuple[ShapeRecommendation, ...]
+
+    @property
+    def is_measured(self) -> bool:
+        """True when at least one kernel was timed."""
+        return any(row.case.measured_s is not None for row in self.rows)
+
+
+def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
+    """Read one run and put measured, predicted and recommended side by side."""
+    from reports.advice.recommend import recommend_from_run
+    from reports.cases.chip_profile import device_from_profile
+    from reports.cases.summary import run_summaries
+    from reports.ranking.shape_results import shape_results, speedups
+    from results.statistics.replication import total_intervals
+
+    run = store.resolve_run(run_name)
+    records = store.records(run.run_id, with_samples=False)
+    floors = store.noise_floors(run.environment.class_hash)
+    cases, totals = run_summaries(run, records, floors), total_intervals(records, floors)
+    by_record = {row.record_id: case for case in cases for row in case.rows}
+    rows = [row for case in cases for row in case.rows]
+    profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)
+    device = None if profile is None else device_from_profile(profile.profile)
+    results = shape_results(rows, totals)
+    compared = [
+        ComparedRow(
+            by_record[one.rows[0].record_id],
+            *speedups(one, result.baseline),
+            _ratio(_expected_s(result.baseline), _expected_s(one)),
+        )
+        for result in results
+        for one in result.ranked
+    ]
+    shown = {id(row.summary) for row in compared}
+    compared += [ComparedRow(case, None, None) for case in cases if id(case) not in shown]
+    baseline = next((result.baseline for result in results if result.baseline is not None), None)
+    return Comparison(
+        run=run,
+        hardware_name=profile.name if profile is not None else run.hardware_key,
+        baseline_label=None if baseline is None else baseline.label,
+        rows=tuple(compared),
+        verdicts=tuple(result.verdict for result in results),
+        recommendations=tuple(recommend_from_run(records, device, totals=totals)),
+    )
+
+
+def _expected_s(one: Configuration | None) -> float | None:
+    return None if one is None else next((row.expected_s for row in one.rows if row.expected_s is not None), None)
+
+
+def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
+    return baseline_s / time_s if baseline_s and time_s else None
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the table per kernel, the reasons of what did not run, and the ranking with its conclusion."""
+    from roofline_cli.runs.show import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
+    from roofline_cli.screen.numbers import in_prefix, shared_prefix, speedup
+    from roofline_model.core.units import format_achieved, format_percent
+
+    doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
+    rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
+    times_s = [[one.ideal_s, one.expected_s, one.measured_s] for one in (row.case for row in rows)]
+    prefix = shared_prefix(*times_s)
+    shown_times = [[in_prefix(time_s, prefix) for time_s in times] for times in times_s]
+    columns = (
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=13),
+        Column("Ideal", "right"),
+        Column("Expected", "right", drop=4, hide_empty=True),
+        Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True),
+        Column("±", "right", drop=2, hide_empty=True),
+        Column("Error", "right", hide_empty=True),
+        Column("Exp. err.", "right", drop=5, hide_empty=True),
+        Column("Bound", drop=3),
+        Column("Rate", "right", drop=1, hide_empty=True),
+        Column("Pred.", "right"),
+        Column("Exp. gain", "right", drop=6, hide_empty=True),
+        Column("Meas.", "right", hide_empty=True),
+    )
+    cells: list[list[Cell]] = [
+        [
+            row.case.precision,
+            row.case.kernel,
+            ideal,
+            likely,
+            time,
+            _mark(row.case.record_id in doubtful, doubtful),
+            plus_minus_cell(row.summary),
+            format_percent(row.case.error_ratio, signed=True),
+            format_percent(row.case.expected_error_ratio, signed=True),
+            row.case.bound or "–",
+            format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
+            speedup(row.predicted_speedup),
+            speedup(row.expected_speedup),
+            speedup(row.measured_speedup),
+        ]
+        for row, (ideal, likely, time) in zip(rows, shown_times, strict=True)
+    ]
+    shape = comparison.rows[0].case if comparison.rows else None
+    what = (
+        f"{shape.op} {shape.shape_label}, {comparison.rows[0].summary.regime}"
+        if shape
+        else f"run {comparison.run.run_id[:8]} (no case)"
+    )
+    show_table(columns, cells, title=f"{what} on {comparison.hardware_name}")
+    if comparison.baseline_label is None:
+        show_line("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)", "yellow")
+    else:
+        baseline = f"Pred. (ideal against ideal) and Meas. are speed-ups over {comparison.baseline_label}"
+        show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
+    print_interval_meaning(row.summary for row in comparison.rows)
+    if doubtful:
+        show_line("! marks a time in doubt. Of single rows:", "yellow")
+    print_reasons([row.case for row in comparison.rows])
+    print_flag_meanings([row.summary for row in comparison.rows])
+    for recommendation in comparison.recommendations:
+        show_line()
+        _print_ranking(recommendation, comparison)
+    run = comparison.run.run_id[:8]
+    show_line(f"run {run}: `roofline show {run}`, `roofline report --run {run}`")
+
+
+def doubts_of(case: CaseRow) -> frozenset[str]:
+    """Return the flags that put a measured time in doubt."""
+    from results.records.flags import DOUBTFUL_FLAGS
+
+    return DOUBTFUL_FLAGS & frozenset(case.flags) if case.measured_s is not None else frozenset()
+
+
+def best_doubts(comparison: Comparison, recommendation: ShapeRecommendation) -> tuple[str, ...]:
+    """Return the flags that put the winner's speed-up in doubt: of the winner or of what it is compared with."""
+    best = recommendation.best
+    if best is None or best.source != "measured":
+        return ()
+    sides = {best.label, recommendation.baseline_label}
+    records = {one for row in recommendation.rows if row.label in sides for one in row.record_ids}
+    doubts = [doubts_of(row.case) for row in comparison.rows if row.case.record_id in records]
+    return tuple(sorted(frozenset().union(*doubts)))
+
+
+def best_sentence(comparison: Comparison, recommendation: ShapeRecommendation) -> str:
+    """Return the conclusion, `… (doubtful: contended)` where a measurement behind it is in doubt."""
+    doubts = best_doubts(comparison, recommendation)
+    # The summary may say so itself.
+    if not doubts or "doubtful" in recommendation.summary:
+        return recommendation.summary
+    return f"{recommendation.summary} (doubtful: {', '.join(doubts)})"
+
+
+def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
+    """Return `!` for a doubtful row; `–` everywhere when no row is, so that the column is left out."""
+    return "!" if is_doubtful else "" if doubtful else "–"
+
+
+def _print_ranking(recommendation: ShapeRecommendation, comparison: Comparison) -> None:
+    from roofline_cli.screen.numbers import common_time, speedup
+
+    times = common_time([row.time_s for row in recommendation.rows])
+    columns = (
+        Column("", "right"),
+        Column("Configuration", is_prose=True, least=26),
+        Column("Time", "right"),
+        Column("From"),
+        Column("vs 16-bit", "right"),
+        Column("W saved", "right"),
+        Column("Method", drop=2),
+        Column("Why", is_prose=True, least=36, drop=1),
+    )
+    cells: list[list[Cell]] = [
+        [
+            str(row.rank),
+            row.label,
+            time,
+            row.evidence if row.source == "measured" else Styled(row.evidence, "yellow"),
+            speedup(row.speedup),
+            "–" if row.memory_saved_ratio is None else f"{row.memory_saved_ratio * 100:.0f} %",
+            row.method or "–",
+            row.reason,
+        ]
+        for row, time in zip(recommendation.rows, times, strict=True)
+    ]
+    show_table(
+        columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
+    )
+    show_line(f"Best: {best_sentence(comparison, recommendation)}", "bold")
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the measured comparison as JSON; every key ends in its unit."""
+    from reports.formats.run_json import summary_json
+
+    first = comparison.recommendations[0] if comparison.recommendations else None
+    return {
+        "run_id": comparison.run.run_id,
+        "hardware": comparison.run.hardware_key,
+        "hardware_name": comparison.hardware_name,
+        "baseline": comparison.baseline_label,
+        "cases": [
+            {
+                **summary_json(row.summary),
+                "predicted_speedup_ratio": row.predicted_speedup,
+                "expected_speedup_ratio": row.expected_speedup,
+                "measured_speedup_ratio": row.measured_speedup,
+            }
+            for row in comparison.rows
+        ],
+        "verdicts": list(comparison.verdicts),
+        "recommendation": None
+        if first is None
+        else {**_ranking_json(first), "doubts": list(best_doubts(comparison, first))},
+    }
+
+
+def _ranking_json(recommendation: ShapeRecommendation) -> dict[str, Any]:
+    from reports.formats.ranking_json import ranked_json
+
+    return {
+        "phase": recommendation.phase,
+        "cache": recommendation.cache,
+        "summary": recommendation.summary,
+        "candidates": [ranked_json(row) for row in recommendation.rows],
+        "excluded": [{"format": name, "reason": reason} for name, reason in recommendation.excluded],
+    }

@@ -1,0 +1,1 @@
+"""`roofline db`, `prune`, `export`, `import`."""

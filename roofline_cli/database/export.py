@@ -1,0 +1,143 @@
+"""`roofline export`: runs, or what a question finds in all of them, as JSON, CSV or Parquet."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.screen.tables import show_line
+from roofline_cli.shared.options import DatabaseOption
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from results.records.records import RunInfo
+    from results.store.query import FoundRun, RecordQuery
+    from results.store.store import ResultStore
+
+FORMATS = ("json", "csv", "parquet")
+
+
+def export_run(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN", help="Id prefix, label, latest or latest~1, several joined by commas; none: search all runs."
+        ),
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option("--case", metavar="WORDS", help="Only cases with all of these words in operator, sizes or id."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DATE", help="Only runs that started then or later (UTC).")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="DATE", help="Only runs that started before; a day counts whole.")
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="json|csv|parquet",
+            help="json is complete and can be imported again (default: by the ending of -o, else json).",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+    ] = None,
+    db: DatabaseOption = None,
+) -> None:
+    """Write a run or cases of many: JSON, CSV or Parquet.
+
+    JSON is complete; CSV and Parquet have a row per case. Without RUN give --case, --since or --until: what they find in all runs is written.
+    """
+    from results.store.query import RecordQuery
+    from roofline_cli.screen.output_file import check_output, is_stdout
+    from roofline_cli.shared.database import named_runs, reading, shown_target
+    from roofline_model.core.errors import InvalidValueError
+
+    words = tuple((case or "").split())
+    if case is not None and not words:
+        raise InvalidValueError("--case is empty: give words of a case, e.g. --case 'gemv int4'")
+    if run is None and case is None and since is None and until is None:
+        raise InvalidValueError(
+            "name a run, e.g. `roofline export latest`, or search all with --case, --since or --until"
+        )
+    query = RecordQuery(words, since or "", until or "")
+    if output is not None:
+        check_output(output, shown_target(db)[1])
+    wanted = _format(file_format, output)
+    with reading(db) as store:
+        runs = [] if run is None else named_runs(store, run)
+        found = _found(store, query, runs)
+        _write(store, found, wanted, output, is_part=bool(words))
+    if output is not None and not is_stdout(output):  # nothing is said into what was printed
+        count = sum(len(one.record_pks) for one in found)
+        if len(runs) == 1 and not words:
+            show_line(f"run {found[0].run.run_id[:8]} written to {output}")
+        else:
+            show_line(f"{counted(count, 'record')} of {counted(len(found), 'run')} written to {output}")
+
+
+def _format(given: str | None, output: Path | None) -> str:
+    from roofline_model.core.errors import InvalidValueError
+
+    ending = "" if output is None or output.is_char_device() else output.suffix.lower().removeprefix(".")
+    if given is None and ending and ending not in FORMATS:
+        raise InvalidValueError(
+            f"the ending .{ending[:40]} of -o says no format: name a file .json, .csv or .parquet, or give --format"
+        )
+    wanted = given if given is not None else ending if ending in FORMATS else "json"
+    if wanted not in FORMATS:
+        raise InvalidValueError(f"--format must be json, csv or parquet, got {wanted[:40]!r}")
+    if wanted == "parquet" and output is None:
+        raise InvalidValueError("--format parquet is no text for a terminal: give -o FILE.parquet")
+    return wanted
+
+
+def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> list[FoundRun]:
+    """Return what the question finds, in all runs where none are named, oldest first."""
+    from dataclasses import replace
+
+    from results.store.query import find_records
+    from roofline_model.core.errors import InvalidValueError
+
+    ordered = sorted(runs, key=lambda run: (run.started_at, run.run_id))
+    queries = [replace(query, run_id=run.run_id) for run in ordered] or [query]
+    found = [one for asked in queries for one in find_records(store, asked)]
+    if not found:
+        said = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
+        said += [
+            f"{option} {text[:40]}" for option, text in (("--since", query.since), ("--until", query.until)) if text
+        ]
+        raise InvalidValueError(
+            f"no record in {store.name} fits {' '.join(said)}; `roofline runs` lists what is stored"
+        )
+    return found
+
+
+def _write(store: ResultStore, found: list[FoundRun], wanted: str, output: Path | None, *, is_part: bool) -> None:
+    from results.exchange.exported.export import write_json, write_rows
+    from results.exchange.exported.parquet import write_parquet
+    from roofline_cli.screen.output_file import written_file
+
+    if output is None:
+        if wanted == "json":
+            write_json(store, found, sys.stdout, is_part=is_part)
+        else:
+            write_rows(store, found, sys.stdout)
+        return
+    with written_file(output) as place:
+        if wanted == "parquet":
+            write_parquet(store, found, place)
+            return
+        with place.open("w", encoding="utf-8", newline="") as stream:
+            if wanted == "json":
+                write_json(store, found, stream, is_part=is_part)
+            else:
+                write_rows(store, found, stream)

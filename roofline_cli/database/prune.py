@@ -1,0 +1,221 @@
+"""`roofline prune`: drop the raw samples of old runs, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.options import DatabaseOption, JsonOption
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from results.operations.retention import PruneReport
+    from results.records.records import RunInfo
+    from results.store.store import ResultStore
+
+_SHOWN = 20
+_SHOWN_KEPT = 3
+"""Runs named of each reason to keep some: the runs that lose samples are what a reader looks for."""
+
+
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Of runs older than this: 90d, 12w, 6m or 2y.")
+    ],
+    keep_latest: Annotated[
+        int,
+        typer.Option(
+            "--keep-latest",
+            metavar="INT",
+            min=0,
+            max=1_000_000,
+            help="Newest complete runs of each machine, chip and branch that keep everything.",
+        ),
+    ] = 10,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="RUN", help="A run that keeps everything; may be given several times."),
+    ] = None,
+    protect: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--protect", metavar="FILE", help="Runs named in this file (a list of baselines, say) keep everything."
+        ),
+    ] = None,
+    ignore_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore-label",
+            metavar="PATTERN",
+            help="Labels that keep nothing, such as 'night *'; labels with a date in them never do.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    vacuum: Annotated[bool, typer.Option("--vacuum", help="Give the room back to the disk afterwards.")] = False,
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop raw samples of old runs, keep every statistic.
+
+    Sensor readings go with them.
+    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label (but of dated
+    ones), and runs named with --keep or in a --protect file.
+    """
+    import datetime
+
+    from results.operations import retention
+    from roofline_cli.screen.progress_bar import progress_bar
+    from roofline_cli.shared.database import reading, shown_target, writing
+
+    age = retention.parse_age(older_than)
+    shown, _ = shown_target(db)
+    opened = reading(db) if dry_run else writing(db, create=False)
+    with opened as store, progress_bar("pruning", is_quiet=as_json) as advance:
+        kept = _kept(store, keep or [], protect or [])
+        report = retention.prune(
+            store,
+            age,
+            now=datetime.datetime.now(datetime.UTC),
+            kept=kept,
+            kept_newest=keep_latest,
+            ignored_labels=ignore_label or (),
+            is_dry=dry_run,
+            progress=advance,
+        )
+    file_bytes = _vacuumed(db) if vacuum and not dry_run else None
+    if as_json:
+        show_json(_document(shown, report, dry_run, file_bytes))
+    else:
+        _print(shown, report, dry_run, file_bytes)
+
+
+def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, str]:
+    """Return the runs that keep everything, with the reason."""
+    from results.operations.retention import named_runs
+    from roofline_model.core.errors import InvalidValueError
+
+    kept = {store.resolve_run(name).run_id: "named by --keep" for name in names}
+    runs = store.runs() if files else []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise InvalidValueError(
+                f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
+            ) from None
+        kept.update({run.run_id: f"named in {file}" for run in named_runs(text, runs)})
+    return kept
+
+
+def _vacuumed(db: str | None) -> tuple[int, int] | None:
+    """Vacuum and return the size before and after."""
+    from results.operations.stats import stats_of
+    from results.operations.vacuum import vacuum
+    from results.store.target import parse_target
+    from roofline_cli.shared.database import reading
+
+    with reading(db) as store:
+        before = stats_of(store).size_bytes
+    vacuum(parse_target(db))
+    with reading(db) as store:
+        return before, stats_of(store).size_bytes
+
+
+def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> dict[str, object]:
+    return {
+        "database": shown,
+        "dry_run": dry_run,
+        "before": report.before,
+        "measurement_count": report.measurement_count,
+        "sample_bytes": report.sample_bytes,
+        "telemetry_row_count": report.reading_count,
+        "runs": [
+            {
+                "run_id": drop.run.run_id,
+                "started_at": drop.run.started_at,
+                "measurement_count": drop.measurement_count,
+                "sample_bytes": drop.sample_bytes,
+                "telemetry_row_count": drop.reading_count,
+            }
+            for drop in report.drops
+        ],
+        "kept": [{"run_id": one.run.run_id, "reason": one.reason} for one in report.protected],
+        "size_before_bytes": file_bytes[0] if file_bytes else None,
+        "size_after_bytes": file_bytes[1] if file_bytes else None,
+    }
+
+
+def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
+    from roofline_cli.screen.numbers import decimal_bytes
+
+    columns = (
+        Column("Run"),
+        Column("Started"),
+        Column("Measurements", "right"),
+        Column("Samples", "right"),
+        Column("Sensor readings", "right"),
+        Column("Label", is_prose=True, drop=1),
+    )
+    if report.drops:
+        show_table(
+            columns,
+            [
+                [
+                    drop.run.run_id[:8],
+                    _day(drop.run),
+                    f"{drop.measurement_count:,}",
+                    decimal_bytes(drop.sample_bytes),
+                    f"{drop.reading_count:,}",
+                    drop.run.label or "–",
+                ]
+                for drop in report.drops[:_SHOWN]
+            ],
+        )
+    if len(report.drops) > _SHOWN:
+        show_line(f"… and {counted(len(report.drops) - _SHOWN, 'more run')} (--json lists all)")
+    done = "would drop" if dry_run else "dropped"
+    if not report.drops:
+        show_line(
+            f"{shown}: nothing to drop: no run before {report.before[:10]} has samples or sensor readings that may go; "
+            f"kept whole: {counted(len(report.protected), 'run')}"
+        )
+    else:
+        _print_dropped(shown, report, done)
+    _print_kept(report)
+    if file_bytes:
+        show_line(f"vacuumed: {decimal_bytes(file_bytes[0])} before, {decimal_bytes(file_bytes[1])} now")
+    elif report.drops and not dry_run:
+        show_line("the room is used for new results; --vacuum gives it back to the disk")
+
+
+def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
+    from roofline_cli.screen.numbers import decimal_bytes
+
+    show_line(
+        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of {counted(report.measurement_count, 'measurement')} and "
+        f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before {report.before[:10]}; "
+        f"every statistic stays; kept whole: {counted(len(report.protected), 'run')}"
+    )
+
+
+def _print_kept(report: PruneReport) -> None:
+    """Print the runs that keep everything, a line for each kind of reason."""
+    from results.operations.retention import label_reason
+
+    by_reason: dict[str, list[str]] = {}
+    for one in report.protected:
+        is_label = one.reason == label_reason(one.run)
+        reason = "the newest run of its label" if is_label else one.reason
+        name = f"{one.run.run_id[:8]} of {_day(one.run)}" + (f" ({one.run.label[:40]})" if is_label else "")
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - _SHOWN_KEPT} more (--json lists all)" if len(names) > _SHOWN_KEPT else ""
+        show_line(f"kept whole, {reason}: {', '.join(names[:_SHOWN_KEPT])}{more}")
+
+
+def _day(run: RunInfo) -> str:
+    return run.started_at[:10]

@@ -1,0 +1,157 @@
+"""`roofline import`: our own exports, and what pytest-benchmark, llama-bench, vLLM or a table of kernels measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.options import DatabaseOption, JsonOption, float_or_nan, parse_size
+
+if TYPE_CHECKING:
+    from results.exchange.exported.load import ImportReport
+    from results.exchange.foreign import Stated
+    from results.exchange.importing import ReadFile
+
+
+def import_files(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="JSON exports; pytest-benchmark, llama-bench, vLLM; kernel tables."),
+    ],
+    hw: Annotated[
+        str | None,
+        typer.Option("--hw", metavar="NAME|FILE|auto", help="Chip it was measured on, where the file does not say."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME|PATH|ID", help="Model, where the file does not say.")
+    ] = None,
+    formats: Annotated[
+        str | None, typer.Option("--formats", metavar="FORMATS", help="WEIGHT or WEIGHT.ACTIVATION of that model.")
+    ] = None,
+    kv: Annotated[str | None, typer.Option("--kv", metavar="FORMAT", help="Format of its KV cache.")] = None,
+    batch: Annotated[
+        str | None, typer.Option("--batch", metavar="INT", help="Sequences in flight, where the file does not say.")
+    ] = None,
+    input_len: Annotated[
+        str | None, typer.Option("--input-len", metavar="TOKENS", help="Prompt tokens of each sequence.")
+    ] = None,
+    output_len: Annotated[
+        str | None, typer.Option("--output-len", metavar="TOKENS", help="Generated tokens of each sequence.")
+    ] = None,
+    tensor_parallel: Annotated[
+        str,
+        typer.Option("--tensor-parallel", metavar="INT", help="Devices that shared every layer (needs --link-gb-s)."),
+    ] = "1",
+    link_gb_s: Annotated[
+        str | None, typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link, in GB/s.")
+    ] = None,
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Store exported runs, or what other programs measured.
+
+    Records the database already has are recognised and left alone. Tokens/s of a model are set beside `predict model`.
+    """
+    from results.exchange.importing import read_any, store_read
+    from roofline_cli.screen.progress_bar import progress_bar
+    from roofline_cli.shared.database import writing
+
+    stated = _stated(hw, model, formats, kv, batch, input_len, output_len, tensor_parallel, link_gb_s)
+    done: list[dict[str, Any]] = []
+    with progress_bar("reading", is_quiet=as_json) as advance:
+        # All are read and checked before the first is stored.
+        found = [read_any(file, stated, advance=advance) for file in files]
+    with writing(db) as store:
+        for file, read in zip(files, found, strict=True):
+            report = store_read(store, read)
+            done.append(_document(file, read, report))
+            if not as_json:
+                _show(file, read, report)
+    if as_json:
+        show_json({"imported": done})
+
+
+def _stated(
+    hw: str | None,
+    model: str | None,
+    formats: str | None,
+    kv: str | None,
+    batch: str | None,
+    input_len: str | None,
+    output_len: str | None,
+    tensor_parallel: str,
+    link_gb_s: str | None,
+) -> Stated:
+    from results.exchange.foreign import Stated
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.formats.catalog import get_format
+
+    def size(option: str, text: str | None) -> int | None:
+        return None if text is None else parse_size(option, text)
+
+    link = None
+    if link_gb_s is not None:
+        link = float_or_nan(link_gb_s) * 1e9
+        if not 0 < link < 1e15:
+            raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {link_gb_s[:40]!r}")
+    return Stated(
+        hardware=None if hw is None else find_chip(hw),
+        model=model,
+        formats=formats,
+        kv_format=None if kv is None else get_format(kv).key,
+        batch_count=size("--batch", batch),
+        input_count=size("--input-len", input_len),
+        output_count=size("--output-len", output_len),
+        device_count=parse_size("--tensor-parallel", tensor_parallel),
+        link_bytes_per_s=link,
+    )
+
+
+def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any]:
+    from roofline_cli.database.transfer_view import comparison_json
+
+    document: dict[str, Any] = {
+        "file": str(file),
+        "run_ids": list(report.run_ids),
+        "added_count": report.added,
+        "duplicate_count": report.duplicates,
+        "differing_count": report.differing_count,
+        "differing_run_ids": list(report.differing_runs),
+    }
+    if read.foreign is not None:
+        document |= {"kind": read.kind, **comparison_json(read.foreign)}
+    return document
+
+
+def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
+    from roofline_cli.database.transfer_view import show_comparison
+
+    names = ", ".join(run_id[:8] for run_id in report.run_ids[:8]) + (", …" if len(report.run_ids) > 8 else "")
+    kind = "" if read.foreign is None else f" ({read.kind})"
+    several = "s" if len(report.run_ids) > 1 else ""
+    show_line(
+        f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, {report.duplicates} already there"
+    )
+    if report.differing_count:
+        show_line(
+            f"{report.differing_count} of these are stored with other contents: the file or the database is a changed copy; "
+            "nothing was overwritten",
+            "yellow",
+        )
+    if report.differing_runs:
+        shown = ", ".join(run_id[:8] for run_id in report.differing_runs[:8])
+        show_line(
+            f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was overwritten",
+            "yellow",
+        )
+    if read.foreign is not None:
+        if report.duplicates and not report.added:
+            show_line(
+                "nothing was added: the same measurements are stored already, with the predictions they came with",
+                "yellow",
+            )
+        show_comparison(read.foreign)

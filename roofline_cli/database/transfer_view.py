@@ -1,0 +1,165 @@
+"""What an import prints: tokens/s that somebody measured beside what `predict model` says, and why where it says nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from results.exchange.to_records import ForeignRun
+    from results.records.records import PredictionRecord, Record
+
+SHOWN_ROWS = 60
+SHOWN_REASONS = 8
+
+_COLUMNS = (
+    Column("Model", is_prose=True),
+    Column("Test", is_prose=True),
+    Column("Batch", "right", drop=2),
+    Column("Context", "right", drop=1),
+    Column("Formats", drop=3),
+    Column("Measured", "right"),
+    Column("Ideal", "right", hide_empty=True),
+    Column("Expected", "right", hide_empty=True),
+    Column("Error", "right", hide_empty=True),
+    Column("Ideal error", "right", drop=4, hide_empty=True),
+)
+
+
+def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
+    """Return what was read, each measurement beside its predictions; SI units, null where nothing is known."""
+    return {
+        "hardware": None if foreign.chip is None else foreign.chip.key,
+        "repeated_count": foreign.repeated_count,
+        "records": [_record_json(one) for one in foreign.records],
+    }
+
+
+def show_comparison(foreign: ForeignRun) -> None:
+    """Print the measurements of models beside their predictions, a summary of anything else, and what was not matched."""
+    models = [one for one in foreign.records if "model" in one.extra]
+    shown = models[:SHOWN_ROWS]
+    if shown:
+        chip = "" if foreign.chip is None else f" on {foreign.chip.key}: {foreign.chip.name}"
+        show_line()
+        show_table(_COLUMNS, [_row(one) for one in shown], title=f"tokens/s, measured and predicted{chip}")
+        if len(models) > len(shown):
+            show_line(f"  … and {len(models) - len(shown)} more; `roofline show {foreign.run.run_id[:8]}` lists all")
+        if any(one.predictions for one in shown):
+            show_line(
+                "Error = (predicted − measured) / measured time, of the expected time: negative, the prediction was too fast."
+            )
+    others = [one for one in foreign.records if "model" not in one.extra]
+    if others:
+        _summarise(others)
+    if foreign.repeated_count:
+        show_line(
+            f"{counted(foreign.repeated_count, 'row stands', 'rows stand')} in the file twice and {'was' if foreign.repeated_count == 1 else 'were'} taken once"
+        )
+    show_unpredicted(foreign.records)
+
+
+def _row(record: Record) -> list[Cell]:
+    from roofline_model.core.units import format_percent
+
+    sizes = dict(record.case.shape)
+    phase, _, name = record.case.op.partition(":")
+    facts = record.extra["imported"]
+    test = str(facts.get("test") or phase)
+    expected = record.expected
+    error = "–" if expected is None else format_percent(expected.error_ratio, signed=True)
+    outside = expected is not None and not _is_inside(record, expected)
+    return [
+        name,
+        test,
+        str(sizes.get("B", "–")),
+        str(sizes.get("Skv") or _total(sizes)),
+        record.case.precision_label or "–",
+        _rate(record, _measured_s(record)),
+        _rate(record, record.ideal.time_s if record.ideal else None),
+        _rate(record, expected.time_s if expected else None),
+        Styled(error, "yellow") if outside else error,
+        "–" if record.ideal is None else format_percent(record.ideal.error_ratio, signed=True),
+    ]
+
+
+def _total(sizes: dict[str, int]) -> str:
+    return str(sizes["Sin"] + sizes["Sout"]) if "Sin" in sizes and "Sout" in sizes else "–"
+
+
+def _is_inside(record: Record, expected: PredictionRecord) -> bool:
+    measured = _measured_s(record)
+    if measured is None or expected.low_s is None or expected.high_s is None:
+        return True
+    return expected.low_s <= measured <= expected.high_s
+
+
+def _measured_s(record: Record) -> float | None:
+    return None if record.measurement is None else record.measurement.median_s
+
+
+def _rate(record: Record, time_s: float | None) -> str:
+    rate = _tokens_per_s(record, time_s)
+    return "–" if rate is None else f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}"
+
+
+def _tokens_per_s(record: Record, time_s: float | None) -> float | None:
+    tokens = record.extra.get("tokens_per_call")
+    return tokens / time_s if isinstance(tokens, int) and time_s else None
+
+
+def _summarise(records: list[Record]) -> None:
+    """Print one line about measurements that are no models: how many, and how far the predictions are off."""
+    errors = [
+        one.expected.error_ratio for one in records if one.expected is not None and one.expected.error_ratio is not None
+    ]
+    kinds = ", ".join(sorted({one.case.op for one in records})[:6])
+    text = f"{counted(len(records), 'measurement')} ({kinds})"
+    if errors:
+        middle = statistics.median(abs(error) for error in errors)
+        text += f"; {len(errors)} with an expected time, median |error| {middle * 100:.1f} % (`roofline validate` says more)"
+    show_line(text)
+
+
+def show_unpredicted(records: Sequence[Record]) -> None:
+    """Say why imported measurements stand without a prediction, each reason once with the count of its records."""
+    counts: dict[str, int] = {}
+    for record in records:
+        reason = record.extra.get("unpredicted")
+        if isinstance(reason, str):
+            kind = reason.partition(": ")[2] if reason.startswith("row ") else reason
+            counts[kind] = counts.get(kind, 0) + 1
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    for reason, count in ordered[:SHOWN_REASONS]:
+        show_line(f"not predicted ({count}): {reason}", "yellow")
+    if len(ordered) > SHOWN_REASONS:
+        show_line(f"… and {counted(len(ordered) - SHOWN_REASONS, 'more reason')}; --json holds that of every record")
+
+
+def _record_json(record: Record) -> dict[str, Any]:
+    measured, ideal, expected = _measured_s(record), record.ideal, record.expected
+    return {
+        "record_id": record.record_id,
+        "case_id": record.case.id,
+        "op": record.case.op,
+        "shape": dict(record.case.shape),
+        "formats": dict(record.case.formats),
+        "test": record.test_id,
+        "measured_s": measured,
+        "measured_tokens_per_s": _tokens_per_s(record, measured),
+        "hardware": None if ideal is None else ideal.hardware_key,
+        "ideal_s": None if ideal is None else ideal.time_s,
+        "ideal_tokens_per_s": None if ideal is None else _tokens_per_s(record, ideal.time_s),
+        "error_ideal_ratio": None if ideal is None else ideal.error_ratio,
+        "expected_s": None if expected is None else expected.time_s,
+        "expected_low_s": None if expected is None else expected.low_s,
+        "expected_high_s": None if expected is None else expected.high_s,
+        "expected_tokens_per_s": None if expected is None else _tokens_per_s(record, expected.time_s),
+        "error_expected_ratio": None if expected is None else expected.error_ratio,
+        "provenance": None if expected is None else expected.provenance,
+        "reason": record.extra.get("unpredicted"),
+    }

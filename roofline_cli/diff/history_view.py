@@ -1,0 +1,217 @@
+"""What `roofline history` prints: one case with its chart and its changes, or a line per case that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.diff.history_plot import Point, chart, sparkline
+from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from results.history.alerts import Change
+    from results.history.case_history import CaseHistory, HistoryOptions
+    from results.history.nights import Night
+    from results.history.segments import Segment
+    from results.records.metrics import Metric
+
+_PIPED_WIDTH = 100
+_WIDEST = 140
+_SPARK = 30
+_STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
+_MOST_CHANGED = 8
+_KEY_DIGITS = 8
+
+
+def show_case(history: CaseHistory, *, as_json: bool) -> None:
+    """Print one case."""
+    if as_json:
+        from roofline_cli.diff.history_json import history_json
+
+        show_json(history_json(history))
+        return
+    show_line(f"{history.name}  (case {history.case.case_key[:12]})", "bold")
+    show_line(f"{history.metric.key}: {history.metric.meaning}", "dim")
+    if history.quarantine_reason:
+        show_line(f"quarantined, raises no alert: {history.quarantine_reason}", "yellow")
+    number = 0
+    if history.since is not None:
+        show_line(f"nights from {history.since[:10]} on; all are searched", "dim")
+    for place, segment in enumerate(history.segments):
+        standing = (change for change in history.changes if change.status != "withdrawn")
+        changes = [change for change in standing if change.segment_index == place]
+        nights = history.shown_nights(segment)
+        if not nights and not changes:
+            continue
+        show_line()
+        _show_segment(segment, nights, history.metric)
+        _show_chart(nights, changes, history.metric, number)
+        for change in changes:
+            number += 1
+            _show_change(number, change, history.metric)
+        if not changes and not segment.is_too_short:
+            show_line("no step and no drift")
+    show_line()
+    _show_summary(history)
+
+
+def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_json: bool) -> None:
+    """Print every case that has a change standing, those with open alerts first, and how many there are in all."""
+    from results.history.unused import unused_entries
+
+    metric, unused = options.metric, unused_entries(histories, options)
+    if as_json:
+        from roofline_cli.diff.history_json import all_json
+
+        show_json(all_json(histories, metric, unused))
+        return
+    changed = [one for one in histories if any(change.status != "withdrawn" for change in one.changes)]
+    changed.sort(key=lambda one: (not one.alerts, one.name))
+    if changed:
+        columns = (
+            Column("Key"),
+            Column("Case", is_prose=True, least=14),
+            Column("Format", is_prose=True, least=8, drop=1),
+            Column("Kernel", is_prose=True, least=10, drop=2),
+            Column("Nights", "right", drop=5),
+            Column("Trend", drop=6),
+            Column("Change", "right"),
+            Column("Since", drop=3),
+            Column("Status"),
+        )
+        show_table(columns, [_line(one) for one in changed])
+        show_line()
+    alerts = sum(len(one.alerts) for one in histories)
+    short = sum(one.is_too_short for one in histories)
+    show_line(
+        f"{counted(len(histories), 'case')} with {metric.key}: {counted(len(changed), 'case')} changed, "
+        f"{counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
+        "bold red" if alerts else "",
+    )
+    if changed:
+        show_line("`roofline history KEY` shows one with what changed in its environment", "dim")
+    for text in unused:
+        show_line(text, "yellow")
+
+
+def _line(history: CaseHistory) -> list[Cell]:
+    """Return the row of a case: its newest open alert, else its newest change."""
+    from results.records.case_names import case_title
+
+    standing = [one for one in history.changes if one.status != "withdrawn"]
+    told = next((one for one in reversed(standing) if one.is_open), standing[-1])
+    values = [night.value for night in history.points if night.is_used]
+    more = f" (+{len(standing) - 1})" if len(standing) > 1 else ""
+    case = history.case
+    return [
+        case.case_key[:_KEY_DIGITS],
+        case_title(case.op, case.shape)[:80],
+        (case.precision_label or "–")[:60],
+        f"{case.kernel[:60]} {case.cache}",
+        str(len(history.points)),
+        sparkline(values, _SPARK),
+        f"{change_text(told.change_value, history.metric)}{' drift' if told.kind == 'drift' else ''}",
+        told.started_at[:10],
+        Styled(f"{told.status}{more}", _STYLES.get(told.status, "yellow")),
+    ]
+
+
+def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> None:
+    shown = nights or segment.nights
+    first, last = shown[0].started_at[:10], shown[-1].started_at[:10]
+    hollow = sum(not night.is_used for night in shown)
+    of = f" (of {len(segment.nights)})" if len(shown) < len(segment.nights) else ""
+    chip = segment.hardware_key or "unknown chip"
+    method = f", method {segment.method_version}" if segment.method_version else ""
+    doubtful = f", {hollow} of them doubtful (hollow)" if hollow else ""
+    show_line(f"{chip}{method}: {counted(len(shown), 'night')} from {first} to {last}{of}{doubtful}")
+    if segment.split:
+        change = (
+            ""
+            if segment.split_change_value is None
+            else f"; level {change_text(segment.split_change_value, metric)}, not judged"
+        )
+        show_line(f"not compared with the nights before: {'; '.join(segment.split)}{change}", "yellow")
+    reasons = sorted({night.doubt for night in shown if night.doubt})
+    if reasons:
+        show_line(f"hollow: {'; '.join(reasons)}", "dim")
+    if segment.is_too_short:
+        from results.history.change_points import LEAST_NIGHTS
+
+        show_line(
+            f"too short: {len(segment.used)} of the {LEAST_NIGHTS} nights that it takes to look for a step", "yellow"
+        )
+
+
+def _show_chart(nights: Sequence[Night], changes: Sequence[Change], metric: Metric, number: int) -> None:
+    if not nights:
+        return
+    marks: dict[str, str] = {}
+    for place, change in enumerate(changes, number + 1):
+        marks.setdefault(change.run_id, str(place) if place < 10 else "*")
+    points = [Point(night.value, night.is_used, marks.get(night.run_id, "")) for night in nights]
+    values = [night.value for night in nights]
+    labels = (value_text(min(values), metric), value_text(max(values), metric))
+    for line in chart(points, labels, min(screen_width() or _PIPED_WIDTH, _WIDEST)):
+        show_line(line)
+
+
+def _show_change(number: int, change: Change, metric: Metric) -> None:
+    arrow = f"{value_text(change.before_value, metric)} → {value_text(change.after_value, metric)}"
+    what = f"[{number}] {change.started_at[:10]}  {change_text(change.change_value, metric)}"
+    if change.kind == "drift":
+        what += f" drift over {counted(change.night_count, 'night')}"
+    status = change.status + (f" on {change.fixed_at[:10]}" if change.fixed_at else "")
+    sure = "" if change.is_confirmed or change.status == "withdrawn" else ", not yet confirmed"
+    found = f"; found {change.found_at[:10]}{sure}" if change.kind == "step" else ""
+    show_line(f"{what}  {arrow}  {status}{found}", _STYLES.get(change.status, "yellow"))
+    if change.reason:
+        show_line(f"    {'on the quarantine list' if change.status == 'quarantined' else 'annotated'}: {change.reason}")
+    if change.kind == "step":
+        shown = list(change.changed[:_MOST_CHANGED])
+        more = len(change.changed) - len(shown)
+        text = "; ".join(shown) if shown else "nothing that is recorded: not the driver, the software, nor the commit"
+        show_line(f"    changed that night: {text}{f'; and {more} more' if more > 0 else ''}")
+    if change.clock_ratio is not None:
+        show_line(
+            f"    SM clock {change_text(change.clock_ratio - 1, metric, is_ratio=True)}{_by_the_clock(change, metric)}"
+        )
+
+
+def _by_the_clock(change: Change, metric: Metric) -> str:
+    """Say so where the time moved as the clock did: within a quarter of the change, the cycles are the same."""
+    if metric.key != "time" or change.clock_ratio is None:
+        return ""
+    cycles = (1 + change.change_value) * change.clock_ratio - 1
+    return ": the same cycles, a lower clock" if abs(cycles) <= abs(change.change_value) / 4 else ""
+
+
+def _show_summary(history: CaseHistory) -> None:
+    alerts, branch = history.alerts, f", branch {history.branch}" if history.branch else ""
+    nights = f"{counted(len(history.points), 'night')}{branch}"
+    show_line(f"{nights}: {counted(len(alerts), 'alert')} open", "bold red" if alerts else "")
+
+
+def value_text(value: float, metric: Metric) -> str:
+    """Print a value in the unit of its metric."""
+    from reports.text.display_text import prefixed
+    from roofline_model.core.units import format_memory, format_percent, format_time
+
+    if metric.key == "time":
+        return format_time(value)
+    if metric.key == "memory":
+        return format_memory(value)
+    if metric.key == "error":
+        return format_percent(value, signed=True)
+    return prefixed(value, "J") if metric.key == "energy" else f"{value:.4g} {metric.unit}"
+
+
+def change_text(change_value: float, metric: Metric, *, is_ratio: bool = False) -> str:
+    """Print a change: `+6.3 %`; of an error in percentage points, of quality in its unit."""
+    from roofline_model.core.units import format_percent
+
+    if metric.key == "quality" and not is_ratio:
+        return f"{change_value:+.4g} {metric.unit}"
+    shown = format_percent(change_value, signed=True)
+    return shown.replace("%", "points") if metric.key == "error" and not is_ratio else shown

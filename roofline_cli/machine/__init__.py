@@ -1,0 +1,1 @@
+"""`roofline calibrate`, `doctor`, `hardware`, `formats`."""

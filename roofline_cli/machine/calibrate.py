@@ -1,0 +1,237 @@
+"""`roofline calibrate`: measure this machine's ceilings and constants, keep them, and write them to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
+from roofline_cli.shared.options import JsonOption
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from plugin.machine.facts import Machine
+    from roofline_model.chips.hardware import Device
+    from roofline_model.chips.machine_constants import Calibration, Constant
+
+WITH_KERNELS_S, CEILINGS_S = 75.0, 40.0
+"""How long it looks unless told otherwise."""
+CEILINGS_SHARE = 0.35
+"""Of the time, where kernels are timed as well: a ceiling is the best of all looks, so short ones add up."""
+
+
+def calibrate(
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.toml", help="Write the profile as a chip file, too."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="cpu|cuda", help="What to measure (default: the GPU, if any).")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            metavar="SECONDS",
+            min=5,
+            max=600,
+            help="How long to look, about (75; 40 for ceilings alone). The kernels take 45 at least.",
+        ),
+    ] = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels/--no-kernels", help="Time a CPU's kernels, too (default), or its ceilings alone.")
+    ] = True,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Start anew instead of keeping the best value ever seen.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure this machine's real ceilings and constants.
+
+    Memory and cache bandwidth, each format's products, fixed costs, casts, bandwidth against active cores, each with its
+    spread; on a CPU then every kernel at a few sizes, none of them a benchmark's, from which its time at other sizes is
+    expected. Later runs here use them by themselves and say so; a ceiling is the best this machine has shown, so a busy
+    moment never lowers one, and of a kernel the median of the last five looks counts. FILE.toml is read by --hw and, in
+    pytest, by --roofline-profile-file.
+    """
+    from plugin.calibrate.profile_file import profile_text
+    from plugin.machine.facts import find_machine
+    from roofline_cli.screen.output_file import check_output, write_text
+    from roofline_model.core.errors import InvalidValueError, MissingDependencyError
+
+    machine = find_machine()
+    kind = _kind(device, machine)
+    if output is not None:
+        check_output(output, None)
+        if not output.parent.is_dir():
+            raise InvalidValueError(
+                f"{output} cannot be written: there is no folder {output.parent}; name another file with -o"
+            )
+    if machine.torch_version is None:
+        raise MissingDependencyError("torch", "measure", "calibrating this machine")
+    with_kernels = kernels and kind == "cpu"
+    total_s = seconds or (WITH_KERNELS_S if with_kernels else CEILINGS_S)
+    chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
+    failed: tuple[str, ...] = ()
+    if with_kernels:
+        chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE))
+    if output is not None:
+        write_text(output, profile_text(chip))
+    if as_json:
+        show_json({"hardware": chip.to_dict(), "file": None if output is None else str(output)})
+    else:
+        _show(chip)
+        _show_kernels(chip, failed)
+        if output is not None:
+            show_line(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
+
+
+def _kind(asked: str | None, machine: Machine) -> str:
+    from roofline_model.core.errors import InvalidValueError, UnsupportedError
+
+    if asked not in (None, "cpu", "cuda"):
+        raise InvalidValueError(f"--device must be cpu or cuda, got {asked!r}")
+    if asked == "cuda" and machine.kind != "cuda":
+        raise UnsupportedError(f"--device cuda: this machine has no NVIDIA device ({machine.reason}); use --device cpu")
+    return asked or machine.kind
+
+
+def _report(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Device:
+    if kind == "cpu":
+        from plugin.calibrate.cpu_calibration import cpu_device
+
+        return cpu_device(machine, _report, refresh=True, forget=forget, budget_s=seconds, with_scaling=True)
+    from plugin.calibrate.gpu_calibration import gpu_device
+    from roofline_model.core.errors import UnsupportedError
+
+    if (machine.torch_version or "").endswith("+cpu"):
+        raise UnsupportedError(
+            f"the installed torch {machine.torch_version} has no CUDA: `roofline doctor` prints the command that installs one; "
+            "--device cpu measures the CPU"
+        )
+    chip, why = machine.match()
+    if chip is None:
+        raise UnsupportedError(
+            f"{why}; constants stand beside a datasheet, so describe this chip in a TOML file first "
+            "(start: `roofline hardware show gb10 --toml`)"
+        )
+    return gpu_device(machine, chip, _report, forget=forget, budget_s=seconds)
+
+
+def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) -> tuple[Device, tuple[str, ...]]:
+    from plugin.calibrate.cpu_calibration import keep_kernel_times
+    from roofline_cli.machine.kernel_calibration import time_kernels
+
+    assert chip.calibration is not None
+    look = time_kernels(seconds, _report)
+    kept = keep_kernel_times(
+        machine, chip.calibration, look.calls, _report, disturbed_by=look.disturbed_by, forget=forget
+    )
+    return kept, look.failed
+
+
+def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
+    from roofline_model.core.units import format_percent
+
+    curves = chip.calibration.kernels if chip.calibration is not None else ()
+    if curves:
+        scatter = sorted(curve.sd_ratio for curve in curves)[len(curves) // 2]
+        looks = max(len(point.looks_s) for curve in curves for points in curve.points.values() for point in points)
+        show_line(
+            f"kernels: {len(curves)} timed at {counted(sum(curve.point_count for curve in curves), 'size')}, "
+            f"{counted(looks, 'look')} each; expected to scatter by {format_percent(scatter)} (1 sd) in between"
+        )
+    if chip.calibration is not None and chip.calibration.kernels_disturbed_by:
+        show_line(
+            f"doubtful: the machine was busy while the kernels were timed ({', '.join(chip.calibration.kernels_disturbed_by)}): "
+            "expected times are too long, and every prediction says so; run it again when it is quiet",
+            "yellow",
+        )
+    for case in failed:
+        show_line(f"not calibrated, its check failed: {case}", "yellow")
+
+
+def _show(chip: Device) -> None:
+    known = chip.calibration
+    assert known is not None
+    show_line(f"{chip.key}: {chip.name}", "bold")
+    show_line(f"measured {known.measured_at} with {', '.join(_conditions(known)) or 'no condition known'}")
+    if known.disturbed_by:
+        show_line(
+            f"doubtful: the machine was busy ({', '.join(known.disturbed_by)}); run it again when it is quiet", "yellow"
+        )
+    columns = (
+        Column("Constant"),
+        Column("Best", "right"),
+        Column("Typical", "right"),
+        Column("Slow", "right", drop=2),
+        Column("Spread", "right"),
+        Column("Of", "right", drop=3),
+        Column("By", drop=1),
+    )
+    show_table(columns, [_row(label, constant) for label, constant in _constants(known)])
+    show_line(
+        "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, standard "
+        "deviation over mean; Of, repetitions.",
+        "dim",
+    )
+
+
+def _conditions(known: Calibration) -> list[str]:
+    """Return what the numbers depend on, in words, what matters most first."""
+    from roofline_model.core.units import format_bytes, format_percent
+
+    shown = {
+        "torch": "torch {}",
+        "driver": "driver {}",
+        "threads": "{}",
+        "governor": "governor {}",
+        "hypervisor": "hypervisor {}",
+        "power_limit_w": "power limit {} W",
+    }
+    values = {**known.conditions, "threads": known.threads_text}
+    told = [text.format(values[name]) for name, text in shown.items() if name in known.conditions]
+    for name, text in (("sm_clock_hz", "SM clock"), ("cpu_clock_hz", "CPU clock")):
+        if name in known.conditions:
+            told.append(f"{text} {float(known.conditions[name]) / 1e6:.0f} MHz")
+    for name, text in (("others_ratio", "others"), ("stolen_ratio", "stolen")):
+        if name in known.conditions:
+            told.append(f"{text} {format_percent(float(known.conditions[name]))} of the CPUs")
+    return told + ([] if known.cache_capacity_bytes is None else [f"cache {format_bytes(known.cache_capacity_bytes)}"])
+
+
+def _constants(known: Calibration) -> list[tuple[str, Constant]]:
+    unit = "SMs" if known.kind == "cuda" else "threads"
+    words = {
+        "call": "smallest call",
+        "fork-join": "waking all threads",
+        "launch": "launch",
+        "host-launch": "launch, host",
+    }
+    return [
+        *((f"memory {mix}", one) for mix, one in known.dram.items()),
+        *((f"cache {mix}", one) for mix, one in known.cache.items()),
+        *((f"memory, {count} {unit if int(count) > 1 else unit[:-1]}", one) for count, one in known.scaling.items()),
+        *((f"{key} product", one) for key, one in known.peaks.items()),
+        *((words[name], one) for name, one in known.floors.items()),
+        *((f"{name.replace('>', ' to ')} per element", one) for name, one in known.casts.items()),
+    ]
+
+
+def _row(label: str, constant: Constant) -> list[Cell]:
+    from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
+
+    shown = {"s": format_time, "B/s": format_bandwidth, "FLOP/s": format_flops}[constant.unit]
+    return [
+        label,
+        *(shown(value, 3) for value in (constant.best_value, constant.median_value, constant.slow_value)),
+        format_percent(constant.sd_ratio),
+        str(constant.repetition_count),
+        constant.kernel or "–",
+    ]

@@ -1,0 +1,304 @@
+"""`roofline hardware`: the chip registry, every number with its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import Cell, Column, Styled, clean, show_json, show_line, show_table
+from roofline_cli.shared.options import JsonOption
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from roofline_model.chips.device_file import Finding
+    from roofline_model.chips.hardware import Device, Quantity
+
+app = typer.Typer(help="List, show and check chips: every number with source.")
+
+ChipArgument = Annotated[
+    str, typer.Argument(metavar="NAME|FILE", help="Chip key, alias, path of a TOML file, or auto.")
+]
+
+
+@app.command("list")
+def list_chips(as_json: JsonOption = False) -> None:
+    """List the chips of the registry."""
+    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_model.chips.hardware import list_hardware
+    from roofline_model.core.units import format_bandwidth
+
+    chips = list_hardware()
+    if as_json:
+        show_json({"hardware": [_summary_json(chip) for chip in chips]})
+        return
+    columns = (
+        Column("Chip"),
+        Column("Bandwidth", "right"),
+        Column("BF16", "right"),
+        Column("FP8", "right"),
+        Column("INT8", "right", drop=2),
+        Column("NVFP4", "right"),
+        Column("Memory", "right", drop=1),
+        Column("Aliases", drop=4),
+        Column("Name", is_prose=True, drop=3),
+    )
+    rows = [
+        [
+            chip.key,
+            format_bandwidth(chip.bandwidth.value),
+            *(_native_rate(chip, key) for key in ("BF16", "FP8_E4M3", "INT8", "NVFP4")),
+            decimal_bytes(None if chip.capacity is None else chip.capacity.value),
+            ", ".join(chip.aliases) or "–",
+            chip.name,
+        ]
+        for chip in chips
+    ]
+    show_table(columns, rows)
+    show_line(
+        "Rates are dense TFLOP/s of native units; – means no such unit. `roofline hardware show NAME` gives every number.",
+        "dim",
+    )
+
+
+@app.command("show")
+def show_chip(
+    name: ChipArgument,
+    as_toml: Annotated[bool, typer.Option("--toml", help="Print the chip's file: the start of a custom chip.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one chip: every number with status and source.
+
+    Also how each format is computed: natively, emulated or widened.
+    """
+    from roofline_cli.shared.chips import find_chip
+
+    if as_toml:
+        typer.echo(chip_file_text(name), nl=False)
+        return
+    chip = find_chip(name)
+    if as_json:
+        paths = {key: {"critical_intensity_flop_per_byte": chip.critical_intensity(key)} for key in chip.paths}
+        document = chip.to_dict()
+        for key, extra in paths.items():
+            document["paths"][key].update(extra)
+        show_json({**document, "content_hash": chip.content_hash})
+        return
+    _print_chip(chip)
+
+
+@app.command("check")
+def check_chips(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME|FILE", help="Chip or file to check.", show_default=False)
+    ] = None,
+    all_chips: Annotated[bool, typer.Option("--all", help="Check every chip of the registry.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check chip files for slips of unit, order and sense.
+
+    Exits 1 when there are errors.
+    """
+    from roofline_model.chips.device_file import check_device
+    from roofline_model.chips.hardware import list_hardware
+    from roofline_model.core.errors import InvalidValueError
+
+    if (name is None) != all_chips:
+        raise InvalidValueError("hardware check takes either one chip (key or FILE.toml) or --all")
+    results = [(chip.key, check_device(chip)) for chip in list_hardware()] if name is None else [_check_one(name)]
+    error_count = sum(finding.severity == "error" for _, findings in results for finding in findings)
+    if as_json:
+        show_json(
+            {
+                "error_count": error_count,
+                "chips": [
+                    {"hardware": key, "findings": [{"severity": f.severity, "message": f.message} for f in findings]}
+                    for key, findings in results
+                ],
+            }
+        )
+    else:
+        _print_findings(results, error_count)
+    if error_count:
+        raise typer.Exit(1)
+
+
+def chip_file_text(name: str) -> str:
+    """Return the TOML text of a registry chip or of a custom file."""
+    from importlib import resources
+
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.core.errors import UnsupportedError
+
+    chip = find_chip(name)
+    if name.endswith(".toml") or "/" in name:
+        return Path(name).read_text(encoding="utf-8")
+    file = resources.files("roofline_model.chips").joinpath("devices", f"{chip.key}.toml")
+    if not file.is_file():
+        raise UnsupportedError(
+            f"{chip.key} has no file of its own; start from another chip, e.g. `roofline hardware show gb10 --toml`"
+        )
+    return file.read_text(encoding="utf-8")
+
+
+def _check_one(name: str) -> tuple[str, list[Finding]]:
+    """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.chips.device_file import Finding, check_device
+    from roofline_model.core.errors import DefinitionError
+
+    try:
+        chip = find_chip(name)
+    except DefinitionError as error:
+        if not Path(name).is_file():
+            raise
+        return name, [Finding("error", str(error))]
+    return chip.key, check_device(chip)
+
+
+def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) -> None:
+    styles = {"error": "bold red", "warning": "yellow"}
+    for key, findings in results:
+        if not findings:
+            show_line(f"{key}: ok", "green")
+        for finding in findings:
+            show_line(f"{key}: {finding.severity}: {finding.message}", styles[finding.severity])
+    warnings = sum(len(findings) for _, findings in results) - error_count
+    show_line(f"{len(results)} checked, {counted(error_count, 'error')}, {counted(warnings, 'warning')}")
+
+
+def _print_chip(chip: Device) -> None:
+    from roofline_model.core.units import format_bytes
+
+    show_line(f"{chip.key}: {chip.name}", "bold")
+    identity = [part for part in (chip.kind, chip.vendor, chip.architecture) if part]
+    identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
+    show_line(", ".join(identity))
+    if chip.is_placeholder:
+        show_line("placeholder: invented numbers, for examples only", "yellow")
+    if chip.levels:
+        show_line(f"caches: {', '.join(f'{level.name} {format_bytes(level.capacity_bytes)}' for level in chip.levels)}")
+    for note in chip.notes:
+        show_line(f"- {note}")
+    show_line()
+    columns = (
+        Column("Number", is_prose=True),
+        Column("Value", "right"),
+        Column("Clock", "right", drop=1),
+        Column("Status"),
+        Column("Source", is_prose=True),
+    )
+    show_table(columns, [_quantity_row(label, quantity) for label, quantity in _quantities(chip)])
+    show_line()
+    _print_paths(chip)
+
+
+def _print_paths(chip: Device) -> None:
+    """Print how each format is computed; the rates' sources are in the table of numbers."""
+    from roofline_cli.screen.numbers import intensity
+    from roofline_model.core.units import format_flops
+
+    columns = (
+        Column("Format"),
+        Column("Path"),
+        Column("Unit", drop=2),
+        Column("Dense", "right"),
+        Column("Critical AI", "right", drop=1),
+        Column("Why", is_prose=True),
+    )
+    rows: list[list[Cell]] = []
+    for key, path in chip.paths.items():
+        rows.append(
+            [
+                key,
+                path.kind if path.kind == "native" else Styled(path.kind, "yellow"),
+                "–" if path.kind == "native" else path.compute_format,
+                format_flops(path.dense.value),
+                intensity(chip.critical_intensity(key)),
+                path.reason,
+            ]
+        )
+    show_table(columns, rows)
+
+
+def _quantities(chip: Device) -> list[tuple[str, Quantity]]:
+    found: list[tuple[str, Quantity | None]] = [
+        ("memory bandwidth", chip.bandwidth),
+        ("memory bandwidth achieved", chip.bandwidth_achieved),
+        ("memory capacity", chip.capacity),
+        *((f"{level.name} bandwidth", level.bandwidth) for level in chip.levels),
+        *((name.replace("_", " "), quantity) for name, quantity in chip.chip.items()),
+    ]
+    found += _peak_quantities(chip)
+    return [(label, quantity) for label, quantity in found if quantity is not None]
+
+
+def _peak_quantities(chip: Device) -> list[tuple[str, Quantity | None]]:
+    """Return the native rates; formats that share one entry of the chip's file share one row here."""
+    formats: dict[tuple[Quantity, Quantity | None, Quantity | None], list[str]] = {}
+    for key, path in chip.paths.items():
+        if path.kind == "native":
+            formats.setdefault((path.dense, path.sparse, path.achieved), []).append(key)
+    found: list[tuple[str, Quantity | None]] = []
+    for (dense, sparse, achieved), keys in formats.items():
+        name = " ".join(keys)
+        found += [(f"dense peak {name}", dense), (f"2:4 sparse peak {name}", sparse), (f"achieved {name}", achieved)]
+    return found
+
+
+def _quantity_row(label: str, quantity: Quantity) -> list[Cell]:
+    weak = quantity.status in ("unconfirmed", "placeholder")
+    source = f"{quantity.source} ({quantity.note})" if quantity.note else quantity.source
+    return [
+        label,
+        _value(label, quantity),
+        _clock(quantity),
+        Styled(quantity.status, "yellow") if weak else quantity.status,
+        source,
+    ]
+
+
+def _value(label: str, quantity: Quantity) -> str:
+    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_model.core.units import format_bandwidth, format_bytes, format_flops
+
+    value = quantity.value
+    if quantity.unit == "B/s":
+        return format_bandwidth(value)
+    if quantity.unit == "FLOP/s":
+        return format_flops(value)
+    if quantity.unit == "B":
+        return decimal_bytes(value) if label == "memory capacity" else format_bytes(value)
+    if quantity.unit == "Hz":
+        return f"{value / 1e6:g} MHz"
+    return clean(f"{value:g} {quantity.unit}".strip())
+
+
+def _clock(quantity: Quantity) -> str:
+    return "–" if quantity.clock_hz is None else f"{quantity.clock_hz / 1e6:g} MHz"
+
+
+def _native_rate(chip: Device, key: str) -> str:
+    path = chip.paths.get(key)
+    return "–" if path is None or path.kind != "native" else _tflops(path.dense.value)
+
+
+def _tflops(rate_flops_per_s: float) -> str:
+    value = rate_flops_per_s / 1e12
+    return f"{value:.0f}" if value >= 999.95 else f"{value:.4g}"
+
+
+def _summary_json(chip: Device) -> dict[str, Any]:
+    return {
+        "key": chip.key,
+        "name": chip.name,
+        "kind": chip.kind,
+        "vendor": chip.vendor,
+        "architecture": chip.architecture,
+        "aliases": list(chip.aliases),
+        "is_placeholder": chip.is_placeholder,
+        "bandwidth_bytes_per_s": chip.bandwidth.value,
+        "capacity_bytes": None if chip.capacity is None else chip.capacity.value,
+        "peak_dense_flops_per_s": {key: path.dense.value for key, path in chip.paths.items() if path.kind == "native"},
+    }

@@ -1,0 +1,100 @@
+"""The second half of `roofline calibrate`: time every kernel at a few sizes.
+
+The workloads run exactly as `pytest bench_cases` runs them, in a process and a database of their own; only cases that
+passed their check of correctness count.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofline_cli.shared.measuring import run_workloads, workload_command
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    import pandas
+
+    from roofline_model.expected.local.timed import TimedCall
+
+SHAPES = "calibration"
+DISTURBED_SHARE = 0.25
+"""Share of the cases that carry a flag of the CPUs' load from which the whole look counts as disturbed."""
+SECONDS_PER_CASE = 0.3
+"""About: operands, check of correctness and the fewest samples cost more than the sampling."""
+_LEAST_SAMPLING_S, _MOST_SAMPLING_S = 0.04, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLook:
+    """What one look at a CPU's kernels found."""
+
+    calls: Sequence[TimedCall]
+    failed: tuple[str, ...] = ()
+    """The cases whose check failed: they were not timed."""
+    disturbed_by: tuple[str, ...] = ()
+    """contended, stolen: other work had the CPUs during a quarter of the cases or more."""
+
+
+def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
+    """Time the CPU's kernels for about `budget_s` seconds.
+
+    Raises `RooflineError` when nothing could be timed.
+    """
+    from bench_cases.selection import selected_cases
+    from roofline_model.expected.local.timed import TimedCall
+
+    specs = {spec.case.case_key: spec for spec in selected_cases(SHAPES, "cpu", None, "cold", ("eager",))}
+    kernels = {(one.work.op, one.kernel.name, one.work.formats) for one in specs.values()}
+    report(f"timing {counted(len(kernels), 'kernel')} at {counted(len(specs), 'size')}")
+    sampling_s = budget_s / len(specs) - (SECONDS_PER_CASE - _LEAST_SAMPLING_S)
+    measured, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
+    medians = dict(zip(measured.case_key, measured.median_s, strict=True))
+    calls = [TimedCall(spec.work, spec.kernel.name, medians[key]) for key, spec in specs.items() if key in medians]
+    return KernelLook(calls, failed, load_flags(measured["flags"]))
+
+
+def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the flags of the CPUs' load that `DISTURBED_SHARE` of the cases carry; each text holds flags joined by `;`."""
+    told = [set((text or "").split(";")) for text in flags_of_cases]
+    return tuple(
+        flag for flag in ("contended", "stolen") if sum(flag in one for one in told) > DISTURBED_SHARE * len(told)
+    )
+
+
+def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
+    """Return the measured cases, and the ids of those that failed."""
+    from results.exchange.exported.frame import load_frame
+    from roofline_model.core.errors import RooflineError
+
+    with tempfile.TemporaryDirectory(prefix="roofline-calibrate-") as folder:
+        database = Path(folder) / "kernels.db"
+        command = workload_command(
+            "--roofline-shapes",
+            SHAPES,
+            "--roofline-db",
+            str(database),
+            "--roofline-device",
+            "cpu",
+            "--roofline-no-power",
+            "--roofline-max-seconds",
+            f"{seconds_per_case:.3g}",
+        )
+        exit_code, errors = run_workloads(command)
+        if not database.exists():
+            told = errors.strip().splitlines()
+            raise RooflineError(
+                f"timing the kernels failed (pytest exit code {exit_code}): {told[-1] if told else 'it said nothing'}. "
+                "--no-kernels measures the ceilings alone"
+            )
+        frame = load_frame(database)
+    measured = frame[(frame.status == "measured") & frame.median_s.notna()]
+    failed = frame[frame.status == "failed"]
+    if measured.empty:
+        raise RooflineError(
+            f"no kernel could be timed (pytest exit code {exit_code}); `pytest --pyargs bench_cases` shows why, --no-kernels leaves them out"
+        )
+    return measured, tuple(failed.case_id)

@@ -1,0 +1,267 @@
+"""`roofline doctor --noise`: how far fresh processes of unchanged code differ on this machine, per case; stored as its floor."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from plugin.machine.load import CONTENDED_RATIO, LoadWatch
+from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_cli.shared.group import EXIT_FOUND
+from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
+
+if TYPE_CHECKING:
+    from results.records.records import Record, RunInfo
+    from results.statistics.noise_floor import Sensitivity
+    from roofline_model.operators.case import Case
+
+SHOWN_PROCESSES = (1, 3, 8)
+"""Processes a side of the later diffs whose smallest step is shown."""
+
+QUIET_SD_RATIO = 0.01
+NOISY_SD_RATIO = 0.05
+MOST_DISTURBED_RATIO = 0.5
+"""With more of the measurements disturbed by other processes, what was seen is not stored as the machine's floor."""
+
+CASE_S = 1.2
+"""One case in one process, about: its budget, warm-up, checks and operands."""
+LOOK_S = 0.3
+
+_TESTS_FAILED = 1
+_NOTHING_SELECTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePlan:
+    """What to measure: which cases, in how many fresh processes, into which database."""
+
+    db: str | None
+    process_count: int
+    shapes: str
+    keyword: str | None
+
+    def command(self, label: str) -> list[str]:
+        """Return pytest's command line."""
+        arguments = ["--roofline-processes", str(self.process_count), "--roofline-shapes", self.shapes]
+        arguments += ["--roofline-run", label]
+        arguments += ["-k", self.keyword] if self.keyword is not None else []
+        arguments += ["--roofline-db", self.db] if self.db is not None else []
+        return workload_command(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNoise:
+    """One case and what can be seen of it."""
+
+    case: Case
+    sensitivity: Sensitivity
+
+    @property
+    def name(self) -> str:
+        """Operator and id: what tells it from every other case."""
+        return f"{self.case.op} {self.case.id}"
+
+
+def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
+    """Measure every case in fresh processes, store the floors, print them; exits 1 when a kernel failed."""
+    check_can_measure()
+    label = f"noise-{uuid.uuid4().hex[:8]}"
+    typer.echo(
+        f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other: about "
+        f"{plan.process_count * CASE_S:.0f} s per case; -k and --processes make it shorter",
+        err=True,
+    )
+    others = _others_ratio()
+    if others is not None and others > CONTENDED_RATIO:
+        typer.echo(
+            f"other processes use {others:.0%} of the CPUs now: noise that is theirs is not stored as the machine's own; "
+            "`top -o %CPU` names them, stop them first",
+            err=True,
+        )
+    is_correct = _run(plan, label)
+    found = _stored_noise(plan.db, label)
+    if as_json:
+        show_json(_document(found))
+    else:
+        _show(found)
+    if not is_correct:
+        raise typer.Exit(EXIT_FOUND)
+
+
+def _others_ratio() -> float | None:
+    """Return what others use of the CPUs at the moment."""
+    with LoadWatch() as load:
+        time.sleep(LOOK_S)
+    return load.others_ratio
+
+
+def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:
+    """Return the one line that says what the numbers mean for whoever compares two runs here."""
+    typical = _sd_ratio(cases)
+    word = "quiet" if typical < QUIET_SD_RATIO else "usable" if typical < NOISY_SD_RATIO else "noisy"
+    worst = max(cases, key=lambda case: case.sensitivity.floor.between_sd_ratio)
+    step = median(case.sensitivity.smallest_step_ratio(3) for case in cases)
+    text = (
+        f"{word}: medians of fresh processes differ by {_percent(typical)} (standard deviation of the median case; worst "
+        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.name}); with 3 processes a side a diff sees a step of {_percent(step)} in the median case"
+    )
+    if disturbed_ratio > 0:
+        text += f". Other processes used the CPUs in {disturbed_ratio:.0%} of the measurements: measure again on a quiet machine"
+    return text
+
+
+def _run(plan: NoisePlan, label: str) -> bool:
+    """Run pytest; returns whether all kernels were correct. Raises `RooflineError` when nothing was measured."""
+    from roofline_model.core.errors import RooflineError, UnsupportedError
+
+    exit_code, errors = run_workloads(plan.command(label))
+    known = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
+    if exit_code not in (0, _TESTS_FAILED) and known:
+        raise RooflineError(known[1].replace("--roofline-", "--"))
+    sys.stderr.write(errors)
+    if exit_code == _NOTHING_SELECTED:
+        wanted = f"-k {plan.keyword}" if plan.keyword is not None else f"--shapes {plan.shapes}"
+        raise UnsupportedError(f"{wanted} selects no case; `pytest bench_cases --collect-only -q` lists them")
+    if exit_code not in (0, _TESTS_FAILED):
+        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}); what pytest said stands above")
+    return exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one run of A/A processes says."""
+
+    run: RunInfo
+    cases: tuple[CaseNoise, ...]
+    disturbed_ratio: float
+    is_stored: bool
+
+    @property
+    def verdict(self) -> str:
+        return verdict_text(self.cases, self.disturbed_ratio)
+
+
+def _stored_noise(db: str | None, label: str) -> _Found:
+    from results.statistics.noise_floor import noise_floors, sensitivities
+    from roofline_cli.shared.database import writing
+    from roofline_model.core.errors import RooflineError
+
+    with writing(db) as store:
+        run = store.resolve_run(label)
+        records = store.records(run.run_id, with_samples=False)
+        floors = noise_floors(records, run.environment.class_hash, datetime.now(UTC).isoformat(timespec="microseconds"))
+        if not floors:
+            raise RooflineError(
+                f"no case was measured in two processes, so there is no noise to tell; `roofline show {run.run_id[:8]}` says why"
+            )
+        disturbed_ratio = _disturbed_ratio(records)
+        is_stored = disturbed_ratio <= MOST_DISTURBED_RATIO
+        if is_stored:
+            store.add_noise_floors(floors)
+    cases = {record.case.case_key: record.case for record in records}
+    noises = tuple(CaseNoise(cases[one.floor.case_key], one) for one in sensitivities(floors))
+    return _Found(run, noises, disturbed_ratio, is_stored)
+
+
+def _show(found: _Found) -> None:
+    shapes: dict[tuple[str, str], list[CaseNoise]] = {}
+    for one in found.cases:
+        shapes.setdefault((one.case.op, one.case.shape_label), []).append(one)
+    has_caches = len({(one.case.cache, one.case.mode) for one in found.cases}) > 1
+    for (op, shape), members in shapes.items():
+        _show_shape(f"{op} {shape}".rstrip(), members, has_caches)
+        show_line()
+    show_line("Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes.")
+    show_line("Step n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
+    show_line()
+    is_doubtful = found.disturbed_ratio > 0 or _sd_ratio(found.cases) >= NOISY_SD_RATIO
+    show_line(found.verdict, "yellow" if is_doubtful else "green")
+    if not found.is_stored:
+        show_line(
+            "not stored: this is the noise of other work, not the machine's own; the run itself is kept", "yellow"
+        )
+        return
+    counts = sorted({one.sensitivity.floor.process_count for one in found.cases})
+    spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    show_line(f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it")
+
+
+def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> None:
+    columns = (
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=13),
+        Column("Cache", drop=0 if has_caches else 4),
+        Column("Mode", drop=0 if has_caches else 3),
+        Column("Within", "right"),
+        Column("Between", "right"),
+        *(Column(f"Step {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
+    )
+    rows: list[list[Cell]] = []
+    for one in members:
+        seen, floor = one.sensitivity, one.sensitivity.floor
+        rows.append(
+            [
+                one.case.format_label or "–",
+                one.case.kernel,
+                one.case.cache,
+                one.case.mode,
+                _percent(floor.within_sd_ratio),
+                Styled(_percent(floor.between_sd_ratio), _style(floor.between_sd_ratio)),
+                *(_percent(seen.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
+            ]
+        )
+    show_table(columns, rows, title=title)
+
+
+def _document(found: _Found) -> dict[str, Any]:
+    return {
+        "run_id": found.run.run_id,
+        "class_hash": found.run.environment.class_hash,
+        "disturbed_ratio": found.disturbed_ratio,
+        "is_stored": found.is_stored,
+        "verdict": found.verdict,
+        "cases": [
+            {
+                "case_id": one.name,
+                "case_key": one.sensitivity.floor.case_key,
+                "method_hash": one.sensitivity.floor.method_hash,
+                "process_count": one.sensitivity.floor.process_count,
+                "within_sd_ratio": one.sensitivity.floor.within_sd_ratio,
+                "between_sd_ratio": one.sensitivity.floor.between_sd_ratio,
+                "pooled_between_sd_ratio": one.sensitivity.between_sd_ratio,
+                "smallest_step_ratio": {
+                    str(count): one.sensitivity.smallest_step_ratio(count) for count in SHOWN_PROCESSES
+                },
+            }
+            for one in found.cases
+        ],
+    }
+
+
+def _disturbed_ratio(records: Sequence[Record]) -> float:
+    measured = [record.measurement for record in records if record.measurement is not None]
+    disturbed = [one for one in measured if {"contended", "stolen", "shared-device"}.intersection(one.flags)]
+    return len(disturbed) / len(measured) if measured else 0.0
+
+
+def _sd_ratio(cases: Sequence[CaseNoise]) -> float:
+    return median(case.sensitivity.floor.between_sd_ratio for case in cases)
+
+
+def _style(sd_ratio: float) -> str:
+    return "green" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "yellow"
+
+
+def _percent(ratio: float | None) -> str:
+    if ratio is None:
+        return "–"
+    return "> 999 %" if ratio >= 10 else f"{ratio * 100:.1f} %" if ratio < 0.0995 else f"{ratio * 100:.0f} %"

@@ -1,0 +1,243 @@
+"""`roofline fit`: constants of the expected-time model from a table of measured kernels."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
+from roofline_cli.shared.options import JsonOption
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from roofline_model.expected.fitting.fit import FitReport, TableFit
+    from roofline_model.expected.tables.table import KernelTable
+
+
+def fit(
+    table_file: Annotated[
+        Path,
+        typer.Option("--from", metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/validation.md)."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="OUT.toml", help="Write the constants; a folder takes one file per chip."
+        ),
+    ] = None,
+    chip: Annotated[
+        str | None, typer.Option("--chip", metavar="NAME", help="Fit the rows of this chip only (default: all).")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="TEXT", help="Where the rows come from, kept with the constants.")
+    ] = None,
+    no_folds: Annotated[
+        bool, typer.Option("--no-folds", help="Skip cross-validation: faster, but no error and interval of its own.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit the expected-time model to a table of measured kernels.
+
+    Many rows fix the constants by themselves; a few dozen refine those that the chip or its relatives already have. Errors
+    are of rows that were not fitted (5 folds by shape). Use the file with `roofline validate --constants OUT.toml`.
+    """
+    from roofline_cli.screen.progress_bar import progress_bar
+    from roofline_model.expected.fitting.fit import FitPlan, fit_table
+    from roofline_model.expected.tables.table import read_kernel_table
+
+    table = read_kernel_table(table_file)
+    devices = _devices(table, chip)
+    targets = _targets(output, devices, table_file)
+    plan = FitPlan(
+        date=datetime.now(UTC).date().isoformat(),
+        source=source or _source(table),
+        devices=devices,
+        with_folds=not no_folds,
+    )
+    with progress_bar("fitting", is_quiet=as_json) as advance:
+        found = fit_table(table, plan, progress=advance)
+    written = _write(found, targets, table) if output is not None else []
+    older = _older(targets, written)
+    if as_json:
+        show_json({**_document(found, table, written), "kept": [str(path) for path in older]})
+        return
+    _show(found, table)
+    for path in written:
+        show_line(f"written to {path}")
+    for path in older:
+        show_line(f"{path} is of an earlier fit and stays: --constants reads it, too")
+    if written:
+        show_line(f"compare: roofline validate FILE --constants {written[0]}")
+
+
+def _devices(table: KernelTable, chip: str | None) -> tuple[str, ...]:
+    """Return the chips to fit: the one that was named, or all that the table and the registry know."""
+    from roofline_model.chips.hardware import get_hardware
+    from roofline_model.core.errors import InvalidValueError, RooflineError
+
+    present: dict[str, None] = {}
+    for name in dict.fromkeys(table.texts["device"]):
+        try:
+            present[get_hardware(name).key] = None
+        except RooflineError:
+            continue  # its rows are listed with their reason
+    if chip is None:
+        return tuple(present)
+    wanted = get_hardware(chip).key
+    if wanted not in present:
+        raise InvalidValueError(
+            f"--chip {wanted}: {table.name} has no row of it. It has {', '.join(present) or 'no chip of the registry'}."
+        )
+    return (wanted,)
+
+
+def _targets(output: Path | None, devices: tuple[str, ...], table_file: Path) -> dict[str, Path]:
+    """Return the file of each chip, for its products; attention goes beside it.
+
+    Raises `InvalidValueError` when several chips would share one, or when one of the files is not ours to replace.
+    """
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.expected.fitting.fitted_files import fitted_paths
+
+    if output is None:
+        return {}
+    if output.is_dir():
+        targets = {device: output / f"{device}.toml" for device in devices}
+    elif len(devices) > 1:
+        raise InvalidValueError(
+            f"the table has {len(devices)} chips ({', '.join(devices)}): choose one with --chip, or give -o a folder"
+        )
+    else:
+        targets = dict.fromkeys(devices, output)
+    for path in targets.values():
+        products, attention = fitted_paths(path)
+        if path != products:
+            raise InvalidValueError(
+                f"-o {path}: that name is for the attention of {products}; name that one, both are written"
+            )
+        _check_target(path, table_file)
+        _check_target(attention, table_file, beside=path)
+    return targets
+
+
+def _check_target(path: Path, table_file: Path, beside: Path | None = None) -> None:
+    """Raise `InvalidValueError` unless `path` may be written; one that the user did not name (`beside`) only over its like."""
+    from roofline_cli.screen.output_file import check_is_not_input, check_output
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.expected.fitting.fitted_files import is_attention_file
+
+    check_output(path, None)
+    check_is_not_input(path, {"the table that is fitted": table_file})
+    if path.exists() and not path.is_file():
+        raise InvalidValueError(
+            f"{path} is not a regular file: constants go into a file and its neighbour for attention; name a file with -o"
+        )
+    if beside is not None and path.exists() and not is_attention_file(path):
+        raise InvalidValueError(
+            f"{path}, where the attention of {beside} would go, is no file of `roofline fit`: it is not overwritten; name another file with -o"
+        )
+
+
+def _older(targets: dict[str, Path], written: list[Path]) -> list[Path]:
+    """Return files of earlier fits that are read together with those just written."""
+    from roofline_model.expected.fitting.fitted_files import fitted_paths
+
+    return [
+        path for target in targets.values() for path in fitted_paths(target) if path.exists() and path not in written
+    ]
+
+
+def _source(table: KernelTable) -> str:
+    """Return what the evidence says of the rows: the file, the start of its hash, and the origins it names."""
+    origins = list(dict.fromkeys(filter(None, table.text("source"))))
+    told = f"; {', '.join(origins[:3])}" if origins else ""
+    return f"{table.name}, SHA-256 {table.sha256[:16]}{told}"
+
+
+def _write(found: TableFit, targets: dict[str, Path], table: KernelTable) -> list[Path]:
+    from roofline_cli.screen.output_file import write_text
+    from roofline_model.expected.fitting.fitted_files import fitted_texts
+
+    comment = f"Written by `roofline fit` from {table.name} (SHA-256 {table.sha256})."
+    written = []
+    for device, path in targets.items():
+        for place, text in fitted_texts(found, device, path, comment):
+            write_text(place, text)
+            written.append(place)
+    return written
+
+
+def _show(found: TableFit, table: KernelTable) -> None:
+    show_line(f"{table.name}: {counted(len(table), 'row')}", "bold")
+    columns = (
+        Column("Device"),
+        Column("Operator"),
+        Column("Part"),
+        Column("Rows", "right"),
+        Column("Fitted", "right"),
+        Column("Unseen", "right"),
+        Column("Median", "right"),
+        Column("Bias", "right", drop=1),
+        Column("In 80 %", "right", drop=2),
+        Column("Start", drop=4),
+        Column("At a bound", is_prose=True, drop=3, hide_empty=True),
+    )
+    show_table(columns, [_row(one) for one in found.reports])
+    show_line(
+        "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
+        "dim",
+    )
+    for line in found.left_out:
+        show_line(f"  left out: {line}")
+    for line in found.doubts:
+        show_line(f"  doubtful: {line}", "yellow")
+
+
+def _row(one: FitReport) -> list[Cell]:
+    from roofline_model.core.units import format_percent
+
+    unseen = one.cross_validated
+    return [
+        one.device,
+        one.op,
+        one.part,
+        str(one.fitted.row_count),
+        format_percent(one.in_sample.mape_ratio),
+        format_percent(unseen.mape_ratio if unseen else None),
+        format_percent(unseen.median_ratio if unseen else None),
+        format_percent(unseen.bias_ratio if unseen else None, signed=True),
+        format_percent(unseen.coverage_ratio if unseen else None, 0),
+        one.started_from,
+        ", ".join(one.fitted.at_bound) or "–",
+    ]
+
+
+def _document(found: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:
+    from roofline_cli.model_fit.validate import accuracy_json
+
+    return {
+        "file": table.name,
+        "sha256": table.sha256,
+        "row_count": len(table),
+        "written": [str(path) for path in written],
+        "fits": [
+            {
+                "device": one.device,
+                "op": one.op,
+                "part": one.part,
+                "started_from": one.started_from,
+                "row_count": one.fitted.row_count,
+                "constants": dict(one.fitted.values),
+                "relative_spreads": dict(one.fitted.spreads),
+                "at_bound": list(one.fitted.at_bound),
+                "in_sample": accuracy_json(one.in_sample),
+                "cross_validated": None if one.cross_validated is None else accuracy_json(one.cross_validated),
+            }
+            for one in found.reports
+        ],
+        "left_out": list(found.left_out),
+        "doubts": list(found.doubts),
+    }

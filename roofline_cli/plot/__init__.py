@@ -1,0 +1,1 @@
+"""Dual rooflines drawn in characters."""

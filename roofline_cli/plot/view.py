@@ -1,0 +1,162 @@
+"""What is printed with a text plot: the drawing in colour where there is any, and below it what its signs mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
+from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
+from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
+from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
+from roofline_cli.screen.tables import Cell, Column, has_unicode, screen_width, show_line, show_pieces, show_table
+
+if TYPE_CHECKING:
+    from reports.cases.summary import CaseSummary
+    from reports.view.roofline_view import RooflineView
+    from results.records.records import HardwareProfile, Record, RunInfo
+    from results.records.state_records import NoiseFloor
+    from results.store.store import ResultStore
+
+PIPED_WIDTH = 100
+
+
+def show_predicted(
+    items: Sequence[PlottedPrediction], expected_roof: Sequence[tuple[float, float]] = (), expected_of: str = ""
+) -> None:
+    """Print the plot of predictions and what its letters stand for; `expected_of` names the dotted curve."""
+    show_line()
+    plot = predicted_plot(items, expected_roof)
+    drawing = _show(plot)
+    if drawing is None:
+        show_line("Nothing to draw: no FLOPs or no bytes.")
+        return
+    drawn = {one.letter for one in plot.points}
+    letters = dict.fromkeys(f"{one.letter} {one.label}" for one in items if one.letter in drawn)
+    show_line(f"  {', '.join(letters)}{_hidden(drawing)}")
+    reached = any(one.reached_flops_per_s for one in plot.points)
+    words = "; capital: expected" if reached else "; no expected time is known"
+    show_line(f"  small letter: ideal, on its roof{words}", "dim")
+    if plot.expected_roof and expected_of:
+        show_line(f"  {'dotted' if has_unicode() else 'dots'}: the expected roof of {expected_of}", "dim")
+    _show_ridges(plot)
+
+
+def stored_profiles(store: ResultStore, records: Sequence[Record]) -> dict[str, HardwareProfile]:
+    """Return the chip profiles that the records' predictions used, by hash."""
+    from reports.page.html import stored_profiles as found
+
+    return found(store, records)
+
+
+def plotted_chips(
+    run: RunInfo,
+    records: Sequence[Record],
+    profiles: Mapping[str, HardwareProfile],
+    floors: Mapping[tuple[str, str], NoiseFloor],
+    case_keys: Collection[str] | None = None,
+) -> list[tuple[str, RooflineView, list[CaseSummary]]]:
+    """Return the chips of a run with their cases, those of `case_keys` where given; a chip without any is left out."""
+    from reports.view.views import report_view
+
+    chips = report_view(run, records, profiles, floors=floors).chips
+    chosen = [
+        (
+            chip.hardware_name,
+            chip.roofline,
+            [one for one in chip.cases if case_keys is None or one.lead.case_key in case_keys],
+        )
+        for chip in chips
+    ]
+    return [one for one in chosen if one[2]] if case_keys is not None else chosen
+
+
+def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseSummary]]]) -> None:
+    """Print the plot of every chip (name, view, cases) of a run."""
+    for name, view, cases in chips:
+        show_line()
+        show_line(f"Dual roofline of {name}", "bold")
+        show_run_plot(view, cases)
+
+
+def show_run_plot(view: RooflineView, cases: Sequence[CaseSummary]) -> None:
+    """Print the plot of some cases of one chip, and a table of its letters."""
+    found = run_plot(view, cases)
+    drawing = _show(found.plot) if found.series else None
+    if drawing is None:
+        show_line(f"Nothing to draw: {'; '.join(view.missing) or 'no case has FLOPs and a prediction'}.")
+        return
+    _show_legend(found, drawing)
+    for text in view.missing:
+        show_line(f"  note: {text}", "yellow")
+
+
+def _show(plot: RooflinePlot) -> Drawing | None:
+    drawing = draw(plot, screen_width() or PIPED_WIDTH, is_ascii=not has_unicode())
+    for line in drawing.lines:
+        show_pieces(line.pieces)
+    return drawing if drawing.lines else None
+
+
+def _show_legend(found: RunPlot, drawing: Drawing) -> None:
+    plot, signs = found.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
+    words = ["capital: measured", "small letter: ideal, on its roof"]
+    words += [f"{signs.expected} expected"] if any(one.expected_flops_per_s for one in plot.points) else []
+    show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
+    _show_ridges(plot)
+    columns = (
+        Column(""),
+        Column("Operator", is_prose=True, least=12),
+        Column("Format", is_prose=True, least=12),
+        Column("Cache", drop=4),
+        Column("Cases", "right", drop=3),
+        Column("AI", "right", drop=2),
+        Column("Ideal", "right", drop=6),
+        Column("Expected", "right", drop=5, hide_empty=True),
+        Column("Measured", "right", hide_empty=True),
+        Column("Of roof", "right", drop=1, hide_empty=True),
+    )
+    show_table(columns, [_cells(one) for one in found.series])
+    if any(one.letter == OTHER_LETTER for one in found.series):
+        show_line(
+            f"{OTHER_LETTER}: all that is beyond the alphabet; `roofline show RUN CASE --plot` draws some of the cases",
+            "dim",
+        )
+
+
+def _cells(one: Series) -> list[Cell]:
+    from reports.text.display_text import prefixed
+    from roofline_cli.screen.numbers import intensity
+    from roofline_model.core.units import format_percent
+
+    low, high = intensity(one.low_intensity_flop_per_byte), intensity(one.high_intensity_flop_per_byte)
+    counts = (
+        str(one.case_count) if one.measured_count in (0, one.case_count) else f"{one.measured_count}/{one.case_count}"
+    )
+    return [
+        one.letter,
+        one.op,
+        one.precision,
+        one.regime,
+        counts,
+        low if low == high else f"{low}–{high}",
+        prefixed(one.ideal_flops_per_s, "FLOP/s"),
+        prefixed(one.expected_flops_per_s, "FLOP/s"),
+        prefixed(one.measured_flops_per_s, "FLOP/s"),
+        format_percent(one.roof_share_ratio, 0),
+    ]
+
+
+def _show_ridges(plot: RooflinePlot) -> None:
+    sign = (UNICODE_SIGNS if has_unicode() else ASCII_SIGNS).ridge
+    texts = ridge_texts(plot.roofs)
+    slopes = [one.label for one in (*([plot.memory] if plot.memory else []), *plot.caches)]
+    if texts:
+        show_line(f"  {sign} ridge of {'; '.join(texts)}", "dim")
+    if slopes:
+        show_line(f"  slopes: {', '.join(slopes)}", "dim")
+
+
+def _hidden(drawing: Drawing) -> str:
+    texts = hidden_texts(drawing.hidden)
+    return f" ({'; '.join(texts)})" if texts else ""

@@ -1,0 +1,1 @@
+"""`roofline predict`, `sweep`, `tiling`."""

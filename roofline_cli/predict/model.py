@@ -1,0 +1,289 @@
+"""`roofline predict model`: one pass of a whole decoder model on a chip, kernel by kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.shared.options import (
+    FormatsFileOption,
+    HardwareOption,
+    JsonOption,
+    PlotOption,
+    check_plot,
+    float_or_nan,
+    parse_number,
+    parse_size,
+    register_formats,
+    split_list,
+)
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
+    from roofline_model.models.format_plan import FormatPlan
+    from roofline_model.models.llm import ModelPrediction
+    from roofline_model.models.strategies.config import MixedPrecisionConfig
+    from roofline_model.models.tensor_parallel import Parallel
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME|PATH|ID",
+        help="Shipped model, path of a config.json, or a hub id that is in the local cache.",
+    ),
+]
+PhaseOption = Annotated[str, typer.Option("--phase", metavar="decode|prefill", help="Decode step or prompt.")]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="TOKENS",
+        help="Tokens a sequence has after the pass, the new ones among them (default: 4096, or the model's longest).",
+    ),
+]
+BatchOption = Annotated[
+    str, typer.Option("--batch", metavar="LIST", help="Sequences; several, e.g. 1,8,64, are compared.")
+]
+NewTokensOption = Annotated[
+    str | None,
+    typer.Option(
+        "--new-tokens",
+        metavar="TOKENS",
+        help="New tokens of each sequence (default: 1 in decode, the whole context in prefill).",
+    ),
+]
+ModelFormatsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--formats",
+        metavar="LIST",
+        help="WEIGHT, WEIGHT.ACTIVATION or WEIGHT.ACTIVATION.KV; several are compared (default: as the checkpoint is published).",
+    ),
+]
+StrategyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME|FILE",
+        help="Mixed-precision strategy by name, or its .toml or .json file; repeatable, compared with each other and --formats.",
+    ),
+]
+KvOption = Annotated[
+    str | None,
+    typer.Option("--kv", metavar="FORMAT", help="Format of the KV cache (default: the 16-bit activations')."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PART[@LAYERS]=FORMATS",
+        help="Exception for a part or layers, e.g. lm_head=BF16, ffn@0-3=FP8 or q_proj@0-3=FP8; repeatable.",
+    ),
+]
+AttentionKernelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--attention-kernel",
+        metavar="NAME",
+        help="Kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer (default: trtllm's, fitted).",
+    ),
+]
+MaxContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-context", metavar="TOKENS", help="Longest context, where a checkpoint extends what the model declares."
+    ),
+]
+DevicesOption = Annotated[
+    str, typer.Option("--tensor-parallel", metavar="INT", help="Devices that share every layer (needs --link-gb-s).")
+]
+LinkOption = Annotated[
+    str | None,
+    typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link to the others, in GB/s."),
+]
+
+LatencyOption = Annotated[
+    str | None,
+    typer.Option("--all-reduce-us", metavar="µS", help="Latency of one all-reduce, in the expected time (default: 6)."),
+]
+HeadroomOption = Annotated[
+    str,
+    typer.Option("--memory-headroom", metavar="SHARE", help="Share of the memory to keep free, e.g. 0.1."),
+]
+GroupScalesOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-group-scales", help="Count INT4 and INT2 weights as the original documents do: without their scales."
+    ),
+]
+
+
+def predict_model_command(
+    model: ModelOption,
+    hw: HardwareOption = "auto",
+    phase: PhaseOption = "decode",
+    context: ContextOption = None,
+    batch: BatchOption = "1",
+    new_tokens: NewTokensOption = None,
+    formats: ModelFormatsOption = None,
+    strategy: StrategyOption = None,
+    kv: KvOption = None,
+    exceptions: SetOption = None,
+    attention_kernel: AttentionKernelOption = None,
+    formats_file: FormatsFileOption = None,
+    max_context: MaxContextOption = None,
+    tensor_parallel: DevicesOption = "1",
+    link_gb_s: LinkOption = None,
+    all_reduce_us: LatencyOption = None,
+    memory_headroom: HeadroomOption = "0",
+    no_group_scales: GroupScalesOption = False,
+    plot: PlotOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict a whole model: time by operator, tokens/s, memory."""
+    from roofline_cli.predict.strategy import strategy_plans
+    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.model_argument import find_model_shape
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.models.format_plan import AS_PUBLISHED
+    from roofline_model.models.llm import predict_model
+    from roofline_model.models.model_shapes import DEFAULT_CONTEXT
+
+    check_plot(plot, as_json)
+    register_formats(formats_file)
+    _check_one_chip(hw)
+    chip, shape = find_chip(hw), find_model_shape(model)
+    if phase not in ("decode", "prefill"):
+        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
+    parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)
+    strategies = strategy_plans(strategy, shape, chip)
+    if strategies and (kv is not None or exceptions):
+        raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
+    named = split_list(formats) or ([] if strategies else [AS_PUBLISHED])
+    plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
+    longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
+    tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
+    batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+    new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
+    headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
+    found = [
+        predict_model(
+            chip,
+            shape,
+            phase,
+            batch=size,
+            context=tokens,
+            new_tokens=new_count,
+            formats=plan,
+            kv=kv,
+            exceptions=tuple(exceptions or ()),
+            parallel=parallel,
+            max_context=None if max_context is None else longest,
+            has_group_scales=False if no_group_scales else None,
+            memory_headroom_ratio=headroom,
+            attention_kernel=attention_kernel,
+        )
+        for plan in plans
+        for size in batches
+    ]
+    if plot and len(found) > 1:
+        raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
+    used = [(strategies[one.plan.label][0], one) for one in found[: len(strategies) * len(batches)]]
+    _show(found, used, chip, hw, as_json)
+    if plot:
+        _plot(found[0], chip)
+
+
+def _plot(found: ModelPrediction, chip: Device) -> None:
+    """Draw every kernel of a pass."""
+    from roofline_cli.plot.predicted import PlottedPrediction
+    from roofline_cli.plot.sources import letter_of
+    from roofline_cli.plot.view import show_predicted
+    from roofline_model.models.step_expected import expected_step
+
+    expected = expected_step(found, chip)
+    # The time of a kernel that works inside the attention is the attention's.
+    times_s = [
+        None if one is None or one.binding == "attention" else one.time_s
+        for one in (expected.kernels if expected is not None else [None] * len(found.kernels))
+    ]
+    drawn = [(one, time_s) for one, time_s in zip(found.kernels, times_s, strict=True) if one.prediction.flops]
+    show_predicted(
+        [
+            PlottedPrediction(letter_of(index), one.kernel.name, one.prediction.compute_format, one.prediction, time_s)
+            for index, (one, time_s) in enumerate(drawn)
+        ]
+    )
+
+
+def _show(
+    found: list[ModelPrediction],
+    used: list[tuple[MixedPrecisionConfig, ModelPrediction]],
+    chip: Device,
+    hw: str,
+    as_json: bool,
+) -> None:
+    """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
+    from roofline_cli.predict.model_json import comparison_json, prediction_json
+    from roofline_cli.predict.model_view import print_comparison, print_prediction
+    from roofline_cli.predict.strategy import print_claims, print_gain, print_strategy, strategy_json
+    from roofline_cli.screen.tables import show_json
+
+    if as_json:
+        document = comparison_json(found, chip) if len(found) > 1 else prediction_json(found[0], chip)
+        if used:
+            document["strategies"] = [strategy_json(config, one, chip) for config, one in used]
+        show_json(document)
+        return
+    if len(found) > 1:
+        print_comparison(found, chip, hw)
+    else:
+        print_prediction(found[0], chip, hw)
+    strategies = {config.name: config for config, _ in used}.values()
+    for config in strategies if len(found) == 1 else ():
+        print_strategy(config, chip)
+    for config, one in used:
+        print_gain(config, one, chip)
+    for config in strategies:
+        print_claims(config)
+
+
+def _check_one_chip(hw: str) -> None:
+    from pathlib import Path
+
+    from roofline_model.core.errors import InvalidValueError
+
+    if "," in hw and not Path(hw).exists():
+        raise InvalidValueError(
+            f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes a list)"
+        )
+
+
+def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
+    from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
+
+    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
+    latency_s = ALL_REDUCE_LATENCY_S
+    if all_reduce_us is not None:
+        latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
+    return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
+
+
+def _link_bytes_per_s(text: str) -> float:
+    from roofline_model.core.errors import InvalidValueError
+
+    value = float_or_nan(text)
+    if not 0 < value < 1e6:
+        raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
+    return value * 1e9
+
+
+def _items(name: str, text: str) -> list[str]:
+    from roofline_model.core.errors import InvalidValueError
+
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise InvalidValueError(f"{name} has an empty entry: {text[:40]!r}; write e.g. {name} 1,8,64")
+    return list(dict.fromkeys(items))

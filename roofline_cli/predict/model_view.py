@@ -1,0 +1,414 @@
+"""What `roofline predict model` prints: a table by operator, the totals behind it, or one line per format and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.predict.prediction_rows import show_doubts
+from roofline_cli.screen.numbers import decimal_bytes, intensity
+from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.finding import Finding, reason_text, short_text
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
+    from roofline_model.models.llm import KernelPrediction, ModelPrediction
+    from roofline_model.models.step_expected import ExpectedStep
+    from roofline_model.operators.product import Operator
+
+
+def print_prediction(found: ModelPrediction, chip: Device, asked: str) -> None:
+    """Print one pass: its operators with what bounds each, then totals, memory and where the numbers are from."""
+    from roofline_model.models.step_expected import expected_step, why_no_step
+
+    expected = expected_step(found, chip)
+    rows = [*_operator_rows(found, expected), _total_row(found, expected)]
+    left_out = show_table(_COLUMNS, rows, title=_title(found, chip))
+    for number, item in enumerate(found.findings, 1):
+        show_line(f"  [{number}] {short_text(item)}")
+    if "Shape" not in left_out:
+        show_line(_legend(found), style="dim")
+    _print_times(found)
+    if expected is None:
+        show_line(no_expected_sentence(why_no_step(found, chip)))
+    else:
+        _print_expected(found, expected)
+    _print_gaps([found], chip)
+    _print_first_token(found, chip)
+    _print_memory(found)
+    _print_sources([found], chip, asked)
+
+
+def no_expected_sentence(why_not: Finding | None) -> str:
+    """Return the reason as a line of its own: with its kernel's name in front it needs a beginning."""
+    text = reason_text(why_not)
+    return f"No expected time: {text}" if why_not is not None and why_not.subject else text
+
+
+def print_comparison(found: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+    """Print one line for each format plan and batch."""
+    from roofline_model.models.step_expected import expected_step, why_no_step
+
+    columns = (
+        Column("Formats"),
+        Column("Batch", "right"),
+        Column("Ideal", "right", drop=1),
+        Column("Expected", "right", hide_empty=True),
+        Column("Tokens/s", "right"),
+        Column("no graph", "right", drop=4),
+        Column("Weights", "right", drop=3),
+        Column("KV cache", "right", drop=3),
+        Column("Memory", "right", drop=2),
+        Column("Fits"),
+        Column("Bound", drop=5),
+    )
+    longest_s = max(one.time_s for one in found)
+    rows: list[list[Cell]] = []
+    is_expected = False
+    for one in found:
+        expected = expected_step(one, chip)
+        is_expected = is_expected or expected is not None
+        rate = one.tokens_per_s if expected is None else one.token_count / expected.time_s
+        unbroken_s = one.stream_time_s if expected is None else expected.stream_time_s
+        rows.append(
+            [
+                one.plan.label,
+                str(one.workload.batch_count),
+                _shown_time(one.time_s, longest_s),
+                _shown_time(None if expected is None else expected.time_s, longest_s),
+                _rate(rate),
+                _shown_time(unbroken_s, longest_s),
+                decimal_bytes(one.memory.weights_bytes),
+                decimal_bytes(one.memory.kv_bytes),
+                decimal_bytes(one.memory.total_bytes),
+                _fits(one),
+                one.bound,
+            ]
+        )
+    show_table(columns, rows, title=_title(found[0], chip, with_batch=False))
+    show_line(
+        "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by one."
+    )
+    if found[0].workload.phase == "decode" and found[0].workload.new_count > 1:
+        show_line(f"Tokens/s if all {found[0].workload.new_count} new tokens of every sequence are kept.")
+    if not is_expected:
+        show_line(no_expected_sentence(why_no_step(found[0], chip)))
+    _print_gaps(found, chip)
+    _print_sources(found, chip, asked)
+
+
+def _print_gaps(found: Sequence[ModelPrediction], chip: Device) -> None:
+    """Say of which plans the products or the cache have no known kernel on the chip."""
+    from roofline_cli.predict.format_gaps import print_gaps
+    from roofline_model.kernels.serving_kernels import ENGINE, plan_gap
+
+    def gaps(one: ModelPrediction) -> tuple[str, str]:
+        gap = plan_gap(chip, one.plan.base.weights, one.plan.base.activations, one.plan.kv)
+        return ("", gap) if gap.startswith(f"no {ENGINE}") else (gap, "")
+
+    print_gaps((one.plan.label, *gaps(one)) for one in found)
+
+
+_COLUMNS = (
+    Column("Operator"),
+    Column("Shape", drop=3),
+    Column("Formats", drop=2),
+    Column("Calls", "right"),
+    Column("Ideal", "right"),
+    Column("Expected", "right", hide_empty=True),
+    Column("Share", "right", drop=5),
+    Column("FLOP", "right", drop=6),
+    Column("Bytes", "right", drop=1),
+    Column("AI", "right", drop=4),
+    Column("Bound"),
+)
+
+
+def _operator_rows(found: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for i, one in enumerate(found.kernels):
+        prediction = one.prediction
+        rows.append(
+            [
+                one.kernel.name,
+                shape_label(one.kernel.work),
+                _formats_label(one.kernel.work),
+                str(one.kernel.calls_count),
+                _shown_time(one.time_s, found.time_s),
+                _shown_expected(expected, i, found.time_s),
+                f"{one.time_s / found.time_s * 100:.1f} %",
+                _count(one.flops),
+                decimal_bytes(one.moved_bytes),
+                intensity(prediction.intensity_flop_per_byte),
+                _bound(one, found.findings),
+            ]
+        )
+    if found.all_reduce_s:
+        share = f"{found.all_reduce_s / found.time_s * 100:.1f} %"
+        times = [
+            _shown_time(one, found.time_s)
+            for one in (found.all_reduce_s, None if expected is None else expected.all_reduce_s)
+        ]
+        rows.append(["all_reduce", "–", "–", str(found.all_reduce_count), *times, share, "–", "–", "–", "link"])
+    return rows
+
+
+def _total_row(found: ModelPrediction, expected: ExpectedStep | None) -> list[Cell]:
+    expected_s = None if expected is None else expected.time_s
+    cells = [
+        "pass",
+        "",
+        "",
+        str(found.launch_count),
+        _shown_time(found.time_s, found.time_s),
+        _shown_time(expected_s, found.time_s),
+        "100.0 %",
+        _count(found.flops),
+        decimal_bytes(found.moved_bytes),
+        intensity(found.flops / found.moved_bytes),
+        found.bound,
+    ]
+    return [Styled(cell, "bold") for cell in cells]
+
+
+def _bound(one: KernelPrediction, findings: Sequence[Finding]) -> str:
+    own = " ".join(f"[{findings.index(item) + 1}]" for item in one.prediction.findings)
+    return f"{one.prediction.bound} {own}".strip()
+
+
+def _title(found: ModelPrediction, chip: Device, *, with_batch: bool = True) -> str:
+    work = found.workload
+    batch = f" batch={work.batch_count}" if with_batch else ""
+    new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
+    devices = f" on {found.parallel.device_count} ×" if found.parallel.device_count > 1 else " on"
+    formats = f", {found.plan.label}" if with_batch else ""
+    formats += f", attention by {found.attention_kernel}" if found.attention_kernel is not None else ""
+    return f"{found.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}: {chip.name}"
+
+
+def _print_times(found: ModelPrediction) -> None:
+    from roofline_model.core.units import format_time
+
+    gaps = (
+        f" With launch gaps: {format_time(found.graph_time_s)} in a CUDA graph, {format_time(found.stream_time_s)} without "
+        f"({found.launch_count} kernels; {found.launches.source})."
+    )
+    has_launches = found.launches.host_launch_s > 0
+    show_line(f"Ideal pass {format_time(found.time_s)}: {_tokens(found, found.time_s)}.{gaps if has_launches else ''}")
+
+
+def _tokens(found: ModelPrediction, time_s: float) -> str:
+    """Return the tokens per second of a pass in words; of several new tokens, what keeping them all or one each gives."""
+    work, rate = found.workload, _rate(found.token_count / time_s)
+    if work.phase == "prefill":
+        return f"{rate} prompt tokens/s"
+    if work.new_count == 1:
+        return f"{rate} tokens/s generated"
+    one = _rate(work.batch_count / time_s)
+    return f"{rate} tokens/s if all {work.new_count} new tokens of a sequence are kept, {one} if one is"
+
+
+def _print_first_token(found: ModelPrediction, chip: Device) -> None:
+    from roofline_model.core.units import format_time
+    from roofline_model.models.llm import first_token_pass
+    from roofline_model.models.step_expected import expected_step
+
+    first = first_token_pass(found, chip)
+    expected = expected_step(first, chip)
+    also = "" if expected is None else f", expected {format_time(expected.time_s)}"
+    tokens, batch = counted(first.workload.new_count, "prompt token"), first.workload.batch_count
+    whose = tokens if batch == 1 else f"the prompts of all {batch:,} sequences in one pass, {tokens} each"
+    show_line(f"Time to first token: ideal {format_time(first.time_s)}{also} ({whose}).")
+
+
+def _print_expected(found: ModelPrediction, expected: ExpectedStep) -> None:
+    from roofline_model.core.units import format_time
+
+    has_launches = found.launches.host_launch_s > 0
+    show_line(
+        f"Expected pass {format_time(expected.time_s)} (80 % interval {format_time(expected.low_s)} to "
+        f"{format_time(expected.high_s)}){' in a CUDA graph' if has_launches else ''}: "
+        f"{_tokens(found, expected.time_s)}"
+        f"{f'; {format_time(expected.stream_time_s)} without' if has_launches else ''}. Constants: {expected.provenance}."
+    )
+    of_attention = (one.finding for one in expected.kernels if one.kernel.work.op == "attention")
+    for item in dict.fromkeys(item for item in of_attention if item is not None):
+        show_line(f"Expected attention: {short_text(item)}.")
+    if found.all_reduce_count:
+        show_line(_all_reduce_text(found))
+
+
+def _all_reduce_text(found: ModelPrediction) -> str:
+    from roofline_model.core.units import format_time
+    from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, ALL_REDUCE_LATENCY_SOURCE
+
+    latency_s = found.parallel.all_reduce_latency_s
+    count = f"{found.all_reduce_count} all-reduces"
+    if latency_s == 0:
+        return f"The latency of the {count} is left out (--all-reduce-us 0)."
+    default = latency_s == ALL_REDUCE_LATENCY_S
+    source = f"published: {ALL_REDUCE_LATENCY_SOURCE}; --all-reduce-us sets yours" if default else "as given"
+    return f"The expected time has {format_time(latency_s)} of latency for each of {count} ({source}), the ideal none."
+
+
+def _print_memory(found: ModelPrediction) -> None:
+    memory = found.memory
+    parts = (
+        f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
+        f"+ buffers about {decimal_bytes(memory.activation_bytes)} = {decimal_bytes(memory.total_bytes)}"
+    )
+    if memory.capacity_bytes is None:
+        verdict = "the chip's file states no capacity"
+    else:
+        does = "fits" if memory.fits else "does NOT fit"
+        kept = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
+        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){kept}"
+    each = " on each device" if found.parallel.device_count > 1 else ""
+    show_line(f"Memory{each}: {parts}; {verdict}.")
+    show_line(_crossover_text(found))
+
+
+def _crossover_text(found: ModelPrediction) -> str:
+    crossover, model = found.kv_crossover_tokens, found.model
+    if crossover is None:
+        why = (
+            f": every layer keeps {model.window_size:,} tokens only"
+            if model.windowed_count == model.layer_count
+            else ""
+        )
+        return f"Reading the KV cache never overtakes reading the weights{why}."
+    beyond = "" if crossover <= model.max_context_size else f", beyond its {model.max_context_size:,}"
+    return f"Reading the KV cache overtakes reading the weights at {crossover:,.0f} tokens per sequence{beyond}."
+
+
+def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+    show_doubts(chip)
+    found = passes[0]
+    experts = found.model.experts
+    if experts is not None:
+        bound = (
+            ""
+            if all(one.ideal_is_bound for one in passes)
+            else " Tokens that agree visit fewer, so with several at once a measured pass can be faster than the ideal one."
+        )
+        show_line(
+            f"Routing is taken as uniform over {experts.expert_count} experts, {experts.active_count} for each token.{bound}",
+            style="dim",
+        )
+    for text in (_coverage_text(passes), _group_scales_text(passes)):
+        if text:
+            show_line(text, style="dim")
+    weakest = "placeholders, for examples only" if chip.is_placeholder else f"{found.provenance} at the weakest"
+    show_line(
+        f"Shape: {found.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {asked}`).",
+        style="dim",
+    )
+
+
+def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
+    """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none does."""
+    from roofline_model.models.plan_coverage import narrow_heads
+
+    narrow = narrow_heads([one.plan for one in passes])
+    if not narrow:
+        return ""
+    wide = narrow[0].wide
+    return (
+        "A narrow format holds for every matrix, head and embedding included; `roofline recommend --model` keeps both in 16 bit "
+        f"(here: --set lm_head={wide} --set embedding={wide})."
+    )
+
+
+def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
+    """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
+    from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
+
+    keys = list(dict.fromkeys(key for one in passes for key in one.plan.grouped_weights))
+    if not keys:
+        return ""
+    grouped = next(one for one in passes if one.plan.grouped_weights)
+    scale = f"a {WEIGHT_SCALE_BITS}-bit scale per {WEIGHT_GROUP_ELEMS} elements"
+    if grouped.plan.has_group_scales:
+        return f"{' and '.join(keys)} weights carry {scale}, in memory, ideal and expected time; zero points are not counted."
+    return (
+        f"{' and '.join(keys)} weights are counted without scales in memory and ideal time, as the original documents do; "
+        f"the expected time reads {scale}."
+    )
+
+
+_SHAPES = {
+    "gemv": "products MxNxK",
+    "gemm": "products MxNxK",
+    "grouped_gemm": "experts visited x tokens x N x K",
+    "batched_gemm": "products per head heads x M x N x K",
+    "attention": "attention batch x query heads x KV heads x new x context x head size",
+}
+
+
+def _legend(found: ModelPrediction) -> str:
+    """Return what the numbers of the shapes are, for the operators of the pass whose names do not say it."""
+    named = dict.fromkeys(_SHAPES[one.kernel.work.op] for one in found.kernels if one.kernel.work.op in _SHAPES)
+    return f"Sizes under Shape: {'; '.join(named)}."
+
+
+def shape_label(work: Operator) -> str:
+    """Return the sizes of an operator, joined by x; masks and windows left out."""
+    return "x".join(str(size) for name, size in work.shape if name not in ("causal", "window"))
+
+
+def _formats_label(work: Operator) -> str:
+    formats = dict(work.formats)
+    if "a" in formats and "b" in formats:
+        return formats["b"] if formats["a"] == formats["b"] else f"{formats['b']}.{formats['a']}"
+    if "kv" in formats:
+        other = formats.get("q") or formats.get("source") or ""
+        return (
+            formats["kv"]
+            if other == formats["kv"]
+            else f"{other}→{formats['kv']}"
+            if work.op == "kv_write"
+            else f"{other}×{formats['kv']}"
+        )
+    first, last = next(iter(formats.values())), formats.get("o", "")
+    return first if not last or first == last else f"{first}→{last}"
+
+
+def _shown_expected(expected: ExpectedStep | None, i: int, whole_s: float) -> str:
+    """Print the expected time of the i-th kernel; one that is inside the attention's own time says so."""
+    if expected is None:
+        return _shown_time(None, whole_s)
+    one = expected.kernels[i]
+    return "in attention" if one.binding == "attention" else _shown_time(one.time_s * one.kernel.calls_count, whole_s)
+
+
+def _shown_time(time_s: float | None, whole_s: float) -> str:
+    """Print a part of a pass in the pass's unit; missing → `–`."""
+    if time_s is None:
+        return "–"
+    scale, unit = _time_unit(whole_s)
+    return f"<0.001 {unit}" if 0 < time_s < 0.0005 * scale else f"{time_s / scale:.3f} {unit}"
+
+
+def _time_unit(longest_s: float) -> tuple[float, str]:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if longest_s >= 10 * scale:
+            return scale, unit
+    return (1e-3, "ms") if longest_s >= 1e-3 else (1e-6, "µs")
+
+
+def _count(flops: float) -> str:
+    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if flops >= scale:
+            return f"{flops / scale:.3g} {prefix}"
+    return f"{flops:.3g}"
+
+
+def _rate(tokens_per_s: float) -> str:
+    return f"{tokens_per_s:,.0f}" if tokens_per_s >= 1000 else f"{tokens_per_s:.4g}"
+
+
+def _fits(found: ModelPrediction) -> str:
+    if found.memory.fits is None:
+        return "–"
+    return "yes" if found.memory.fits else "no"

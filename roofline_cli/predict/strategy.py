@@ -1,0 +1,134 @@
+"""`--strategy NAME|FILE` of `roofline predict model`: the plan behind a strategy, and what is printed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import short_text
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
+    from roofline_model.models.format_plan import FormatPlan
+    from roofline_model.models.llm import ModelPrediction
+    from roofline_model.models.model_shapes import ModelShape
+    from roofline_model.models.strategies.chip_check import OperatorPath
+    from roofline_model.models.strategies.config import MixedPrecisionConfig
+
+_COLUMNS = (
+    Column("Operator"),
+    Column("Layers"),
+    Column("Format"),
+    Column("Runs as"),
+    Column("in", drop=1),
+)
+_RUNS_AS = {
+    "native": "native",
+    "emulated": "emulated",
+    "dequantize": "decoded first",
+    "vector": "FP32, ordinary cores",
+    "storage": "copied",
+}
+
+
+def strategy_plans(
+    names: Sequence[str] | None, shape: ModelShape, chip: Device
+) -> dict[str, tuple[MixedPrecisionConfig, FormatPlan]]:
+    """Return name → strategy and its plan for a model; raises a `RooflineError` where chip or model cannot take it."""
+    from roofline_model.models.strategies.chip_check import validate_strategy
+    from roofline_model.models.strategies.model_plan import strategy_plan
+    from roofline_model.models.strategies.strategy_file import find_strategy
+
+    found: dict[str, tuple[MixedPrecisionConfig, FormatPlan]] = {}
+    for name in names or ():
+        if not name.strip():
+            raise InvalidValueError("--strategy is empty; name a strategy or a .toml or .json file")
+        config = find_strategy(name, num_layers=shape.layer_count)
+        if config.name in found:
+            raise InvalidValueError(f"--strategy: two strategies are called {config.name!r}; rename one")
+        validate_strategy(config, chip)
+        found[config.name] = config, strategy_plan(config, shape)
+    return found
+
+
+def print_strategy(config: MixedPrecisionConfig, chip: Device) -> None:
+    """Print the format of every operator and how the chip runs it."""
+    from roofline_model.models.strategies.chip_check import check_strategy
+
+    found = check_strategy(config, chip)
+    rows = [_row(path) for path in found.paths]
+    show_table(_COLUMNS, rows, title=f"Strategy {config.name}: {config.description}".rstrip(": "))
+    if found.dequantized:
+        names = ", ".join(path.label for path in found.dequantized)
+        show_line(
+            f"Decoded to the wider format before the product on {chip.key} (bytes are saved, arithmetic is not): {names}."
+        )
+
+
+def print_gain(config: MixedPrecisionConfig, found: ModelPrediction, chip: Device) -> None:
+    """Print what the strategy gains over the FP16 baseline in one pass."""
+    from roofline_model.models.strategies.strategy_gain import strategy_gain
+
+    gain = strategy_gain(found, chip)
+    expected = "" if gain.expected_speedup is None else f", {gain.expected_speedup:.2f}x expected"
+    batch = f" at batch {found.workload.batch_count}"
+    show_line(
+        f"{config.name}{batch} against fp16_baseline: {gain.speedup:.2f}x ideal{expected}; saves {_percent(gain.memory_saved_ratio)} of "
+        f"weights and KV cache ({_percent(gain.layer_weights_saved_ratio)} of the layers' matrices)."
+    )
+
+
+def print_claims(config: MixedPrecisionConfig) -> None:
+    """Print what a document claims of the strategy, where one does."""
+    claims = config.claims
+    if claims is not None:
+        show_line(
+            f"{config.name}, claimed by {claims.source}: {claims.speedup:.1f}x, {_percent(claims.memory_saved_ratio)} of memory "
+            f"saved, quality loss {claims.quality_loss}; not used here.",
+            style="dim",
+        )
+
+
+def strategy_json(config: MixedPrecisionConfig, found: ModelPrediction, chip: Device) -> dict[str, Any]:
+    """Return a strategy, its paths on the chip, its gain and its claims as plain values."""
+    from dataclasses import asdict
+
+    from roofline_model.models.strategies.chip_check import check_strategy
+    from roofline_model.models.strategies.strategy_file import strategy_fields
+    from roofline_model.models.strategies.strategy_gain import strategy_gain
+
+    return {
+        "strategy": strategy_fields(config),
+        "batch_count": found.workload.batch_count,
+        "operators": [
+            {
+                "operator": path.operator.value,
+                "first_layer_index": path.first_layer_index,
+                "last_layer_index": path.last_layer_index,
+                "weights": path.formats.weights,
+                "activations": path.formats.activations,
+                "path": path.kind,
+                "compute_format": path.compute_format,
+                "reason": "; ".join(map(short_text, path.findings)),
+            }
+            for path in check_strategy(config, chip).paths
+        ],
+        "gain_over_fp16": asdict(strategy_gain(found, chip)),
+        "claims": None if config.claims is None else asdict(config.claims),
+    }
+
+
+def _row(path: OperatorPath) -> list[Cell]:
+    return [
+        path.operator.value,
+        path.layers,
+        path.formats.label,
+        _RUNS_AS.get(path.kind, path.kind),
+        path.compute_format or "–",
+    ]
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio * 100:.0f} %"

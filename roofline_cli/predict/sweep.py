@@ -1,0 +1,160 @@
+"""`roofline sweep`: predictions over a grid of products, to a table on screen or a CSV or Parquet file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.options import (
+    FormatsFileOption,
+    FormatsOption,
+    JsonOption,
+    format_pair,
+    register_formats,
+    split_list,
+)
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN_ROWS = 20
+MAX_JSON_ROWS = 100_000
+
+_AXIS = "1,16,64 or 128:1024:128 or 1:4096:*2"
+
+
+def sweep(
+    M: Annotated[str, typer.Option("-M", metavar="SIZES", help=f"Rows of A and C: {_AXIS}.")],
+    N: Annotated[str, typer.Option("-N", metavar="SIZES", help="Columns of B and C, written like -M.")],
+    K: Annotated[str, typer.Option("-K", metavar="SIZES", help="Columns of A, rows of B, written like -M.")],
+    hw: Annotated[str, typer.Option("--hw", metavar="LIST", help="Chips, comma-separated.")] = "auto",
+    formats: FormatsOption = None,
+    cache: Annotated[
+        str, typer.Option("--cache", metavar="cold|warm", help="Weights from memory, or still in the cache.")
+    ] = "cold",
+    ideal_only: Annotated[bool, typer.Option("--ideal-only", help="Leave the expected time out: faster.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write all rows: .csv or .parquet.")
+    ] = None,
+    formats_file: FormatsFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict a whole grid of products, to CSV or Parquet."""
+    from roofline_cli.screen.progress_bar import progress_bar
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.sweep import GemmGrid, parse_axis, sweep_gemm
+
+    if cache not in ("cold", "warm"):
+        raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
+    _check_output(output)
+    own = register_formats(formats_file)
+    names = split_list(formats) or ["BF16", *(fmt.key for fmt in own)]
+    chips = tuple(find_chip(name.strip()) for name in dict.fromkeys(hw.split(",")))
+    axes = [parse_axis(f"-{letter}", text) for letter, text in (("M", M), ("N", N), ("K", K))]
+    grid = GemmGrid(axes[0], axes[1], axes[2], chips, tuple(format_pair(name) for name in names))
+    if as_json and output is None and grid.row_count > MAX_JSON_ROWS:
+        raise InvalidValueError(
+            f"--json prints at most {MAX_JSON_ROWS:,} rows, the sweep has {grid.row_count:,}; write a file with -o"
+        )
+    began = time.perf_counter()
+    with progress_bar("sweep", is_quiet=as_json) as progress:
+        table = sweep_gemm(grid, cache=cache, with_expected=not ideal_only, progress=progress)
+    seconds = time.perf_counter() - began
+    if output is not None:
+        _write(table, output)
+    if as_json:
+        rows = None if output is not None else _plain_rows(table)
+        show_json(
+            {"row_count": len(table), "seconds": seconds, "file": None if output is None else str(output), "rows": rows}
+        )
+        return
+    _show(table)
+    rate = f"{len(table):,} prediction{'s' if len(table) > 1 else ''} in {seconds:.2g} s"
+    show_line(f"{rate} → {output}" if output is not None else rate)
+
+
+def _check_output(output: Path | None) -> None:
+    from roofline_cli.screen.output_file import check_output
+    from roofline_model.core.errors import InvalidValueError, MissingDependencyError
+
+    if output is None:
+        return
+    if output.suffix.lower() not in (".csv", ".parquet"):
+        raise InvalidValueError(f"-o {output}: name a .csv or .parquet file")
+    check_output(output, None)
+    if output.suffix.lower() == ".parquet":
+        from importlib.util import find_spec
+
+        if find_spec("pyarrow") is None:
+            raise MissingDependencyError("pyarrow", "parquet", "writing Parquet")
+
+
+def _write(table: pd.DataFrame, output: Path) -> None:
+    from roofline_cli.screen.output_file import written_file
+
+    with written_file(output) as place:
+        if output.suffix.lower() == ".parquet":
+            table.to_parquet(place, index=False)
+        else:
+            table.to_csv(place, index=False)
+
+
+def _plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows as JSON values: what is not known is null."""
+    plain = table.astype(object)
+    found: list[dict[str, Any]] = plain.where(table.notna(), None).to_dict("records")  # type: ignore[assignment]
+    return found
+
+
+def _show(table: pd.DataFrame) -> None:
+    has_expected = "expected_s" in table
+    columns = [
+        Column("Chip", drop=3),
+        Column("M", "right"),
+        Column("N", "right"),
+        Column("K", "right"),
+        Column("Format"),
+        Column("Ideal", "right"),
+        Column("Bound"),
+    ]
+    columns += (
+        [Column("Expected", "right"), Column("80 %", "right", drop=4), Column("Binding", drop=2)]
+        if has_expected
+        else []
+    )
+    rows: list[list[Any]] = []
+    for row in table.head(SHOWN_ROWS).itertuples():
+        weight, activation = str(row.weight_format), str(row.activation_format)
+        cells = [
+            row.hardware,
+            f"{row.M}",
+            f"{row.N}",
+            f"{row.K}",
+            weight if weight == activation else f"{weight}.{activation}",
+            _time(row.ideal_s),
+            row.bound or "–",
+        ]
+        if has_expected:
+            low, high = _time(row.expected_low_s), _time(row.expected_high_s)
+            interval = "–" if low == "–" else f"{low} to {high}"
+            cells += [_time(row.expected_s), interval, row.binding or "–"]
+        rows.append([str(cell) for cell in cells])
+    show_table(columns, rows)
+    if len(table) > SHOWN_ROWS:
+        show_line(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
+    for column in ("note", "reason"):
+        for text, count in table[column].value_counts(sort=False).items():
+            if text:
+                show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")
+
+
+def _time(seconds: Any) -> str:
+    from roofline_model.core.units import format_time
+
+    return "–" if seconds != seconds else format_time(float(seconds))

@@ -1,0 +1,246 @@
+"""`roofline tiling`: which tile a product gets on a chip, and what waves, occupancy and caches make of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.options import (
+    ColumnsOption,
+    FormatsFileOption,
+    HardwareOption,
+    InnerOption,
+    JsonOption,
+    RowsOption,
+    format_pair,
+    pair_label,
+    parse_size,
+    product,
+    register_formats,
+)
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
+    from roofline_model.operators.product import Operator
+    from roofline_model.tiling.waves import Tiling
+
+CURVE_STEP = 32
+CURVE_POINTS = 1024
+_MEANINGS = {
+    "launch": "launch floor: the shortest this kernel can be",
+    "tensor": "tensor pipe",
+    "dram": "DRAM traffic",
+    "l2": "operands refetched from L2, output written",
+    "sm": "load path of one SM",
+    "latency": "serial k loop",
+    "waves": "prologue and epilogue of further waves",
+    "dequantize": "widening the weights",
+    "split": "split-K: partial sums written, read and added",
+    "cast": "quantising the activations",
+    "serial": "serial part of the GEMV kernel",
+    "library": "what this chip's library takes beyond the formulas",
+}
+SHOWN_SHARE = 0.005
+"""Parts below this share of the time are shown as one."""
+
+
+def tiling(
+    M: RowsOption,
+    N: ColumnsOption,
+    K: InnerOption,
+    hw: HardwareOption = "auto",
+    formats: Annotated[
+        str, typer.Option("--formats", metavar="FORMAT", help="One format, or WEIGHT.ACTIVATION, e.g. INT4.BF16.")
+    ] = "BF16",
+    cache: Annotated[
+        str, typer.Option("--cache", metavar="cold|warm", help="Weights from memory, or still in the L2.")
+    ] = "cold",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.png|svg", help="Draw the efficiency against N, up to 2N."),
+    ] = None,
+    formats_file: FormatsFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a product's tile: waves, occupancy, L2, bound."""
+    from roofline_cli.screen.output_file import check_output
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.tiling.waves import gemm_tiling as choose
+
+    if cache not in ("cold", "warm"):
+        raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
+    if output is not None and output.suffix.lower() not in (".png", ".svg"):
+        raise InvalidValueError(f"-o {output}: name a .png or .svg file")
+    if output is not None:
+        check_output(output, None)
+    shape = (parse_size("M", M), parse_size("N", N), parse_size("K", K))
+    register_formats(formats_file)
+    pair = format_pair(formats)
+    chip = find_chip(hw)
+    work = product(*shape, pair)
+    found = choose(work, chip, cache=cache)
+    if output is not None:
+        _draw(output, chip, work, pair_label(pair), cache)
+    if as_json:
+        show_json(
+            {"tiling": None if found is None else _document(found), "plot": None if output is None else str(output)}
+        )
+        return
+    title = f"{'x'.join(map(str, shape))} {pair_label(pair)} on {chip.name}, weights {'in DRAM' if cache == 'cold' else 'in L2'}"
+    if found is None:
+        show_line(f"{title}: the library runs its GEMV kernel here, which has no tiles; it streams the weights once")
+    else:
+        _show(title, found)
+    if output is not None:
+        show_line(f"efficiency against N: {output}")
+
+
+def _show(title: str, found: Tiling) -> None:
+    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_model.core.units import format_percent, format_time
+
+    used = found.occupancy
+    per_sm = f"{used.block_count} block{'s' if used.block_count > 1 else ''} per SM"
+    split = f", k in {found.split_count} slices" if found.split_count > 1 else ""
+    rows: list[list[Any]] = [
+        ["tile", f"{found.tile_m} x {found.tile_n} x {used.tile_k}{split}", f"{found.kernel_family} kernels"],
+        [
+            "blocks",
+            f"{found.block_count}",
+            f"{found.grid_m_count} x {found.grid_n_count}{f' x {found.split_count}' if found.split_count > 1 else ''} on {found.sm_count} SMs",
+        ],
+        ["waves", f"{found.wave_count}", _waves_meaning(found)],
+        [
+            "tail",
+            f"{found.tail_ratio:.0%}",
+            f"SM time idle: {found.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {found.wave_count}",
+        ],
+        ["padding", f"{found.padding_ratio:.0%}", "tile area outside the output"],
+        ["occupancy", per_sm, f"limited by {used.limiter}; {used.warp_ratio:.0%} of the warps"],
+        [
+            "block",
+            f"{used.thread_count} threads",
+            f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, {used.stage_count} stages",
+        ],
+        ["L2 hits", f"{found.l2_hit_ratio:.0%}", f"of {decimal_bytes(found.requested_bytes)} that the blocks ask for"],
+        [
+            "beyond compulsory",
+            decimal_bytes(found.beyond_compulsory_bytes),
+            f"of those, asked for again: A and B once are {decimal_bytes(found.operand_bytes)}",
+        ],
+        ["DRAM", decimal_bytes(found.dram_bytes), _dram_meaning(found)],
+        [
+            "expected",
+            format_time(found.expected_s),
+            f"80 %: {format_time(found.low_s)} to {format_time(found.high_s)}, {found.provenance}",
+        ],
+        ["of peak", format_percent(found.efficiency_ratio), f"of {found.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
+        ["bound", found.bound, _MEANINGS.get(found.bound, "")],
+    ]
+    show_table(
+        (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)), rows, title=title
+    )
+    show_line()
+    show_table(
+        (
+            Column("Part"),
+            Column("Alone", "right"),
+            Column("Adds", "right"),
+            Column("Share", "right"),
+            Column("What it is", is_prose=True, least=20),
+        ),
+        _part_rows(found),
+        title="Where the expected time goes",
+    )
+    show_line(
+        "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each adds "
+        "is its share of their joint time, not a time of its own. The shares add up to the expected time.",
+        "dim",
+    )
+
+
+def _waves_meaning(found: Tiling) -> str:
+    """Say what a wave is here, and the rounds that residency makes of them where it is not the same."""
+    text = "rounds of one block per SM"
+    if found.resident_wave_count == found.wave_count:
+        return text
+    rounds = counted(found.resident_wave_count, "round")
+    return f"{text}; {rounds} with {counted(found.occupancy.block_count, 'block')} per SM at once"
+
+
+def _dram_meaning(found: Tiling) -> str:
+    """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
+    from roofline_cli.screen.numbers import decimal_bytes
+    from roofline_model.core.units import format_percent
+
+    once = found.operand_bytes + found.output_bytes
+    kept = 1 - found.dram_bytes / once
+    text = f"A, B and C once are {decimal_bytes(once)}"
+    return text if kept < 0.0005 else f"{text}; {format_percent(kept)} stays in the L2"
+
+
+def _part_rows(found: Tiling) -> list[list[Any]]:
+    """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected time."""
+    from roofline_cli.screen.numbers import in_prefix, shared_prefix
+    from roofline_model.core.units import format_percent
+
+    prefix = shared_prefix([found.expected_s])
+
+    def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
+        alone = "–" if alone_s is None else in_prefix(alone_s, prefix, is_sum=True)
+        share = format_percent(adds_s / found.expected_s)
+        return [name, alone, in_prefix(adds_s, prefix, is_sum=True), share, meaning]
+
+    parts = sorted(found.parts_s.items(), key=lambda part: -part[1])
+    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * found.expected_s]
+    rows = [
+        row(name, found.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
+        for name, time_s in parts
+        if (name, time_s) not in small
+    ]
+    named = [name for name, time_s in small if time_s]
+    if named:
+        rows.append(row("others", None, sum(time_s for _, time_s in small), ", ".join(named)))
+    return rows
+
+
+def _document(found: Tiling) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    derived = (
+        "block_count",
+        "blocks_per_sm_ratio",
+        "wave_count",
+        "resident_wave_count",
+        "tail_ratio",
+        "padding_ratio",
+        "beyond_compulsory_bytes",
+        "efficiency_ratio",
+    )
+    return {**asdict(found), **{name: getattr(found, name) for name in derived}}
+
+
+def _draw(output: Path, chip: Device, work: Operator, formats: str, cache: str) -> None:
+    from reports.figures.tiling_plot import draw_efficiency
+    from roofline_cli.screen.output_file import written_file
+    from roofline_model.tiling.waves import efficiency_curve
+
+    sizes, named = dict(work.shape), dict(work.formats)
+    last = 2 * sizes["N"]
+    step = max(CURVE_STEP, -(-last // CURVE_POINTS // CURVE_STEP) * CURVE_STEP)
+    columns = sorted({*range(step, last + 1, step), sizes["N"]})
+    curve = efficiency_curve(
+        sizes["M"], sizes["K"], columns, chip, a=named["a"], b=named["b"], c=named["c"], cache=cache
+    )
+    figure = draw_efficiency(
+        curve,
+        title=f"Efficiency against N: M = {sizes['M']}, K = {sizes['K']}, {formats}, {chip.name}",
+        asked_columns=sizes["N"],
+    )
+    with written_file(output) as place:
+        figure.savefig(place, dpi=160)

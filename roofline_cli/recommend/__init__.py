@@ -1,0 +1,1 @@
+"""`roofline recommend`, `losses`, `pipeline`."""

@@ -1,0 +1,156 @@
+"""`roofline losses`: what each layer of a model loses in each format, measured, as the file that `recommend --losses` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.options import JsonOption, split_list
+
+if TYPE_CHECKING:
+    from roofline_model.recommend.search.losses_file import MeasuredLosses
+
+DEFAULT_FORMATS = ("INT8", "FP8.BF16", "FP8", "NVFP4.BF16", "INT4")
+"""Weights alone in 8 and 4 bits, and the commonest pair of both operands."""
+
+
+def losses(
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="ID|PATH",
+            help="Model to load: a seeded name, a folder as save_pretrained writes it, or a hub id.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.json", help="File to write the losses to.")],
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--formats",
+            metavar="LIST",
+            help=f"WEIGHT or WEIGHT.ACTIVATION as in `apply_plan` (default: {','.join(DEFAULT_FORMATS)}).",
+        ),
+    ] = None,
+    kv: Annotated[
+        list[str] | None,
+        typer.Option("--kv", metavar="LIST", help="KV-cache formats to measure layer by layer, too: INT8, FP8, NVFP4."),
+    ] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            "--text", metavar="FILE.txt", help="Text to measure on (default: help texts that ship with Python)."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the loss of every group of layers × format on a text.
+
+    One run of the text per group and format: KL of the next token against the 16-bit model, with that group alone narrow.
+    Read the file with `roofline recommend --model … --losses FILE.json`.
+    """
+    from roofline_cli.screen.output_file import check_is_not_input, check_output
+    from roofline_model.recommend.search.losses_file import write_losses
+
+    check_output(output, None)
+    check_is_not_input(output, {} if text is None else {"the text": text})
+    found = _measured(model, split_list(formats) or list(DEFAULT_FORMATS), split_list(kv) or [], text, is_quiet=as_json)
+    write_losses(found, output)
+    rows = _summary(found)
+    if as_json:
+        show_json(
+            {
+                "file": str(output),
+                "source": found.source,
+                "formats": [row | {"format": name} for name, row in rows.items()],
+            }
+        )
+        return
+    _print(found, rows, model, output)
+
+
+def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, *, is_quiet: bool) -> MeasuredLosses:
+    """Load the model and measure format by format; raises a `RooflineError` before the first run for what cannot be measured."""
+    from roofline_cli.screen.progress_bar import progress_bar
+    from roofline_cli.shared.measuring import check_can_measure
+    from roofline_model.recommend.search.losses_file import MeasuredLosses
+
+    check_can_measure()
+    from bench_cases.model_runs.model_step import vocabulary_size
+    from bench_cases.model_runs.step_quality import quality_text
+    from bench_cases.models.reference import find_model
+    from bench_cases.models.sources import load_model
+    from bench_cases.quality.layer_formats import narrow_layer_formats
+    from bench_cases.quality.sensitivity.part_losses import measured_losses
+    from bench_cases.quantization.target import read_target
+
+    narrow_layer_formats(formats)
+    _check_caches(kv)
+    device, reference = read_target("auto").device, find_model(model)
+    with progress_bar("losses", is_quiet=is_quiet) as advance:
+        advance("loading", 0, len(formats) + 1)
+        loaded = load_model(reference.text, device=device)
+        said = quality_text(loaded, vocabulary_size(loaded.model), device, text)
+        values: dict[tuple[str, str], float] = {}
+        for done, one in enumerate(formats, 1):
+            advance(one, done, len(formats) + 1)
+            table = measured_losses(loaded.model, said.windows, [one], kv_formats=kv if done == 1 else ())
+            values |= dict(table.values)
+    note = "" if said.is_language else "random tokens: they rank layers and say nothing about language"
+    return MeasuredLosses(
+        values,
+        reference.name,
+        "kl",
+        text=said.source if said.is_language else "",
+        tokens_count=said.windows.scored_count,
+        note=note,
+    )
+
+
+def _check_caches(formats: list[str]) -> None:
+    """Raise a `RooflineError` for a cache format that nobody knows, or that no cache here has."""
+    from bench_cases.model_runs.model_cases import KV_FORMATS
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.formats.catalog import get_format
+
+    wrong = [one for one in formats if get_format(one).key not in KV_FORMATS]
+    if wrong:
+        raise InvalidValueError(f"--kv takes {', '.join(KV_FORMATS)}; got {wrong[0]}")
+
+
+def _summary(found: MeasuredLosses) -> dict[str, dict[str, Any]]:
+    """Return format → how many groups, their losses added up, and the group that loses most."""
+    summary: dict[str, dict[str, Any]] = {}
+    for (name, label), value in found.values.items():
+        key = f"cache {label}" if name.endswith(".kv") else label
+        row = summary.setdefault(key, {"groups_count": 0, "sum_nats": 0.0, "worst_group": name, "worst_nats": value})
+        row["groups_count"] += 1
+        row["sum_nats"] += value
+        if value > row["worst_nats"]:
+            row |= {"worst_group": name, "worst_nats": value}
+    return summary
+
+
+def _print(found: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path) -> None:
+    columns = (
+        Column("Format"),
+        Column("Groups", "right"),
+        Column("All, added up", "right"),
+        Column("Worst", "right"),
+        Column("in"),
+    )
+    table = [
+        [name, str(row["groups_count"]), f"{row['sum_nats']:.3g}", f"{row['worst_nats']:.3g}", row["worst_group"]]
+        for name, row in rows.items()
+    ]
+    show_table(columns, table, title=f"KL in nats per token with one group narrow, {found.model}")
+    show_line(
+        f"on {found.tokens_count:,} tokens of {found.text}"
+        if found.text
+        else f"on {found.tokens_count:,} {found.note}",
+        "dim",
+    )
+    show_line(f"written to {output}; next: roofline recommend --model {model} --losses {output}")

@@ -1,0 +1,234 @@
+"""`roofline recommend --model …`: which formats for a whole model, from the options to the answer and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.shared.options import parse_number, parse_size, register_formats, split_list
+from roofline_model.core.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
+    from roofline_model.models.strategies.config import MixedPrecisionConfig
+    from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.search.model_problem import TrafficShare
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|PATH|ID",
+        help="A whole model in place of a shape: shipped name, path of a config.json, or a hub id in the local cache.",
+    ),
+]
+BatchOption = Annotated[
+    str | None, typer.Option("--batch", metavar="INT", help="With --model: sequences in a pass (default: 1).")
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="TOKENS",
+        help="With --model: tokens a sequence has after the pass (default: 4096, or the model's longest).",
+    ),
+]
+MaxContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-context",
+        metavar="TOKENS",
+        help="With --model: longest context, where a checkpoint extends what the model declares.",
+    ),
+]
+HeadroomOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-headroom", metavar="SHARE", help="With --model: share of the memory to keep free, e.g. 0.1."
+    ),
+]
+LatencyOption = Annotated[
+    str | None, typer.Option("--max-latency-ms", metavar="MS", help="With --model: longest time of a pass.")
+]
+LossOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-quality-loss",
+        metavar="PERCENT",
+        help="With --model or --stored: most that perplexity may rise, or task accuracy fall where no perplexity was published (default: 1 where measured, 16 where claimed).",
+    ),
+]
+LossesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--losses",
+        metavar="FILE.json",
+        help="With --model or --stored: losses of the layers by format; with --model they start the search of a format per layer.",
+    ),
+]
+TrafficOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--traffic",
+        metavar="PASS|FILE.json",
+        help="With --model: passes to weigh together, e.g. decode:batch=8,context=4096,share=0.7; repeatable, or a file of them.",
+    ),
+]
+UniformOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--formats",
+        metavar="LIST",
+        help="With --model: uniform formats to weigh in place of the usual ones, WEIGHT[.ACTIVATION[.KV]].",
+    ),
+]
+StrategyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME|FILE",
+        help="With --model: strategies to weigh in place of the six named ones; repeatable.",
+    ),
+]
+LayersOption = Annotated[
+    bool, typer.Option("--layers", help="With --losses: the format of every layer, why, and the front.")
+]
+PlanOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE.json",
+        help="With --model: file for the best plan, as --roofline-plan and apply_plan take it.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """What was typed for a whole model, not yet checked; None: left out."""
+
+    model: str
+    phase: str | None
+    batch: str | None
+    context: str | None
+    max_context: str | None
+    memory_limit_gb: float | None
+    memory_headroom: str | None
+    max_latency_s: float | None
+    max_quality_loss: str | None
+    losses: Path | None
+    traffic: list[str] | None
+    formats: list[str] | None
+    strategy: list[str] | None
+    formats_file: Path | None
+    has_layers: bool
+    output: Path | None
+
+
+def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool) -> None:
+    """Answer for a whole model; exits 1 when nothing meets the limits."""
+    from reports.formats.model_advice_json import model_recommendation_json
+    from roofline_cli.recommend.model_layers import print_layers
+    from roofline_cli.recommend.model_view import print_model_recommendation
+    from roofline_cli.screen.output_file import check_output
+    from roofline_cli.screen.tables import show_json, show_line
+    from roofline_cli.shared.chips import find_chip
+
+    if question.has_layers and question.losses is None:
+        raise InvalidValueError(
+            "--layers shows what the search chose, and there is no search without --losses FILE.json"
+        )
+    if question.output is not None:
+        check_output(question.output, None)
+    chip = find_chip(hw)
+    ranking = answer(question, chip)
+    written = _written(question, ranking)
+    if as_json:
+        show_json(model_recommendation_json(ranking, chip))
+    else:
+        print_model_recommendation(ranking, chip)
+        if question.has_layers:
+            print_layers(ranking)
+        if written:
+            show_line(written)
+    if ranking.choice is None:
+        raise typer.Exit(1)
+
+
+def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
+    """Write the best plan to the file of `-o`; return what to say of it, empty where nothing was asked or nothing was chosen."""
+    from roofline_cli.shared.model_argument import find_model_shape
+    from roofline_model.recommend.search.plan_file import write_plan
+
+    if question.output is None or ranking.choice is None:
+        return ""
+    plan = ranking.choice.plan
+    write_plan(plan, find_model_shape(question.model), question.output)
+    cache = f"; its {plan.kv} cache is not part of it (--roofline-kv, make_kv_cache)" if plan.kv != plan.wide else ""
+    return f"plan written to {question.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan {question.output}"
+
+
+def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
+    """Return the recommendation for what was typed; raises a `RooflineError` that names the option."""
+    from roofline_cli.shared.model_argument import find_model_shape
+    from roofline_model.recommend.model import recommend_model
+    from roofline_model.recommend.search.losses_file import read_losses
+
+    own = register_formats(question.formats_file)
+    shape = find_model_shape(question.model)
+    if question.max_context is not None:
+        shape = replace(shape, max_context_size=parse_size("--max-context", question.max_context))
+    loss, headroom = question.max_quality_loss, question.memory_headroom
+    return recommend_model(
+        chip,
+        shape,
+        phase=question.phase or "decode",
+        batch=1 if question.batch is None else parse_size("--batch", question.batch),
+        context=None if question.context is None else parse_size("--context", question.context),
+        traffic=_traffic(question),
+        memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
+        memory_headroom_ratio=0.0
+        if headroom is None
+        else parse_number("--memory-headroom", headroom, "a share", below=1),
+        max_latency_s=question.max_latency_s,
+        max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
+        losses=None if question.losses is None else read_losses(question.losses),
+        formats=split_list(question.formats),
+        extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in own],
+        strategies=_strategies(question.strategy, shape.layer_count),
+    )
+
+
+def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:
+    """Return the passes of `--traffic`, None without; raises where another option says the same."""
+    from roofline_model.recommend.search.traffic_file import traffic_from_text
+
+    if question.traffic is None:
+        return None
+    for option, given in (("--phase", question.phase), ("--batch", question.batch), ("--context", question.context)):
+        if given is not None:
+            raise InvalidValueError(
+                f"{option} says what --traffic says: PHASE:batch=…,context=…,share=… for each pass; leave one of the two out"
+            )
+    return [share for text in question.traffic for share in traffic_from_text(text)]
+
+
+def _strategies(names: list[str] | None, layer_count: int) -> list[MixedPrecisionConfig] | None:
+    """Return the strategies of `--strategy`, None without."""
+    from roofline_model.models.strategies.strategy_file import find_strategy
+
+    if names is None:
+        return None
+    found: dict[str, MixedPrecisionConfig] = {}
+    for name in names:
+        if not name.strip():
+            raise InvalidValueError("--strategy is empty; name a strategy or a .toml or .json file")
+        config = find_strategy(name, num_layers=layer_count)
+        if config.name in found:
+            raise InvalidValueError(f"--strategy: two strategies are called {config.name!r}; rename one")
+        found[config.name] = config
+    return list(found.values())

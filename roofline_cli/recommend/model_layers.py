@@ -1,0 +1,111 @@
+"""`--layers` of `roofline recommend --model`: what a search gave every layer and why, and the front it chose from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.screen.numbers import decimal_bytes
+from roofline_cli.screen.tables import Column, show_line, show_table
+
+if TYPE_CHECKING:
+    from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.search.front import FormatAssignment
+    from roofline_model.recommend.search.plan_search import FormatSearch
+    from roofline_model.recommend.search.search import GroupReason
+
+FRONT_ROWS = 12
+"""Points of the front that are printed, spread over it; `--json` has all."""
+_LAYER_COLUMNS = (
+    Column("Part"),
+    Column("Layers"),
+    Column("Format"),
+    Column("Loss", "right"),
+    Column("Time", "right", drop=2),
+    Column("Memory", "right", drop=1),
+    Column("Why the first of them", is_prose=True, least=24),
+)
+_FRONT_COLUMNS = (
+    Column("Loss", "right"),
+    Column("Time", "right"),
+    Column("Memory", "right"),
+    Column("Formats of the groups", is_prose=True),
+)
+
+
+def print_layers(ranking: ModelRanking) -> None:
+    """Print every search with its layers, then the front."""
+    from roofline_model.core.finding import short_text
+
+    for search in ranking.searches:
+        show_line()
+        show_line(f"{search.label}: {short_text(search.goal)}. {_proof(search)}", "bold")
+        show_table(_LAYER_COLUMNS, [_row(run) for run in _runs(search.choice.reasons)])
+    if ranking.front:
+        _print_front(ranking.front, len(ranking.searches[0].choice.problem.groups) if ranking.searches else 0)
+
+
+def _proof(search: FormatSearch) -> str:
+    gap = search.choice.gap_value
+    if not gap:
+        return "Proven best of all plans for these sums."
+    return f"A plan may exist that loses up to {gap:.2g} less."
+
+
+def _runs(reasons: Sequence[GroupReason]) -> Iterator[list[GroupReason]]:
+    """Yield groups of one part whose neighbouring layers got the same format for the same kind of reason."""
+    parts: dict[str, list[GroupReason]] = {}
+    for one in reasons:
+        parts.setdefault(_part(one.group), []).append(one)
+    for members in parts.values():
+        run = [members[0]]
+        for one in members[1:]:
+            if (one.chosen.label, one.constraint) == (run[0].chosen.label, run[0].constraint):
+                run.append(one)
+                continue
+            yield run
+            run = [one]
+        yield run
+
+
+def _row(run: Sequence[GroupReason]) -> list[str]:
+    from roofline_model.core.units import format_time
+
+    loss = sum(one.chosen.loss_value for one in run)
+    return [
+        _part(run[0].group),
+        _layers(run),
+        run[0].chosen.label,
+        f"{loss:.3g}",
+        format_time(sum(one.chosen.time_s for one in run)),
+        decimal_bytes(sum(one.chosen.memory_bytes for one in run)),
+        run[0].text.removeprefix(f"{run[0].chosen.label}: "),
+    ]
+
+
+def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
+    from roofline_model.core.units import counted, format_time
+
+    count = min(FRONT_ROWS, len(front))
+    picked = sorted({round(at * (len(front) - 1) / max(count - 1, 1)) for at in range(count)})
+    show_line()
+    whole = "the one plan" if len(front) == 1 else f"all {len(front)} plans"
+    shown = f"{len(picked)} of the {len(front)} plans" if len(picked) < len(front) else whole
+    show_line(f"Front: {shown} that no other beats in loss, time and memory ({counted(group_count, 'group')}).", "bold")
+    rows = []
+    for at in picked:
+        one = front[at]
+        counts = Counter(one.labels).most_common()
+        listed = ", ".join(f"{label} {number}" for label, number in counts)
+        rows.append([f"{one.loss_value:.3g}", format_time(one.time_s), decimal_bytes(one.memory_bytes), listed])
+    show_table(_FRONT_COLUMNS, rows)
+
+
+def _part(group: str) -> str:
+    return group.rpartition(".")[2]
+
+
+def _layers(run: Sequence[GroupReason]) -> str:
+    first, last = (one.group.split(".")[1] if "." in one.group else "" for one in (run[0], run[-1]))
+    return first if first == last else f"{first}-{last}"

@@ -1,0 +1,89 @@
+"""What `roofline pipeline` prints: the candidates with predictions beside the clock, then the verdict in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.units import format_memory, format_time
+
+if TYPE_CHECKING:
+    from bench_cases.pipeline.records import MeasuredCase
+    from bench_cases.pipeline.result import PipelineResult
+
+_COLUMNS = (
+    Column("Model"),
+    Column("Ideal", "right", drop=4),
+    Column("Expected", "right"),
+    Column("Measured"),
+    Column("Pass", "right"),
+    Column("Tokens/s", "right", drop=5),
+    Column("Weights", "right", drop=2),
+    Column("Loss", "right", drop=1),
+    Column("Verdict", is_prose=True, least=20),
+)
+_STYLES = {"recommended": "green", "slower": "red"}
+
+
+def print_pipeline(result: PipelineResult, notes: Sequence[str]) -> None:
+    """Print the table, the sentences, and where everything lies."""
+    settings = result.settings
+    show_line(
+        f"{result.facts.name} on {result.hardware}: {settings.phase}, batch {settings.batch_count}, context {result.context_count}"
+    )
+    show_table(_COLUMNS, _rows(result))
+    show_line("speed-ups against 16 bit; loss: rise of the perplexity (untrained weights: see below)")
+    show_line()
+    for index, sentence in enumerate(result.sentences):
+        show_line(sentence, style="bold" if not index else "")
+    for reason, names in _left_out(result).items():
+        show_line(f"not measured: {', '.join(names)}: {reason}", style="dim")
+    for note in notes:
+        show_line(note)
+    show_line(f"report: {result.folder / 'report.md'}")
+
+
+def _rows(result: PipelineResult) -> list[list[Cell]]:
+    from bench_cases.pipeline.report import judgement
+
+    verdict, found = result.verdict, result.recommendation
+    missed = "; ".join(one.text for one in verdict.baseline_misses)
+    rows: list[list[Cell]] = [[result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _kept(result)]]
+    for one in verdict.judged:
+        text = judgement(one, result)
+        speedups = [_times(found.speedup(one.predicted, kind)) for kind in ("ideal", "expected")]
+        measured = "–" if one.speedup is None else str(one.speedup).replace(" (no interval: too few samples)", " [?]")
+        told: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
+        rows.append([one.name, *speedups, measured, *_figures(one.measured), told])
+    for large in found.too_large:
+        cells = [_times(found.speedup(large, kind)) for kind in ("ideal", "expected")]
+        told = f"too large: {(large.memory_bytes or 0.0) / 1e9:.3g} GB"
+        rows.append([large.precision, *cells, "–", "–", "–", "–", "–", told])
+    return rows
+
+
+def _left_out(result: PipelineResult) -> dict[str, list[str]]:
+    """Return reason → precisions; what follows a reason's colon is in the report."""
+    found: dict[str, list[str]] = {}
+    for name, reason in result.recommendation.left_out:
+        found.setdefault(reason.partition(": ")[0], []).append(name)
+    return found
+
+
+def _kept(result: PipelineResult) -> str:
+    return "recommended" if result.verdict.outcome == "nothing-helps" else "–"
+
+
+def _figures(case: MeasuredCase) -> list[str]:
+    rate, loss = case.tokens_per_s, case.quality.loss_pct
+    return [
+        format_time(case.median_s),
+        "–" if rate is None else f"{rate:.4g}",
+        format_memory(case.held_bytes),
+        "0" if case.quality.source == "reference" else "–" if loss is None else f"{loss.value:.3g} %",
+    ]
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"

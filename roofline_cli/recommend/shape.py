@@ -1,0 +1,399 @@
+"""`roofline recommend`: which format to quantize to for one shape, or for a whole model, on one chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.recommend.model import (
+    BatchOption,
+    ContextOption,
+    HeadroomOption,
+    LatencyOption,
+    LayersOption,
+    LossesOption,
+    LossOption,
+    MaxContextOption,
+    ModelOption,
+    ModelQuestion,
+    PlanOutputOption,
+    StrategyOption,
+    TrafficOption,
+    UniformOption,
+    recommend_for_model,
+)
+from roofline_cli.recommend.stored import (
+    OperatorOption,
+    StoredDatabaseOption,
+    StoredOption,
+    StoredRequest,
+    recommend_from_database,
+)
+from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.shared.options import (
+    FormatsFileOption,
+    JsonOption,
+    operands_label,
+    parse_size,
+    register_formats,
+    with_user_formats,
+)
+
+if TYPE_CHECKING:
+    from roofline_model.core.answer import Exclusion, Option, Ranking
+
+_RowsOption = Annotated[str | None, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
+_ColumnsOption = Annotated[str | None, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
+_InnerOption = Annotated[str | None, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")]
+_ChipOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hw",
+        metavar="NAME|FILE|auto",
+        help="Chip: key, alias, path of a TOML file, or auto, this machine (default; with --stored: every stored chip).",
+    ),
+]
+_PhaseOption = Annotated[
+    str | None, typer.Option("--phase", metavar="decode|prefill", help="Default: decode (of a shape: up to M = 16).")
+]
+_LimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit-gb",
+        metavar="GB",
+        help="Exclude what needs more decimal gigabytes (with --model, default: the chip's).",
+    ),
+]
+_ParametersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model-parameters",
+        metavar="COUNT",
+        help="Of a shape: parameters of the whole model, e.g. 8.03e9, for the limit.",
+    ),
+]
+
+
+def recommend(
+    M: _RowsOption = None,
+    N: _ColumnsOption = None,
+    K: _InnerOption = None,
+    model: ModelOption = None,
+    hw: _ChipOption = None,
+    phase: _PhaseOption = None,
+    memory_limit_gb: _LimitOption = None,
+    model_parameters: _ParametersOption = None,
+    batch: BatchOption = None,
+    context: ContextOption = None,
+    max_context: MaxContextOption = None,
+    memory_headroom: HeadroomOption = None,
+    max_latency_ms: LatencyOption = None,
+    max_quality_loss: LossOption = None,
+    losses: LossesOption = None,
+    traffic: TrafficOption = None,
+    formats: UniformOption = None,
+    strategy: StrategyOption = None,
+    layers: LayersOption = False,
+    output: PlanOutputOption = None,
+    formats_file: FormatsFileOption = None,
+    stored: StoredOption = False,
+    op: OperatorOption = None,
+    db: StoredDatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank formats for a shape, a model, or by stored runs.
+
+    A shape is -M -N -K; of a model, plans for weights, activations and cache are ranked. By expected time where the chip
+    has one, else by the ideal, and says which; quality is a claim until somebody measures it. --stored ranks what the
+    runs of a database measured, and says what changed since the run before. Exits 1 when nothing keeps the limits.
+    """
+    shape = {"-M": M, "-N": N, "-K": K}
+    of_model = {
+        "--batch": batch,
+        "--context": context,
+        "--max-context": max_context,
+        "--memory-headroom": memory_headroom,
+        "--max-latency-ms": max_latency_ms,
+        "--max-quality-loss": max_quality_loss,
+        "--losses": losses,
+        "--traffic": traffic,
+        "--formats": formats,
+        "--strategy": strategy,
+        "--layers": layers or None,
+        "-o": output,
+    }
+    phase = checked_phase(phase)
+    limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
+    if stored:
+        check_stored_form({**of_model, "--model-parameters": model_parameters, "--formats-file": formats_file})
+        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db)
+        recommend_from_database(request, as_json=as_json)
+        return
+    check_form({**shape, "--model-parameters": model_parameters}, model, of_model, {"--op": op, "--db": db})
+    hw = hw or "auto"
+    if model is not None:
+        latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")
+        latency_s = None if latency_ms is None else latency_ms * 1e-3
+        question = ModelQuestion(
+            model,
+            phase,
+            batch,
+            context,
+            max_context,
+            limit_gb,
+            memory_headroom,
+            latency_s,
+            max_quality_loss,
+            losses,
+            traffic,
+            formats,
+            strategy,
+            formats_file,
+            layers,
+            output,
+        )
+        recommend_for_model(question, hw, as_json=as_json)
+        return
+    sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
+    parameters = parse_amount("--model-parameters", model_parameters, "parameters such as 8.03e9")
+    recommend_for_shape(sizes, hw, phase, limit_gb, parameters, formats_file, as_json=as_json)
+
+
+_OF_STORED = frozenset({"--max-quality-loss", "--losses"})
+"""Options of a model that narrow what is stored, too."""
+
+
+def check_stored_form(others: Mapping[str, object]) -> None:
+    """Raise `InvalidValueError` for an option that stored runs do not answer to."""
+    from roofline_model.core.errors import InvalidValueError
+
+    astray = [option for option, value in others.items() if value is not None and option not in _OF_STORED]
+    if astray:
+        raise InvalidValueError(
+            f"{astray[0]} does not go with --stored, which ranks what was run: leave it out, or leave --stored out"
+        )
+
+
+def check_form(
+    shape: Mapping[str, str | None], model: str | None, of_model: Mapping[str, object], of_stored: Mapping[str, object]
+) -> None:
+    """Raise `InvalidValueError` unless the options are those of one shape or those of one model."""
+    from roofline_model.core.errors import InvalidValueError
+
+    stray = [option for option, value in of_stored.items() if value is not None]
+    if stray:
+        raise InvalidValueError(f"{stray[0]} is about stored runs: add --stored")
+    given = [option for option, value in shape.items() if value is not None]
+    if model is not None and given:
+        raise InvalidValueError(
+            f"--model asks about a whole model and {given[0]} about one shape; give either --model or -M -N -K"
+        )
+    if model is not None:
+        return
+    missing = [option for option, value in shape.items() if value is None and len(option) == 2]
+    if len(missing) == 3:
+        raise InvalidValueError(
+            "give a shape, -M -N -K, or a whole model, --model NAME; see `roofline recommend --help`"
+        )
+    if missing:
+        raise InvalidValueError(
+            f"Missing option '{missing[0]}'; a shape is -M, -N and -K; see `roofline recommend --help`"
+        )
+    astray = [option for option, value in of_model.items() if value is not None]
+    if astray:
+        raise InvalidValueError(f"{astray[0]} is about a whole model: give --model NAME in place of -M -N -K")
+
+
+def recommend_for_shape(
+    shape: tuple[int, int, int],
+    hw: str,
+    phase: str | None,
+    limit_gb: float | None,
+    parameters: float | None,
+    formats_file: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Rank the formats for one product; exits 1 when nothing fits the memory limit."""
+    from reports.shape_advice_json import shape_advice_json
+    from roofline_cli.shared.chips import find_chip
+    from roofline_model.expected.case_times import expected_times
+    from roofline_model.recommend.options import DEFAULT_FORMATS
+    from roofline_model.recommend.shape import recommend_quantization
+
+    names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
+    chip = find_chip(hw)
+    ranking = recommend_quantization(
+        chip, *shape, phase, limit_gb, model_parameters=parameters, formats=names, times=expected_times(chip)
+    )
+    if as_json:
+        show_json(shape_advice_json(ranking))
+    elif ranking.choice is None:
+        print_no_choice(ranking)
+    else:
+        print_recommendation(ranking)
+    if ranking.choice is None:
+        raise typer.Exit(1)
+
+
+def print_no_choice(ranking: Ranking) -> None:
+    """Print that nothing meets the limits, by how much the nearest misses, and what each of the others misses."""
+    from roofline_model.core.finding import short_text
+
+    show_line(str(ranking), "bold red")
+    for exclusion in ranking.excluded:
+        show_line(f"  excluded: {exclusion_text(exclusion)}")
+    for item in ranking.findings:
+        if item not in ranking.decision:
+            show_line(f"  note: {short_text(item)}", "yellow")
+
+
+def exclusion_text(exclusion: Exclusion) -> str:
+    """Return what is not ranked and why, in a line."""
+    from roofline_model.core.finding import findings_text
+
+    return f"{exclusion.key}: {findings_text(exclusion.findings)}"
+
+
+def checked_phase(phase: str | None) -> str | None:
+    """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
+    from roofline_model.core.errors import InvalidValueError
+
+    if phase is not None and phase not in ("decode", "prefill"):
+        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
+    return phase
+
+
+def parse_amount(option: str, text: str | None, what: str) -> float | None:
+    """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError` otherwise."""
+    import math
+
+    from roofline_model.core.errors import InvalidValueError
+
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or not 0 < value <= 1e15:
+        raise InvalidValueError(f"{option} must be a positive number of {what}, got {text[:40]!r}")
+    return value
+
+
+def print_recommendation(ranking: Ranking) -> None:
+    """Print the ranked options, what was excluded and why, and the winner in a sentence."""
+    from reports.shape_advice_json import gap_text
+    from roofline_cli.predict.format_gaps import print_gaps
+    from roofline_cli.predict.prediction_rows import interval_text, standing_sentence
+    from roofline_cli.screen.numbers import MISSING, decimal_bytes, in_prefix, shared_prefix, speedup
+    from roofline_model.core.finding import short_text
+    from roofline_model.recommend.loss import loss_text
+
+    options = ranking.options
+    ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
+    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
+    prefix = shared_prefix(ideals_s, better_s)
+    # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
+    has_better = any(time_s is not None for time_s in better_s)
+    columns = (
+        Column("", "right"),
+        Column("Format"),
+        Column("Operands"),
+        Column("Method", drop=5),
+        Column("Path", drop=6),
+        Column("Ideal", "right"),
+        Column("Ideal gain", "right", drop=2, hide_empty=True),
+        Column("Expected", "right", hide_empty=True),
+        Column("80 %", "right", drop=3, hide_empty=True),
+        Column("vs 16-bit", "right"),
+        Column("From", drop=8, hide_empty=True),
+        Column("Memory", "right", drop=3),
+        Column("W saved", "right", drop=1),
+        Column("Bound", drop=4),
+        Column("Quality", is_prose=True, drop=7),
+    )
+    rows = []
+    for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
+        operands, estimate, memory = dict(option.formats), option.estimate, option.memory
+        time = in_prefix(time_s, prefix)
+        interval = MISSING
+        if estimate.low_s is not None and estimate.high_s is not None:
+            interval = interval_text(estimate.low_s, estimate.high_s, prefix, time)
+        rows.append(
+            [
+                str(rank),
+                option.key,
+                operands_label(operands["b"], operands["a"]),
+                option.method,
+                option.path,
+                in_prefix(ideal_s, prefix),
+                speedup(option.ideal_speedup_ratio) if has_better else MISSING,
+                time,
+                interval,
+                gain_text(option, ranking.baseline),
+                estimate.provenance or MISSING,
+                MISSING if memory is None else decimal_bytes(memory.total_bytes),
+                MISSING if memory is None or memory.saved_ratio is None else f"{memory.saved_ratio * 100:.0f} %",
+                option.bound,
+                loss_text(option.loss),
+            ]
+        )
+    question = ranking.question
+    sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
+    show_table(columns, rows, title=f"{question.phase} {sizes} on {question.hardware}")
+    for exclusion in ranking.excluded:
+        show_line(f"  excluded: {exclusion_text(exclusion)}")
+    gaps = [(each.key, gap_text(each, "kernel-gap") or "", gap_text(each, "engine-gap") or "") for each in options]
+    print_gaps(gaps, rank=" last")
+    for item in ranking.findings:
+        show_line(f"  note: {short_text(item)}")
+    show_line(basis_sentence(ranking), "dim")
+    timed = [(dict(option.formats), option.estimate) for option in options]
+    expected = [(each["b"], each["a"], time.provenance) for each, time in timed if time.source == "expected"]
+    if text := standing_sentence(expected):
+        show_line(text, "dim")
+    show_line(winner_sentence(ranking), "bold")
+
+
+def gain_text(option: Option, baseline: Option | None) -> str:
+    """Return the speed-up, marked where only the ideals can be compared."""
+    from roofline_cli.screen.numbers import speedup
+    from roofline_model.core.answer import is_comparable
+
+    is_alike = baseline is None or is_comparable(option.estimate.source, baseline.estimate.source)
+    return speedup(option.speedup_ratio) if is_alike else f"ideal {speedup(option.speedup_ratio)}"
+
+
+def basis_sentence(ranking: Ranking) -> str:
+    """Return which kind of time the ranking goes by, and what decides between level ones."""
+    from roofline_model.core.finding import finding, short_text
+
+    if all(option.estimate.source == "ideal" for option in ranking.options):
+        return (
+            f"Ranked {short_text(finding('order-of-bounds', source='ideal'))}. No expected times are known for "
+            f"{ranking.question.hardware}."
+        )
+    rule = short_text(finding("order-of-predictions", source="expected"))
+    return f"Ranked {rule}. Ideal gain: of the speed of light over that of 16 bit."
+
+
+def winner_sentence(ranking: Ranking) -> str:
+    """Return the decision in one sentence."""
+    from reports.shape_advice_json import option_name
+    from roofline_model.core.units import format_time
+
+    best, baseline = ranking.choice, ranking.baseline
+    if best is None or baseline is None:
+        return str(ranking)
+    if best is baseline:
+        return f"Best: {ranking}: {ranking.reason}"
+    source, times = best.estimate.source, (best.estimate.time_s, baseline.estimate.time_s)
+    compared = f"; {source} {format_time(times[0])} against {format_time(times[1])} in {baseline.key}"
+    return (
+        f"Best: {str(ranking).replace(best.key, option_name(best), 1)}, {ranking.memory_savings_pct:.0f} % of the weight bytes "
+        f"saved{compared if source == baseline.estimate.source else ''}: {ranking.reason}"
+    )

@@ -1,0 +1,100 @@
+"""`roofline recommend --stored`: what the runs of a database together recommend, from the options to the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.shared.options import parse_number, parse_size
+from roofline_model.core.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from reports.stored import StoredQuestion
+    from results.store.store import ResultStore
+
+StoredOption = Annotated[
+    bool,
+    typer.Option("--stored", help="Recommend from the stored runs: measured where they measured, and what changed."),
+]
+OperatorOption = Annotated[
+    str | None,
+    typer.Option("--op", metavar="NAME", help="With --stored: this operator only, e.g. gemv, gemm, attention."),
+]
+StoredDatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="URL|PATH",
+        help="With --stored: results database (default: ROOFLINE_DB, else .roofline/results.db here).",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """What was typed, not yet checked; None: left out."""
+
+    sizes: tuple[str | None, str | None, str | None]
+    """M, N, K."""
+    model: str | None
+    hw: str | None
+    phase: str | None
+    op: str | None
+    memory_limit_gb: float | None
+    max_quality_loss: str | None
+    losses: Path | None
+    db: str | None
+
+
+def recommend_from_database(request: StoredRequest, *, as_json: bool) -> None:
+    """Answer from the database; exits 1 when nothing is left to recommend."""
+    from reports.formats.ranking_json import recommendations_json
+    from reports.stored import recommend_from_store
+    from roofline_cli.recommend.stored_view import print_stored
+    from roofline_cli.screen.tables import show_json
+    from roofline_cli.shared.database import reading
+
+    with reading(request.db) as store:
+        found = recommend_from_store(store, question_of(request, store))
+    if as_json:
+        show_json(recommendations_json(found))
+    else:
+        print_stored(found)
+    if not any(one.rows for one in found.rankings):
+        raise typer.Exit(1)
+
+
+def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
+    """Return the question that was typed; raises a `RooflineError` that names the option."""
+    from reports.stored import StoredQuestion
+    from roofline_model.recommend.search.losses_file import read_losses
+
+    given = [text for text in request.sizes if text is not None]
+    if given and len(given) < 3:
+        raise InvalidValueError("a shape is -M, -N and -K together; leave all three out for every stored shape")
+    if given and request.model is not None:
+        raise InvalidValueError("--model asks about a whole model and -M about one shape; give one of the two")
+    loss, limit_gb = request.max_quality_loss, request.memory_limit_gb
+    return StoredQuestion(
+        hardware_key="" if request.hw is None else asked_chip(request.hw, store),
+        model=request.model or "",
+        phase=request.phase or "",
+        op=request.op or "",
+        shape=tuple(parse_size(letter, text) for letter, text in zip("MNK", given, strict=bool(given))),
+        memory_limit_bytes=None if limit_gb is None else limit_gb * 1e9,
+        max_loss_pct=None if loss is None else parse_number("--max-quality-loss", loss, "a percentage", below=1e6),
+        losses=() if request.losses is None else (read_losses(request.losses),),
+    )
+
+
+def asked_chip(name: str, store: ResultStore) -> str:
+    """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as `stored_chip`."""
+    from reports.stored.stored_chip import stored_chip
+    from roofline_cli.shared.chips import find_chip
+
+    stored = {run.hardware_key for run in store.runs() if run.hardware_key}
+    all_of_them = "Leave --hw out for all of them, or leave --stored out for what is predicted of it"
+    return stored_chip(name, stored, lambda one: find_chip(one).key, all_of_them=all_of_them)

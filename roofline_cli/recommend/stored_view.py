@@ -1,0 +1,224 @@
+"""What `roofline recommend --stored` prints: an overview, then each ranking with its evidence and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.screen.numbers import MISSING, common_time, decimal_bytes, plus_minus, speedup
+from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from roofline_model.core.finding import finding, short_text
+from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from reports.stored import RowQuality, StoredRanking, StoredRecommendations, StoredRow
+
+DETAILED_COUNT = 4
+"""Rankings that are shown in full; of more only the overview and what changed."""
+REASONED_COUNT = 12
+"""Rankings whose reason is told in a line below the overview; of more the narrower question has them."""
+PREDICTED_COUNT = 3
+"""Predictions shown behind the measured rows of a ranking; `--json` has all."""
+_OVERVIEW = (
+    Column("What", is_prose=True, least=16),
+    Column("Take", is_prose=True, least=14),
+    Column("Time", "right", drop=4),
+    Column("From", drop=2),
+    Column("vs 16-bit", "right"),
+    Column("Loss", drop=3, is_prose=True, least=12),
+    Column("Confidence", drop=1),
+    Column("Moved", "right", drop=5, hide_empty=True),
+)
+_COLUMNS = (
+    Column("", "right"),
+    Column("Configuration", is_prose=True, least=18),
+    Column("Time", "right"),
+    Column("±", "right", drop=5, hide_empty=True),
+    Column("From"),
+    Column("vs 16-bit", "right"),
+    Column("Memory", "right", drop=3),
+    Column("Loss", drop=1, is_prose=True, least=12),
+    Column("Confidence", drop=2),
+    Column("Run", drop=6, hide_empty=True),
+    Column("Why", is_prose=True, least=36, drop=7),
+)
+_CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
+
+
+def print_stored(found: StoredRecommendations) -> None:
+    """Print the overview (of more than one ranking), the rankings, and what is missing."""
+    if len(found.rankings) > 1:
+        _print_overview(found)
+    detailed = found.rankings if len(found.rankings) <= DETAILED_COUNT else ()
+    for ranking in detailed:
+        if len(found.rankings) > 1:
+            show_line()
+        _print_ranking(ranking)
+    if not detailed:
+        _print_reasons(found.rankings)
+        for ranking in found.rankings:
+            _print_changes(ranking, has_title=True)
+    if found.rankings:
+        show_line()
+        show_line(
+            f"From {found.basis_words}: the newest comparable nights of each case.",
+            "dim",
+        )
+        show_line(
+            "measured: the level of these nights; expected: what a good kernel takes; ideal: the speed of light. ! doubtful (at a speed-up: its baseline); old: stale.",
+            "dim",
+        )
+        if detailed and any(row.is_measured and row.interval_ratio is not None for one in detailed for row in one.rows):
+            show_line(
+                "± of a measured time knows how far fresh processes differ where that is known, of an expected one it is 80 %.",
+                "dim",
+            )
+        if any(row.is_measured for one in detailed for row in one.rows):
+            show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
+        if any(not row.is_measured for one in found.rankings for row in one.rows):
+            show_line(
+                f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
+                "dim",
+            )
+    if len(found.rankings) > DETAILED_COUNT:
+        show_line(
+            "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
+        )
+    for text in found.notes:
+        show_line(f"note: {text}", "yellow")
+    for text in found.missing:
+        show_line(f"missing: {text}", "yellow")
+
+
+def _print_overview(found: StoredRecommendations) -> None:
+    rows: list[list[Cell]] = []
+    has_chips = len({one.hardware_key for one in found.rankings}) > 1
+    for ranking in found.rankings:
+        title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
+        best = ranking.best
+        moved = str(len(ranking.changes)) if ranking.changes else MISSING
+        if best is None:
+            rows.append([title, "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved])
+            continue
+        rows.append(
+            [
+                title,
+                best.label,
+                common_time([best.time_s])[0],
+                _source(best),
+                _speedup(best),
+                _loss(best.quality),
+                Styled(best.confidence, _CONFIDENCE_STYLES[best.confidence]),
+                moved,
+            ]
+        )
+    chips = sorted({one.hardware_name for one in found.rankings})
+    show_table(_OVERVIEW, rows, title=f"Recommended on {', '.join(chips)}")
+
+
+def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
+    """Print why each first row stands there and how sure it is, a line for each question."""
+    from reports.stored.words import rival_words
+
+    if len(rankings) > REASONED_COUNT:
+        return
+    for ranking in rankings:
+        best = ranking.best
+        if best is None:
+            show_line(f"  {ranking.title}: {ranking.summary}")
+            continue
+        loss = "" if best.quality.source == "reference" else f", loss {best.quality.short_text}"
+        show_line(
+            f"  {ranking.title}: {best.reason}{loss}{rival_words(ranking)}; {best.confidence}: {best.confidence_words}",
+            "dim",
+        )
+
+
+def _print_ranking(ranking: StoredRanking) -> None:
+    measured = [row for row in ranking.rows if row.is_measured]
+    predicted = [row for row in ranking.rows if not row.is_measured]
+    rows = [*measured, *predicted[:PREDICTED_COUNT]] if measured else predicted[: 2 * PREDICTED_COUNT]
+    times = common_time([row.time_s for row in rows])
+    cells: list[list[Cell]] = [
+        [
+            str(row.rank),
+            row.label,
+            time,
+            _interval(row),
+            _source(row),
+            _speedup(row),
+            decimal_bytes(row.memory_bytes),
+            _loss(row.quality),
+            Styled(row.confidence, _CONFIDENCE_STYLES[row.confidence]),
+            _runs(row),
+            row.reason,
+        ]
+        for row, time in zip(rows, times, strict=True)
+    ]
+    title = f"{ranking.title} on {ranking.hardware_name}"
+    if cells:
+        show_table(_COLUMNS, cells, title=title)
+    else:
+        show_line(title, "bold")
+    left = len(ranking.rows) - len(rows)
+    if left:
+        show_line(f"  {counted(left, 'more prediction')}: --json", "dim")
+    for text in _confidence_lines(rows):
+        show_line(f"  {text}", "dim")
+    for refused in ranking.refused:
+        show_line(f"  not ranked: {refused.label}: {refused.reason}")
+    for row in rows:
+        if row.stale_reason:
+            show_line(f"  old: {row.label}: {row.stale_reason}", "yellow")
+    for text in ranking.missing:
+        if not text.startswith("stale"):  # said row by row above
+            show_line(f"  missing: {text}", "yellow")
+    _print_changes(ranking, has_title=False)
+    show_line(f"→ {ranking.summary}", "bold")
+
+
+def _confidence_lines(rows: Sequence[StoredRow]) -> list[str]:
+    """Return why rows are trusted as far as they are, those with one reason together."""
+    has_baseline = any(row.is_baseline for row in rows)  # else a limit refused it, and no line is its own
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        reason = row.short_confidence_words if has_baseline else row.confidence_words
+        by_reason.setdefault((row.confidence, reason), []).append(str(row.rank))
+    return [f"{confidence}: {reason} ({', '.join(ranks)})" for (confidence, reason), ranks in by_reason.items()]
+
+
+def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
+    if not ranking.changes:
+        return
+    about = f"{ranking.title}, " if has_title else ""
+    show_line(f"  {about}{ranking.compared}:")
+    for change in ranking.changes:
+        show_line(f"    {change.sentence}")
+
+
+def _source(row: StoredRow) -> Cell:
+    if not row.is_measured:
+        return Styled(row.time_source, "yellow")
+    marks = f"{' !' if row.doubts else ''}{' old' if row.stale_reason else ''}"
+    return Styled(f"measured{marks}", "yellow") if marks else "measured"
+
+
+def _speedup(row: StoredRow) -> str:
+    """Return the speed-up; one that no night measured, or over a baseline in doubt, is marked at the number."""
+    return speedup(row.speedup_ratio) + row.speedup_marks
+
+
+def _interval(row: StoredRow) -> str:
+    return MISSING if row.interval_ratio is None else plus_minus(row.interval_ratio)
+
+
+def _loss(quality: RowQuality) -> Cell:
+    text = quality.short_text
+    return text if quality.source in ("reference", "measured") and not quality.caveat else Styled(text, "yellow")
+
+
+def _runs(row: StoredRow) -> str:
+    if not row.nights:
+        return MISSING
+    more = len(row.nights) - 1
+    return f"{row.nights[-1].run_id[:8]}{f' +{more}' if more else ''}"

@@ -1,0 +1,1 @@
+"""`roofline runs`, `show`, `report`."""

@@ -1,0 +1,105 @@
+"""Whole models in `roofline show`: the tables and verdicts of a run, and what one case says beside its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+
+if TYPE_CHECKING:
+    from results.records.records import Record
+    from results.verdicts.contenders import Totals
+    from results.verdicts.model_results import ModelResult
+
+
+def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, ...]:
+    """Return the whole models of a run."""
+    from results.verdicts.model_results import model_results
+
+    return model_results(records, totals)
+
+
+def print_models(models: Sequence[ModelResult]) -> None:
+    """Print the tables and verdicts of each model, then once what the tables do not say themselves."""
+    from reports.document.report_blocks import MODEL_COLUMN_DROPS
+    from results.text.model_text import model_notes, model_tables, verdict_lines
+
+    for model in models:
+        show_line()
+        show_line(model.title, "bold")
+        for table in model_tables(model):
+            show_line()
+            columns = [
+                Column(
+                    "Precision" if not i else name[0].upper() + name[1:] if name.isascii() else name,
+                    "right" if i else "left",
+                    drop=MODEL_COLUMN_DROPS.get(name, 0),
+                )
+                for i, name in enumerate(table.headers)
+            ]
+            rows: list[list[Cell]] = [list(row) for row in table.rows]
+            show_table(columns, rows, title=table.title)
+        show_line()
+        for sentence in verdict_lines(model):
+            show_line(f"→ {sentence}", "bold")
+        for one in model.passes:
+            if one.reason and one.records[0].status != "predicted":
+                show_line(f"  {one.figures.phase}, {one.label}: {one.reason}", "yellow")
+    if notes := model_notes(models):
+        show_line()
+        for note in notes:
+            show_line(note, "dim")
+
+
+def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
+    """Print what the record of a whole model says beside its time, by `fact(name, text)`; nothing for any other."""
+    from results.text.model_text import (
+        NOT_LANGUAGE,
+        embedding_text,
+        energy_text,
+        kl_text,
+        parts_text,
+        perplexity_text,
+        text_source,
+        tokens_text,
+        top1_text,
+    )
+    from results.verdicts.model_results import model_results
+    from roofline_model.core.units import format_memory, format_percent
+
+    one = next((one for model in model_results([record]) for one in model.passes), None)
+    if one is None:
+        return
+    figures = one.figures
+    rates = [f"{tokens_text(one.tokens_per_s)} tokens/s"] if one.tokens_per_s else []
+    rates += [f"{tokens_text(one.expected_tokens_per_s)} tokens/s expected"] if one.expected_tokens_per_s else []
+    rates += [f"{energy_text(figures.energy_j_per_token)} per 1k tokens"] if figures.energy_j is not None else []
+    if rates:
+        fact("tokens", f"{', '.join(rates)}; {figures.tokens_per_call} per call")
+    if figures.held_bytes is not None:
+        before = f" of {format_memory(figures.original_bytes)} before ({format_percent(figures.held_ratio, 0)})"
+        stated = (
+            f", {format_memory(figures.stated_bytes)} stated by the formats" if figures.stated_bytes is not None else ""
+        )
+        fact("model holds", f"{format_memory(figures.held_bytes)}{before if figures.original_bytes else ''}{stated}")
+        peak = f"peak of a call {format_memory(figures.peak_bytes)}"
+        peak += ", in which the largest weight is decoded" if figures.is_emulated and figures.peak_bytes else ""
+        fact("", f"cache {format_memory(figures.cache_bytes)}, {peak}, process {format_memory(figures.process_bytes)}")
+    if figures.quality_source == "measured":
+        fact(
+            "quality",
+            embedding_text(figures)
+            or f"KL {kl_text(figures)} nats/token, same top-1 {top1_text(figures)}, perplexity ratio {perplexity_text(figures)}",
+        )
+        fact("", f"over {text_source(figures)}" + ("" if figures.is_language else f" ({NOT_LANGUAGE})"))
+    elif figures.quality_source == "none":
+        fact("quality", f"none: {figures.quality_reason or 'no reason was stored'}")
+    if figures.kernels:
+        emulated = " (emulated: a decode pass in every call)" if figures.is_emulated else ""
+        became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
+        fact("layers", f"{became}; {'; '.join(figures.kernels)}{emulated}")
+    for reason in figures.fallback_reasons:
+        fact("fell back", reason)
+    if parts := parts_text(one):
+        fact("expected in", parts)

@@ -1,0 +1,220 @@
+"""`roofline report`: a stored run as a page, as Markdown, as JSON or as a page for paper, and its figures as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.shared.options import DatabaseOption, JsonOption
+
+if TYPE_CHECKING:
+    from reports.page.html import ReportFiles
+    from reports.stored import StoredRecommendations
+    from reports.view.comparison import Comparison
+    from results.records.records import RunInfo
+    from results.store.store import ResultStore
+
+FORMATS = ("html", "md", "json", "pdf-ready")
+_DEFAULT_FILES = {"html": "report.html", "pdf-ready": "report-print.html"}
+"""The other formats go to the terminal."""
+
+
+def write_run_report(
+    run: Annotated[str, typer.Option("--run", metavar="RUN", help="Id prefix, label, latest or latest~1.")] = "latest",
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="html|md|json|pdf-ready",
+            help="The page, Markdown for chats and pull requests, JSON, or a page for paper.",
+        ),
+    ] = "html",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to write it (default: report.html; md and json: the terminal).",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="FOLDER", help="Write every figure there, too, as PNG and SVG."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="WHICH",
+            help="Say what changed since latest, BASELINE[:N], branch:NAME or a run, as diff does, and over the nights.",
+        ),
+    ] = None,
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--history/--no-history",
+            help="With what all stored runs of the same shapes and models recommend, and what moved (default: where there are others).",
+            show_default=False,
+        ),
+    ] = None,
+    is_static: Annotated[
+        bool, typer.Option("--static", help="A page without scripts, a tenth of the size: for mail and strict viewers.")
+    ] = False,
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report of a run: a page, Markdown, JSON or print.
+
+    The dual roofline lies beside the page as PNG and SVG.
+    """
+    from roofline_cli.runs.report_files import (
+        all_runs,
+        check_figures_folder,
+        stored_view,
+        write_all_figures,
+        write_view,
+    )
+    from roofline_cli.screen.output_file import check_output, is_stdout
+    from roofline_cli.shared.database import reading, shown_target
+
+    _check_options(format_name, output, baseline, is_static, as_json)
+    default = _DEFAULT_FILES.get(format_name)
+    place = output if output is not None or default is None else Path(default)
+    database = shown_target(db)[1]
+    if place is not None:
+        check_output(place, database)
+    if figures is not None:
+        check_figures_folder(figures)
+    with reading(db) as store:
+        info = store.resolve_run(run)
+        comparison = None if baseline is None else _comparison(store, info, baseline)
+        stored = all_runs(store, info, is_wanted=history)
+        if format_name == "html" and place is not None:
+            paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison, stored=stored)
+        else:
+            paths = write_view(stored_view(store, info, with_samples=False), format_name, place, comparison, stored)
+        drawn = (
+            []
+            if figures is None
+            else write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
+        )
+    if place is None or is_stdout(place):
+        return  # it is printed; nothing is said into it
+    _tell(info, format_name, paths, comparison, drawn if figures is not None else None, as_json)
+
+
+def _check_options(format_name: str, output: Path | None, baseline: str | None, is_static: bool, as_json: bool) -> None:
+    """Raise `InvalidValueError` for a format that there is not, and for options that do not go together."""
+    from roofline_model.core.errors import InvalidValueError
+
+    if format_name not in FORMATS:
+        raise InvalidValueError(
+            f"--format must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format_name[:40]!r}"
+        )
+    if as_json and format_name == "md" and output is None:
+        raise InvalidValueError(
+            "--json prints one JSON document and --format md Markdown; give the Markdown a file with -o"
+        )
+    if is_static and format_name != "html":
+        raise InvalidValueError(
+            f"--static is about the page, and --format {format_name} makes none; leave --static out"
+        )
+
+
+def _tell(
+    info: RunInfo,
+    format_name: str,
+    paths: dict[str, Path],
+    comparison: Comparison | None,
+    figures: list[Path] | None,
+    as_json: bool,
+) -> None:
+    """Say where the files are; `figures` is None where none were asked for."""
+    if as_json:
+        show_json(
+            {
+                "run_id": info.run_id,
+                "format": format_name,
+                **{name: str(path) for name, path in paths.items()},
+                **({} if comparison is None else {"baseline": _verdict_json(comparison)}),
+                **({} if figures is None else {"figure_paths": [str(path) for path in figures]}),
+            }
+        )
+        return
+    if comparison is not None:
+        show_line(_against_line(comparison))
+    first, *others = paths.values()
+    show_line(f"report of run {info.run_id[:8]}: {first}")
+    if others:
+        show_line(f"plots: {', '.join(map(str, others))}")
+    if figures:
+        show_line(f"figures: {len(figures) // 2}, each as PNG and SVG, in {figures[0].parent}")
+
+
+def _write_page(
+    store: ResultStore,
+    info: RunInfo,
+    output: Path,
+    database: Path | None,
+    *,
+    is_static: bool,
+    comparison: Comparison | None,
+    stored: StoredRecommendations | None,
+) -> dict[str, Path]:
+    """Write the page and the plots beside it, all or none."""
+    from roofline_cli.screen.output_file import check_output, is_stream, one_line_errors, written_together
+    from roofline_model.core.errors import InvalidValueError
+
+    with one_line_errors(output):
+        if is_stream(output):  # the plots would go to /dev
+            raise InvalidValueError(f"{output} is not a regular file: a page with plots beside it cannot go there")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with written_together(output) as folder:
+            written = _written(store, info, folder / output.name, output, is_static, comparison, stored)
+            places = [output.with_name(file.name) for file in (written.html, written.png, written.svg)]
+            for place in places:
+                check_output(place, database)
+    return dict(zip(("html_path", "png_path", "svg_path"), places, strict=True))
+
+
+def _comparison(store: ResultStore, info: RunInfo, baseline: str) -> Comparison:
+    from reports.view.comparison import compare_with_baseline
+
+    return compare_with_baseline(store, info, baseline)
+
+
+def _verdict_json(comparison: Comparison) -> dict[str, object]:
+    from reports.formats.comparison_json import verdict_json
+
+    return verdict_json(comparison)
+
+
+def _against_line(comparison: Comparison) -> str:
+    """Return the verdict against the baseline as one line."""
+    from reports.view.comparison import against_text
+
+    nothing = f"nothing to compare with yet: no earlier complete run here is what {comparison.against[:40]!r} means"
+    return against_text(comparison) or nothing
+
+
+def _written(
+    store: ResultStore,
+    info: RunInfo,
+    place: Path,
+    output: Path,
+    is_static: bool,
+    comparison: Comparison | None,
+    stored: StoredRecommendations | None,
+) -> ReportFiles:
+    """Write page and plots to `place`; an error names the place the user chose."""
+    from reports.page.html import write_report
+    from roofline_model.core.errors import RooflineError
+
+    try:
+        return write_report(store, info, place, is_static=is_static, comparison=comparison, stored=stored)
+    except RooflineError as error:
+        raise RooflineError(str(error).replace(str(place.parent), str(output.parent))) from None

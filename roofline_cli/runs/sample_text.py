@@ -1,0 +1,97 @@
+"""The samples of one measurement as text: a histogram, and a line of bars in the order they were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median, quantiles
+
+from roofline_model.core.units import DECIMAL_PREFIXES
+
+BIN_COUNT = 10
+_FENCE_IQR = 4.0
+"""Samples farther from the quartiles than this many quartile distances are counted in a row of their own."""
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def histogram_lines(samples_s: Sequence[float], width: int) -> list[str]:
+    """Return one line per bin: its lower end, a bar, its count. Equal samples give one line; none give none."""
+    if not samples_s:
+        return []
+    low_s, high_s = _fenced(samples_s)
+    if high_s <= low_s:
+        low_s, high_s = min(samples_s), max(samples_s)
+    step_s = (high_s - low_s) / BIN_COUNT
+    labels, counts = _bins(samples_s, low_s, high_s, step_s)
+    name_width, count_width = max(map(len, labels)), max(len(str(count)) for count in counts)
+    room = max(width - name_width - count_width - 4, 10)
+    most = max(counts)
+    return [
+        f"{label.rjust(name_width)}  " + f"{_bar(count / most * room)} {count}".lstrip()
+        for label, count in zip(labels, counts, strict=True)
+    ]
+
+
+def order_line(samples_s: Sequence[float], width: int) -> str:
+    """Return the samples in the order taken as a line of at most `width` bars: the median of each stretch, low to high."""
+    if len(samples_s) < 2:
+        return ""
+    parts = min(len(samples_s), width)
+    bounds = [index * len(samples_s) // parts for index in range(parts + 1)]
+    levels = [median(samples_s[start:stop]) for start, stop in pairwise(bounds)]
+    low, high = min(levels), max(levels)
+    if high <= low:
+        return _BARS[0] * parts
+    return "".join(_BARS[min(int((level - low) / (high - low) * len(_BARS)), len(_BARS) - 1)] for level in levels)
+
+
+def _fenced(samples_s: Sequence[float]) -> tuple[float, float]:
+    low_s, high_s = min(samples_s), max(samples_s)
+    if len(samples_s) < 4:
+        return low_s, high_s
+    first_s, _, third_s = quantiles(samples_s, n=4)
+    reach_s = _FENCE_IQR * (third_s - first_s)
+    return max(low_s, first_s - reach_s), min(high_s, third_s + reach_s)
+
+
+def _bins(samples_s: Sequence[float], low_s: float, high_s: float, step_s: float) -> tuple[list[str], list[int]]:
+    scale, prefix = _unit(max(high_s, low_s))
+    decimals = _decimals(step_s / scale)
+    if step_s <= 0:
+        return [f"{low_s / scale:.4g} {prefix}s"], [len(samples_s)]
+    inside = [0] * BIN_COUNT
+    below = above = 0
+    for sample_s in samples_s:
+        if sample_s < low_s:
+            below += 1
+        elif sample_s > high_s:
+            above += 1
+        else:
+            inside[min(int((sample_s - low_s) / step_s), BIN_COUNT - 1)] += 1
+    labels = [f"{(low_s + index * step_s) / scale:.{decimals}f} {prefix}s" for index in range(BIN_COUNT)]
+    counts = inside
+    if below:
+        labels, counts = [f"below {labels[0]}", *labels], [below, *counts]
+    if above:
+        labels, counts = [*labels, f"above {high_s / scale:.{decimals}f} {prefix}s"], [*counts, above]
+    return labels, counts
+
+
+def _bar(length: float) -> str:
+    """Return a bar of `length` characters, in eighths; what is there at all is seen."""
+    eighths = max(round(length * 8), 1) if length > 0 else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _unit(time_s: float) -> tuple[float, str]:
+    fitting = [name for name in ("p", "n", "µ", "m", "") if time_s >= DECIMAL_PREFIXES[name]]
+    prefix = fitting[-1] if fitting else "p"
+    return DECIMAL_PREFIXES[prefix], prefix
+
+
+def _decimals(step: float) -> int:
+    """Return how many decimals tell neighbouring bins apart."""
+    decimals = 0
+    while decimals < 6 and step * 10**decimals < 1:
+        decimals += 1
+    return min(decimals + 1, 6) if step > 0 else 3

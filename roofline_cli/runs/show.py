@@ -1,0 +1,307 @@
+"""`roofline show`: one stored run, or everything about some of its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_cli.shared.options import DatabaseOption, JsonOption, PlotOption, check_plot
+
+if TYPE_CHECKING:
+    from reports.cases.rows import CaseRow
+    from reports.cases.summary import CaseSummary
+    from reports.ranking.model_results import ModelResult
+    from results.records.records import RunInfo
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id prefix, label, latest or latest~1.")]
+CasesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="CASE...",
+        help="Words of a case's operator, sizes or id, as any table names it: show everything about it.",
+    ),
+]
+
+_STATUS_STYLES = {"measured": "green", "predicted": "yellow", "skipped": "yellow", "failed": "bold red"}
+
+
+def show_run(
+    run: RunArgument,
+    cases: CasesArgument = None,
+    plot: PlotOption = False,
+    db: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one run: measured, predicted, error, bound, rate.
+
+    With CASE, words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): everything about the cases that
+    have all of them; of several CASE, about those that match one.
+    """
+    from reports.cases.calibration_doubt import profile_doubts
+    from reports.cases.summary import run_summaries
+    from reports.view.run_state import run_state
+    from results.records.case_names import is_model_case
+    from results.statistics.replication import total_intervals
+    from roofline_cli.database.transfer_view import show_unpredicted
+    from roofline_cli.plot.view import plotted_chips, show_run_plots, stored_profiles
+    from roofline_cli.runs.model_view import models_of, print_models
+    from roofline_cli.shared.database import reading
+
+    wanted = cases or []
+    check_plot(plot, as_json)
+    with reading(db) as store:
+        info = store.resolve_run(run)
+        records = store.records(info.run_id, with_samples=bool(wanted))
+        canaries = store.canaries(info.run_id)
+        floors = store.noise_floors(info.environment.class_hash)
+        profiles = stored_profiles(store, records)
+    found = run_summaries(info, records, floors)
+    if wanted:
+        chosen = _matching(found, wanted, info)
+        _show_cases(info, chosen, len(found), as_json=as_json)
+        if plot:
+            show_run_plots(plotted_chips(info, records, profiles, floors, {case.lead.case_key for case in chosen}))
+        return
+    state = run_state(info, found, records, canaries)
+    models = models_of(records, total_intervals(records, floors))
+    doubts = profile_doubts(profiles.values(), (row for case in found for row in case.rows))
+    if as_json:
+        show_json(
+            {
+                **_run_json(info, found, models),
+                "canaries": [asdict(one) for one in canaries],
+                "worker_ends": list(state.restarts),
+                "calibration_doubts": doubts,
+            }
+        )
+        return
+    _print_run(info, _held(found))
+    if canaries:
+        show_line(state.canary_sentence, "yellow" if state.slow else "")
+    for line in (*state.restarts, *doubts):
+        show_line(line, "yellow")
+    groups: dict[tuple[str, str, str, str], list[CaseSummary]] = {}
+    for case in found:
+        lead = case.lead
+        if is_model_case(lead.record.case):
+            continue
+        groups.setdefault((lead.op, lead.shape_label, lead.cache, lead.mode), []).append(case)
+    for (op, shape, _, _), members in groups.items():
+        show_line()
+        print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
+    print_models(models)
+    show_unpredicted(records)
+    if plot:
+        show_run_plots(plotted_chips(info, records, profiles, floors))
+    _print_legend(found, info)
+
+
+def _run_json(run: RunInfo, found: tuple[CaseSummary, ...], models: Sequence[ModelResult]) -> dict[str, object]:
+    from reports.formats.run_json import case_json, run_json, summary_json
+    from reports.ranking.model_results import model_json
+
+    return {
+        "run": run_json(run),
+        "cases": [{**summary_json(case), "processes": [case_json(row) for row in case.rows]} for case in found],
+        "models": [model_json(one) for one in models],
+    }
+
+
+def _matching(found: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
+    from roofline_model.core.errors import InvalidValueError
+
+    for part in wanted:
+        if not any(_is_meant(case, part) for case in found):
+            examples = ", ".join(case.lead.case_id for case in found[:2])
+            known = f"it has {_counted(len(found))}, such as {examples}" if found else "it has no cases"
+            raise InvalidValueError(
+                f"no case of run {run.run_id[:8]} has {part[:60]!r} in its operator, sizes or id; {known}; `roofline show {run.run_id[:8]}` lists them"
+            )
+    return [case for case in found if any(_is_meant(case, part) for part in wanted)]
+
+
+def _is_meant(case: CaseSummary, part: str) -> bool:
+    """Return whether all words of one argument name this case."""
+    from results.records.case_names import is_meant
+
+    return is_meant(case.lead.record.case, part.split())
+
+
+def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_json: bool) -> None:
+    from roofline_cli.runs.case_view import case_detail_json, print_case
+
+    if as_json:
+        from reports.formats.run_json import run_json
+
+        environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
+        details = [case_detail_json(case) for case in cases]
+        show_json({"run": run_json(run), "environment_class": environment, "cases": details})
+        return
+    _print_run(run, f"{len(cases)} of {_counted(case_count)}")
+    for case in cases:
+        show_line()
+        print_case(case, run)
+
+
+def print_cases(title: str, cases: list[CaseSummary]) -> None:
+    """Print the cases of one shape, cache state and mode side by side; what was not measured keeps its reason in a line below."""
+    from roofline_cli.screen.numbers import paired_times
+    from roofline_model.core.units import format_achieved, format_percent, format_time
+
+    rows = [case.pooled for case in cases]
+    ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
+    columns = (
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=12),
+        Column("Measured", "right", hide_empty=True),
+        Column("!", hide_empty=True),
+        Column("±", "right", drop=3, hide_empty=True),
+        Column("Ideal", "right", drop=1),
+        Column("Error", "right", hide_empty=True),
+        Column("Expected", "right", drop=4, hide_empty=True),
+        Column("Exp. error", "right", drop=2, hide_empty=True),
+        Column("Bound", drop=8),
+        Column("Rate", "right", drop=6, hide_empty=True),
+        Column("Energy", "right", drop=5, hide_empty=True),
+        Column("Power", "right", drop=7, hide_empty=True),
+        Column("Status", drop=9),
+    )
+    has_doubts = any(case.doubts for case in cases)
+    cells: list[list[Cell]] = [
+        [
+            row.precision,
+            row.kernel,
+            time,
+            "!" if case.doubts else "" if has_doubts else "–",
+            plus_minus_cell(case),
+            predicted,
+            format_percent(row.error_ratio, signed=True),
+            format_time(row.expected_s),
+            format_percent(row.expected_error_ratio, signed=True),
+            row.bound or "–",
+            format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
+            *_energy_cells(case),
+            Styled(row.status, _STATUS_STYLES.get(row.status, "")),
+        ]
+        for case, row, time, predicted in zip(cases, rows, measured, ideal, strict=True)
+    ]
+    show_table(columns, cells, title=title)
+    print_reasons(rows)
+
+
+def plus_minus_cell(case: CaseSummary) -> str:
+    """Print `±1.2 %` of the total interval; of the one within, with a mark, where the total is not known."""
+    from roofline_cli.screen.numbers import plus_minus
+
+    text = plus_minus(case.plus_minus_ratio)
+    return f"{text}*" if case.total_ratio is None and case.within_ratio is not None else text
+
+
+def _energy_cells(case: CaseSummary) -> tuple[str, str]:
+    from reports.cases.energy import case_energy
+    from reports.text.display_text import prefixed
+
+    energy = case_energy(case)
+    power_w = energy.power_w if energy is not None else case.lead.power_w
+    return prefixed(energy.energy_j if energy else None, "J"), prefixed(power_w, "W")
+
+
+def _print_legend(cases: tuple[CaseSummary, ...], run: RunInfo) -> None:
+    """Explain once what ± and the flags mean, and where the rest is."""
+    show_line()
+    print_interval_meaning(cases)
+    print_flag_meanings(cases)
+    show_line(
+        f"`roofline show {run.run_id[:8]} CASE` shows everything about the cases with the words of CASE in their name",
+        "dim",
+    )
+
+
+def print_interval_meaning(cases: Iterable[CaseSummary]) -> None:
+    """Say which interval the ± of a table is."""
+    cases = list(cases)
+    if any(case.total_ratio is not None for case in cases):
+        show_line("± is interval_total: it knows how far fresh processes differ", "dim")
+    if any(case.total_ratio is None and case.within_ratio is not None for case in cases):
+        show_line("* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor", "dim")
+
+
+def print_flag_meanings(cases: Iterable[CaseSummary]) -> None:
+    """Explain the flags that occur, one line each."""
+    from results.records.flags import DOUBTFUL_FLAGS, FLAGS, meaning
+
+    occurring = {flag for case in cases for flag in case.flags}
+    for flag in FLAGS:
+        if flag in occurring:
+            show_line(
+                f"{flag}{' (!)' if flag in DOUBTFUL_FLAGS else ''}: {meaning(flag)}",
+                "yellow" if flag in DOUBTFUL_FLAGS else "dim",
+            )
+
+
+def print_reasons(rows: list[CaseRow]) -> None:
+    """Say once per reason which cases were not measured, and once per warning which ones it concerns.
+
+    A reason that all rows share names none of them.
+    """
+    remarks: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.status != "measured":
+            remarks.setdefault((row.status, row.reason or "no reason stored"), []).append(row.label)
+        for flag in row.flags:
+            remarks.setdefault(("flag", flag), []).append(row.label)
+    for (status, text), labels in remarks.items():
+        names = "" if len(labels) == len(rows) else ", ".join(dict.fromkeys(labels))
+        if status == "flag":
+            if len(labels) == sum(row.measured_s is not None for row in rows):
+                names = "all that were measured" if names else "all"
+            show_line(f"  {text}: {names}", "yellow")
+        else:
+            show_line(f"  {status}: {names}{': ' if names else ''}{text}", _STATUS_STYLES[status])
+
+
+def _print_run(run: RunInfo, cases: str) -> None:
+    from reports.text.display_text import shown
+
+    show_line(f"run {run.run_id[:8]} {shown(run.label, 160)}".rstrip(), "bold")
+    exit_code = "" if run.exit_code is None else f", exit code {run.exit_code}"
+    chip = shown(run.hardware_key, 60) or "–"
+    show_line(f"{utc_minutes(run.started_at)} UTC, {run.status}{exit_code}, {cases}, chip {chip}")
+    if run.is_forced:
+        show_line("forced: measured on a machine that is not that chip", "yellow")
+    facts = run.environment.facts
+    machine = list(dict.fromkeys(shown(facts[name], 80) for name in ("host", "device", "cpu") if facts.get(name)))
+    machine += [f"torch {shown(facts['torch'], 40)}"] if facts.get("torch") else []
+    machine += [f"commit {commit_label(run)}"] if run.git_commit else []
+    if machine:
+        show_line(", ".join(machine))
+
+
+def _held(cases: tuple[CaseSummary, ...]) -> str:
+    """Return `42 cases: 38 measured, 4 skipped`, and of how many processes where these are several."""
+    from collections import Counter
+
+    counts = Counter(case.pooled.status for case in cases)
+    processes = len({row.process for case in cases for row in case.rows if row.status == "measured"})
+    held = f"{_counted(len(cases))}: {', '.join(f'{count} {status}' for status, count in counts.most_common())}"
+    return (held if cases else _counted(0)) + (f", in {processes} processes" if processes > 1 else "")
+
+
+def _counted(case_count: int) -> str:
+    return "1 case" if case_count == 1 else f"{case_count} cases"
+
+
+def commit_label(run: RunInfo) -> str:
+    """Return the short commit, with `+` when the working tree had changes."""
+    if not run.git_commit:
+        return "–"
+    return run.git_commit[:9] + ("+" if run.git_is_dirty else "")
+
+
+def utc_minutes(timestamp: str) -> str:
+    """Return a stored time as `2026-11-21 10:34`."""
+    return timestamp[:16].replace("T", " ") or "–"

@@ -1,0 +1,1 @@
+"""Tables, numbers and files that commands print."""

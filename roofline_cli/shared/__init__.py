@@ -1,0 +1,1 @@
+"""Options, names and helpers that several commands share."""

@@ -1,0 +1,152 @@
+"""Options that several commands share, and the parsing of what the user typed for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from roofline_model.formats.catalog import NumberFormat
+    from roofline_model.operators.product import Operator
+
+# Sizes are taken as text: our own message names the letter and the allowed range, whatever was typed.
+RowsOption = Annotated[str, typer.Option("-M", metavar="INT", help="Rows of A and C: tokens in flight.")]
+GemvRowsOption = Annotated[str, typer.Option("-M", metavar="INT", help="Tokens decoded together, 1 to 16.")]
+ColumnsOption = Annotated[str, typer.Option("-N", metavar="INT", help="Columns of B and C: output features.")]
+InnerOption = Annotated[str, typer.Option("-K", metavar="INT", help="Columns of A, rows of B: input features.")]
+HardwareOption = Annotated[
+    str,
+    typer.Option(
+        "--hw", metavar="NAME|FILE|auto", help="Chip: key, alias, path of a TOML file, or auto (this machine)."
+    ),
+]
+FormatsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--formats",
+        metavar="LIST",
+        help="Comma-separated formats; WEIGHT.ACTIVATION for mixed ones, e.g. FP16,INT8,INT4.BF16.",
+    ),
+]
+FormatsFileOption = Annotated[
+    Path | None,
+    typer.Option("--formats-file", metavar="FILE.toml", help="Register your own formats from a TOML file first."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+PlotOption = Annotated[bool, typer.Option("--plot", help="Draw the roofline in text, too.")]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--db", metavar="URL|PATH", help="Results database (default: ROOFLINE_DB, else .roofline/results.db here)."
+    ),
+]
+
+
+def parse_size(letter: str, text: str) -> int:
+    """Return the dimension typed for `letter`; raises `InvalidValueError` unless it is a whole number in range."""
+    from roofline_model.core.errors import InvalidValueError
+    from roofline_model.operators.product import MAX_DIMENSION, check_dimension
+
+    typed = text.strip().replace("_", "")
+    digits = typed.removeprefix("-").removeprefix("+")
+    # Longer numbers are out of range anyway, and int() refuses thousands of digits with an error of its own.
+    if not (digits.isdecimal() and digits.isascii()) or len(digits) > 24:
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise InvalidValueError(f"{letter} must be a whole number from 1 to {MAX_DIMENSION:,}, got {shown!r}")
+    size = int(typed)
+    check_dimension(letter, size)
+    return size
+
+
+def check_plot(wants_plot: bool, as_json: bool) -> None:
+    """Raise `InvalidValueError` for a drawing in a JSON document."""
+    from roofline_model.core.errors import InvalidValueError
+
+    if wants_plot and as_json:
+        raise InvalidValueError("--plot draws text and --json prints one JSON document; give one of them")
+
+
+def parse_number(name: str, text: str, what: str, *, below: float) -> float:
+    """Return a number from 0 to below `below` typed for an option; raises `InvalidValueError` otherwise."""
+    from roofline_model.core.errors import InvalidValueError
+
+    value = float_or_nan(text)
+    if not 0 <= value < below:
+        raise InvalidValueError(f"{name} must be {what} from 0 to below {below:g}, got {text[:40]!r}")
+    return value
+
+
+def float_or_nan(text: str) -> float:
+    """Return the number, NaN where it is none: it fails every comparison. Digits of other scripts, which Python reads, are none."""
+    try:
+        return float(text) if text.isascii() else float("nan")
+    except ValueError:
+        return float("nan")
+
+
+def register_formats(path: Path | None) -> list[NumberFormat]:
+    """Register the formats of `--formats-file`, if one was given, and return them."""
+    if path is None:
+        return []
+    from roofline_model.formats.catalog import load_formats
+
+    return load_formats(path)
+
+
+def split_list(values: list[str] | None) -> list[str] | None:
+    """Return the items of a repeatable, comma-separated option, or None when it was not given."""
+    if values is None:
+        return None
+    from roofline_model.core.errors import InvalidValueError
+
+    items = [item.strip() for value in values for item in value.split(",")]
+    if not all(items):
+        raise InvalidValueError(
+            f"--formats has an empty entry: {','.join(values)!r}; write e.g. --formats FP16,INT8,INT4"
+        )
+    return list(dict.fromkeys(items))
+
+
+def with_user_formats(names: list[str] | None, own: list[NumberFormat], defaults: tuple[str, ...]) -> list[str] | None:
+    """Return the formats to weigh: those asked for, else the defaults with the user's own behind them (None: no change)."""
+    if names is not None or not own:
+        return names
+    return [*defaults, *(fmt.key for fmt in own)]
+
+
+def format_pair(text: str) -> tuple[NumberFormat, NumberFormat]:
+    """Return weight and activation format of `INT8` (both) or `INT4.BF16` (weight first, as in test ids)."""
+    from roofline_model.core.errors import UnknownNameError
+    from roofline_model.formats.catalog import get_format
+
+    try:
+        both = get_format(text)
+    except UnknownNameError:
+        weight, _, activation = text.partition(".")
+        if not (weight and activation):
+            raise
+        return get_format(weight), get_format(activation)
+    return both, both
+
+
+def product(rows: int, columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat]) -> Operator:
+    """Return the GEMV or GEMM of a weight and an activation format, the weight as it is stored beside that activation."""
+    from roofline_model.ideal.weight_storage import product_of_pair
+
+    weight, activation = pair
+    return product_of_pair(rows, columns, inner, weight=weight, activation=activation)
+
+
+def operands_label(weight: str, activation: str) -> str:
+    """Return the widths of weight and activation, `W4A16`: they tell a weight-only INT4 from one that multiplies in INT4."""
+    from roofline_model.operators.case import Case
+
+    return Case("gemm", (), (("a", activation), ("b", weight)), "*").width_label.upper() or "–"
+
+
+def pair_label(pair: tuple[NumberFormat, NumberFormat]) -> str:
+    """Return `INT8` when both operands share a format, else `INT4.BF16`."""
+    weight, activation = pair
+    return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"

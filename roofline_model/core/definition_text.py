@@ -1,0 +1,120 @@
+"""Read and write the text of a definition file (chip, format, strategy, losses) that a user names, and nothing that is not one.
+
+A path may come from a command line or an environment variable, so it may be a FIFO that never answers, a device that
+never ends, or a file of any size and depth. Everything refused here is refused in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline_model.core.errors import DefinitionError
+from roofline_model.core.units import format_bytes
+from roofline_model.core.user_path import shortened
+
+MAX_FILE_BYTES = 1024**2
+"""Longest definition file that is read. The longest of the registry is a hundred times shorter."""
+
+
+def read_definition_text(path: Path, what: str, hint: str, *, most_bytes: int = MAX_FILE_BYTES) -> str:
+    """Return the text of a UTF-8 file, with or without a byte-order mark.
+
+    `what` (chip file, format file) and `hint` (what to give instead) go into the message. Raises
+    `DefinitionError` when `path` is absent, no regular file, longer than `most_bytes` or not UTF-8.
+    """
+    shown = shortened(str(path))
+    try:
+        # Looked at before it is opened: opening a FIFO waits for a writer, and reading a device may never end.
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; {hint}")
+        with path.open("rb") as stream:
+            content = stream.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise DefinitionError(f"{what} {shown} is longer than {format_bytes(most_bytes)}: no definition is")
+        return content.decode("utf-8-sig")
+    except DefinitionError:  # a ValueError too, and not to be wrapped again
+        raise
+    except FileNotFoundError:
+        raise DefinitionError(f"{what} {shown} does not exist; {hint}") from None
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise DefinitionError(f"{what} {shown} cannot be read: {reason}") from None
+
+
+def parse_definition(text: str) -> dict[str, Any]:
+    """Parse TOML; raises `ValueError` with one reason for anything that is not, deep nesting included."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_json_definition(text: str, what: str) -> Any:
+    """Parse JSON; raises `ValueError` with one reason, also for a field given twice, NaN and deep nesting.
+
+    `what` is what the text defines (a strategy).
+    """
+
+    def no_number(name: str) -> Any:
+        raise ValueError(f"{name} is not a number of {what}")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} is given twice")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def write_definition_text(file: Path, text: str, what: str) -> Path:
+    """Write a definition file beside and move it into place, so that a failure leaves an older one as it was.
+
+    A link stays a link; a device or a pipe (/dev/stdout) is written to directly: nothing may take its place.
+    Returns the path; raises `DefinitionError` when it cannot be written.
+    """
+    place = Path(os.path.realpath(file))
+    beside = place.with_name(f".{place.name}.part")
+    try:
+        if file.exists() and not file.is_file():
+            file.write_text(text, encoding="utf-8")
+        else:
+            try:
+                beside.write_text(text, encoding="utf-8")
+                beside.replace(place)
+            except OSError:
+                beside.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise DefinitionError(f"{what} {file} cannot be written: {error.strerror or error}") from None
+    return file
+
+
+def only_known_fields(where: str, place: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `DefinitionError` for a field that nobody reads, naming it and those that are known."""
+    for name in table:
+        if name not in known:
+            raise DefinitionError(f"{where}: {place}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+
+
+def shown(value: object) -> str:
+    """Print a refused value on one short line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int beyond the digit limit of str()
+        text = "a number of thousands of digits"
+    except RecursionError:  # dotted keys nest without limit
+        text = "a deeply nested table"
+    return text if len(text) <= 60 else f"{text[:57]}…"

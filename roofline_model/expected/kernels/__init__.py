@@ -1,3 +1,0 @@
-"""Expected time of one kernel from what this very machine measured of it: curves, their fit, and what they predict."""
-
-from __future__ import annotations

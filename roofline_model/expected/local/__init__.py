@@ -1,0 +1,1 @@
+"""Expected times on a machine that calibrated itself."""

@@ -1,0 +1,223 @@
+"""The calibrated prediction: what this machine's own measured constants say of one call. Not yet the model of a good kernel.
+
+    time = max(bytes / bandwidth of the access mix, Σ FLOPs / rate of the format) + launch floor + cast
+
+All from `Device.calibration`: medians for the time, the best repetitions for its low end, the slow ones for its high end.
+What it knows beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening
+narrow operands costs. What it does not know: how a kernel tiles, its efficiency, its occupancy. The interval is the
+spread of micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Medians of a busy
+machine are of its other work: then the best repetitions stand for the typical ones, and a finding says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from roofline_model.chips.hardware import ComputePath, Device
+from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding
+from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Bound, predict
+from roofline_model.operators.product import Operator
+
+CALIBRATED_VERSION = "calibrated-1"
+"""Changes whenever the same case and constants would get another time; stored with every such prediction."""
+
+_WRITTEN_SHARES = {"read": 0.0, "triad": 1 / 3, "copy": 0.5, "write": 1.0}
+"""Written bytes over all bytes of each micro-kernel."""
+
+FORK_JOIN_BYTES = 2 * 32768 * 4
+"""Below two grains of at::parallel_for (32768 elements, ATen/Parallel.h) an operation stays on one thread."""
+
+Triple = tuple[float, float, float]
+"""Seconds: low, typical, high."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedPrediction:
+    """The expected time of one call on the machine whose constants were used, with an interval. All SI."""
+
+    hardware: str
+    time_s: float
+    low_s: float
+    """Best constants, casts hidden behind the memory traffic."""
+    high_s: float
+    """Slow constants, casts in full."""
+    memory_time_s: float
+    compute_time_s: float
+    floor_s: float
+    """Fixed cost of one call."""
+    cast_s: float
+    """Widening narrow operands, in full."""
+    bound: Bound
+    flops: float
+    read_bytes: float
+    write_bytes: float
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float | None
+    compute_format: str
+    path: str
+    memory_level: str
+    access_mix: str
+    """The micro-kernel whose bandwidth was used: read, copy, triad or write."""
+    provenance: str
+    """measured-here; the status of the chip's own number where a format has no measured rate."""
+    findings: tuple[Finding, ...] = ()
+    model_version: str = CALIBRATED_VERSION
+
+
+def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = "cold") -> CalibratedPrediction | None:
+    """Return the prediction from this machine's measured constants, or None when it was never calibrated.
+
+    `cache="warm"` uses the cache's measured bandwidth for operands that stay in it (`WARM_CACHE_SHARE`).
+    Raises `UnsupportedError` when the chip cannot compute in the format.
+    """
+    if device.calibration is None:
+        return None
+    known = _undisturbed(device.calibration)
+    ideal = predict(work, device, cache=cache)
+    cost = work.cost if isinstance(work, Operator) else work
+    mix, bandwidth, level = _bandwidth(known, cost, device, cache)
+    memory = _seconds(bandwidth, cost.total_bytes)
+    compute, provenance, findings = _compute(cost, device, known)
+    floor = _floor(known, cost)
+    cast, cast_findings = _cast(work, device, known)
+    findings += cast_findings
+    if known.disturbed_by:
+        findings.append(finding("calibrated-contended", disturbed_by=known.disturbed_by))
+    if not floor[1]:
+        findings.append(finding("call-cost-unmeasured"))
+    low = max(memory[0], compute[0]) + floor[0]
+    typical = max(memory[1], compute[1]) + floor[1] + cast[1]
+    high = max(memory[2], compute[2]) + floor[2] + cast[2]
+    return CalibratedPrediction(
+        hardware=device.key,
+        time_s=typical,
+        low_s=low,
+        high_s=high,
+        memory_time_s=memory[1],
+        compute_time_s=compute[1],
+        floor_s=floor[1],
+        cast_s=cast[1],
+        bound="compute" if compute[1] > memory[1] else "memory",
+        flops=ideal.flops,
+        read_bytes=ideal.read_bytes,
+        write_bytes=ideal.write_bytes,
+        bandwidth_bytes_per_s=bandwidth.median_value,
+        peak_flops_per_s=ideal.flops / compute[1] if compute[1] else None,
+        compute_format=ideal.compute_format,
+        path=ideal.path,
+        memory_level=level,
+        access_mix=mix,
+        provenance=provenance,
+        findings=tuple(dict.fromkeys(findings)),
+    )
+
+
+def _undisturbed(known: Calibration) -> Calibration:
+    """Return the constants to predict with: those of a busy machine with their best repetition in place of the median."""
+    if not known.disturbed_by:
+        return known
+
+    def best(table: Mapping[str, Constant]) -> dict[str, Constant]:
+        return {key: replace(one, median_value=one.best_value) for key, one in table.items()}
+
+    return replace(
+        known,
+        dram=best(known.dram),
+        cache=best(known.cache),
+        peaks=best(known.peaks),
+        floors=best(known.floors),
+        casts=best(known.casts),
+    )
+
+
+def _seconds(rate: Constant, amount: float) -> Triple:
+    return amount / rate.best_value, amount / rate.median_value, amount / rate.slow_value
+
+
+def _bandwidth(known: Calibration, cost: OpCost, device: Device, cache: str) -> tuple[str, Constant, str]:
+    """Return the measured mix nearest to the work's share of written bytes, and the memory level it was measured in."""
+    last = device.last_level_cache
+    fits = last is not None and cost.total_bytes <= WARM_CACHE_SHARE * last.capacity_bytes
+    in_cache = cache == "warm" and fits and bool(known.cache)
+    table = known.cache if in_cache else known.dram
+    share = cost.total_write_bytes / cost.total_bytes if cost.total_bytes else 0.0
+    mix = min(table, key=lambda name: abs(_WRITTEN_SHARES[name] - share))
+    return mix, table[mix], last.name if in_cache and last is not None else "DRAM"
+
+
+def _compute(cost: OpCost, device: Device, known: Calibration) -> tuple[Triple, str, list[Finding]]:
+    """Return the compute time, the weakest provenance used, and which rates were not measured here."""
+    low, typical, high = 0.0, 0.0, 0.0
+    provenance = known.provenance
+    findings: list[Finding] = []
+    for format_name, count in cost.flops:
+        if not count:
+            continue
+        path = device.path(format_name)
+        rate = known.peaks.get(path.compute_format) or _stated_rate(path)
+        if path.compute_format not in known.peaks:
+            provenance = path.dense.status
+            findings.append(finding("rate-unmeasured", format=path.compute_format))
+        times = _seconds(rate, count)
+        low, typical, high = low + times[0], typical + times[1], high + times[2]
+    if not math.isfinite(high):
+        raise InvalidValueError("this work cannot be predicted: its FLOPs are out of range")
+    return (low, typical, high), provenance, findings
+
+
+def _stated_rate(path: ComputePath) -> Constant:
+    rate = path.dense.value
+    return Constant("FLOP/s", rate, rate, rate, None, 1)
+
+
+def _floor(known: Calibration, cost: OpCost) -> Triple:
+    """Return the fixed cost of one call: a GPU's launch, or a CPU's call plus waking the threads for larger work."""
+    names = ["launch"] if known.kind == "cuda" else ["call"]
+    if known.kind == "cpu" and cost.total_bytes > FORK_JOIN_BYTES:
+        names.append("fork-join")
+    floors = [known.floors[name] for name in names if name in known.floors]
+    return (
+        math.fsum(one.best_value for one in floors),
+        math.fsum(one.median_value for one in floors),
+        math.fsum(one.slow_value for one in floors),
+    )
+
+
+def _cast(work: Operator | OpCost, device: Device, known: Calibration) -> tuple[Triple, list[Finding]]:
+    """Return what widening narrow operands costs; the low end is 0, because a fused kernel can hide it."""
+    if not isinstance(work, Operator):
+        return (0.0, 0.0, 0.0), []
+    typical, high = 0.0, 0.0
+    findings: list[Finding] = []
+    for source, target, element_count in _widened_operands(work, device):
+        constant = known.casts.get(f"{source}>{target}")
+        if constant is None:
+            findings.append(finding("widening-unmeasured", format=source, compute_format=target))
+            continue
+        typical += element_count * constant.median_value
+        high += element_count * constant.slow_value
+    return (0.0, typical, high), findings
+
+
+def _widened_operands(work: Operator, device: Device) -> list[tuple[str, str, float]]:
+    """Return (format, format it is widened to, elements) of each operand that this chip cannot multiply as stored."""
+    formats = dict(work.formats)
+    sizes = {name.lower(): size for name, size in work.cost.read_bytes}
+    targets = [device.path(name).compute_format for name, count in work.cost.flops if count]
+    if len(targets) != 1:
+        return []
+    wide = get_format(targets[0])
+    found = []
+    for operand in ("a", "b"):
+        if operand not in formats or operand not in sizes:
+            continue
+        fmt = get_format(formats[operand])
+        if fmt.element_bits < wide.element_bits and fmt.key != wide.key and fmt.container_bits is None:
+            found.append((fmt.key, wide.key, sizes[operand] / fmt.traffic_bytes_per_element))
+    return found

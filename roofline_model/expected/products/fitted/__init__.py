@@ -1,0 +1,1 @@
+"""Constants of the product model: read, fitted, lent from chip to chip."""

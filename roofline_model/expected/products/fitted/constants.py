@@ -1,0 +1,230 @@
+"""The fitted constants of one GEMM kernel family on one chip, with the evidence behind them; values, not files.
+
+`GemmConstants` is what a fit varies (`dataclasses.replace`); `FittedGemm` adds the chip numbers they belong to, the
+interval and the evidence. `constants_file.py` reads and writes them as TOML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding
+from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.families import WEIGHT_ONLY_L2, family_rules
+from roofline_model.expected.intervals import IntervalTable
+from roofline_model.expected.products.correction import Correction
+from roofline_model.expected.products.formats import QUANTIZED, WEIGHT_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class GemmConstants:
+    """Constants of one kernel family on one chip. None: the family has no such term.
+
+    Letters in the notes are those of docs/theory_expected.md. Ratios are of the chip's own specified numbers.
+    """
+
+    launch_s: float
+    """t0: one call with nothing to do, the activation cast's launch included where there is one."""
+    tensor_ratio: float
+    """e_c: tensor-pipe rate reached, before the other terms of the norm take their share."""
+    dram_ratio: float
+    """e_m: DRAM bandwidth reached."""
+    l2_ratio: float
+    """e_L2: operand supply of the L2 over 64 bytes per clock and SM, multicast included."""
+    sm_ratio: float
+    """e_sm: load path of one SM, in the same unit."""
+    k_step_s: float
+    """tau_k: serial latency of 64 elements of k."""
+    output_ratio: float
+    """kappa: cost of an output byte over an operand byte at the L2."""
+    persistence_ratio: float
+    """omega: 0, whole waves; 1, blocks follow each other without a seam."""
+    split_s: float | None = None
+    """t_sk: fixed cost of splitting k; None: the library never splits."""
+    gemv_dram_ratio: float | None = None
+    """e_g: DRAM bandwidth reached by the kernel for few rows."""
+    gemv_element_s: float | None = None
+    """tau_g: that kernel's serial time per element of k."""
+    gemv_rows_count: float | None = None
+    """m_g: up to this m a weight-only library uses that kernel whatever it costs; 16-bit: m = 1 where it is faster."""
+    cast_ratio: float | None = None
+    """c_q: rate of the quantising kernels over 64 bytes per clock and SM."""
+    cast_element_s: float | None = None
+    """tau_q: their serial time per element of k."""
+    static_launch_s: float | None = None
+    """t0 of a call that gets quantised activations and runs no cast of its own."""
+    l2_share_ratio: float = 1.0
+    """a: read data the L2 keeps over its size."""
+    l2_edge_factor: float = 40.0
+    """h: exponent of the fall from hit to miss."""
+    output_l2_share_ratio: float = 0.5
+    """a_O: the same share for the output."""
+    clock_loss_ratio: float = 0.0
+    """theta: tensor rate lost per doubling beyond 50 µs."""
+    norm_order: Literal[3, 4] = 4
+    """p of the norm that overlaps the terms: 4, FP8 with its cast 3."""
+
+    @property
+    def reached_dram_ratio(self) -> float:
+        """The smaller of the two DRAM ratios: whichever kernel runs, it reaches this much."""
+        return min(self.dram_ratio, self.gemv_dram_ratio or 1.0)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "norm_order":
+                if value not in (3, 4):
+                    raise InvalidValueError(f"norm_order must be 3 or 4, got {value!r}")
+            elif value is None:
+                if field.name not in OPTIONAL:
+                    raise InvalidValueError(f"GEMM constant {field.name} is missing")
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise InvalidValueError(f"GEMM constant {field.name} must be a finite number ≥ 0, got {value!r}")
+            elif value == 0 and field.name not in _MAY_BE_ZERO:
+                raise InvalidValueError(f"GEMM constant {field.name} must be more than 0")
+
+
+OPTIONAL = frozenset(
+    {
+        "split_s",
+        "gemv_dram_ratio",
+        "gemv_element_s",
+        "gemv_rows_count",
+        "cast_ratio",
+        "cast_element_s",
+        "static_launch_s",
+    }
+)
+"""Constants of terms that not every kernel family has."""
+_MAY_BE_ZERO = frozenset({"clock_loss_ratio", "gemv_element_s", "cast_element_s", "persistence_ratio", "split_s"})
+
+FITTED_BOUNDS: dict[str, tuple[float, float]] = {
+    "launch_s": (2e-7, 5e-5),
+    "tensor_ratio": (0.45, 1.0),
+    "dram_ratio": (0.4, 0.97),
+    "l2_ratio": (0.05, 3.0),
+    "sm_ratio": (0.2, 4.0),
+    "k_step_s": (5e-9, 2e-6),
+    "split_s": (1e-7, 3e-5),
+    "output_ratio": (0.5, 6.0),
+    "persistence_ratio": (0.01, 0.7),
+    "gemv_dram_ratio": (0.4, 1.0),
+    "gemv_element_s": (1e-12, 1e-8),
+    "cast_ratio": (0.02, 4.0),
+    "cast_element_s": (1e-13, 1e-7),
+}
+"""What a fit may vary, and how far: physical bounds, so that a constant cannot take another's load without limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where constants come from and how well they predict rows that they were not fitted on."""
+
+    source: str
+    row_count: int
+    date: str
+    """ISO date of the fit."""
+    in_sample_mape_ratio: float | None = None
+    cv_mape_ratio: float | None = None
+    """Mean |error| over 5 folds grouped by (n, k)."""
+    cv_median_ratio: float | None = None
+    cv_p90_ratio: float | None = None
+    cv_bias_ratio: float | None = None
+    """Mean signed error, (predicted − measured) / measured."""
+    coverage_ratio: float | None = None
+    """Share of the folds' rows inside the 80 % interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedGemm:
+    """Constants of one kernel family on one chip, the chip numbers they belong to, their interval and evidence."""
+
+    family: str
+    """Kernel family: BF16, FP8, NVFP4, INT8 or INT4."""
+    chip: ChipSpec
+    constants: GemmConstants
+    intervals: IntervalTable
+    evidence: Evidence
+    provenance: str = "fitted"
+    """fitted; transferred-sibling; transferred-family; transferred-class; measured-here."""
+    sources: tuple[str, ...] = ()
+    """Chips that the constants were transferred from; empty when they are the chip's own."""
+    findings: tuple[Finding, ...] = ()
+    correction: Correction | None = None
+    """What the formulas leave over on this chip; None: nothing is known about it."""
+    correction_chip: ChipSpec | None = None
+    """The chip whose rows the correction was learnt on; None: this one."""
+
+
+def family_defaults(family: str, kernel_family: str) -> dict[str, float | int]:
+    """Return the constants that a GPU family and a kernel family fix: the L2 row and the order of the norm."""
+    rules = family_rules(family)
+    row = (rules.l2_share_ratio, rules.l2_edge_factor, rules.output_l2_share_ratio, rules.clock_loss_ratio)
+    share, edge, output_share, loss = WEIGHT_ONLY_L2 if kernel_family in WEIGHT_ONLY else row
+    return {
+        "l2_share_ratio": share,
+        "l2_edge_factor": edge,
+        "output_l2_share_ratio": output_share,
+        "clock_loss_ratio": loss,
+        "norm_order": 3 if kernel_family == "FP8" else 4,
+    }
+
+
+def generic_start(chip: ChipSpec, kernel_family: str) -> GemmConstants:
+    """Return physically plausible constants of a chip that nothing is known about: where a fit without sources begins.
+
+    Supply terms follow the tensor peak (0.012 and 0.027 bytes per FLOP, nearly universal over five chips and four
+    generations for 16-bit products; a chip's narrow formats get the same per 16-bit FLOP).
+    """
+    narrowing = {"FP8": 2.0, "NVFP4": 4.0}.get(kernel_family, 1.0)
+    unit = chip.peak_flops_per_s / narrowing / chip.load_bytes_per_s
+    is_quantized, is_weight_only = kernel_family in QUANTIZED, kernel_family in WEIGHT_ONLY
+    start = GemmConstants(
+        launch_s={"FP8": 12e-6, "NVFP4": 5.5e-6, "INT8": 7e-6, "INT4": 7e-6}.get(kernel_family, 2.5e-6),
+        tensor_ratio=0.9,
+        dram_ratio=0.78,
+        l2_ratio=min(max(0.012 * unit, 0.06), 2.8),
+        sm_ratio=min(max(0.027 * unit, 0.25), 3.8),
+        k_step_s=1e-7,
+        output_ratio=3.0,
+        persistence_ratio=0.5 if is_weight_only else 0.1,
+        split_s=None if kernel_family == "NVFP4" else 2.5e-6,
+        gemv_dram_ratio=0.9 if is_weight_only or (kernel_family == "BF16" and chip.rules.has_gemv_kernel) else None,
+        gemv_element_s=1e-9 if is_weight_only else None,
+        gemv_rows_count=4.0 if is_weight_only else None,
+        cast_ratio=0.17 if is_quantized else None,
+        cast_element_s=1e-10 if is_quantized else None,
+        static_launch_s=2.5e-6 if is_quantized else None,
+    )
+    return with_family(start, chip.family, kernel_family)
+
+
+def with_family(constants: GemmConstants, family: str, kernel_family: str) -> GemmConstants:
+    """Return the constants with the L2 row and the norm of a GPU family and kernel family."""
+    return replace(constants, **family_defaults(family, kernel_family))  # type: ignore[arg-type]
+
+
+def fitted_names(constants: GemmConstants, kernel_family: str) -> tuple[str, ...]:
+    """Return the constants that a fit of this kernel family varies: bounded, present, and used by it."""
+    fixed = {"persistence_ratio"} if kernel_family in WEIGHT_ONLY else set()
+    return tuple(name for name in FITTED_BOUNDS if name not in fixed and getattr(constants, name) is not None)
+
+
+def from_values(values: Mapping[str, float], family: str, kernel_family: str) -> GemmConstants:
+    """Return constants from a table of values, the family's row filling what it does not name.
+
+    Raises `InvalidValueError` for an unknown or missing name.
+    """
+    known = {field.name for field in fields(GemmConstants)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InvalidValueError(f"unknown GEMM constant {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    merged = {**family_defaults(family, kernel_family), **values}
+    missing = sorted(known - set(merged) - OPTIONAL)
+    if missing:
+        raise InvalidValueError(f"GEMM constant {missing[0]} is missing")
+    return GemmConstants(**merged)  # type: ignore[arg-type]

@@ -1,0 +1,281 @@
+"""The parameters of the product formula: of one pair of formats on a chip, or of several pairs side by side.
+
+Side by side every parameter is an array with one entry per pair, so that the same formula prices all the formats of one
+shape in one pass: numpy's cost per call is what a single product pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from roofline_model.core.elementwise import Numbers
+from roofline_model.expected.chip import ChipSpec, fitted_numbers
+from roofline_model.expected.products.candidates import LARGEST_HALF_TILE, Tiles, tiles_of, usable_tiles
+from roofline_model.expected.products.correction import KNOT_COUNT
+from roofline_model.expected.products.fitted.constants import FittedGemm, GemmConstants
+from roofline_model.expected.products.formats import CAST_READ_BYTES, GemmFormats
+from roofline_model.expected.products.norm import powered
+from roofline_model.expected.products.prediction_interval import prediction_interval
+from roofline_model.expected.products.rotation import rotation_element_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+GEMV_FAMILIES = ("BF16", "INT8", "INT4")
+"""Kernel families whose libraries may have a kernel for few rows."""
+GEMV_ELEMENT_S = 2e-11
+"""Serial time per element of k of the 16-bit kernel for few rows."""
+MAX_STORED_OUTPUTS = 512
+"""Output sizes whose candidates are stored; outputs from 128 × 128 on share one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The tiles that may serve some outputs, with what each takes; arrays of shape (tiles, 1), or (tiles, pairs)."""
+
+    tiles: Tiles
+    usable: Bools | None
+    """Which tile serves which output, shape (tiles, outputs); None: each serves all."""
+    tensor_s: Floats
+    """Seconds of the tensor pipe at its full rate, per wave and element of k."""
+    load_s: Floats
+    """Seconds of one SM's loads, per wave and element of k."""
+    load_power: Floats
+    """`load_s` to the power of the norm."""
+    supply_s: Floats
+    """Seconds of the L2, per block and element of k."""
+    operand_bytes: Floats
+    """Operand bytes, per block and element of k."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductParameters:
+    """Chip, bytes per element, constants, interval and residual correction of one pair of formats; or of several.
+
+    Numbers are a `float` of one pair, an array of shape (pairs,) of several; flags likewise. Fields of the chip and the
+    formats are those of `ChipSpec` and `GemmFormats`, constants those of `GemmConstants`.
+    """
+
+    gpu_family: str
+    sm_count: int
+    clock_hz: Numbers
+    peak_flops_per_s: Numbers
+    bandwidth_bytes_per_s: Numbers
+    l2_bytes: Numbers
+    load_bytes_per_s: Numbers
+    weight_bytes_per_element: Numbers
+    activation_bytes_per_element: Numbers
+    output_bytes_per_element: Numbers
+    is_weight_only: bool | Bools
+    is_sixteen_bit: bool | Bools
+    """The kernel family is BF16, whose library leaves long serial k loops on some chips (`may_split`)."""
+    launch_s: Numbers
+    """t0, of the product alone where its activations come quantised already."""
+    tensor_ratio: Numbers
+    dram_ratio: Numbers
+    l2_ratio: Numbers
+    sm_ratio: Numbers
+    k_step_s: Numbers
+    output_ratio: Numbers
+    persistence_ratio: Numbers
+    has_split: bool | Bools
+    split_s: Numbers
+    """0 where the library never splits."""
+    has_gemv: bool | Bools
+    gemv_dram_ratio: Numbers
+    gemv_element_s: Numbers
+    gemv_rows_count: Numbers
+    max_gemv_rows_count: float
+    """The most rows that any of the kernels for few rows takes; 0 without one."""
+    reached_dram_ratio: Numbers
+    l2_share_ratio: Numbers
+    l2_edge_factor: Numbers
+    output_l2_share_ratio: Numbers
+    clock_loss_ratio: Numbers
+    norm_order: Any
+    """A number where all pairs share it, else an array."""
+    has_cast: bool
+    """The time includes the kernels that quantise the activation."""
+    cast_ratio: Numbers
+    cast_element_s: Numbers
+    cast_touched_bytes: Numbers
+    """Bytes that these kernels read and write on the chip per element."""
+    low_ratios: Any
+    """Interval factors by regime: a tuple, or an array of shape (pairs, regimes)."""
+    high_ratios: Any
+    surface: Any
+    """ln(measured / predicted) at the knots: a tuple, an array of shape (knots, pairs), or None: nothing is known."""
+    is_surface_rotated: bool | Bools
+    """The surface was learnt where a benchmark rotated over copies of the weight that may fit the L2."""
+    rotated_bytes_per_element: Numbers
+    """By which that benchmark counted its copies; 1 where it did not."""
+    surface_l2_bytes: Numbers
+    """L2 of the chip that the surface was learnt on."""
+    surface_kept_bytes: Numbers
+    """Part of it that keeps read data."""
+    surface_edge_factor: Numbers
+    kept_bytes: Numbers
+    """Part of the chip's own L2 that keeps read data, as its GPU family has it."""
+    edge_factor: Numbers
+    provenance: Any
+    """Of a prediction; a tuple of several pairs."""
+    findings: Any
+    """On where the constants come from; a tuple of several pairs."""
+    stored_candidates: dict[tuple[float, float], Candidates] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        chip: ChipSpec,
+        formats: GemmFormats,
+        constants: FittedGemm | GemmConstants,
+        *,
+        quantizes_activations: bool = False,
+    ) -> ProductParameters:
+        """Return the parameters of one pair; bare constants have no residual correction and the widest interval.
+
+        `quantizes_activations`: the call runs the kernels that quantise its activations, where constants know any.
+        """
+        fitted = constants if isinstance(constants, FittedGemm) else None
+        c = constants if isinstance(constants, GemmConstants) else constants.constants
+        spec = chip if fitted is None else fitted_numbers(chip, fitted.chip)
+        own = spec if fitted is None else fitted.chip
+        learnt_on = own if fitted is None else fitted.correction_chip or fitted.chip
+        rotated_bytes = rotation_element_bytes(learnt_on, formats.family)
+        intervals, provenance = prediction_interval(fitted, formats)
+        has_gemv = c.gemv_dram_ratio is not None and formats.family in GEMV_FAMILIES
+        has_own_launch = quantizes_activations or c.static_launch_s is None
+        return cls(
+            gpu_family=spec.family,
+            sm_count=spec.sm_count,
+            clock_hz=spec.clock_hz,
+            peak_flops_per_s=spec.peak_flops_per_s,
+            bandwidth_bytes_per_s=spec.bandwidth_bytes_per_s,
+            l2_bytes=spec.l2_bytes,
+            load_bytes_per_s=spec.load_bytes_per_s,
+            weight_bytes_per_element=formats.weight_bytes_per_element,
+            activation_bytes_per_element=formats.activation_bytes_per_element,
+            output_bytes_per_element=formats.output_bytes_per_element,
+            is_weight_only=formats.is_weight_only,
+            is_sixteen_bit=formats.family == "BF16",
+            launch_s=c.launch_s if has_own_launch else c.static_launch_s,
+            tensor_ratio=c.tensor_ratio,
+            dram_ratio=c.dram_ratio,
+            l2_ratio=c.l2_ratio,
+            sm_ratio=c.sm_ratio,
+            k_step_s=c.k_step_s,
+            output_ratio=c.output_ratio,
+            persistence_ratio=c.persistence_ratio,
+            has_split=c.split_s is not None,
+            split_s=c.split_s or 0.0,
+            has_gemv=has_gemv,
+            gemv_dram_ratio=1.0 if c.gemv_dram_ratio is None else c.gemv_dram_ratio,
+            gemv_element_s=GEMV_ELEMENT_S if c.gemv_element_s is None else c.gemv_element_s,
+            gemv_rows_count=c.gemv_rows_count or 0.0,
+            max_gemv_rows_count=max(1.0, c.gemv_rows_count or 0.0) if has_gemv else 0.0,
+            reached_dram_ratio=c.reached_dram_ratio,
+            l2_share_ratio=c.l2_share_ratio,
+            l2_edge_factor=c.l2_edge_factor,
+            output_l2_share_ratio=c.output_l2_share_ratio,
+            clock_loss_ratio=c.clock_loss_ratio,
+            norm_order=c.norm_order,
+            has_cast=quantizes_activations and c.cast_ratio is not None,
+            cast_ratio=c.cast_ratio or 1.0,
+            cast_element_s=c.cast_element_s or 0.0,
+            cast_touched_bytes=CAST_READ_BYTES.get(formats.family, 0.0) + formats.activation_bytes_per_element,
+            low_ratios=intervals.low,
+            high_ratios=intervals.high,
+            surface=None if fitted is None or fitted.correction is None else fitted.correction.log_ratio,
+            is_surface_rotated=rotated_bytes is not None,
+            rotated_bytes_per_element=rotated_bytes or 1.0,
+            surface_l2_bytes=learnt_on.l2_bytes,
+            surface_kept_bytes=learnt_on.rules.l2_share_ratio * learnt_on.l2_bytes,
+            surface_edge_factor=learnt_on.rules.l2_edge_factor,
+            kept_bytes=own.rules.l2_share_ratio * own.l2_bytes,
+            edge_factor=own.rules.l2_edge_factor,
+            provenance=provenance,
+            findings=(*(fitted.findings if fitted else ()), *formats.findings),
+        )
+
+    def candidates(self, m: Numbers, n: Numbers) -> Candidates:
+        """Return the tiles to price for outputs of `m` × `n`; those of a single size are stored."""
+        if not isinstance(m, float):
+            return _candidates(self, m, n)
+        # Larger outputs use every tile alike.
+        size = min(m, LARGEST_HALF_TILE), min(n, LARGEST_HALF_TILE)
+        stored = self.stored_candidates.get(size)
+        if stored is None:
+            stored = _candidates(self, *size)
+            if len(self.stored_candidates) < MAX_STORED_OUTPUTS:
+                self.stored_candidates[size] = stored
+        return stored
+
+
+def side_by_side(pairs: Sequence[ProductParameters]) -> ProductParameters:
+    """Return the parameters of several pairs on one chip as arrays, in their order; none quantises its activations."""
+    joined = {name.name: [getattr(pair, name.name) for pair in pairs] for name in fields(ProductParameters)}
+    del joined["stored_candidates"]
+    return ProductParameters(**{name: _JOINS.get(name, _array)(values) for name, values in joined.items()})
+
+
+def _array(values: list[Any]) -> Any:
+    import numpy as np
+
+    return np.array(values, dtype=np.bool_ if isinstance(values[0], bool) else np.float64)
+
+
+def _first(values: list[Any]) -> Any:
+    return values[0]
+
+
+def _orders(values: list[Any]) -> Any:
+    import numpy as np
+
+    return values[0] if len(set(values)) == 1 else np.array(values)
+
+
+def _surfaces(values: list[Any]) -> Any:
+    import numpy as np
+
+    if all(surface is None for surface in values):
+        return None
+    return np.ascontiguousarray(np.array([(0.0,) * KNOT_COUNT if one is None else one for one in values]).T)
+
+
+_JOINS: dict[str, Callable[[list[Any]], Any]] = {
+    "gpu_family": _first,
+    "sm_count": _first,
+    "max_gemv_rows_count": max,
+    "norm_order": _orders,
+    "has_cast": any,
+    "surface": _surfaces,
+    "provenance": tuple,
+    "findings": tuple,
+}
+
+
+def _candidates(p: ProductParameters, m: Numbers, n: Numbers) -> Candidates:
+    import numpy as np
+
+    every = tiles_of(p.gpu_family)
+    usable = usable_tiles(every, m, n, p.is_weight_only)
+    positions = np.flatnonzero(usable.any(axis=1)) if usable.size else np.arange(len(usable))
+    tiles, usable = every.at(positions), usable[positions]
+    tensor_s = 2.0 * (tiles.rows * tiles.columns) * tiles.padding_ratio * p.sm_count / p.peak_flops_per_s
+    operand_bytes = tiles.rows * p.activation_bytes_per_element + tiles.columns * p.weight_bytes_per_element
+    load_s = operand_bytes / (p.sm_ratio * 64.0 * p.clock_hz)
+    return Candidates(
+        tiles,
+        None if usable.all() else usable,
+        tensor_s,
+        load_s,
+        powered(load_s, p.norm_order),
+        operand_bytes / (p.l2_ratio * p.load_bytes_per_s),
+        operand_bytes,
+    )

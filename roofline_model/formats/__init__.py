@@ -1,0 +1,1 @@
+"""Number formats: the catalog, exact codecs, how a weight is quantised."""

@@ -1,0 +1,464 @@
+"""The catalog of number formats: bits, element type, blocks and scales; nominal width and real storage apart.
+
+Two widths are kept for every format and never mixed:
+
+* *nominal* bits per element, the convention of the original documents and of format names (TF32 counts 19 bits,
+  NVFP4 spreads its one FP32 tensor scale over 1024 elements: 4.53125 bits);
+* *storage*: what a tensor of a given shape really occupies (`storage_bytes`), block scales rounded up per row.
+
+Sources: element layouts as in ml_dtypes; OCP Microscaling Formats (MX) v1.0 (block 32, E8M0 scale); NVIDIA's NVFP4
+(block 16, E4M3 scale, one FP32 scale per tensor); NF4 from the QLoRA paper (block 64, 16-bit absmax here, as the seeds).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
+
+Kind = Literal["float", "int", "table"]
+
+MAX_NAME_CHARS = 40
+"""Longest name of a user's format; it becomes part of test ids and column heads."""
+
+# Written out, because asking numpy and ml_dtypes would import them: names of either that can hold an element or a scale.
+_DTYPE_NAMES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+    "int1",
+    "int2",
+    "int4",
+    "uint1",
+    "uint2",
+    "uint4",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLevel:
+    """One level of scales: `bits` stored once per `block_elems` elements of a row, or once per tensor."""
+
+    bits: float
+    """Bits per block, zero points included (INT4 with BF16 scale and BF16 zero point: 32)."""
+    block_elems: int | None
+    """Elements that share it, along the last axis; None: the whole tensor shares one."""
+    dtype: str = ""
+    """ml_dtypes or numpy name of the scale, for the reader and the codecs."""
+    nominal_share_elems: int = 1024
+    """Per-tensor scales only: how many elements the nominal width spreads the scale over (seeds: 1024)."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bits <= 1024:
+            raise InvalidValueError(f"scale bits must be in (0, 1024], got {self.bits}")
+        for name, count in (("block_elems", self.block_elems), ("nominal_share_elems", self.nominal_share_elems)):
+            if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+                raise InvalidValueError(f"{name} must be a whole number of at least 1, got {count!r}")
+
+    @property
+    def bits_per_element(self) -> float:
+        """Nominal share of this level in one element's bits."""
+        return self.bits / (self.block_elems or self.nominal_share_elems)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """How one number is stored. A value: equal fields, equal format."""
+
+    key: str
+    kind: Kind
+    element_bits: int
+    """Significant bits of one element (TF32: 19)."""
+    element_dtype: str = ""
+    """ml_dtypes or numpy name of the element; empty for code tables and packed integers without one."""
+    exponent_bits: int | None = None
+    mantissa_bits: int | None = None
+    max_value: float | None = None
+    """Largest finite magnitude of one element, before scales."""
+    container_bits: int | None = None
+    """Bits one element occupies in memory when that is more than `element_bits` (TF32: 32)."""
+    scales: tuple[ScaleLevel, ...] = ()
+    description: str = ""
+    aliases: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.element_bits <= 128:
+            raise InvalidValueError(f"format {self.key}: element_bits must be 1…128, got {self.element_bits}")
+        if self.container_bits is not None and self.container_bits < self.element_bits:
+            raise InvalidValueError(
+                f"format {self.key}: container_bits {self.container_bits} is less than element_bits {self.element_bits}"
+            )
+
+    @property
+    def scale_bits_per_element(self) -> float:
+        """Nominal bits of scales per element."""
+        return sum(level.bits_per_element for level in self.scales)
+
+    @property
+    def nominal_bits(self) -> float:
+        """Bits per element in the convention of the seeds: TF32 19, NVFP4 4.53125, MXFP4 4.25."""
+        return self.element_bits + self.scale_bits_per_element
+
+    @property
+    def bytes_per_element(self) -> float:
+        """Nominal bytes per element (`nominal_bits / 8`)."""
+        return self.nominal_bits / 8
+
+    @property
+    def traffic_bytes_per_element(self) -> float:
+        """Bytes one element moves through memory: nominal scales, but the container's width (TF32: 4)."""
+        return ((self.container_bits or self.element_bits) + self.scale_bits_per_element) / 8
+
+    @property
+    def scale_overhead_ratio(self) -> float:
+        """Share of the nominal bits that are scales (MXFP4 0.059, NVFP4 0.117)."""
+        return self.scale_bits_per_element / self.nominal_bits
+
+    @property
+    def block_elems(self) -> int | None:
+        """Elements per block of the finest scale level, or None without block scales."""
+        blocks = [level.block_elems for level in self.scales if level.block_elems is not None]
+        return min(blocks) if blocks else None
+
+    @property
+    def is_sub_byte(self) -> bool:
+        """True when several elements share a byte."""
+        return (self.container_bits or self.element_bits) < 8
+
+    def storage_bytes(self, shape: Sequence[int]) -> int:
+        """Return the bytes a packed tensor of `shape` occupies, scales included.
+
+        Counts: elements packed without gaps, one scale per started block of the last axis in each row, one per tensor.
+        Ignores: the padding and swizzle of a kernel's scale layout (see the kernel that needs it).
+        """
+        if not shape or any(int(n) != n or n < 1 for n in shape):
+            raise InvalidValueError(f"shape must hold positive whole numbers, got {tuple(shape)}")
+        total = math.prod(shape)
+        rows = total // shape[-1]
+        size = math.ceil(total * (self.container_bits or self.element_bits) / 8)
+        for level in self.scales:
+            count = 1 if level.block_elems is None else rows * math.ceil(shape[-1] / level.block_elems)
+            size += math.ceil(count * level.bits / 8)
+        return size
+
+    def grouped(self, group_size: int, *, scale_bits: int = 16, zero_bits: int = 0) -> NumberFormat:
+        """Return this format with one scale (and zero point) per `group_size` elements, under the same key.
+
+        The plain INT8 and INT4 of the catalog carry no scales, as the seeds count them; a kernel that reads group
+        scales predicts its traffic with the grouped one (INT4 g128 with BF16 scale and zero: 4.25 bits).
+        """
+        level = ScaleLevel(bits=scale_bits + zero_bits, block_elems=group_size)
+        return replace(self, scales=(*self.scales, level))
+
+
+def _mx(
+    key: str, bits: int, dtype: str, exponent: int | None, mantissa: int | None, largest: float, **more: Any
+) -> NumberFormat:
+    return NumberFormat(
+        key,
+        "int" if dtype == "int8" else "float",
+        bits,
+        dtype,
+        exponent,
+        mantissa,
+        largest,
+        scales=(ScaleLevel(8, 32, "float8_e8m0fnu"),),
+        description=more.pop("description", "OCP microscaling: blocks of 32 share one power-of-two E8M0 scale"),
+        **more,
+    )
+
+
+_CATALOG = (
+    NumberFormat("FP64", "float", 64, "float64", 11, 52, 1.7976931348623157e308, description="IEEE binary64"),
+    NumberFormat("FP32", "float", 32, "float32", 8, 23, 3.4028234663852886e38, description="IEEE binary32"),
+    NumberFormat(
+        "TF32",
+        "float",
+        19,
+        "float32",
+        8,
+        10,
+        3.4011621342146535e38,
+        container_bits=32,
+        description="19 significant bits in a 32-bit container; a tensor-core input format, not a storage format",
+    ),
+    NumberFormat("BF16", "float", 16, "bfloat16", 8, 7, 3.3895313892515355e38, description="upper half of FP32"),
+    NumberFormat("FP16", "float", 16, "float16", 5, 10, 65504.0, description="IEEE binary16", aliases=("HALF",)),
+    NumberFormat(
+        "FP8_E4M3",
+        "float",
+        8,
+        "float8_e4m3fn",
+        4,
+        3,
+        448.0,
+        aliases=("FP8",),
+        description="finite-only E4M3; per-tensor or per-row scales are not counted",
+    ),
+    NumberFormat("FP8_E5M2", "float", 8, "float8_e5m2", 5, 2, 57344.0, description="E5M2 with infinities"),
+    _mx("MXFP8_E4M3", 8, "float8_e4m3fn", 4, 3, 448.0, aliases=("MXFP8",)),
+    _mx("MXFP8_E5M2", 8, "float8_e5m2", 5, 2, 57344.0),
+    _mx("MXFP6_E3M2", 6, "float6_e3m2fn", 3, 2, 28.0, aliases=("MXFP6",)),
+    _mx("MXFP6_E2M3", 6, "float6_e2m3fn", 2, 3, 7.5),
+    _mx("MXFP4", 4, "float4_e2m1fn", 2, 1, 6.0),
+    _mx(
+        "MXINT8",
+        8,
+        "int8",
+        None,
+        None,
+        1.984375,
+        description="OCP MX INT8: int8 / 64 in blocks of 32 with an E8M0 scale",
+    ),
+    NumberFormat(
+        "NVFP4",
+        "float",
+        4,
+        "float4_e2m1fn",
+        2,
+        1,
+        6.0,
+        aliases=("NVFP4_KV",),
+        scales=(ScaleLevel(8, 16, "float8_e4m3fn"), ScaleLevel(32, None, "float32")),
+        description="E2M1 in blocks of 16 with an E4M3 scale, and one FP32 scale per tensor",
+    ),
+    NumberFormat(
+        "NF4",
+        "table",
+        4,
+        "",
+        None,
+        None,
+        1.0,
+        scales=(ScaleLevel(16, 64, "float16"),),
+        description="16-entry normal-quantile table, blocks of 64 with a 16-bit absmax (QLoRA)",
+    ),
+    NumberFormat(
+        "INT8",
+        "int",
+        8,
+        "int8",
+        None,
+        None,
+        127.0,
+        description="symmetric integers; per-channel scales are not counted",
+    ),
+    NumberFormat(
+        "INT4", "int", 4, "int4", None, None, 7.0, description="packed integers; group scales counted only when grouped"
+    ),
+    NumberFormat("INT2", "int", 2, "int2", None, None, 1.0, description="packed integers; research only"),
+)
+
+FORMATS: dict[str, NumberFormat] = {fmt.key: fmt for fmt in _CATALOG}
+"""The built-in catalog by key. Use `get_format` to look a name up: it knows aliases and any case."""
+
+_USER_FORMATS: dict[str, NumberFormat] = {}
+
+
+def _names(formats: Iterable[NumberFormat]) -> dict[str, NumberFormat]:
+    return {name.upper(): fmt for fmt in formats for name in (fmt.key, *fmt.aliases)}
+
+
+# Built once: a prediction looks up about seven names.
+_BUILT_IN_NAMES = _names(_CATALOG)
+
+
+def known_format(name: str | NumberFormat) -> NumberFormat | None:
+    """Return the format called `name`, as `get_format` does, or None where nobody knows it."""
+    if isinstance(name, NumberFormat):
+        return name
+    found = _BUILT_IN_NAMES.get(name)  # a key as it is written in the catalog: nearly always
+    if found is not None:
+        return found
+    wanted = str(name).strip().upper().replace("-", "_")
+    found = _BUILT_IN_NAMES.get(wanted)
+    if found is None and _USER_FORMATS:
+        found = _names(_USER_FORMATS.values()).get(wanted)
+    return found
+
+
+def get_format(name: str | NumberFormat) -> NumberFormat:
+    """Return the format called `name`: key or alias, any case; a `NumberFormat` is returned as it is."""
+    found = known_format(name)
+    if found is None:
+        known = {**FORMATS, **_USER_FORMATS}
+        raise UnknownNameError(
+            "format",
+            str(name),
+            known,
+            fix=f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours.",
+        )
+    return found
+
+
+_PAIRS_OF_WIDTHS = {"W4A16": "INT4.BF16", "W8A16": "INT8.BF16", "W8A8": "INT8.INT8 or FP8", "W4A4": "NVFP4"}
+"""Widths of weights and activations as tables print them → formats that have them, WEIGHT.ACTIVATION."""
+
+
+def _widths_hint(name: str) -> str:
+    """Return which formats to name in place of widths alone (`W4A16`); empty for another name."""
+    widths = name.strip().upper()
+    if widths not in _PAIRS_OF_WIDTHS:
+        return ""
+    return f"{widths} says widths, not formats; write WEIGHT.ACTIVATION: {_PAIRS_OF_WIDTHS[widths]}. "
+
+
+def bytes_per_element(name: str | NumberFormat) -> float:
+    """Return the nominal bytes per element of a format, scales included (seeds' helper; TF32 gives 2.375)."""
+    return get_format(name).bytes_per_element
+
+
+def register_format(fmt: NumberFormat) -> NumberFormat:
+    """Add a user's format for this process, replacing an earlier one of the same key.
+
+    A built-in key or alias, or a name of another user format, cannot be taken over.
+    """
+    _check_names([fmt])
+    _USER_FORMATS[fmt.key] = fmt
+    return fmt
+
+
+def _check_names(formats: Sequence[NumberFormat]) -> None:
+    """Raise `DefinitionError` unless all names are printable in test ids, free, and different from each other."""
+    replaced = {fmt.key for fmt in formats}
+    others = [known for known in _USER_FORMATS.values() if known.key not in replaced]
+    taken = set(_names(others))
+    for fmt in formats:
+        for name in (fmt.key, *fmt.aliases):
+            if not name or not all(ch.isascii() and (ch.isalnum() or ch in "._") for ch in name):
+                raise DefinitionError(
+                    f"format name {shown(name)}: use letters, digits, dots and underscores only (it becomes part of test ids)"
+                )
+            if len(name) > MAX_NAME_CHARS:
+                raise DefinitionError(f"format name {shown(name)} is longer than {MAX_NAME_CHARS} characters")
+            if name.upper() in _BUILT_IN_NAMES:
+                raise DefinitionError(f"format name {name!r} is taken by the built-in catalog; choose another name")
+            if name.upper() in taken:
+                raise DefinitionError(f"format name {name!r} is given twice; choose another name")
+            taken.add(name.upper())
+
+
+def load_formats(path: str | Path) -> list[NumberFormat]:
+    """Register the formats of a TOML file, one table per format, and return them.
+
+    Example, llama.cpp's Q4_K (256-element super-blocks of 144 bytes = 4.5 bits per element)::
+
+        [Q4_K]
+        kind = "int"
+        element_bits = 4
+        scales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]
+    """
+    file = Path(path)
+    text = read_definition_text(file, "format file", "give the path of a TOML file with one table per format")
+    try:
+        tables = parse_definition(text)
+    except ValueError as error:  # not TOML, nested too deeply, or a number beyond the digit limit
+        raise DefinitionError(f"format file {file} cannot be read as TOML: {error}") from None
+    # All tables are checked before the first is registered, so that a bad file changes nothing.
+    parsed = [_format_from_table(file, key, table) for key, table in tables.items()]
+    if not parsed:
+        raise DefinitionError(f"format file {file} holds no format; write one table per format, e.g. [Q4_K]")
+    _check_names(parsed)
+    return [register_format(fmt) for fmt in parsed]
+
+
+def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
+    where = f"format file {file}, [{_cut(key)}]"
+    if not isinstance(table, dict):
+        raise DefinitionError(f"{where}: expected a table such as [{_cut(key)}] with kind and element_bits")
+    known = {f.name for f in fields(NumberFormat)} - {"key"}
+    for name in table:
+        if name not in known:
+            raise DefinitionError(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(known))}.")
+    for name in ("kind", "element_bits"):
+        if name not in table:
+            raise DefinitionError(f"{where}: field {name!r} is missing")
+    if table["kind"] not in ("float", "int", "table"):
+        raise DefinitionError(f"{where}: kind must be float, int or table, got {shown(table['kind'])}")
+    values = dict(table)
+    for name in ("element_bits", "exponent_bits", "mantissa_bits", "container_bits"):
+        if name in values and (not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 0):
+            raise DefinitionError(f"{where}: {name} must be a whole number of bits, got {shown(values[name])}")
+    for name in ("element_dtype", "description"):
+        if not isinstance(values.get(name, ""), str):
+            raise DefinitionError(f"{where}: {name} must be text, got {shown(values[name])}")
+    _check_element(where, values)
+    aliases = values.pop("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise DefinitionError(f"{where}: aliases must be a list of texts, got {shown(aliases)}")
+    levels = values.pop("scales", [])
+    if not isinstance(levels, list):
+        raise DefinitionError(f"{where}: scales must be a list such as [{{bits = 8, block_elems = 32}}]")
+    try:
+        scales = tuple(_scale_level(where, level) for level in levels)
+        for level in scales:
+            _check_dtype(f"{where}: dtype of a scale", level.dtype)
+        return NumberFormat(key=key, scales=scales, aliases=tuple(aliases), **values)
+    except (TypeError, InvalidValueError) as error:
+        raise DefinitionError(f"{where}: {error}") from None
+
+
+def _scale_level(where: str, level: Any) -> ScaleLevel:
+    known = [field.name for field in fields(ScaleLevel)]
+    if not isinstance(level, dict):
+        raise DefinitionError(
+            f"{where}: a level of scales must be a table such as {{bits = 8, block_elems = 32}}, got {shown(level)}"
+        )
+    for name in level:
+        if name not in known:
+            raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(known)}.")
+    if "bits" not in level:
+        raise DefinitionError(f"{where}: a level of scales needs bits, e.g. {{bits = 8, block_elems = 32}}")
+    return ScaleLevel(**{"block_elems": None, **level})
+
+
+def _check_element(where: str, values: dict[str, Any]) -> None:
+    """Raise `DefinitionError` unless the fields that describe one element agree with each other."""
+    parts = values.get("exponent_bits", 0) + values.get("mantissa_bits", 0)
+    if parts > values["element_bits"]:
+        raise DefinitionError(
+            f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits {shown(values['element_bits'])}"
+        )
+    _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
+    largest = values.get("max_value", 1.0)
+    if isinstance(largest, bool) or not isinstance(largest, int | float) or not 0 < largest <= sys.float_info.max:
+        raise DefinitionError(f"{where}: max_value must be a positive finite number, got {shown(largest)}")
+
+
+def _check_dtype(what: str, name: Any) -> None:
+    if not isinstance(name, str) or (name and name not in _DTYPE_NAMES):
+        raise DefinitionError(
+            f"{what} {shown(name)} is not a name of numpy or ml_dtypes; known: {', '.join(_DTYPE_NAMES)}"
+        )
+
+
+def _cut(name: str) -> str:
+    """Cut a table's name that is too long to be one."""
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"

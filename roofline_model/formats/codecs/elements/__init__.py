@@ -1,0 +1,1 @@
+"""Single elements: narrow floats, integers, and how codes share bytes."""

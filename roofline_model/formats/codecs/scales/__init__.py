@@ -1,0 +1,1 @@
+"""Scaled blocks: one scale per tensor, channel, group or microscaling block."""

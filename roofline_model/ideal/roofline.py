@@ -1,0 +1,302 @@
+"""The ideal time: speed of light, `max(bytes / bandwidth, FLOPs / peak)`, with everything that went into it.
+
+Source: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline_model.chips.hardware import ComputePath, Device, Quantity, get_hardware
+from roofline_model.core.cost import OpCost
+from roofline_model.core.elementwise import Numbers, choose, larger
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding
+from roofline_model.core.seed_names import SeedNames
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.ideal.published_rate import peak_exceeded
+from roofline_model.operators.product import Operator, gemm, gemv
+
+MODEL_VERSION = "ideal-2"
+"""Changes whenever the same case would get another ideal time; stored with every prediction.
+
+ideal-2: a warm case that fills more than `WARM_CACHE_SHARE` of the last-level cache keeps the DRAM roof.
+"""
+
+WARM_CACHE_SHARE = 0.75
+"""Share of the last-level cache up to which operands are taken to stay in it: the rest holds code, stack and other data,
+and a hashed or divided cache evicts before it is full."""
+
+Bound = Literal["memory", "compute"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoofTimes:
+    """Calls under their roof: numbers of one call, arrays of many."""
+
+    flops: Numbers
+    total_bytes: Numbers
+    """Operands read once, results written once."""
+    memory_s: Numbers
+    compute_s: Numbers
+
+    @property
+    def time_s(self) -> Numbers:
+        """The ideal time."""
+        return larger(self.memory_s, self.compute_s)
+
+    @property
+    def bound(self) -> Numbers:
+        """What takes the ideal time: `memory` or `compute`."""
+        return choose(self.compute_s > self.memory_s, "compute", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRoof:
+    """The bandwidth that bounds calls by the bytes they move; numbers of one call, arrays of many."""
+
+    bandwidth_bytes_per_s: Numbers
+    fits_cache: Numbers
+    """Warm operands stay in the last-level cache: its bandwidth is the roof where it is known."""
+    fits_partly: Numbers
+    """Warm operands take more of it than stays, and no more than it has."""
+
+
+def memory_roof(device: Device, total_bytes: Numbers, cache: str) -> MemoryRoof:
+    """Return the memory roof of calls in a state of the cache: DRAM unless it is `warm` and the operands stay in it."""
+    last, dram = device.last_level_cache, device.bandwidth.value
+    if cache != "warm" or last is None:
+        return MemoryRoof(dram, False, False)
+    fits = total_bytes <= WARM_CACHE_SHARE * last.capacity_bytes
+    fits_partly = choose(fits, False, total_bytes <= last.capacity_bytes)
+    return MemoryRoof(dram if last.bandwidth is None else choose(fits, last.bandwidth.value, dram), fits, fits_partly)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction(SeedNames):
+    """What the ideal roofline says of one call. All SI."""
+
+    hardware: str
+    time_s: float
+    memory_time_s: float
+    compute_time_s: float
+    bound: Bound
+    flops: float
+    read_bytes: float
+    write_bytes: float
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float
+    """Dense peak of the path; for a cost with several compute formats, their FLOP-weighted harmonic mean."""
+    compute_format: str
+    """The format whose unit computes; several are joined by `+`; empty for a pure copy."""
+    path: str
+    """native, emulated or dequantize."""
+    memory_level: str
+    """DRAM, or the cache whose bandwidth was used for a warm case."""
+    provenance: str
+    """Status of the weakest number used: datasheet, measured, derived, …, placeholder."""
+    findings: tuple[Finding, ...] = ()
+    model_version: str = MODEL_VERSION
+
+    @property
+    def intensity_flop_per_byte(self) -> float:
+        """Arithmetic intensity of the case."""
+        moved = self.read_bytes + self.write_bytes
+        return self.flops / moved if moved else math.inf
+
+    @property
+    def critical_intensity_flop_per_byte(self) -> float:
+        """Ridge point: the intensity at which memory and compute take equal time."""
+        return self.peak_flops_per_s / self.bandwidth_bytes_per_s
+
+    @property
+    def rate_flops_per_s(self) -> float:
+        """Predicted rate of the whole call."""
+        return self.flops / self.time_s
+
+
+@dataclass(frozen=True, slots=True)
+class DualRooflinePoint:
+    """A predicted and a measured point of one case, side by side (seeds' name)."""
+
+    label: str
+    precision: str
+    prediction: Prediction
+    measured_time_s: float | None = None
+
+    @property
+    def predicted_time_us(self) -> float:
+        """Predicted time in µs."""
+        return self.prediction.time_s * 1e6
+
+    @property
+    def measured_time_us(self) -> float | None:
+        """Measured time in µs, or None when nothing was measured."""
+        return None if self.measured_time_s is None else self.measured_time_s * 1e6
+
+    @property
+    def error_ratio(self) -> float | None:
+        """(predicted − measured) / measured; negative: the prediction was too fast."""
+        return error_ratio(self.prediction.time_s, self.measured_time_s)
+
+    @property
+    def error_pct(self) -> float | None:
+        """`error_ratio` in percent (seeds' name)."""
+        return None if self.error_ratio is None else self.error_ratio * 100
+
+
+def error_ratio(predicted_s: float | None, measured_s: float | None) -> float | None:
+    """Return (predicted − measured) / measured, or None when either is missing."""
+    if predicted_s is None or not measured_s:
+        return None
+    return (predicted_s - measured_s) / measured_s
+
+
+def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "cold") -> Prediction:
+    """Return the ideal prediction of `work` on a chip.
+
+    `cache="warm"` uses the last-level cache's bandwidth when the operands take at most `WARM_CACHE_SHARE` of it and that
+    bandwidth is known; where it is not known, or where they take more but still fit, the DRAM roof stands and a finding
+    says that the case may run faster.
+    Raises `UnsupportedError` when the chip cannot compute in the format, `InvalidValueError` for FLOPs without a format.
+    """
+    device = get_hardware(hardware)
+    cost = work.cost if isinstance(work, Operator) else work
+    paths = _paths(cost, device)
+    compute_time_s = math.fsum(count / path.dense.value for count, path in paths)
+    flops, total_bytes = cost.total_flops, cost.total_bytes
+    bandwidth, level, findings = _memory(total_bytes, device, cache)
+    times = RoofTimes(flops, total_bytes, total_bytes / bandwidth.value, compute_time_s)
+    time_s = times.time_s
+    if time_s <= 0:
+        raise InvalidValueError("the work has neither FLOPs nor bytes: there is nothing to predict")
+    findings += filter(None, (_path_finding(device, path) for _, path in paths))
+    findings += _widening_findings(work)
+    findings += filter(None, (peak_exceeded(device, path.format) for _, path in paths))
+    return Prediction(
+        hardware=device.key,
+        time_s=time_s,
+        memory_time_s=times.memory_s,
+        compute_time_s=compute_time_s,
+        bound=times.bound,
+        flops=flops,
+        read_bytes=cost.total_read_bytes,
+        write_bytes=cost.total_write_bytes,
+        bandwidth_bytes_per_s=bandwidth.value,
+        peak_flops_per_s=flops / compute_time_s if compute_time_s else _default_peak(device),
+        compute_format="+".join(dict.fromkeys(path.compute_format for _, path in paths)),
+        path=path_kind((path.kind for _, path in paths), widens_operand=_widened(work) is not None),
+        memory_level=level,
+        provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
+        findings=tuple(dict.fromkeys(findings)),
+    )
+
+
+def predict_gemm(
+    hardware: Device | str,
+    M: int,
+    N: int,
+    K: int,
+    precision: str | NumberFormat = "FP16",
+    *,
+    weight_precision: str | NumberFormat | None = None,
+    output_precision: str | NumberFormat | None = None,
+) -> Prediction:
+    """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N), both operands in `precision` unless told otherwise."""
+    return predict(gemm(M, N, K, a=precision, b=weight_precision, c=output_precision), hardware)
+
+
+def predict_gemv(
+    hardware: Device | str,
+    N: int,
+    K: int,
+    precision: str | NumberFormat = "FP16",
+    *,
+    M: int = 1,
+    weight_precision: str | NumberFormat | None = None,
+    output_precision: str | NumberFormat | None = None,
+) -> Prediction:
+    """Return the ideal prediction of y(M×N) = x(M×K)·W(K×N), the product of a decode step."""
+    return predict(gemv(N, K, M=M, a=precision, b=weight_precision, c=output_precision), hardware)
+
+
+def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
+    found = []
+    for format_name, count in cost.flops:
+        if count and not format_name:
+            raise InvalidValueError(
+                "these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used"
+            )
+        if count:
+            found.append((count, device.path(format_name)))
+    return found
+
+
+def path_kind(kinds: Iterable[str], *, widens_operand: bool) -> str:
+    """Return how a call computes by the kinds of its formats' paths: emulated, dequantize or native.
+
+    `widens_operand`: one operand is widened to the format of the other, whose own unit computes.
+    """
+    taken = set(kinds)
+    if widens_operand and "native" in taken:
+        return "dequantize"
+    return "emulated" if "emulated" in taken else "dequantize" if "dequantize" in taken else "native"
+
+
+def _memory(total_bytes: float, device: Device, cache: str) -> tuple[Quantity, str, list[Finding]]:
+    last = device.last_level_cache
+    if cache != "warm" or last is None:
+        return device.bandwidth, "DRAM", []
+    roof = memory_roof(device, total_bytes, cache)
+    if not (roof.fits_cache or roof.fits_partly):
+        return device.bandwidth, "DRAM", []
+    if roof.fits_partly:
+        share = total_bytes / last.capacity_bytes
+        return device.bandwidth, "DRAM", [finding("partly-cached", cache_share_ratio=share, level=last.name)]
+    if last.bandwidth is None:
+        return device.bandwidth, "DRAM", [finding("cache-bandwidth-unknown", level=last.name)]
+    return last.bandwidth, last.name, []
+
+
+def weakest_provenance(statuses: Iterable[str]) -> str:
+    """Return the least trustworthy of the statuses of the numbers that made a prediction."""
+    order = ("measured-here", "datasheet", "measured", "derived", "declared", "secondary", "unconfirmed", "placeholder")
+    return max(statuses, key=order.index)
+
+
+def _widened(work: Operator | OpCost) -> tuple[str, str, str] | None:
+    """Return (what, from, to) of an operand that is widened to the other's format before the product, if there is one."""
+    if not isinstance(work, Operator):
+        return None
+    formats = dict(work.formats)
+    for narrow, wide, what in (("b", "a", "weights"), ("kv", "q", "keys and values"), ("kv", "p", "values")):
+        if narrow in formats and wide in formats:
+            pair = formats[narrow], formats[wide]
+            if get_format(pair[0]).element_bits < get_format(pair[1]).element_bits:
+                return what, *pair
+    return None
+
+
+def _widening_findings(work: Operator | OpCost) -> list[Finding]:
+    widened = _widened(work)
+    if widened is None:
+        return []
+    operand, narrow, wide = widened
+    return [finding("operands-widened", operand=operand, format=narrow, compute_format=wide)]
+
+
+def _path_finding(device: Device, path: ComputePath) -> Finding | None:
+    """Return why another unit than the format's own computes; None for a native path, or one without a stated reason."""
+    if path.kind == "native":
+        return None
+    if not device.declares(path.format):
+        return finding("rate-not-declared", hardware=device.key, format=path.format, compute_format=path.compute_format)
+    return finding("no-native-unit", format=path.format, reason=path.reason) if path.reason else None
+
+
+def _default_peak(device: Device) -> float:
+    """Return a peak for the ridge of a pure copy: the widest native rate the chip has."""
+    return max(path.dense.value for path in device.paths.values())

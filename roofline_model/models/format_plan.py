@@ -1,0 +1,364 @@
+"""Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
+
+A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of parts
+(`plan_parts.py`), and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as
+everywhere: WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.ideal.weight_storage import with_group_scales
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.plan_parts import (
+    CACHE,
+    EXPERTS,
+    GROUPS,
+    OUTSIDE_LAYERS,
+    PARTS,
+    PRODUCTS,
+    SHARED_EXPERTS,
+    parts_of,
+)
+from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
+
+AS_PUBLISHED = "checkpoint"
+"""The plan's name for the formats the checkpoint itself is stored in."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFormats:
+    """Formats of one part in one layer, by key."""
+
+    weights: str
+    activations: str
+
+    @property
+    def label(self) -> str:
+        """`INT4.BF16`, or one name when both are the same."""
+        return self.weights if self.weights == self.activations else f"{self.weights}.{self.activations}"
+
+
+@dataclass(frozen=True, slots=True)
+class FormatException:
+    """One exception of a plan: a part (or group), the layers it holds for, and its formats."""
+
+    name: str
+    formats: PartFormats
+    first_layer_index: int | None = None
+    """First and last layer, from 0; None: every layer."""
+    last_layer_index: int | None = None
+
+    def covers(self, layer: int | None) -> bool:
+        """Return whether the exception holds in a layer; parts outside the layers are asked with None."""
+        if self.first_layer_index is None or self.last_layer_index is None:
+            return True
+        return layer is not None and self.first_layer_index <= layer <= self.last_layer_index
+
+    @property
+    def strength(self) -> tuple[int, bool]:
+        """A name for fewer parts beats one for more; then some layers beat all layers."""
+        return -len(self.parts), self.first_layer_index is not None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts it names."""
+        return parts_of(self.name)
+
+    @property
+    def is_of_weights(self) -> bool:
+        """Whether it names matrices: not the cache, not attention's products."""
+        return not {CACHE, *PRODUCTS} & set(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class FormatPlan:
+    """Formats of a whole model."""
+
+    base: PartFormats
+    kv: str
+    wide: str
+    """16-bit (or wider) float in which the residual stream, norms and products' outputs flow."""
+    exceptions: tuple[FormatException, ...] = ()
+    label: str = field(default="", compare=False)
+    has_group_scales: bool = True
+    """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
+    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps them."""
+
+    def of(self, name: str, layer: int | None = None) -> PartFormats:
+        """Return the formats of a part in a layer, or of a group whose parts agree there.
+
+        Raises `InvalidValueError` for a group whose parts differ.
+        """
+        found = self.agreeing(parts_of(name), layer)
+        if len(found) > 1:
+            listed = ", ".join(f"{'+'.join(parts)}={formats.label}" for parts, formats in found)
+            raise InvalidValueError(f"the parts of {name} differ in this plan ({listed}); ask for one of them")
+        return found[0][1]
+
+    def agreeing(self, parts: Sequence[str], layer: int | None = None) -> list[tuple[tuple[str, ...], PartFormats]]:
+        """Return the parts gathered by equal formats, in order: those that can run as one product, and their formats."""
+        found: dict[PartFormats, list[str]] = {}
+        for part in parts:
+            found.setdefault(self._named(part, layer) or self.base, []).append(part)
+        return [(tuple(names), formats) for formats, names in found.items()]
+
+    def stored(self, weights: str) -> NumberFormat:
+        """Return a weight format as this plan stores it: with group scales where they count."""
+        found = get_format(weights)
+        return with_group_scales(found) if self.has_group_scales else found
+
+    def weight_bytes_per_element(self, weights: str) -> float:
+        """Return the bytes of one element of a weight in a format, with its scales."""
+        return self.stored(weights).traffic_bytes_per_element
+
+    @property
+    def grouped_weights(self) -> tuple[str, ...]:
+        """The plan's weight formats to which group scales belong, each once."""
+        named = [self.base, *(one.formats for one in self.exceptions if one.is_of_weights)]
+        keys = dict.fromkeys(one.weights for one in named)
+        return tuple(key for key in keys if with_group_scales(get_format(key)) != get_format(key))
+
+    def kv_of(self, layer: int) -> str:
+        """Return the KV-cache format of a layer."""
+        found = self._named(CACHE, layer)
+        return self.kv if found is None else found.weights
+
+    def products_of(self, layer: int) -> tuple[str, str]:
+        """Return the formats that attention multiplies in: query by key, scores by value. The wide one unless named."""
+        qk, sv = (self._named(part, layer) for part in PRODUCTS)
+        return self.wide if qk is None else qk.weights, self.wide if sv is None else sv.weights
+
+    def _named(self, part: str, layer: int | None) -> PartFormats | None:
+        """Return what the strongest exception says of a part in a layer; None: nothing."""
+        found = [one for one in self.exceptions if part in one.parts and one.covers(layer)]
+        return max(found, key=lambda one: one.strength).formats if found else None
+
+    def layer_keys(self, layer_count: int) -> list[tuple[object, ...]]:
+        """Return for every layer what tells its formats from another's; layers with equal keys have equal formats."""
+        layered = sorted(
+            (one for one in self.exceptions if one.first_layer_index is not None), key=lambda one: one.strength
+        )
+        chosen: list[dict[str, PartFormats]] = [{} for _ in range(layer_count)]
+        for one in layered:
+            assert one.first_layer_index is not None and one.last_layer_index is not None  # noqa: PT018
+            for layer in range(one.first_layer_index, one.last_layer_index + 1):
+                chosen[layer].update(dict.fromkeys(one.parts, one.formats))
+        return [tuple((part, formats[part]) for part in PARTS if part in formats) for formats in chosen]
+
+
+def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
+    """Return the plan of the checkpoint as it was published.
+
+    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16). Embedding,
+    router and head stay in the checkpoint's 16-bit format, and so does the cache.
+    Raises `InvalidValueError` when the checkpoint's quantisation is not one we know.
+    """
+    if shape.weight_format is None:
+        raise InvalidValueError(
+            f"{shape.name}: the formats of this checkpoint are not known (quantization_config or dtype of its config.json); say them with --formats"
+        )
+    wide = shape.wide_format
+    exceptions = []
+    if shape.weight_format != wide:
+        kept = ("embedding", "lm_head", *(("router",) if shape.experts else ()))
+        exceptions = [FormatException(part, PartFormats(wide, wide)) for part in kept]
+    if shape.expert_format is not None:
+        exceptions.append(FormatException("experts", PartFormats(shape.expert_format, wide)))
+    narrow = shape.weight_format if shape.weight_format in ("FP8_E4M3", "NVFP4") else wide
+    plan = FormatPlan(
+        PartFormats(shape.weight_format, narrow), kv or wide, wide, tuple(exceptions), label=_published_label(shape)
+    )
+    return checked_plan(plan, shape)
+
+
+def plan_from_text(
+    text: str, shape: ModelShape, *, kv: str | None = None, exceptions: Sequence[str] = ()
+) -> FormatPlan:
+    """Return the plan for `WEIGHT[.ACTIVATION[.KV]]` (or `checkpoint`) with exceptions `PART[@LAYERS]=FORMATS`.
+
+    Every matrix, embedding and head included, gets the base's weight format, as the original documents count. The cache
+    has the residual stream's 16-bit format unless named. Raises `InvalidValueError` for formats that contradict each
+    other, for a part or layer the model does not have, and for two exceptions that name the same part in one layer.
+    """
+    if text.strip().lower() == AS_PUBLISHED:
+        plan = published_plan(shape, kv=None if kv is None else get_format(kv).key)
+    else:
+        weight, activation, cache = _parse_formats(text)
+        if cache is not None and kv is not None and cache.key != get_format(kv).key:
+            raise InvalidValueError(f"the KV format is given twice: {cache.key} in {text!r} and {get_format(kv).key}")
+        chosen = cache or (None if kv is None else get_format(kv))
+        wide = activation.key if is_wide_float(activation) else shape.wide_format
+        plan = FormatPlan(
+            PartFormats(weight.key, activation.key), (chosen or get_format(wide)).key, wide, label=text.strip()
+        )
+    added = tuple(_parse_exception(item, plan, shape) for item in exceptions)
+    _check_overlaps(added)
+    # What the user says replaces what a published plan says of the same part.
+    kept = tuple(one for one in plan.exceptions if not any(_replaces(new, one) for new in added))
+    label = " ".join([plan.label, *(item.strip() for item in exceptions)])
+    return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*kept, *added), label=label), shape)
+
+
+def _replaces(new: FormatException, old: FormatException) -> bool:
+    """Return whether a user's exception takes an older one's place; a stronger one for a part of it wins beside it."""
+    return new.first_layer_index is None and bool(set(new.parts) & set(old.parts)) and new.strength <= old.strength
+
+
+def _published_label(shape: ModelShape) -> str:
+    experts = f", experts {shape.expert_format}" if shape.expert_format else ""
+    return f"{AS_PUBLISHED} ({shape.weight_format}{experts})"
+
+
+def _parse_formats(text: str) -> tuple[NumberFormat, NumberFormat, NumberFormat | None]:
+    """Return weight, activation and cache format of `W`, `W.A` or `W.A.KV`. A user's format may have a dot in its name."""
+    pieces = text.split(".")
+    if 2 <= len(pieces) <= 3:
+        try:
+            weight, activation = get_format(pieces[0]), get_format(pieces[1])
+            return weight, activation, get_format(pieces[2]) if len(pieces) == 3 else None
+        except UnknownNameError as error:
+            try:
+                both = get_format(text)
+            except UnknownNameError:
+                raise error from None
+            return both, both, None
+    both = get_format(text)
+    return both, both, None
+
+
+def _parse_exception(text: str, plan: FormatPlan, shape: ModelShape) -> FormatException:
+    name, equals, formats = text.partition("=")
+    if not equals or not formats.strip():
+        raise InvalidValueError(
+            f"exception {text[:60]!r} is not PART[@LAYERS]=FORMATS, e.g. lm_head=BF16 or ffn@0-3=FP8"
+        )
+    part, at, layers = name.strip().partition("@")
+    part = part.strip().lower()
+    if part not in PARTS and part not in GROUPS:
+        raise UnknownNameError("part", part, [*PARTS, *GROUPS], fix="An exception is PART[@LAYERS]=FORMATS.")
+    first = last = None
+    if at:
+        if part in OUTSIDE_LAYERS:
+            raise InvalidValueError(
+                f"exception {text[:60]!r}: {part} is outside the layers; leave @{layers.strip()} out"
+            )
+        first, last = _parse_layers(layers.strip(), text, shape)
+    weight, activation, cache = _parse_formats(formats.strip())
+    if cache is not None:
+        raise InvalidValueError(
+            f"exception {text[:60]!r}: the cache's format is an exception of its own, kv={cache.key}"
+        )
+    if part == CACHE and weight is not activation:
+        raise InvalidValueError(f"exception {text[:60]!r}: the cache has one format, e.g. kv=FP8")
+    if set(parts_of(part)) <= set(PRODUCTS) and weight is not activation:
+        raise InvalidValueError(f"exception {text[:60]!r}: attention multiplies in one format, e.g. {part}=FP8")
+    # An exception that widens a part of a narrow plan is meant to take it out of quantisation: both are widened.
+    return FormatException(part, PartFormats(weight.key, activation.key), first, last)
+
+
+def _parse_layers(layers: str, text: str, shape: ModelShape) -> tuple[int, int]:
+    low, dash, high = layers.partition("-")
+    ends = [low.strip(), high.strip() if dash else low.strip()]
+    if not all(end.isdecimal() and end.isascii() and len(end) < 8 for end in ends):
+        raise InvalidValueError(
+            f"exception {text[:60]!r}: layers are one number or FIRST-LAST, from 0, e.g. ffn@0-3=FP8"
+        )
+    first, last = int(ends[0]), int(ends[1])
+    if first > last or last >= shape.layer_count:
+        raise InvalidValueError(
+            f"exception {text[:60]!r}: {shape.name} has layers 0 to {shape.layer_count - 1}, got {layers}"
+        )
+    return first, last
+
+
+def _check_overlaps(exceptions: Iterable[FormatException]) -> None:
+    """Raise when two exceptions of equal strength name one part in one layer: neither can win."""
+    rivals: dict[tuple[object, ...], list[FormatException]] = {}
+    for one in exceptions:
+        for part in one.parts:
+            rivals.setdefault((part, *one.strength), []).append(one)
+    for found in rivals.values():
+        found.sort(key=lambda one: one.first_layer_index or 0)
+        for one, other in pairwise(found):
+            if (
+                one.last_layer_index is None
+                or other.first_layer_index is None
+                or other.first_layer_index <= one.last_layer_index
+            ):
+                raise InvalidValueError(
+                    f"{one.name} is given twice for the same layers: {one.formats.label} and {other.formats.label}; keep one"
+                )
+
+
+def checked_plan(plan: FormatPlan, shape: ModelShape) -> FormatPlan:
+    """Return the plan; raise `InvalidValueError` for formats no kernel can combine, naming the part."""
+    wide = get_format(plan.wide)
+    if not is_wide_float(wide):
+        raise InvalidValueError(f"the residual stream needs a float of 16 bits or more, got {wide.key}")
+    named = [("formats", plan.base), *((one.name, one.formats) for one in plan.exceptions if one.is_of_weights)]
+    for name, formats in named:
+        check_pair(name, get_format(formats.weights), get_format(formats.activations))
+    caches = [plan.kv, *(one.formats.weights for one in plan.exceptions if one.name == CACHE)]
+    for key in caches:
+        if get_format(key).element_bits > wide.element_bits:
+            raise InvalidValueError(
+                f"kv={key} contradicts activations of {wide.key}: a cache wider than what is written into it holds nothing more"
+            )
+    for one in plan.exceptions:
+        if shape.experts is None and set(one.parts) <= {"router", *EXPERTS, *SHARED_EXPERTS}:
+            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has no experts; leave it out")
+        if shape.ffn == "plain" and one.name == "gate_proj":
+            raise InvalidValueError(f"{one.name}={one.formats.label}: {shape.name} has a plain FFN; leave it out")
+    seen: set[tuple[object, ...]] = set()
+    for layer, kind in enumerate(plan.layer_keys(shape.layer_count)):
+        if kind not in seen:
+            seen.add(kind)
+            _check_attention(plan, shape, layer)
+    return plan
+
+
+def _check_attention(plan: FormatPlan, shape: ModelShape, layer: int) -> None:
+    """Raise `InvalidValueError` for what attention cannot multiply in one layer."""
+    if shape.latent is not None and plan.of("k_proj", layer) != plan.of("v_proj", layer):
+        raise InvalidValueError(
+            f"k_proj={plan.of('k_proj', layer).label} and v_proj={plan.of('v_proj', layer).label}: the latent cache of {shape.name} "
+            "gives keys and values by one matrix; give both one format"
+        )
+    products = plan.products_of(layer)
+    if products == (plan.wide, plan.wide):
+        return
+    cache, wide = get_format(plan.kv_of(layer)), get_format(plan.wide)
+    for name, key in zip(PRODUCTS, products, strict=True):
+        found = activation_format(name, key)
+        if key != plan.wide and found.element_bits >= wide.element_bits:
+            raise InvalidValueError(
+                f"{name}={key}: attention multiplies in the residual stream's {plan.wide} or in a narrower format"
+            )
+        product_format(name, found, CACHE, cache)
+        if cache.element_bits > found.element_bits:
+            raise InvalidValueError(
+                f"kv={cache.key} is wider than {name}={key}; no kernel narrows the cache on the way. Store the cache in {key} "
+                f"(kv={key}) or multiply in {cache.key}"
+            )
+    if shape.latent is not None and products[0] != products[1]:
+        raise InvalidValueError(
+            f"qk_matmul={products[0]} and sv_matmul={products[1]}: the kernels of {shape.name}'s latent attention have one format "
+            "for both products"
+        )
+
+
+def check_pair(name: str, weights: NumberFormat, activations: NumberFormat) -> None:
+    """Raise `InvalidValueError` for a weight and an activation that no kernel multiplies; `name` is the part's."""
+    activation_format(f"{name}: activations", activations)
+    product_format(f"{name}: activations", activations, "weights", weights)
+    if weights.element_bits > activations.element_bits:
+        raise InvalidValueError(
+            f"{name}: weights {weights.key} are wider than activations {activations.key}; no kernel narrows weights on the way. "
+            f"Write {activations.key} for both, or {weights.key}.{weights.key}"
+        )

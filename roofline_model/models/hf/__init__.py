@@ -1,0 +1,1 @@
+"""Models as Hugging Face describes them: configurations, architectures, parameter counts."""

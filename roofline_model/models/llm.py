@@ -1,0 +1,253 @@
+"""How fast a whole decoder model runs on a chip: one pass, kernel by kernel, and what follows from it.
+
+The ideal time of a pass is the sum of its kernels' ideal times: a kernel starts when the one before has ended. Launch gaps
+come on top and are told apart, with CUDA graphs and without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding
+from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.operator_sequence import predict_operator
+from roofline_model.ideal.roofline import Prediction, weakest_provenance
+from roofline_model.kernels.attention_kernels import find_attention_kernel
+from roofline_model.models.decoder_step import StepKernel, Workload, check_context, step_kernels
+from roofline_model.models.format_plan import AS_PUBLISHED, FormatPlan, plan_from_text
+from roofline_model.models.kv_crossover import kv_crossover_tokens
+from roofline_model.models.launch_gaps import LaunchCosts, launch_costs
+from roofline_model.models.model_memory import ModelMemory, model_memory
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.tensor_parallel import Parallel, all_reduce_count, shard
+
+ONE_DEVICE = Parallel()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPrediction:
+    """One kernel of the pass with its ideal prediction; amounts are of all its calls."""
+
+    kernel: StepKernel
+    prediction: Prediction
+
+    @property
+    def time_s(self) -> float:
+        """Ideal time of all calls."""
+        return self.kernel.calls_count * self.prediction.time_s
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of all calls."""
+        return self.kernel.calls_count * self.prediction.flops
+
+    @property
+    def moved_bytes(self) -> float:
+        """Bytes read and written by all calls."""
+        return self.kernel.calls_count * (self.prediction.read_bytes + self.prediction.write_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrediction:
+    """One pass of a model on one chip (or on each of several)."""
+
+    model: ModelShape
+    hardware: str
+    workload: Workload
+    plan: FormatPlan
+    parallel: Parallel
+    kernels: tuple[KernelPrediction, ...]
+    all_reduce_s: float
+    """Ideal time of all all-reduces, their bytes over the link; 0 on one device."""
+    launches: LaunchCosts
+    memory: ModelMemory
+    """Of one device."""
+    attention_kernel: str | None = None
+    """Key of the attention kernel whose time is expected (`ATTENTION_KERNELS`); None: the fitted one, by default."""
+
+    @property
+    def time_s(self) -> float:
+        """Ideal time of the pass: the kernels one after the other, and the all-reduces; no launch gaps."""
+        return math.fsum(one.time_s for one in self.kernels) + self.all_reduce_s
+
+    @property
+    def all_reduce_count(self) -> int:
+        """All-reduces of the pass; 0 on one device."""
+        return all_reduce_count(self.model) if self.parallel.device_count > 1 else 0
+
+    @property
+    def expected_all_reduce_s(self) -> float:
+        """Time of all all-reduces with the latency of each."""
+        return self.all_reduce_s + self.all_reduce_count * self.parallel.all_reduce_latency_s
+
+    @property
+    def launch_count(self) -> int:
+        """Kernels launched in the pass, all-reduces among them."""
+        return sum(one.kernel.calls_count for one in self.kernels) + self.all_reduce_count
+
+    @property
+    def ideal_is_bound(self) -> bool:
+        """Whether no pass can be faster than the ideal time.
+
+        Not so where experts are read by several tokens: how many are visited is the mean of uniform routing, and real
+        tokens often agree.
+        """
+        experts = self.model.experts
+        return experts is None or self.token_count == 1 or experts.active_count == experts.expert_count
+
+    @property
+    def kv_crossover_tokens(self) -> float | None:
+        """Context from which on one device reads more cache than weights in a decode step; None when it never does."""
+        part = shard(self.model, self.parallel.device_count)
+        return kv_crossover_tokens(part, self.plan, batch=self.workload.batch_count)
+
+    @property
+    def graph_time_s(self) -> float:
+        """Ideal kernels with the gaps of a CUDA graph."""
+        return self.launches.step_s(self.time_s, self.launch_count, has_graph=True)
+
+    @property
+    def stream_time_s(self) -> float:
+        """Ideal kernels launched one by one: longer gaps, and never faster than the host launches."""
+        return self.launches.step_s(self.time_s, self.launch_count, has_graph=False)
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the pass."""
+        return math.fsum(one.flops for one in self.kernels)
+
+    @property
+    def moved_bytes(self) -> float:
+        """Bytes the pass reads and writes."""
+        return math.fsum(one.moved_bytes for one in self.kernels)
+
+    @property
+    def token_count(self) -> int:
+        """Tokens the pass computes."""
+        return self.workload.row_count
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens computed per second at the ideal time: generated ones in decode, prompt tokens in prefill."""
+        return self.token_count / self.time_s
+
+    @property
+    def bound(self) -> str:
+        """What limits the kernels that take most of the time."""
+        compute_s = math.fsum(one.time_s for one in self.kernels if one.prediction.bound == "compute")
+        return "compute" if compute_s > self.time_s / 2 else "memory"
+
+    @property
+    def provenance(self) -> str:
+        """Status of the weakest number of the chip that was used."""
+        return weakest_provenance(one.prediction.provenance for one in self.kernels)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of the kernels, each once."""
+        return tuple(dict.fromkeys(item for one in self.kernels for item in one.prediction.findings))
+
+
+def predict_model(
+    hardware: Device | str,
+    model: ModelShape | str,
+    phase: str = "decode",
+    *,
+    batch: int = 1,
+    context: int = 4096,
+    new_tokens: int | None = None,
+    formats: str | FormatPlan = AS_PUBLISHED,
+    kv: str | None = None,
+    exceptions: Sequence[str] = (),
+    parallel: Parallel = ONE_DEVICE,
+    launches: LaunchCosts | None = None,
+    max_context: int | None = None,
+    has_group_scales: bool | None = None,
+    memory_headroom_ratio: float = 0.0,
+    attention_kernel: str | None = None,
+) -> ModelPrediction:
+    """Return the ideal prediction of one pass.
+
+    `phase` decode: one new token for each of `batch` sequences that are `context` tokens long with it; prefill: all of
+    `context`, or the last `new_tokens` of it. `formats` as in `format_plan.plan_from_text`, with `exceptions`.
+    `max_context` replaces what the model declares (a checkpoint with extended positions). `has_group_scales`: as in
+    `FormatPlan` (default: the plan's own, else True). `memory_headroom_ratio`: share of the memory that has to stay free.
+    `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
+    Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
+    """
+    device, shape = get_hardware(hardware), get_model(model)
+    if max_context is not None:
+        shape = replace(shape, max_context_size=max_context)
+    workload = Workload.of(phase, batch, context, new_tokens)
+    check_context(shape, workload)
+    plan = _plan(formats, shape, kv, exceptions)
+    if has_group_scales is not None:
+        plan = replace(plan, has_group_scales=has_group_scales)
+    part = shard(shape, parallel.device_count)
+    kernels = step_kernels(part, workload, plan)
+    hidden_bytes = workload.row_count * shape.hidden_size * get_format(plan.wide).traffic_bytes_per_element
+    return ModelPrediction(
+        model=shape,
+        hardware=device.key,
+        workload=workload,
+        plan=plan,
+        parallel=parallel,
+        kernels=tuple(KernelPrediction(kernel, predict_operator(kernel.work, device)) for kernel in kernels),
+        all_reduce_s=all_reduce_count(shape) * parallel.all_reduce_s(hidden_bytes),
+        launches=launches or launch_costs(device),
+        memory=model_memory(part, workload, plan, device, headroom_ratio=memory_headroom_ratio),
+        attention_kernel=None if attention_kernel is None else find_attention_kernel(attention_kernel).key,
+    )
+
+
+def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> ModelPrediction:
+    """Return the pass whose last token's logits give the first new token: prefill of the tokens before the new ones.
+
+    Of a prefill, and of a decode step without a prompt, it is the pass itself.
+    """
+    workload = prediction.workload
+    prompt = workload.context_count - workload.new_count
+    if workload.phase == "prefill" or prompt < 1:
+        return prediction
+    return predict_model(
+        hardware,
+        prediction.model,
+        "prefill",
+        batch=workload.batch_count,
+        context=prompt,
+        formats=prediction.plan,
+        parallel=prediction.parallel,
+        launches=prediction.launches,
+        memory_headroom_ratio=prediction.memory.headroom_ratio,
+        attention_kernel=prediction.attention_kernel,
+    )
+
+
+def time_to_first_token_s(prediction: ModelPrediction, hardware: Device | str) -> float:
+    """Return the ideal time of `first_token_pass`."""
+    return first_token_pass(prediction, hardware).time_s
+
+
+def batch_sweep(
+    hardware: Device | str, model: ModelShape | str, batches: Sequence[int], **options: object
+) -> list[ModelPrediction]:
+    """Return a prediction for each batch size; `options` as in `predict_model`."""
+    if not batches:
+        raise InvalidValueError("a batch sweep needs at least one batch size, e.g. 1,8,64")
+    device, shape = get_hardware(hardware), get_model(model)
+    return [predict_model(device, shape, batch=batch, **options) for batch in batches]  # type: ignore[arg-type]
+
+
+def _plan(formats: str | FormatPlan, shape: ModelShape, kv: str | None, exceptions: Sequence[str]) -> FormatPlan:
+    if isinstance(formats, FormatPlan):
+        if kv is not None or exceptions:
+            raise InvalidValueError(
+                "formats is a finished plan: give kv and exceptions when it is made (plan_from_text)"
+            )
+        return formats
+    return plan_from_text(formats, shape, kv=kv, exceptions=exceptions)

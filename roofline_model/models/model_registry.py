@@ -1,0 +1,145 @@
+"""Which model a name means: a shipped one (models/*.toml), a config.json on disk, or an id in the local hub cache."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
+from roofline_model.core.user_path import user_path
+from roofline_model.models.model_shapes import Experts, LatentAttention, ModelShape
+
+MAX_NAME_CHARS = 200
+"""Longer texts are no name of a shipped model; they may be a path."""
+
+
+@cache
+def _registry() -> Mapping[str, ModelShape]:
+    """Read every model file. The keys of all files together are unique (tested)."""
+    folder = resources.files("roofline_model.models").joinpath("catalog")
+    found: dict[str, ModelShape] = {}
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            for name, table in tomllib.loads(entry.read_text(encoding="utf-8")).items():
+                if name in found:
+                    raise DefinitionError(f"models/{entry.name}: model {name!r} is defined twice; rename one")
+                found[name] = shape_from_table(name, table, f"models/{entry.name}")
+    return MappingProxyType(found)
+
+
+@cache
+def _names() -> Mapping[str, ModelShape]:
+    """Return every name, squeezed: keys, hub ids, and hub ids without their owner."""
+    names: dict[str, ModelShape] = {}
+    for key, shape in _registry().items():
+        names[_squeezed(key)] = shape
+    for shape in _registry().values():
+        for checkpoint in shape.checkpoints:
+            names.setdefault(_squeezed(checkpoint), shape)
+            names.setdefault(_squeezed(checkpoint.rpartition("/")[2]), shape)
+    return MappingProxyType(names)
+
+
+def _squeezed(name: str) -> str:
+    """Return a name without what people write differently: case, separators, Meta's name, and that a model was tuned.
+
+    "llama3.1:8b", "Meta-Llama-3.1-8B-Instruct" and "llama-3.1-8b" are one shape. A suffix that says another number format
+    stays: it is another checkpoint.
+    """
+    owner, slash, model = name.strip().lower().rpartition("/")
+    pieces = [
+        piece for piece in re.split(r"[-_: ]+", model) if piece not in ("instruct", "chat", "hf", "it", "base", "meta")
+    ]
+    return owner + slash + "".join(pieces)
+
+
+def list_models() -> list[ModelShape]:
+    """Return every shipped model, sorted by name."""
+    return [shape for _, shape in sorted(_registry().items())]
+
+
+def shipped_model(name: str) -> ModelShape | None:
+    """Return the shipped model of a name or hub id, None for any other; no path and no cache is looked at."""
+    return _names().get(_squeezed(name)) if len(name) < MAX_NAME_CHARS else None
+
+
+def get_model(name: str | Path | ModelShape) -> ModelShape:
+    """Return the model called `name`.
+
+    A shipped name or hub id (any case), the path of a config.json or of a folder that holds one, or the id of a checkpoint
+    in the local hub cache. A `ModelShape` is returned unchanged. Raises `UnknownNameError` with the nearest names,
+    or what `hf_config` raises for a file it cannot read. Nothing is downloaded.
+    """
+    if isinstance(name, ModelShape):
+        return name
+    text = str(name).strip()
+    if not text:  # as a path it would be the folder one stands in
+        raise InvalidValueError(
+            "the name of the model is empty; give one of `roofline predict model --help`, or the path of a config.json"
+        )
+    shape = shipped_model(text)
+    if shape is not None:
+        return shape
+    from roofline_model.models.hf.config import cached_config, read_config
+
+    path = user_path(text)
+    if isinstance(name, Path) or text.endswith(".json") or _exists(path):
+        return read_config(path)
+    cached = cached_config(text)
+    if cached is not None:
+        return read_config(cached, name=text)
+    raise UnknownNameError(
+        "model",
+        text,
+        _registry(),
+        fix="Or give the path of a config.json; an id works once its config.json is in the local hub cache (nothing is downloaded here).",
+    )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long for the file system, or with a null byte
+        return False
+
+
+def shape_from_table(name: str, table: Any, where: str) -> ModelShape:
+    """Build a shape from a TOML table; raises `DefinitionError` naming file, model and field."""
+    if not isinstance(table, dict):
+        raise DefinitionError(f"{where}: [{name}] must be a table with layer_count, hidden_size, …")
+    values = dict(table)
+    for part, kind in (("experts", Experts), ("latent", LatentAttention)):
+        if part in values:
+            values[part] = _part(kind, values[part], f"{where}, [{name}] {part}")
+    values["checkpoints"] = tuple(values.get("checkpoints", ()))
+    shape: ModelShape = _part(ModelShape, {"name": name, **values}, f"{where}, [{name}]")
+    return shape
+
+
+def _part(kind: Any, values: Any, where: str) -> Any:
+    known = {field.name for field in fields(kind)}
+    if not isinstance(values, dict):
+        raise DefinitionError(f"{where} must be a table. Known fields: {', '.join(sorted(known))}.")
+    for field_name in values:
+        if field_name not in known:
+            raise DefinitionError(f"{where}: unknown field {field_name!r}. Known: {', '.join(sorted(known))}.")
+    try:
+        return kind(**values)
+    except TypeError:
+        absent = sorted(name for name in _required(kind) if name not in values)
+        raise DefinitionError(f"{where}: field {', '.join(absent)} is missing") from None
+    except InvalidValueError as error:
+        raise DefinitionError(f"{where}: {error}") from None
+
+
+def _required(kind: Any) -> list[str]:
+    from dataclasses import MISSING
+
+    return [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]

@@ -1,0 +1,71 @@
+"""The format plan of a model whose modules have formats already: what a library really made of each Linear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan
+from roofline_model.models.layer_ranges import joined_layers
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.strategies.module_names import operators_of_module
+from roofline_model.models.strategies.operator_type import OperatorType
+
+_PARTS = {
+    OperatorType.Q_PROJ: "q_proj",
+    OperatorType.K_PROJ: "k_proj",
+    OperatorType.V_PROJ: "v_proj",
+    OperatorType.O_PROJ: "o_proj",
+    OperatorType.FFN_GATE: "gate_proj",
+    OperatorType.FFN_UP: "up_proj",
+    OperatorType.FFN_DOWN: "down_proj",
+}
+_HEAD = "lm_head"
+
+
+def modules_plan(
+    formats: Mapping[str, PartFormats], shape: ModelShape, *, wide: str, kv: str | None = None, label: str = ""
+) -> FormatPlan:
+    """Return the plan of a model by the full names of its Linears; what is not named stays in `wide`.
+
+    Raises `UnsupportedError` for a narrow module that is no part of the decoder model (an adapter, a vision tower), and
+    for two modules of one part and layer with different formats; `InvalidValueError` for layers the model does not have.
+    """
+    found: dict[tuple[str, int | None], PartFormats] = {}
+    for name, one in formats.items():
+        for key in _parts_of(name, shape, is_narrow=one.weights != wide):
+            if found.setdefault(key, one) != one:
+                raise UnsupportedError(
+                    f"{name}: {key[0]} of layer {key[1]} has {found[key].label} and {one.label}; no product has two"
+                )
+    base = PartFormats(wide, wide)
+    exceptions = [
+        FormatException(part, one, layer, layer)
+        for (part, layer), one in found.items()
+        if one != base and part != _HEAD
+    ]
+    head = found.get((_HEAD, None), base)
+    outside = [FormatException(_HEAD, head)] if head != base else []
+    if outside and shape.has_tied_embedding:
+        outside.append(FormatException("embedding", base))
+    plan = FormatPlan(base, kv or wide, wide, (*outside, *joined_layers(exceptions)), label=label)
+    return checked_plan(plan, shape)
+
+
+def _parts_of(name: str, shape: ModelShape, *, is_narrow: bool) -> list[tuple[str, int | None]]:
+    """Return the parts of the decoder model that a module computes; none for a wide module that is no part of it."""
+    operators, layer = operators_of_module(name)
+    if operators == (OperatorType.EMBEDDINGS,):
+        return [(_HEAD, None)]
+    if layer is not None and layer >= shape.layer_count:
+        raise InvalidValueError(f"{name} is of layer {layer}, {shape.name} has {shape.layer_count}")
+    prefix = "" if layer is None or not shape.has_experts(layer) else "shared_" if "shared" in name else "experts_"
+    parts = [
+        (_PARTS[one] if one not in _FFN else f"{prefix}{_PARTS[one]}", layer) for one in operators if one in _PARTS
+    ]
+    if not parts and is_narrow:
+        raise UnsupportedError(f"{name} is quantised, and no part of {shape.name} as it is predicted")
+    return parts
+
+
+_FFN = (OperatorType.FFN_GATE, OperatorType.FFN_UP, OperatorType.FFN_DOWN)

@@ -1,0 +1,61 @@
+"""A precision as a strategy writes it: one format, or WEIGHT.ACTIVATION for a projection."""
+
+from __future__ import annotations
+
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import NumberFormat, get_format, known_format
+from roofline_model.models.format_plan import PartFormats, check_pair
+from roofline_model.models.strategies.operator_type import (
+    ATTENTION_PRODUCTS,
+    PROJECTIONS,
+    VECTOR_OPERATORS,
+    OperatorType,
+)
+from roofline_model.operators.operand_formats import activation_format, is_wide_float
+
+
+def canonical_precision(operator: OperatorType, text: str) -> str:
+    """Return a precision in canonical spelling (`fp8` → `FP8_E4M3`, `int4.bf16` → `INT4.BF16`).
+
+    Raises `UnknownNameError` for a format nobody knows and `InvalidValueError` for one the operator cannot have.
+    """
+    weight, activation = split_precision(text)
+    if activation is not None:
+        if operator not in PROJECTIONS:
+            raise InvalidValueError(
+                f"{operator.value}={text}: WEIGHT.ACTIVATION is for projections ({', '.join(PROJECTIONS)}); give one format"
+            )
+        check_pair(operator.value, weight, activation)
+        return f"{weight.key}.{activation.key}"
+    if operator in VECTOR_OPERATORS and not is_wide_float(weight):
+        raise InvalidValueError(
+            f"{operator.value}={weight.key}: norms and softmax need a plain float of 16 bits or more, e.g. FP16"
+        )
+    if operator in ATTENTION_PRODUCTS:
+        activation_format(operator.value, weight)
+    return weight.key
+
+
+def split_precision(text: str) -> tuple[NumberFormat, NumberFormat | None]:
+    """Return weight and activation format of a precision; the second is None where only one format is named."""
+    if not isinstance(text, str):
+        raise InvalidValueError(f"a precision is text such as FP8_E4M3 or INT4.BF16, got {str(text)[:40]!r}")
+    whole = known_format(text)
+    if whole is not None:
+        return whole, None  # a user's format may have a dot in its name
+    weight, dot, activation = text.partition(".")
+    # Without a dot the whole is named again: it raises with the names that are near.
+    return (get_format(weight), get_format(activation)) if dot else (get_format(text), None)
+
+
+def part_formats(operator: OperatorType, text: str, default_activation: str) -> PartFormats:
+    """Return the formats behind a precision; the activation is the default's unless the text names one.
+
+    A weight wider than the default activation keeps its own format on both sides: the operator is not quantised.
+    """
+    weight, activation = split_precision(text)
+    if activation is None:
+        default = get_format(default_activation)
+        activation = default if default.element_bits >= weight.element_bits else weight
+        check_pair(operator.value, weight, activation)
+    return PartFormats(weight.key, activation.key)

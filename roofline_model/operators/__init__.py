@@ -1,0 +1,1 @@
+"""Operators: shapes, FLOPs and bytes of every call, before any chip."""

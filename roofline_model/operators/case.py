@@ -1,0 +1,152 @@
+"""The identity of a benchmark case: what is run, with which formats and kernel, from which cache state.
+
+The test id and the key are contracts: a stored history depends on them (DESIGN §4 "Case identity").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import get_format
+
+CacheState = Literal["cold", "flushed", "warm", "none"]
+CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
+"""cold: each call finds operands of its own in DRAM (rotation); flushed: the caches are overwritten before each call;
+warm (hot): calls follow each other on the same operands; none: nothing was arranged."""
+
+MODES: tuple[str, ...] = ("eager", "graph", "burst", "sustained")
+"""eager: calls issued one by one, short warm-up; graph: replay of a captured CUDA graph; burst: short, after the chip
+has recovered; sustained: after power and clock have become flat. Modes are cases of their own, never compared."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._x]")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to measure. Two cases with equal fields have the same `case_key` on every machine."""
+
+    op: str
+    """Operator: gemv, gemm, attention, … or the name a user gives to a kernel of their own."""
+    shape: tuple[tuple[str, int], ...]
+    """Dimension letters and sizes in canonical order, e.g. (("M", 1), ("N", 4096), ("K", 4096))."""
+    formats: tuple[tuple[str, str], ...]
+    """Operand → format key; GEMM: a (activation), b (weight), c (output)."""
+    kernel: str
+    """The implementation, e.g. matmul, int_mm, tinygemm."""
+    cache: str = "cold"
+    mode: str = "eager"
+    """How calls are issued and what went before: one of `MODES`, or a user's own word."""
+
+    def __post_init__(self) -> None:
+        if self.cache not in CACHE_STATES:
+            raise InvalidValueError(f"cache must be one of {', '.join(CACHE_STATES)}, got {self.cache!r}")
+        for name, value in (("op", self.op), ("kernel", self.kernel), ("mode", self.mode)):
+            if not value:
+                raise InvalidValueError(f"case {name} must not be empty")
+
+    @property
+    def case_key(self) -> str:
+        """Sixteen hex digits over op, shape, formats, kernel, mode and cache in canonical JSON."""
+        return short_hash(self.to_dict())
+
+    @property
+    def shape_label(self) -> str:
+        """Sizes joined by x in canonical order: `1x4096x4096`; empty when the case has no dimensions."""
+        return "x".join(str(size) for _, size in self.shape)
+
+    @property
+    def width_label(self) -> str:
+        """Operand widths in the field's shorthand: `w4a16`; empty without operands a and b, or where their formats are unknown.
+
+        A record may name a user's format that this process has not loaded; it must still be shown.
+        """
+        formats = dict(self.formats)
+        try:
+            return f"w{_container_bits(formats['b'])}a{_container_bits(formats['a'])}"
+        except KeyError:  # no such operand; an unknown format is a KeyError too
+            return ""
+
+    @property
+    def format_label(self) -> str:
+        """Weight and activation format, `INT4.BF16`; for other operators all formats in operand order."""
+        formats = dict(self.formats)
+        if "a" in formats and "b" in formats:
+            return f"{formats['b']}.{formats['a']}"
+        return ".".join(dict.fromkeys(formats.values()))
+
+    @property
+    def precision_label(self) -> str:
+        """What a reader calls the precision: `INT4 W4A16`, `INT4×INT8`, `BF16`; other operators' formats joined by +; may be empty.
+
+        A whole model's cache is said where it is narrower than 16 bits: `BF16 + INT8 cache`.
+        """
+        formats = dict(self.formats)
+        if "a" not in formats or "b" not in formats:
+            return self.format_label.replace(".", "+")
+        weight, activation = formats["b"], formats["a"]
+        cache = f" + {formats['kv']} cache" if "kv" in formats and is_narrow_format(formats["kv"]) else ""
+        if weight == activation:
+            return f"{weight}{cache}"
+        # W4A16 says all there is to say of a weight-only format; W4A8 would not say which of the 8-bit formats.
+        is_said = bool(self.width_label) and not is_narrow_format(activation)
+        return (f"{weight} {self.width_label.upper()}" if is_said else f"{weight}×{activation}") + cache
+
+    @property
+    def id(self) -> str:
+        """The pytest id, `1x4096x4096-w4a16-INT4.BF16-tinygemm-cold`; other modes than eager are appended."""
+        parts = [self.shape_label, self.width_label, self.format_label, self.kernel]
+        parts += [] if self.cache == "none" else [self.cache]
+        parts += [] if self.mode == "eager" else [self.mode]
+        return "-".join(_UNSAFE.sub("_", part) for part in parts if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the identity as plain values."""
+        return {
+            "op": self.op,
+            "shape": dict(self.shape),
+            "formats": dict(self.formats),
+            "kernel": self.kernel,
+            "mode": self.mode,
+            "cache": self.cache,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Case:
+        """Rebuild a case from `to_dict`, keeping the order of dimensions."""
+        return cls(
+            op=data["op"],
+            shape=tuple((str(name), int(size)) for name, size in data["shape"].items()),
+            formats=tuple((str(name), str(key)) for name, key in data["formats"].items()),
+            kernel=data["kernel"],
+            cache=data["cache"],
+            mode=data["mode"],
+        )
+
+
+def short_hash(data: Any) -> str:
+    """Return sixteen hex digits of the SHA-256 of `data` as canonical JSON (sorted keys, no spaces)."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def history_key(case_key: str, hardware_key: str, method_version: str, environment_class: str) -> str:
+    """Return the key of a time series: results with equal keys may be compared over time."""
+    return short_hash([case_key, hardware_key, method_version, environment_class])
+
+
+def is_narrow_format(format_key: str) -> bool:
+    """Return whether elements of a format take fewer than 16 bits; False for one that this process has not loaded."""
+    try:
+        return get_format(format_key).element_bits < 16
+    except KeyError:  # a user's format
+        return False
+
+
+def _container_bits(format_key: str) -> int:
+    fmt = get_format(format_key)
+    return fmt.container_bits or fmt.element_bits

@@ -1,0 +1,1 @@
+"""Tiles of a product on a chip: waves, edge tiles, occupancy."""

@@ -1,0 +1,277 @@
+"""How a GEMM is cut into tiles on a GPU, and what that costs: waves, tail, occupancy, L2 hits, bytes beyond compulsory.
+
+The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the choice
+behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import unsupported
+from roofline_model.expected.predict import predict_expected, why_no_expected
+from roofline_model.formats.catalog import get_format
+from roofline_model.operators.product import Operator, check_dimension
+from roofline_model.tiling.resources import Occupancy, occupancy
+
+if TYPE_CHECKING:
+    from roofline_model.expected.batch import ExpectedBatch
+    from roofline_model.expected.chip import ChipSpec
+    from roofline_model.expected.products.formats import GemmFormats
+    from roofline_model.expected.products.parameters import ProductParameters
+
+GEMV_LABEL = "gemv"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """One product on one chip, cut as the library is expected to cut it."""
+
+    hardware: str
+    M: int
+    N: int
+    K: int
+    formats: str
+    """`weight.activation`."""
+    kernel_family: str
+    tile_m: int
+    tile_n: int
+    split_count: int
+    """Slices that k is cut into; 1: no split."""
+    grid_m_count: int
+    grid_n_count: int
+    sm_count: int
+    occupancy: Occupancy
+    is_cold: bool
+    """Whether the weights come from DRAM."""
+    operand_bytes: float
+    """A and B, each read once: compulsory."""
+    output_bytes: float
+    """C, written once: compulsory."""
+    dram_bytes: float
+    """What the model moves to and from DRAM, operands and output: what hits the L2 is not in it."""
+    operand_dram_bytes: float
+    """The operands' part of it."""
+    requested_bytes: float
+    """Operand bytes that the blocks ask the L2 for: every tile loads its own rows and columns."""
+    l2_hit_ratio: float
+    """Share of the operand bytes asked for that the L2 serves."""
+    flops: float
+    peak_flops_per_s: float
+    expected_s: float
+    low_s: float
+    high_s: float
+    parts_s: Mapping[str, float]
+    """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint time."""
+    terms_s: Mapping[str, float]
+    """The same terms, each as long as it would take alone; those that overlap do not add up."""
+    bound: str
+    provenance: str
+
+    @property
+    def block_count(self) -> int:
+        """Blocks (CTAs) of the launch, split-K included."""
+        return self.grid_m_count * self.grid_n_count * self.split_count
+
+    @property
+    def blocks_per_sm_ratio(self) -> float:
+        """Blocks over SMs: the waves of a machine that runs one block per SM at a time."""
+        return self.block_count / self.sm_count
+
+    @property
+    def wave_count(self) -> int:
+        """Blocks of the SM that has most: the rounds of a machine that runs one block per SM at a time, whole ones."""
+        return math.ceil(self.blocks_per_sm_ratio)
+
+    @property
+    def resident_wave_count(self) -> int:
+        """Rounds when each SM holds the resident blocks of the occupancy at once; blocks of one SM share its pace."""
+        return math.ceil(self.block_count / (self.sm_count * self.occupancy.block_count))
+
+    @property
+    def tail_ratio(self) -> float:
+        """Share of SM time that idles because blocks do not divide evenly: 1 − blocks / (SMs · most blocks of one SM).
+
+        Residency does not change it: blocks that share an SM take turns in its units.
+        """
+        return 1 - self.blocks_per_sm_ratio / self.wave_count
+
+    @property
+    def padding_ratio(self) -> float:
+        """Share of the tiles' area that lies outside the output and is computed for nothing."""
+        return 1 - self.M * self.N / (self.grid_m_count * self.tile_m * self.grid_n_count * self.tile_n)
+
+    @property
+    def beyond_compulsory_bytes(self) -> float:
+        """Operand bytes that the blocks ask the L2 for beyond reading A and B once."""
+        return max(0.0, self.requested_bytes - self.operand_bytes)
+
+    @property
+    def efficiency_ratio(self) -> float:
+        """Share of the tensor peak reached."""
+        return self.flops / self.expected_s / self.peak_flops_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the model is asked with."""
+
+    chip: ChipSpec
+    formats: GemmFormats
+    parameters: ProductParameters
+    batch: ExpectedBatch
+
+
+def gemm_tiling(
+    work: Operator, device: Device, *, cache: str = "cold", quantizes_activations: bool = False
+) -> Tiling | None:
+    """Return the tiling of one product (`gemm` or `gemv`); None where the library runs a GEMV kernel, which has no tiles.
+
+    `cache="warm"` finds the weights in the L2. Raises `UnsupportedError` for other operators and for chips without
+    constants or without the limits of an SM in their file.
+    """
+    if work.op not in ("gemm", "gemv"):
+        raise UnsupportedError(f"only products have tiles, not {work.op}; give gemm(M, N, K)")
+    sizes, named = dict(work.shape), dict(work.formats)
+    M, N, K = sizes["M"], sizes["N"], sizes["K"]
+    asked = _ask(device, [M], [N], [K], named["a"], named["b"], named["c"], cache, quantizes_activations)
+    label = asked.batch.kernel[0]
+    if label == GEMV_LABEL:
+        return None
+    tile_m, tile_n, split = (int(part) for part in label.split("x"))
+    formats, chip = asked.formats, asked.chip
+    a_bytes, b_bytes = formats.activation_bytes_per_element, formats.weight_bytes_per_element
+    grid_m, grid_n = math.ceil(M / tile_m), math.ceil(N / tile_n)
+    length = 64 * math.ceil(K / split / 64)
+    requested = grid_m * grid_n * split * length * (tile_m * a_bytes + tile_n * b_bytes)
+    output = M * N * formats.output_bytes_per_element
+    operands = M * K * a_bytes + N * K * b_bytes
+    missed, dram = _dram_bytes(asked, M, N, K, cache)
+    missed = min(missed, dram, operands)
+    expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
+    if expected is None:
+        why_not = why_no_expected(work, device, cache=cache)
+        assert why_not is not None  # the same question has no answer
+        raise unsupported(why_not)
+    return Tiling(
+        hardware=device.key,
+        M=M,
+        N=N,
+        K=K,
+        formats=f"{named['b']}.{named['a']}",
+        kernel_family=formats.family,
+        tile_m=tile_m,
+        tile_n=tile_n,
+        split_count=split,
+        grid_m_count=grid_m,
+        grid_n_count=grid_n,
+        sm_count=chip.sm_count,
+        occupancy=occupancy(
+            device,
+            chip.family,
+            tile_m,
+            tile_n,
+            a_bytes=a_bytes,
+            b_bytes=b_bytes,
+            output_bytes=formats.output_bytes_per_element,
+            widest_bits=_widest_bits(named["a"], named["b"]),
+        ),
+        is_cold=cache != "warm",
+        operand_bytes=operands,
+        output_bytes=output,
+        dram_bytes=dram,
+        operand_dram_bytes=missed,
+        requested_bytes=requested,
+        l2_hit_ratio=max(0.0, 1 - missed / requested),
+        flops=2.0 * M * N * K,
+        peak_flops_per_s=chip.peak_flops_per_s,
+        expected_s=expected.time_s,
+        low_s=expected.low_s,
+        high_s=expected.high_s,
+        parts_s=dict(expected.parts),
+        terms_s=dict(expected.terms),
+        bound=expected.binding,
+        provenance=expected.provenance,
+    )
+
+
+def _widest_bits(*formats: str) -> int:
+    """Return the bits of the widest operand's element, scales not counted."""
+    found = [get_format(name) for name in formats]
+    return max(fmt.container_bits or fmt.element_bits for fmt in found)
+
+
+@dataclass(frozen=True, slots=True)
+class EfficiencyCurve:
+    """Share of the tensor peak over N at fixed M and K: expected, and what one fixed tile's waves would allow."""
+
+    N: tuple[int, ...]
+    expected_ratio: tuple[float, ...]
+    tiles: tuple[str, ...]
+    """The tile chosen at each N, `gemv` where there is none."""
+    fixed_tile: str
+    fixed_tile_ratio: tuple[float, ...]
+    """Useful share of SM time with `fixed_tile`: last wave and edge tiles taken off. The saw-tooth."""
+
+
+def efficiency_curve(
+    M: int, K: int, columns: Sequence[int], device: Device, *, a: str, b: str, c: str = "BF16", cache: str = "cold"
+) -> EfficiencyCurve:
+    """Return the efficiency of C(M×N) for every N of `columns` (increasing); the fixed tile is that of the largest N."""
+    for size in columns:
+        check_dimension("N", size)
+    asked = _ask(device, [M] * len(columns), list(columns), [K] * len(columns), a, b, c, cache, False)
+    labels = asked.batch.kernel
+    fixed = next((label for label in reversed(labels) if label != GEMV_LABEL), "")
+    shares = []
+    if fixed:
+        tile_m, tile_n, split = (int(part) for part in fixed.split("x"))
+        for size in columns:
+            blocks = math.ceil(M / tile_m) * math.ceil(size / tile_n) * split
+            used = math.ceil(blocks / asked.chip.sm_count) * asked.chip.sm_count
+            shares.append(M * size * split / (used * tile_m * tile_n))
+    peak = asked.chip.peak_flops_per_s
+    reached = [
+        2.0 * M * size * K / time_s / peak for size, time_s in zip(columns, asked.batch.time_s.tolist(), strict=True)
+    ]
+    return EfficiencyCurve(tuple(columns), tuple(reached), tuple(labels), fixed, tuple(shares))
+
+
+def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
+    """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
+    from roofline_model.expected.products.rotation import copies_of
+    from roofline_model.expected.products.work import work_of
+
+    work = work_of(asked.parameters, float(M), float(N), float(K), copies_of(cache))
+    activation = M * K * asked.formats.activation_bytes_per_element
+    moved = work.dram_s * asked.parameters.dram_ratio * asked.chip.bandwidth_bytes_per_s
+    return float(work.cold_weight_bytes + activation * work.activation_miss), moved
+
+
+def _ask(
+    device: Device,
+    M: Sequence[int],
+    N: Sequence[int],
+    K: Sequence[int],
+    a: str,
+    b: str,
+    c: str,
+    cache: str,
+    quantizes: bool,
+) -> _Asked:
+    """Ask the expected-time model for products of one pair of formats on one chip."""
+    from roofline_model.expected.chip import fitted_numbers
+    from roofline_model.expected.products.product import ProductModel
+
+    if device.kind == "cpu":
+        raise UnsupportedError(
+            f"{device.key} is a CPU: tiles, waves and occupancy are of GPU kernels. `roofline predict gemm` gives its ideal and expected times"
+        )
+    model = ProductModel.of(device, weight=b, activation=a, output=c)
+    batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)
+    return _Asked(fitted_numbers(model.chip, model.fitted.chip), model.formats, model.parameters, batch)

@@ -1,0 +1,336 @@
+"""Measuring a candidate: the command, the export that is read, processes that end, and one real pipeline."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pipeline_runs import cpu_chip
+
+from bench_cases.models.reference import find_model
+from bench_cases.pipeline.measure import MeasureRequest, measure_command, measure_pair
+from bench_cases.pipeline.pytest_run import export_of, pytest_command, run_pytest, what_pytest_said
+from bench_cases.pipeline.recommend import (
+    pipeline_case,
+    recommend_precisions,
+    recommendation_from_plain,
+)
+from bench_cases.pipeline.records import case_from_plain, cases_of_export
+from bench_cases.pipeline.settings import PipelineLimits, make_settings
+from bench_cases.quantization.target import Target
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.models.model_pass import HostTime
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def settings(**given):
+    wanted = {
+        "hw": "auto",
+        "phase": "decode",
+        "batch": 1,
+        "context": None,
+        "limits": PipelineLimits(),
+        "candidates": 3,
+        "processes": 1,
+        "formats": None,
+        "method": "round-to-nearest",
+        "text": None,
+    }
+    return make_settings("seeded-llama-1m", **{**wanted, **given})
+
+
+def request(folder, **given) -> MeasureRequest:
+    model, wanted = find_model("seeded-llama-1m"), settings(method=given.pop("method", "round-to-nearest"))
+    known = {
+        "baseline": pipeline_case(model, "BF16", wanted, "cpu"),
+        "case": pipeline_case(model, "INT4", wanted, "cpu"),
+        "hw": "auto",
+        "device": "cpu",
+        "db": str(folder / "r.db"),
+        "label": "a label",
+        "folder": folder,
+        "processes_count": 2,
+        "parameters_count": 7_000_000_000,
+        "slowest_s": 0.5,
+        "text": "",
+    }
+    return MeasureRequest(**{**known, **given})
+
+
+# --- the command
+
+
+def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_path):
+    one = request(tmp_path)
+    command = measure_command(one, tmp_path / "out.json")
+    cases = [word for word in command if "::" in word]
+    assert [word.partition("[")[2] for word in cases] == [
+        "decode-1x1x128-w16a16-BF16.BF16-transformers-warm]",
+        "decode-1x1x128-w4a16-INT4.BF16-torchao-warm]",
+    ]
+    options = dict(pairwise(command))
+    assert options["--roofline-formats"] == "BF16,INT4"
+    assert options["--roofline-processes"] == "2"
+    assert float(options["--roofline-max-seconds"]) == 30  # 60 passes of half a second
+    assert float(options["--roofline-timeout"]) > 7 * 600
+    calibrated = request(tmp_path, method="AWQ")
+    assert calibrated.case.kernel == "torchao.awq"
+    assert calibrated.timeout_s > 3 * one.timeout_s
+    assert dict(pairwise(measure_command(calibrated, tmp_path / "x")))["--roofline-method"] == "AWQ"
+
+
+def test_pytest_collects_exactly_the_two_cases(tmp_path):
+    command = measure_command(request(tmp_path, processes_count=1), tmp_path / "out.json")
+    code = run_pytest([*command, "--collect-only", "-q"], tmp_path / "log", timeout_s=120)
+    said = (tmp_path / "log").read_text()
+    assert code == 0, said
+    assert said.count("test_model_quant[") == 2
+
+
+# --- the export
+
+
+def record(precision: str, status: str = "measured", process: int = 1, **more):
+    measurement = {
+        "median_s": 0.01 * process,
+        "ci_low_s": 0.009,
+        "ci_high_s": 0.011,
+        "max_error": 0.003,
+        "flags": ["noisy"],
+    }
+    extra = {
+        "model": {"name": "m", "precision": precision, "method": "round-to-nearest", "layers": {"INT4": 15}, "kernels": ["k"]},
+        "tokens_per_call": 8, "memory": {"held_bytes": 300, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": None},
+        "quality": {"source": "measured", "text": "t", "is_language": True, "tokens_count": 9,
+                    "kl_nats_per_token": {"value": 0.1, "low": None, "high": None},
+                    "perplexity_ratio": {"value": 1.1, "low": 1.0, "high": 1.2}},
+    }  # fmt: skip
+    predictions = [
+        {"kind": "ideal", "time_s": 0.001},
+        {"kind": "expected", "time_s": 0.004 * process, "terms_s": {"host": 0.001}},
+    ]
+    return {
+        "status": status,
+        "reason": "",
+        "extra": extra,
+        "process": {"ordinal": process},
+        "predictions": predictions,
+        "measurement": measurement if status == "measured" else None,
+        **more,
+    }
+
+
+def test_an_export_becomes_cases_with_a_time_per_process():
+    found = cases_of_export({"records": [record("INT4", process=2), record("INT4"), record("INT8")]}, ("INT4", "FP8"))
+    int4 = found["INT4"]
+    assert [(one.process, one.median_s) for one in int4.times] == [(2, 0.02), (1, 0.01)]
+    assert (int4.median_s, int4.tokens_per_s, int4.resident_bytes) == (0.015, pytest.approx(8 / 0.015), 350)
+    assert (int4.expected.time_s, int4.expected.host_s) == (0.004, 0.001)  # of the least disturbed process
+    assert int4.quality.loss_pct.value == pytest.approx(10)
+    assert int4.quality.loss_pct.low_value == pytest.approx(0)
+    assert (int4.peak_bytes, int4.quality.top1, int4.flags) == (None, None, ("noisy",))
+    assert found["FP8"].status == "failed"
+    assert case_from_plain(json.loads(json.dumps(int4.plain()))) == int4
+
+
+def test_a_case_that_was_not_measured_says_why():
+    skipped = record("INT4", "skipped", reason="torchao has\nno kernel")
+    failed = record("INT4", "failed", reason="out of memory", process=2)
+    assert cases_of_export({"records": [skipped]}, ("INT4",))["INT4"].reason == "torchao has no kernel"
+    both = cases_of_export({"records": [skipped, failed]}, ("INT4",))["INT4"]
+    assert (both.status, both.reason, both.is_measured) == ("failed", "out of memory", False)
+    predicted = record("INT4", "predicted", reason="this is not an orin")
+    assert cases_of_export({"records": [predicted]}, ("INT4",))["INT4"].status == "skipped"
+
+
+def test_an_export_of_another_form_is_a_failure_with_its_reason(tmp_path, monkeypatch):
+    one = request(tmp_path)
+
+    def writes(command, log, *, timeout_s):
+        (tmp_path / "INT4.json").write_text(json.dumps({"records": [{"status": "measured"}], "run": {}}))
+        return 0
+
+    monkeypatch.setattr("bench_cases.pipeline.measure.run_pytest", writes)
+    pair = measure_pair(one)
+    assert pair.candidate.status == "failed"
+    assert "ended before it was measured" in pair.candidate.reason or "another form" in pair.candidate.reason
+
+
+# --- the process
+
+
+def test_pytest_that_cannot_start_measuring_says_why_in_a_line(tmp_path):
+    pair = measure_pair(request(tmp_path, hw="no-such-chip"))
+    assert pair.candidate.status == pair.baseline.status == "failed"
+    assert "unknown hardware 'no-such-chip'" in pair.candidate.reason
+    assert "\n" not in pair.candidate.reason
+
+
+def test_a_process_that_takes_too_long_is_ended(tmp_path):
+    begin = time.monotonic()
+    code = run_pytest([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", timeout_s=0.3)
+    assert code is None
+    assert time.monotonic() - begin < 30
+    assert what_pytest_said(tmp_path / "log", code) == "it took too long and was ended"
+    assert export_of(tmp_path / "absent.json") is None
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the death signal is Linux's")
+def test_a_killed_pipeline_leaves_no_measurement_behind(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from bench_cases.pipeline.pytest_run import run_pytest\n"
+        "child = 'import os, sys, time; open(sys.argv[1], \"w\").write(str(os.getpid())); time.sleep(60)'\n"
+        "run_pytest([sys.executable, '-c', child, sys.argv[1]], Path(sys.argv[1] + '.log'), timeout_s=60)\n"
+    )
+    place = tmp_path / "pid"
+    parent = subprocess.Popen([sys.executable, "-c", code, str(place)], cwd=ROOT)
+    for _ in range(600):
+        if place.is_file() and place.read_text():
+            break
+        time.sleep(0.05)
+    child = int(place.read_text())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while _lives(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    outlived = _lives(child)
+    if outlived:
+        os.kill(child, signal.SIGKILL)
+    assert not outlived, "the child outlived its killed parent"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_the_log_is_told_by_pytests_own_error(tmp_path):
+    (tmp_path / "log").write_text("collected 2 items\nERROR: --roofline-hw: unknown\x1b chip\nmore\n")
+    assert what_pytest_said(tmp_path / "log", 4) == "pytest ended with 4: --hw: unknown? chip"
+    assert "it said nothing" in what_pytest_said(tmp_path / "absent", 3)
+    assert pytest_command()[1:4] == ["-P", "-m", "pytest"]
+
+
+# --- the ranking
+
+
+def host_unknown(case, work):
+    return None
+
+
+def test_candidates_are_what_the_device_runs_ranked_by_the_time_of_the_real_path():
+    found = recommend_precisions(find_model("seeded-llama-1m"), settings(), cpu_chip(), Target("cpu"), host_unknown)
+    assert found.candidates[0].precision == "INT4"
+    left = dict(found.left_out)
+    assert left["FP8"] == "torchao has no cpu kernel for it"  # a fallback to FP8.BF16 is no candidate
+    assert "behind the best 3" in left["MXFP8"]
+    assert found.speedup(found.candidates[0], "ideal") > 2.5
+    assert recommendation_from_plain(json.loads(json.dumps(found.plain()))) == found
+
+
+def test_a_gpu_runs_others_and_ranks_by_expected_times():
+    h100 = get_hardware("h100-sxm")
+    target = Target("cuda", (9, 0))
+    wanted = settings(candidates=20)
+    found = recommend_precisions(find_model("seeded-llama-156m"), wanted, h100, target, host_unknown)
+    timed = [one.expected_s for one in found.candidates if one.expected_s is not None]
+    assert timed == sorted(timed)
+    assert len(timed) >= 3
+    assert {"FP8", "INT4", "INT8.INT8"} <= {one.precision for one in found.candidates}
+    assert "NVFP4" in dict(found.left_out)
+    assert all(one.note for one in found.candidates if one.expected_s is None or one.host_s is None)
+
+
+def test_what_disturbed_the_baseline_alone_is_no_speedup():
+    def disturbed(case, work):
+        return HostTime(0.030 if case.is_plain else 0.004, 0.003, 0.09, "by hand")
+
+    h100 = get_hardware("h100-sxm")
+    model = find_model("seeded-llama-1m")
+    found = recommend_precisions(model, settings(candidates=1), h100, Target("cuda", (9, 0)), disturbed)
+    assert found.baseline.expected_s == pytest.approx(0.003)  # on a GPU the slower of host and kernels
+    assert found.speedup(found.candidates[0], "expected") == pytest.approx(3 / 4)
+
+
+def test_a_memory_limit_rules_out_before_anything_is_measured():
+    limit = settings(limits=PipelineLimits(memory_bytes=0.5e6), candidates=2)
+    found = recommend_precisions(find_model("seeded-llama-1m"), limit, cpu_chip(), Target("cpu"), host_unknown)
+    assert {one.precision for one in found.candidates} <= {"INT4", "NVFP4.BF16", "MXFP4", "INT4.INT8"}
+    assert "INT8" in {one.precision for one in found.too_large}
+
+
+def test_methods_are_given_to_the_precisions_they_exist_for():
+    wanted = settings(method="awq")
+    model = find_model("seeded-llama-1m")
+    assert pipeline_case(model, "INT4", wanted, "cpu").method == "AWQ"
+    assert pipeline_case(model, "INT8.INT8", wanted, "cpu").method == "round-to-nearest"
+    assert pipeline_case(model, "BF16", wanted, "cpu").method == "round-to-nearest"
+
+
+def test_the_methods_are_those_of_the_quantizer():
+    pytest.importorskip("torchao")
+    from bench_cases.quantization import PRECISIONS, calibrated
+    from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS
+
+    assert ("round-to-nearest", *METHOD_PRECISIONS) == calibrated.METHODS
+    assert {one for known in METHOD_PRECISIONS.values() for one in known} <= set(PRECISIONS)
+
+
+def test_nothing_to_run_is_said_with_every_reason():
+    with pytest.raises(UnsupportedError, match=r"cpu runs none of the formats asked for: FP8: .*; NVFP4: "):
+        recommend_precisions(
+            find_model("seeded-llama-1m"), settings(formats=("FP8", "NVFP4")), cpu_chip(), Target("cpu"), host_unknown
+        )
+
+
+# --- all of it
+
+
+@pytest.mark.full
+def test_a_real_pipeline_on_a_model_that_fits_in_the_cache(tmp_path):
+    """A decode step of the 1M model is the framework's own time: the clock must not be told 3×."""
+    pytest.importorskip("torchao")
+    command = [
+        sys.executable,
+        "-m",
+        "roofline_cli",
+        "pipeline",
+        "--model",
+        "seeded-llama-1m",
+        "-o",
+        str(tmp_path / "out"),
+        "--json",
+        "--candidates",
+        "1",
+        "--processes",
+        "2",
+        "--db",
+        str(tmp_path / "r.db"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    (int4,) = document["candidates"]
+    assert document["outcome"] == "nothing-helps"
+    assert int4["ideal_speedup"] > 2.5
+    assert int4["measured_speedup"]["low"] < 1
+    assert document["candidates"][0]["quality"]["kl_nats_per_token"]["value"] > 0
+    assert "untrained" in " ".join(document["sentences"])
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert again.stderr.count("(from an earlier run)") == 3
+    assert json.loads(again.stdout) == document

@@ -1,0 +1,242 @@
+"""The verdict of a pipeline: who wins, when nothing helps, and what is said about predictions and quality."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipeline_runs import ON_RANDOM_TOKENS, baseline, measured, predicted
+
+from bench_cases.pipeline.measure import MeasuredPair
+from bench_cases.pipeline.recommend import PipelineCandidate, PipelineRecommendation
+from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, Spread
+from bench_cases.pipeline.settings import PipelineLimits
+from bench_cases.pipeline.speedup import measured_speedup
+from bench_cases.pipeline.verdict import judge
+from bench_cases.pipeline.words import prediction_sentence, quality_sentence
+
+NO_LIMITS = PipelineLimits()
+
+
+def candidate(precision: str, memory_bytes: float | None = 350) -> PipelineCandidate:
+    return PipelineCandidate(
+        precision, "round-to-nearest", "a kernel", False, 0.001, 0.004, 0.003, 0.005, 0.002, memory_bytes
+    )
+
+
+def recommended(*precisions: str, too_large=()) -> PipelineRecommendation:
+    base = replace(candidate("BF16", 1050), method="", ideal_s=0.004, expected_s=0.01)
+    return PipelineRecommendation(base, tuple(candidate(one) for one in precisions), (), tuple(too_large))
+
+
+def verdict_of(limits=NO_LIMITS, *, base=None, too_large=(), **cases: MeasuredCase):
+    names = [name.replace("_", ".") for name in cases]
+    base = base or baseline(0.01, 0.01, 0.01)
+    pairs = [
+        MeasuredPair(base, replace(case, precision=name)) for name, case in zip(names, cases.values(), strict=True)
+    ]
+    return judge(recommended(*names, too_large=too_large), pairs, limits, "BF16")
+
+
+def three(time_s: float, **fields) -> MeasuredCase:
+    return measured("?", time_s, time_s * 1.001, time_s * 0.999, **fields)
+
+
+# --- speed-up
+
+
+def test_the_speedup_pairs_processes_and_its_interval_holds_their_spread():
+    base, own = measured("BF16", 1.0, 2.0, 4.0), measured("INT4", 0.5, 1.0, 2.0)
+    found = measured_speedup(base, own)
+    assert found.value == pytest.approx(2.0)  # the machine doubled its time twice, the ratio stayed
+    inside = math.exp(math.hypot(*[math.hypot(*[math.log(1 / 0.99)] * 2)] * 3) / 3)
+    assert found.high_value == pytest.approx(2 * inside)
+    ratios = measured_speedup(measured("BF16", 1.0, 1.0, 1.0), measured("INT4", 0.5, 0.4, 0.6))
+    logs = [math.log(1 / one) for one in (0.5, 0.4, 0.6)]
+    mean = sum(logs) / 3
+    sd = math.sqrt(sum((one - mean) ** 2 for one in logs) / 2)
+    assert math.log(ratios.high_value) == pytest.approx(mean + 4.302653 * sd / math.sqrt(3))  # t, 2 degrees of freedom
+
+
+def test_only_processes_that_measured_both_count():
+    base, own = measured("BF16", 1.0, 1.0), measured("INT4", 0.5, 0.5, 99.0)
+    assert measured_speedup(base, own).processes_count == 2
+    assert measured_speedup(base, MeasuredCase("INT4", "failed", "out of memory")) is None
+
+
+def test_one_process_has_the_intervals_of_its_medians_and_few_samples_have_none():
+    one = measured_speedup(measured("BF16", 1.0, spread=0.1), measured("INT4", 0.5, spread=0.1))
+    assert one.low_value == pytest.approx(2 / math.exp(math.hypot(math.log(1 / 0.9), math.log(1 / 0.9))))
+    few = measured_speedup(measured("BF16", 1.0, spread=None), measured("INT4", 0.1, spread=None))
+    assert (few.low_value, few.is_faster) == (None, False)
+    assert "too few samples" in str(few)
+
+
+@given(st.lists(st.tuples(st.floats(1e-5, 10), st.floats(1e-5, 10)), min_size=1, max_size=5), st.floats(1e-4, 0.5))
+def test_laws_of_the_speedup(pairs, spread):
+    base, own = (measured("x", *[pair[side] for pair in pairs], spread=spread) for side in (0, 1))
+    there, back = measured_speedup(base, own), measured_speedup(own, base)
+    assert there.value * back.value == pytest.approx(1)
+    assert there.low_value * back.high_value == pytest.approx(1)
+    assert there.low_value <= there.value <= there.high_value
+    assert not (there.is_faster and there.is_slower)
+    slower = measured("x", *[pair[1] * 3 for pair in pairs], spread=spread)
+    assert measured_speedup(base, slower).value == pytest.approx(there.value / 3)
+
+
+# --- who wins
+
+
+def test_the_fastest_measured_candidate_wins_whatever_was_predicted():
+    found = verdict_of(INT8=three(0.006), INT4=three(0.005), FP8=three(0.02))
+    assert (found.outcome, found.winner.name) == ("faster", "INT4")
+    assert [one.name for one in found.judged] == ["INT4", "INT8", "FP8"]
+    assert "take INT4: measured 2.00× [" in found.sentence
+    assert "holds" in found.sentence
+    assert "0.0003 MB in place of 0.001 MB" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ((0.0125,), "measured 0.80× ["),
+        ((0.0099,), "the interval reaches down to 0.9"),
+        ((0.0101,), "no gain, within the noise"),
+    ],
+)
+def test_nothing_helps_and_by_how_much_the_nearest_misses(times, words):
+    found = verdict_of(
+        INT4=three(
+            *times,
+        ),
+        INT8=three(0.05),
+        base=baseline(0.01, 0.0102, 0.0098),
+    )
+    assert (found.outcome, found.winner, found.is_within_limits) == ("nothing-helps", None, True)
+    assert found.sentence.startswith("nothing helps: keep BF16; nearest is INT4, ")
+    assert words in found.sentence
+
+
+def test_slower_beyond_the_noise_is_said_in_percent():
+    found = verdict_of(INT4=three(0.0125))
+    assert "measured 0.80× [0.79, 0.81] as fast: 25 % slower" in found.sentence
+
+
+def test_a_candidate_that_loses_too_much_does_not_win():
+    limits = PipelineLimits(loss_pct=1.0)  # the text of `measured` costs 1.5 %
+    found = verdict_of(limits, INT4=three(0.005), INT8=three(0.008, quality=replace(three(1).quality, perplexity=None)))
+    assert found.outcome == "nothing-helps"
+    assert "INT4 is faster, 2.00×" in found.sentence
+    assert "but loses 1.5 %, the limit is 1 %" in found.sentence
+    assert "its loss is not known" in found.judged[1].misses[0].text
+    kept = verdict_of(PipelineLimits(loss_pct=2.0), INT4=three(0.005))
+    assert kept.winner.name == "INT4"
+
+
+def test_a_model_that_does_not_fit_is_replaced_by_one_that_does_though_it_is_slower():
+    limits = PipelineLimits(memory_bytes=500)
+    found = verdict_of(limits, INT4=three(0.02), INT8=three(0.012, held_bytes=900))
+    assert (found.outcome, found.winner.name) == ("fits", "INT4")
+    assert "BF16 needs" in found.sentence
+    assert "it is measured 0.50×" in found.sentence
+    assert [miss.limit for miss in found.baseline_misses] == ["memory"]
+
+
+def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
+    found = verdict_of(PipelineLimits(latency_s=0.004), INT4=three(0.005), INT8=three(0.008))
+    assert (found.outcome, found.winner, found.is_within_limits) == ("nothing-fits", None, False)
+    assert found.sentence.startswith(
+        "nothing keeps the limits; nearest: INT4 takes 5 ms, 25 % more than the limit of 4 ms; BF16 takes 10 ms, 150 % more"
+    )
+    alone = judge(recommended(too_large=[candidate("INT4", 350e9)]), [], PipelineLimits(memory_bytes=300e9), "BF16")
+    assert alone.outcome == "nothing-helps"  # the 16-bit model of this recommendation needs 1050 bytes
+    large = replace(recommended(too_large=[candidate("INT4", 350e9)]), baseline=candidate("BF16", 1e12))
+    none = judge(large, [], PipelineLimits(memory_bytes=300e9), "BF16")
+    assert none.outcome == "nothing-fits"
+    assert "INT4 needs 350 GB, 16.7 % more than the limit of 300 GB" in none.sentence
+
+
+def test_candidates_that_could_not_be_measured_are_named():
+    failed = MeasuredCase("INT4", "failed", "timeout after 180 s")
+    found = verdict_of(INT4=failed)
+    assert found.outcome == "nothing-helps"
+    assert "no candidate could be measured (INT4: timeout after 180 s)" in found.sentence
+
+
+# --- what is said
+
+
+def promised(ideal_ms: float | None, expected_ms: float | None, host_ms: float | None) -> PipelineCandidate:
+    times = [None if one is None else one * 1e-3 for one in (ideal_ms, expected_ms, host_ms)]
+    return replace(candidate("INT4"), ideal_s=times[0], expected_s=times[1], host_s=times[2])
+
+
+def said_of(
+    own: PipelineCandidate, base: PipelineCandidate, case: MeasuredCase, wide: MeasuredCase | None = None
+) -> str:
+    (one,) = verdict_of(INT4=case, base=wide).judged
+    return prediction_sentence(replace(one, predicted=own), base, "BF16")
+
+
+def test_both_speedups_stand_in_one_sentence_with_where_the_difference_went():
+    text = said_of(promised(1, 4, 2.25), promised(4, 10, 3), three(0.005))
+    assert "the formats alone allow 4.00×" in text
+    assert "the kernels that run here 4.00×" in text  # 7 ms over 1.75 ms
+    assert "2.50× was expected with the framework's own time (3 ms of a BF16 pass, 2.25 ms of this)" in text
+    assert "the clock says 2.00× [" in text
+    assert text.endswith("which the expectation overstates by 25 %")
+    assert ". " not in text
+
+
+def test_a_prediction_that_holds_or_is_absent_is_said_so():
+    holds = said_of(promised(1, 5, None), promised(4, 10, None), three(0.005))
+    assert "2.00× was expected, without the framework's own time" in holds
+    assert holds.endswith("as expected")
+    unknown = promised(None, None, None)
+    assert "nothing was predicted; the clock says 2.00×" in said_of(unknown, unknown, three(0.005))
+    only_ideal = said_of(promised(1, None, None), promised(4, 10, 3), three(0.005))
+    assert "the formats alone allow 4.00×, no time of these kernels could be predicted; the clock says" in only_ideal
+
+
+def test_a_model_of_unknown_shape_is_told_what_was_predicted_when_it_was_loaded():
+    unknown = promised(None, None, None)
+    base = baseline(0.01, 0.01, 0.01, ideal=predicted(4), expected=predicted(10, 3))
+    text = said_of(unknown, unknown, three(0.005, ideal=predicted(1), expected=predicted(4, 2.25)), base)
+    assert "the formats alone allow 4.00×, the kernels that run here 4.00×, 2.50× was expected" in text
+
+
+def test_quality_is_told_with_text_interval_and_limit():
+    kept = quality_sentence(three(1), PipelineLimits(loss_pct=3), is_seeded=False)
+    assert "KL 0.02 [0.018, 0.022] nats per token, 93 % of the first choices unchanged" in kept
+    assert "perplexity × 1.01 [1, 1.02] on 1,016 tokens of a text" in kept
+    assert kept.endswith("quality kept: 1.5 [0.5, 2.5] % lost, 3 % allowed")
+    assert "kept, but not surely" in quality_sentence(three(1), PipelineLimits(loss_pct=2), is_seeded=False)
+    assert "quality not kept" in quality_sentence(three(1), PipelineLimits(loss_pct=1), is_seeded=False)
+    random = quality_sentence(three(1, quality=ON_RANDOM_TOKENS), NO_LIMITS, is_seeded=True)
+    assert "untrained" in random
+    assert "perplexity ×" not in random
+    assert "a loss of 2.02 [1.82, 2.22] %" in random  # exp(KL) − 1
+    silent = three(1, quality=MeasuredQuality("none", "the two models know other tokens"))
+    assert quality_sentence(silent, NO_LIMITS, is_seeded=False) == "loss not measured: the two models know other tokens"
+
+
+def test_an_encoder_loses_ranks_and_no_perplexity():
+    encoder = MeasuredQuality(
+        "measured",
+        text="a text",
+        is_language=True,
+        tokens_count=2048,
+        cosine=Spread(0.99, 0.98, 0.995),
+        ranks=Spread(0.97, 0.96, 0.98),
+        nearest=Spread(0.875, 0.8, 0.9),
+    )
+    assert encoder.loss_pct.value == pytest.approx(3)
+    assert (encoder.loss_pct.low_value, encoder.loss_pct.high_value) == (pytest.approx(2), pytest.approx(4))
+    said = quality_sentence(three(1, quality=encoder), PipelineLimits(loss_pct=2), is_seeded=False)
+    assert "embeddings' cosine 0.99 [0.98, 0.995]" in said
+    assert "87.5 % keep their nearest neighbour on 2,048 tokens of a text" in said
+    assert said.endswith("quality not kept: 3 [2, 4] % lost, 2 % allowed")
+    assert "KL" not in said

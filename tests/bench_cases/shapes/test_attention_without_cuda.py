@@ -1,0 +1,161 @@
+"""What can be shown of the CUDA attention kernels on a machine without one: masks, scales, and that torch takes the call."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS  # noqa: E402
+from bench_cases.kernels.attention.fp8 import e4m3_groups  # noqa: E402
+from bench_cases.kernels.attention.prepare import attention_error, build_attention  # noqa: E402
+from bench_cases.kernels.attention.reference import AttentionReference, attention_tolerance  # noqa: E402
+from bench_cases.kernels.inputs import copy_of  # noqa: E402
+from bench_cases.shapes.attention import AttentionShape  # noqa: E402
+from roofline_model.core.errors import UnsupportedError  # noqa: E402
+
+SHAPES = {
+    "decode": AttentionShape(2, 4, 2, 1, 40, 16, False, None, ""),
+    "decode window": AttentionShape(1, 4, 2, 1, 40, 16, False, 8, ""),
+    "causal": AttentionShape(1, 4, 2, 32, 32, 16, True, None, ""),
+    "window": AttentionShape(1, 4, 2, 32, 32, 16, True, 8, ""),
+    "chunk": AttentionShape(1, 4, 2, 8, 40, 16, True, 8, ""),
+}
+CUDA = [kernel for kernel in ATTENTION_KERNELS if kernel.device == "cuda"]
+PORTABLE = [k for k in CUDA if k.name in ("sdpa_flash", "sdpa_math", "unfused", "sdpa_flash_widened_emulated")]
+FLEX = [kernel for kernel in CUDA if kernel.name == "flex" and kernel.q == "BF16"]
+FLEX_FP8 = next(kernel for kernel in CUDA if kernel.name == "flex" and kernel.q == "FP8_E4M3")
+FA3 = next(kernel for kernel in CUDA if kernel.name == "fa3_fp8")
+
+
+def built(kernel, name):
+    sizes = dict(kernel.work(SHAPES[name]).shape)
+    made = build_attention(kernel, sizes, "cpu")
+    return sizes, made, AttentionReference.of(sizes, made.q, made.k, made.v)
+
+
+@pytest.mark.parametrize("kernel", PORTABLE, ids=lambda kernel: kernel.key)
+@pytest.mark.parametrize("name", ["decode", "causal", "decode window"])
+def test_kernels_made_of_portable_calls_are_right(kernel, name):
+    sizes, made, reference = built(kernel, name)
+    with made.settings():
+        assert made.refusal() is None
+        error = reference.error(made.fn(*made.args))
+        assert reference.error(made.fn(*copy_of(made.args))) == error
+    assert error <= attention_tolerance(kernel, sizes)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("kernel", FLEX, ids=lambda kernel: kernel.key)
+@pytest.mark.parametrize("name", list(SHAPES))
+def test_the_block_mask_and_the_call_of_flex_are_right(monkeypatch, name, kernel):
+    """Without a compiler FlexAttention runs its own plain form, from the same mask function and block mask."""
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    sizes, made, reference = built(kernel, name)
+    assert made.args[1].dtype == (torch.bfloat16 if kernel.kv == "BF16" else torch.float8_e4m3fn)
+    assert attention_error(made, reference, made.fn(*made.args)) <= attention_tolerance(kernel, sizes)
+
+
+@pytest.mark.parametrize("name", ["decode", "causal"])
+def test_flex_in_fp8_gets_the_scales_as_constants_and_its_result_means_attention(monkeypatch, name):
+    """The plain form does not multiply in FP8: a float64 product of the codes with the constant that the kernel gets."""
+
+    def exact(q, k, v, *, block_mask, scale, enable_gqa):
+        output = torch.nn.functional.scaled_dot_product_attention(
+            q.double(), k.double(), v.double(), is_causal=block_mask is not None, scale=scale, enable_gqa=enable_gqa
+        )
+        return output.to(v.dtype) if rounds else output
+
+    monkeypatch.setattr(torch, "compile", lambda function, **options: exact)
+    sizes, made, reference = built(FLEX_FP8, name)
+    q, k, v = made.args
+    assert q.dtype == k.dtype == v.dtype == torch.float8_e4m3fn
+    assert (q.stride(-1), k.stride(-1), v.stride(-2)) == (1, 1, 1)  # the layouts that torch would copy into
+    rounds = True
+    rounded = made.fn(*copy_of(made.args))
+    assert copy_of(made.args)[2].stride() == v.stride()
+    assert 1e-3 < attention_error(made, reference, rounded) <= attention_tolerance(FLEX_FP8, sizes)
+    assert attention_error(made, reference, rounded.roll(1, dims=1)) > attention_tolerance(FLEX_FP8, sizes)
+    rounds = False
+    meant = made.fn(*made.args) * made.v.tensor_scale
+    assert reference.error(meant) < 1e-12
+    assert math.isnan(attention_error(made, reference, meant))  # not in the kernel's format
+    assert math.isnan(attention_error(made, reference, None))
+
+
+def test_fp8_scales_are_one_per_key_value_head():
+    rows = torch.rand(6, 8) * torch.tensor([[1.0], [1], [10], [10], [100], [100]])
+    held, scales = e4m3_groups(rows, 3)
+    assert held.codes.dtype == torch.float8_e4m3fn
+    assert scales.tolist() == pytest.approx([float(rows[i : i + 2].max()) / 448 for i in (0, 2, 4)])
+    exact = held.rows64(torch.arange(6))
+    assert float((exact - rows.double()).abs().max() / rows.max()) <= 2.0**-4
+    assert torch.equal(exact[4:], held.codes[4:].double() * scales[2].double())
+
+
+@pytest.mark.parametrize("name", ["decode", "causal"])
+def test_the_fp8_operands_mean_attention(name):
+    """Decode the very operands with the scales handed over beside them: they give the reference's answer."""
+    sizes, made, reference = built(FA3, name)
+    q, k, v, scale_q, scale_k, scale_v = made.args
+    B, Hkv, group = sizes["B"], sizes["Hkv"], sizes["Hq"] // sizes["Hkv"]
+    assert q.dtype == k.dtype == v.dtype == torch.float8_e4m3fn
+    assert {tuple(scale.shape) for scale in (scale_q, scale_k, scale_v)} == {(B, Hkv)}
+    query = q.double() * scale_q.double().repeat_interleave(group, dim=1)[..., None, None]
+    keys, values = (x.double() * s.double()[..., None, None] for x, s in ((k, scale_k), (v, scale_v)))
+    output = torch.nn.functional.scaled_dot_product_attention(
+        query, keys, values, is_causal=bool(sizes["causal"]), enable_gqa=True
+    )
+    assert reference.error(output) < 1e-12
+    rounded = output.to(torch.float8_e4m3fn).double()  # the coarsest rounding that the tolerance allows for
+    assert 1e-3 < reference.error(rounded) <= attention_tolerance(FA3, sizes)
+
+
+def test_torch_has_the_quantised_operator_with_the_arguments_that_are_passed():
+    schema = torch.ops.aten._scaled_dot_product_flash_attention.quantized._schema
+    names = [argument.name for argument in schema.arguments]
+    assert names[:9] == [
+        "query",
+        "key",
+        "value",
+        "q_descale",
+        "k_descale",
+        "v_descale",
+        "dropout_p",
+        "is_causal",
+        "return_debug_mask",
+    ]
+
+
+def test_flash_attention_3_is_switched_off_again(monkeypatch):
+    _, made, _ = built(FA3, "decode")
+    calls = []
+    monkeypatch.setattr(torch.nn.attention, "activate_flash_attention_impl", calls.append)
+    monkeypatch.setattr(torch.nn.attention, "restore_flash_attention_impl", lambda: calls.append("restored"))
+    with pytest.raises(RuntimeError, match="inside"), made.settings():
+        raise RuntimeError("inside")
+    assert calls == ["FA3", "restored"]
+
+
+def test_a_package_without_the_kernels_is_a_reason(monkeypatch):
+    def refuse(name):
+        raise RuntimeError(f"{name} kernels are not exposed")
+
+    _, made, _ = built(FA3, "decode")
+    monkeypatch.setattr(torch.nn.attention, "activate_flash_attention_impl", refuse)
+    with (
+        pytest.raises(UnsupportedError, match="cannot switch to FlashAttention-3: FA3 kernels are not exposed"),
+        made.settings(),
+    ):
+        pass
+
+
+def test_tolerances_belong_to_the_formats():
+    sizes = {"D": 128, "Skv": 4096}
+    limits = {kernel.key: attention_tolerance(kernel, sizes) for kernel in ATTENTION_KERNELS}
+    assert (
+        limits["cuda-FP8_E4M3.FP8_E4M3-fa3_fp8"] > limits["cuda-BF16.BF16-flex"] > limits["cuda-FP16.FP16-sdpa_flash"]
+    )
+    assert limits["cpu-FP32.FP32-sdpa_flash"] == pytest.approx(8 * math.sqrt(4224) / 2**24)

@@ -1,0 +1,115 @@
+"""Modes, throttling and energy on the simulated device, from a test function to the database: known truth, known answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.cases.rows import case_rows
+from reports.cases.summary import case_summaries
+from reports.view.run_state import run_state
+from results import open_store
+from results.exchange.exported.load import read_export
+
+SUITE = """
+    from roofline_model import OpCost
+
+    def test_short(roofline):
+        roofline.measure(lambda: None, work=OpCost(flops={"BF16": 1e6}, read_bytes=1e6), name="short", check=lambda _: 0.0)
+"""
+
+
+@pytest.fixture
+def measured(pytester):
+    pytester.makepyfile(test_suite=SUITE)
+
+    def run(settings, *options):
+        done = pytester.runpytest_subprocess(
+            "--hw",
+            "b10",
+            "--roofline-timer",
+            f"simulated:seed=3,noise=0.002,{settings}",
+            "--roofline-db",
+            "r.db",
+            *options,
+            "-p",
+            "no:cacheprovider",
+        )
+        assert done.ret == 0, done.stdout.str()
+        with open_store(pytester.path / "r.db", read_only=True) as store:
+            (record,) = store.records(store.runs()[0].run_id)
+        return record.measurement
+
+    return run
+
+
+def test_a_graph_hides_launches_that_eager_calls_wait_for(measured):
+    eager = measured("true_s=3e-6,launch=8e-6", "--roofline-mode", "eager")
+    graph = measured("true_s=3e-6,launch=8e-6", "--roofline-mode", "graph")
+    assert eager.median_s == pytest.approx(8e-6, rel=0.01)
+    assert graph.median_s == pytest.approx(3e-6, rel=0.01)
+
+
+def test_energy_is_power_times_time_and_net_of_idle(measured):
+    found = measured("true_s=1e-3,power=300,idle_power=60,energy_step=0.05", "--roofline-power")
+    assert found.energy_j == pytest.approx(0.3, rel=0.01)
+    assert found.energy.power_w == pytest.approx(300, rel=0.01)
+    assert found.energy.cross_check_j == pytest.approx(0.3, rel=0.02)
+    assert not {"energy-pace", "energy-disagrees"}.intersection(found.flags)
+
+
+def test_a_chip_that_throttles_in_the_energy_windows_says_that_it_did(measured):
+    found = measured(
+        "true_s=1e-3,power=300,throttle_after=1.5,throttle_clock=0.6,recover_after=0.2", "--roofline-power"
+    )
+    assert found.median_s == pytest.approx(1e-3, rel=0.02)
+    assert found.energy.call_s > 1.1 * found.median_s
+    assert "energy-pace" in found.flags
+
+
+def test_a_capped_case_is_tried_again_and_then_marked(measured):
+    found = measured("true_s=1e-3,power=300,throttle_after=0.01,throttle_clock=0.5,recover_after=1000")
+    assert "capped" in found.flags
+    assert found.state.retry_count > 0
+    assert found.median_s == pytest.approx(2e-3, rel=0.05)
+
+
+@pytest.mark.parametrize("isolate", ["none", "case"])
+def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate):
+    """The first reading is its own reference: only the one after the case shows that it was slow."""
+    pytester.makepyfile(test_suite=SUITE)
+    done = pytester.runpytest_subprocess(
+        "--hw",
+        "b10",
+        "--roofline-timer",
+        "simulated:seed=3,noise=0.002,true_s=1e-3,state_at=0,state_until=0.06",
+        "--roofline-db",
+        "r.db",
+        "--roofline-json",
+        "run.json",
+        "--roofline-isolate",
+        isolate,
+        "-p",
+        "no:cacheprovider",
+    )
+    said = " ".join(done.stdout.str().split())
+    assert "1 of 1 case is quarantined: the canary kernel (simulated) was slow in 1 of 2 readings" in said
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        (run,) = store.runs()
+        (record,), canaries = store.records(run.run_id), store.canaries(run.run_id)
+    assert "quarantined" in record.measurement.flags
+    assert [one.is_slow for one in canaries] == [True, False]
+    assert canaries[0].reference_s == canaries[1].time_s
+    state = run_state(run, case_summaries(case_rows([record]), {}), [record], canaries)
+    assert state.canary_sentence == "2 canary readings, 1 slow: up to 3.3× the usual time."
+    exported = read_export(pytester.path / "run.json")
+    assert [one.is_slow for one in exported.canaries] == [True, False]
+
+
+def test_a_case_shorter_than_the_counters_step_is_capped_by_the_reason_seen_at_its_end(measured):
+    found = measured(
+        "true_s=1e-4,throttle_after=0.001,throttle_clock=0.5,recover_after=1000", "--roofline-max-seconds", "0.02"
+    )
+    assert found.median_s == pytest.approx(2e-4, rel=0.05)
+    assert sum(found.samples_s) < 0.1  # the counter's step
+    assert "capped" in found.flags
+    assert found.state.throttled_s.keys() == {"software thermal"}

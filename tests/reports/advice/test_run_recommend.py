@@ -1,0 +1,209 @@
+"""The ranking from a stored run: evidence first, like with like, marked."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from reports.advice.recommend import recommend_from_run
+from reports.stored.quality import product_quality
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.expected.predict import predict_expected
+from roofline_model.operators.product import gemm
+
+DECODE = (1, 4096, 4096)
+
+
+def labels(one):
+    return [(row.label, row.source) for row in one.rows]
+
+
+def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
+    records = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, number=1),
+        make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3, number=2),
+        make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3, number=3),
+    ]
+    (one,) = recommend_from_run(records, make.CPU)
+    assert labels(one)[:3] == [
+        ("INT4 W4A16 (tinygemm)", "measured"),
+        ("INT8 (int_mm)", "measured"),
+        ("BF16 (matmul)", "measured"),
+    ]
+    assert {row.source for row in one.rows[3:]} <= {"predicted"}
+    assert [row.rank for row in one.rows] == list(range(1, len(one.rows) + 1))
+    assert one.best.speedup == pytest.approx(2.0)
+    assert one.best.memory_saved_ratio == 0.75
+    assert one.best.record_ids == (f"{2:032x}",)
+    assert one.phase == "decode"
+    assert one.baseline_label == "BF16 (matmul)"
+    assert one.summary.startswith("INT4 W4A16 (tinygemm): measured 1 ms, 2.0× BF16")
+    assert one.best.reason.startswith("measured 2.0× BF16 (ideal 4.0×)")
+    assert "widened to BF16 first" in one.best.reason
+
+
+def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activation(make):
+    # The model weighs INT4 with FP16 activations; the run measured it with BF16: one choice, one row.
+    records = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
+        make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3),
+    ]
+    (one,) = recommend_from_run(records, make.CPU)
+    assert sum(row.weight_format == "INT4" for row in one.rows) == 1
+    assert one.best.method == "AWQ"  # the model's method and quality for the format are carried over
+    assert one.best.quality.startswith("claimed")
+
+
+def test_predicted_speedups_are_ideal_against_ideal(make):
+    # Measured far below the roof: mixing the sources would make INT8's prediction look 8 times faster.
+    records = [make.record(DECODE, "BF16", "BF16", "matmul", 4 * 33_570_816 / 76e9)]
+    (one,) = recommend_from_run(records, make.CPU)
+    int8 = next(row for row in one.rows if row.weight_format == "INT8")
+    assert int8.source == "predicted"
+    assert int8.record_ids == ()
+    assert int8.speedup == pytest.approx(2.0, rel=0.01)
+    assert one.best.label == "BF16 (matmul)"
+    assert "worth trying: INT4 W4A16, ideal 3.9× and not measured here" in one.summary
+
+
+def test_predictions_only_are_ranked_and_marked(make):
+    records = [make.record(DECODE, b, a, "k") for b, a in (("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "INT8"))]
+    (one,) = recommend_from_run(records, make.CPU)
+    assert {row.source for row in one.rows} == {"predicted"}
+    assert one.best.weight_format == "INT4"
+    assert one.summary.startswith("INT4 W4A16 (k): not measured, ideal ")
+
+
+def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make):
+    records = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
+        make.record(DECODE, "INT8", "INT8", "int_mm", status="failed", reason="relative error 3"),
+        make.record(DECODE, "INT4", "BF16", "tinygemm", status="skipped", reason="no package", device=None),
+    ]
+    (one,) = recommend_from_run(records, make.CPU)
+    assert ("INT8 (int_mm)", "failed: relative error 3") in one.excluded
+    assert ("INT4 W4A16 (tinygemm)", "skipped: no package") in one.excluded
+    assert not {row.weight_format for row in one.rows} & {"INT8", "INT4"}
+
+
+def test_without_a_chip_only_the_run_is_ranked(make):
+    records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
+    (one,) = recommend_from_run(records, None)
+    assert labels(one) == [("INT8 (int_mm)", "measured"), ("BF16 (matmul)", "measured")]
+    assert one.best.quality == product_quality("INT8", "INT8").text
+
+
+def test_a_chip_is_not_used_for_another_chips_records(make):
+    records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, device=make.GPU)]
+    (one,) = recommend_from_run(records, make.CPU)
+    assert labels(one) == [("BF16 (matmul)", "measured")]
+
+
+def test_cold_is_preferred_and_warm_used_when_it_is_all_there_is(make):
+    cold, warm = (
+        make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
+        make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="warm"),
+    )
+    (both,) = recommend_from_run([warm, cold], None)
+    assert (both.cache, both.best.time_s) == ("cold", 2e-3)
+    (only,) = recommend_from_run([warm], None)
+    assert (only.cache, only.best.time_s) == ("warm", 1e-3)
+
+
+def test_a_lead_inside_the_intervals_is_called_level(make):
+    near = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 1.01e-3),
+        make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3),
+    ]
+    far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
+    (found,) = recommend_from_run(near, None)
+    assert "level with INT8 (int_mm) within the intervals" in found.summary
+    assert [row.label for row in found.rows] == ["BF16 (matmul)", "INT8 (int_mm)"]  # level: the smaller loss
+    assert "level" not in recommend_from_run(far, None)[0].summary
+
+
+def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
+    record = make.record(DECODE, "BF16", "BF16", "mine", 2e-3)
+    odd = replace(
+        record,
+        case=replace(record.case, op="softmax", shape=(("rows", 8), ("columns", 4096)), formats=(("x", "BF16"),)),
+    )
+    (one,) = recommend_from_run([odd], make.CPU)
+    assert one.phase == ""
+    assert labels(one) == [("BF16 (mine)", "measured")]
+    assert one.best.memory_saved_ratio is None
+
+
+def test_nothing_to_rank(make):
+    assert recommend_from_run([], make.CPU) == []
+    (one,) = recommend_from_run(
+        [make.record(DECODE, "BF16", "BF16", "k", status="failed", reason="x", device=None)], None
+    )
+    assert one.rows == ()
+    assert one.best is None
+    assert one.summary.startswith("nothing could be ranked")
+
+
+def test_a_chip_without_a_sixteen_bit_rate_still_ranks_what_was_measured(make):
+    chip = make.device("odd", bandwidth_gb_s=100, tflops={"INT8": 4.0}, paths={})
+    (one,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
+    assert labels(one) == [("INT8 (int_mm)", "measured")]
+    assert one.best.speedup is None
+
+
+def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
+    predicted = [
+        make.record((64, 512, 512), "BF16", "BF16", "matmul"),
+        make.record((64, 512, 512), "FP8_E4M3", "FP8_E4M3", "scaled_mm_emulated"),
+    ]
+    fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
+    (one,) = recommend_from_run([predicted[0], fp8], None)
+    assert labels(one) == [("BF16 (matmul)", "predicted"), ("FP8_E4M3 (scaled_mm_emulated)", "predicted")]
+    assert "leaves out what emulating costs" in one.rows[1].reason
+    measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
+    assert "worth trying" not in recommend_from_run([measured, fp8], None)[0].summary
+    alone = recommend_from_run([fp8], None)[0].summary
+    assert alone == "only emulated kernels were predicted (FP8_E4M3 (scaled_mm_emulated)), without what emulating costs"
+
+
+def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
+    """A chip with expected times: its own model ranks what was not run; ideals stay beside, and are compared with ideals."""
+    chip = get_hardware("h100-sxm")
+    baseline = make.record(DECODE, "FP16", "FP16", "matmul", 20e-6, device=chip)
+    likely = predict_expected(gemm(*DECODE, a="FP16"), chip)
+    stored = replace(baseline.predictions[0], kind="expected", time_s=likely.time_s)
+    (one,) = recommend_from_run([replace(baseline, predictions=(*baseline.predictions, stored))], chip)
+    assert one.rows[0].source == "measured"
+    rest = one.rows[1:]
+    assert {row.source for row in rest} == {"expected"}
+    # By the end of the 80 % interval; level ends go by the time, and level times by the loss.
+    assert all(first.high_s <= second.high_s * 1.0501 for first, second in itertools.pairwise(rest))
+    fp8 = next(row for row in rest if row.weight_format == "FP8_E4M3")
+    times = predict_expected(gemm(*DECODE, a="FP8", c="FP16"), chip)
+    assert fp8.time_s == times.time_s > fp8.ideal_s
+    assert fp8.speedup == pytest.approx(likely.time_s / times.time_s)
+    # INT4's ideal is the shortest of all, its expected time is not: it is not what is worth trying.
+    assert min(rest, key=lambda row: row.ideal_s).weight_format == "INT4"
+    assert rest[0].weight_format != "INT4"
+    assert f"worth trying: {rest[0].label}, expected" in one.summary
+
+
+def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
+    chip = get_hardware("h100-sxm")
+    records = []
+    for number, (b, a) in enumerate((("FP16", "FP16"), ("INT4", "FP16"), ("FP8_E4M3", "FP8_E4M3"))):
+        record = make.record(DECODE, b, a, "k", device=chip, number=number)
+        likely = predict_expected(gemm(*DECODE, a=a, b=b), chip)
+        stored = replace(record.predictions[0], kind="expected", time_s=likely.time_s)
+        records.append(replace(record, predictions=(*record.predictions, stored)))
+    (one,) = recommend_from_run(records, None)
+    assert [(row.weight_format, row.source) for row in one.rows] == [
+        ("FP8_E4M3", "expected"),
+        ("INT4", "expected"),
+        ("FP16", "expected"),
+    ]
+    assert one.best.speedup == pytest.approx(one.rows[2].time_s / one.best.time_s)
+    assert one.best.reason.startswith(f"expected {one.best.speedup:.1f}× FP16 (ideal 2.0×), not measured")
+    assert one.summary.startswith("FP8_E4M3 (k): not measured, expected")

@@ -1,0 +1,260 @@
+"""The matrix of speed-ups, the lines of what to do, and how the page shows them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from reports.advice.recommend import recommend_from_run
+from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
+from reports.document.advice_blocks import action_blocks, matrix_blocks
+from reports.page.html import render_page
+from reports.view.views import report_view
+from roofline_model.chips.hardware import get_hardware
+
+DECODE, PREFILL = (1, 4096, 4096), (512, 4096, 4096)
+
+
+@pytest.fixture(scope="module")
+def view(make):
+    return report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+
+
+@pytest.fixture(scope="module")
+def page(view):
+    return render_page(view)
+
+
+def cells_of(view, title):
+    _, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
+    (cells,) = [cells for entry, cells in matrix.rows if entry.title == title]
+    return {(column.precision, column.kernel): cell for column, cell in zip(matrix.columns, cells, strict=True)}
+
+
+def test_a_cell_holds_the_speedup_of_the_ranking_and_its_evidence(view):
+    found = cells_of(view, "1x4096x4096")
+    (ranking,) = [one for one in view.chips[0].recommendations if one.shape_label == "1x4096x4096"]
+    for row in ranking.rows:
+        if row.kernel is not None:
+            cell = found[row.label.removesuffix(f" ({row.kernel})"), row.kernel]
+            assert (cell.speedup, cell.time_s) == (row.speedup, row.time_s)
+            assert cell.state == "measured"
+    assert found["BF16", "matmul"].is_baseline != found["FP16", "matmul"].is_baseline
+    best = [key for key, cell in found.items() if cell.is_best]
+    assert best == [("INT8 W8A16", "int8pack")]
+    assert found["NF4 W4A16", "bnb"].text == "skipped"
+    assert "bitsandbytes is not installed" in found["NF4 W4A16", "bnb"].title
+
+
+def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
+    entries, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
+    assert [one.anchor for one in entries] == [str(at) for at in range(1, len(entries) + 1)]
+    assert len(matrix.rows) == len(entries)
+    assert {one.result.cache for one in entries} == {"cold", "warm"}
+
+
+def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
+    chip = get_hardware("gb10")
+    records = [
+        make.record(DECODE, b, a, k, t, device=chip, number=at)
+        for at, (b, a, k, t) in enumerate((("BF16", "BF16", "matmul", 2e-4), ("INT4", "BF16", "tinygemm", 6e-5)))
+    ]
+    view = report_view(make.run(hardware_key="gb10"), records, make.profiles(chip))
+    _, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
+    assert [column.kernel for column in matrix.columns][:2] == ["tinygemm", "matmul"]
+    assert "" not in [column.kernel for column in matrix.columns][:2]
+    assert [name for name, _ in matrix.barred] == ["MXFP4"]
+    assert "MXFP4" not in {column.precision for column in matrix.columns}
+    (ranking,) = view.chips[0].recommendations
+    assert ranking.rows[-1].kernel_gap.endswith("10.x only, gb10 has 12.1")
+    assert "MXFP4" not in ranking.summary
+    assert "no kernel is known to run it here: torch multiplies MXFP4" in render_page(view)
+    (text,) = [one.text for one in matrix_blocks(view.chips[0]) if hasattr(one, "text")]
+    assert "MXFP4" in text
+
+
+def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
+    (one,) = recommend_from_run([make.record(DECODE, "BF16", "BF16", "matmul", 2e-3)], make.CPU)
+    barred = [row for row in one.rows if row.kernel_gap]
+    assert [row.rank for row in one.rows][-len(barred) :] == [row.rank for row in barred] if barred else True
+    assert "worth trying: INT4 W4A16" in one.summary
+
+
+@pytest.mark.parametrize(
+    ("speedup", "tone", "text"), [(2.5, "up-3", "2.5×"), (1.2, "up-1", "1.2×"), (1.02, "even", "1.0×"), (0.5, "down-2", "0.5×"), (None, "", "1 ms")]
+)  # fmt: skip
+def test_a_cell_says_and_colours_its_speedup(speedup, tone, text):
+    cell = MatrixCell("measured", 1e-3, speedup)
+    assert (cell.tone, cell.text) == (tone, text)
+
+
+def test_a_reason_said_of_neighbours_is_said_once(make):
+    (one,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
+    spans = reason_spans(one.rows)
+    assert sum(spans) == len(one.rows)
+    assert all(
+        (span == 0) == (at > 0 and one.rows[at - 1].reason == one.rows[at].reason) for at, span in enumerate(spans)
+    )
+
+
+def test_many_configurations_are_left_to_the_rankings(make):
+    records = [
+        make.record(DECODE, "BF16", "BF16", f"kernel_{at}", 1e-3 + at * 1e-5, number=at)
+        for at in range(MOST_COLUMNS + 3)
+    ]
+    view = report_view(make.run(), records, {})
+    _, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
+    assert (len(matrix.columns), matrix.left_count) == (MOST_COLUMNS, 3)
+
+
+def test_every_ranked_shape_of_the_matrix_leads_to_its_ranking(page):
+    links = re.findall(r'<a href="#(ranking-\d+)">', page)
+    assert links
+    assert len(links) == len(set(links))
+    assert all(page.count(f'id="{one}"') == 1 for one in links)
+    assert page.count('<details class="ranking" open>') == 1
+
+
+def test_what_to_do_is_the_beginning_of_the_verdict(view, page):
+    verdict = re.search(r'<section class="verdict".*?</section>', page, re.DOTALL)[0]
+    todo = verdict.index("What to do")
+    others = [
+        verdict.find(name) for name in ("Not measured, and why", "What this report cannot say", '<ul class="findings"')
+    ]
+    assert todo < min(place for place in others if place >= 0)
+    decode, prefill = view.chips[0].actions
+    assert (decode.phase, prefill.phase) == ("Decode", "Prefill")
+    assert decode.take == "take INT8 W8A16 (int8pack)"
+    assert "measured" in decode.evidence
+    assert "its loss is only claimed (0.1-0.2 % loss (RTN))" in decode.caveat
+    assert set(decode.record_ids) <= {row.record_id for row in view.rows}
+    (bullets,) = [one for one in action_blocks(view) if hasattr(one, "items")]
+    assert bullets.items == tuple(one.sentence for one in view.chips[0].actions)
+
+
+def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make):
+    tried = [
+        make.record(DECODE, b, a, "k", number=at) for at, (b, a) in enumerate((("BF16", "BF16"), ("INT4", "BF16")))
+    ]
+    (action,) = report_view(make.run(), tried, make.profiles(make.CPU)).chips[0].actions
+    assert action.take == "try INT4 W4A16 (k)"
+    assert "nobody measured it here" in action.caveat
+    alone = report_view(make.run(), [make.record(DECODE, "BF16", "BF16", "k", 1e-3)], {}).chips[0].actions
+    assert alone[0].take.startswith("nothing to choose yet")
+    assert report_view(make.run(), [], {}).chips[0].actions == ()
+
+
+def test_slower_formats_keep_the_baseline(make):
+    records = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 1e-3),
+        make.record(DECODE, "INT8", "INT8", "int_mm", 3e-3, number=1),
+    ]
+    (action,) = report_view(make.run(), records, make.profiles(make.CPU)).chips[0].actions
+    assert action.take == "stay at BF16"
+    assert "measured faster" in action.evidence
+
+
+@pytest.mark.parametrize(
+    ("int8_s", "ring", "level"), [(1.9e-4, ["INT4 W4A16"], []), (1.01e-4, [], ["INT4 W4A16", "INT8"])]
+)
+def test_only_what_nothing_is_level_with_has_the_ring(make, int8_s, ring, level):
+    kernels = (("BF16", "BF16", 4e-4), ("INT4", "BF16", 1e-4), ("INT8", "INT8", int8_s))
+    view = report_view(
+        make.run(), [make.record(DECODE, b, a, "k", t, number=at) for at, (b, a, t) in enumerate(kernels)]
+    )
+    found = cells_of(view, "1x4096x4096")
+    assert [name for (name, _), cell in found.items() if cell.is_best] == ring
+    assert sorted(name for (name, _), cell in found.items() if cell.is_level) == level
+    (note,) = [block.note for block in matrix_blocks(view.chips[0]) if hasattr(block, "note")]
+    assert ("by more than the intervals" in note, "≈" in note) == (bool(ring), bool(level))
+
+
+def test_predictions_whose_intervals_overlap_have_no_ring(make):
+    def hollow(b, a, expected_s, half_width_ratio):
+        record = make.record(DECODE, b, a, "k", device=make.GPU)
+        low_s, high_s = expected_s * (1 - half_width_ratio), expected_s * (1 + half_width_ratio)
+        expected = replace(record.ideal, kind="expected", time_s=expected_s, low_s=low_s, high_s=high_s)
+        return replace(record, predictions=(*record.predictions, expected))
+
+    def marks(second_s, half_width_ratio):
+        records = [
+            hollow("BF16", "BF16", 150e-6, 0.1),
+            hollow("INT4", "BF16", 43e-6, half_width_ratio),
+            hollow("INT8", "INT8", second_s, 0.1),
+        ]
+        found = cells_of(report_view(make.run(), records), "1x4096x4096")
+        return {
+            name: (cell.is_best, cell.is_level) for (name, _), cell in found.items() if cell.is_best or cell.is_level
+        }
+
+    both, alone = (False, True), (True, False)
+    assert marks(45e-6, 0.3) == {"INT4 W4A16": both, "INT8": both}
+    assert marks(60e-6, 0.3) == {"INT4 W4A16": both}  # 60 % more: not level, but the intervals do not tell them apart
+    assert marks(60e-6, 0.1) == {"INT4 W4A16": alone}
+
+
+def test_a_shape_where_two_are_level_counts_for_both(make):
+    wide = {"ci_low_s": 0.9e-4, "ci_high_s": 1.2e-4}
+    records = [
+        make.record((1, 4096, k), b, a, "k", t, number=at, **more)
+        for at, (k, b, a, t, more) in enumerate(
+            (
+                (2048, "BF16", "BF16", 4e-4, {}),
+                (2048, "INT4", "BF16", 1.0e-4, {}),
+                (2048, "INT8", "INT8", 2.0e-4, {}),
+                (4096, "BF16", "BF16", 4e-4, {}),
+                (4096, "INT4", "BF16", 1.1e-4, wide),
+                (4096, "INT8", "INT8", 1.0e-4, {}),
+            )
+        )
+    ]
+    view = report_view(make.run(), records)
+    (line,) = view.headlines
+    assert "INT4 W4A16 (k) leads 2 of 2 shapes (level with INT8 (k) at 1), measured 3.6× to 4.0× BF16" in line
+    (action,) = view.chips[0].actions
+    assert action.take == "take INT4 W4A16 (k)"
+    assert action.evidence.endswith("at 2 of 2 shapes")
+    assert action.caveat.startswith("level with INT8 (k) at 1")
+    assert "elsewhere" not in action.caveat
+
+
+def test_what_to_do_says_where_nothing_is_clearly_faster(make):
+    wide = {"ci_low_s": 3.5e-4, "ci_high_s": 4.5e-4}
+    records = [
+        make.record((1, 4096, k), b, a, "k", t, number=at, **more)
+        for at, (k, b, a, t, more) in enumerate(
+            (
+                (2048, "BF16", "BF16", 4e-4, {}),
+                (2048, "INT4", "BF16", 1.0e-4, {}),
+                (4096, "BF16", "BF16", 4e-4, wide),
+                (4096, "INT4", "BF16", 3.9e-4, wide),
+            )
+        )
+    ]
+    (action,) = report_view(make.run(), records).chips[0].actions
+    assert action.caveat.startswith("at 1 other shape nothing is clearly faster")
+
+
+def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):
+    records = [
+        make.in_process(make.record((1, 4096, 4096), b, a, "k", t * slow, number=10 * at + one), one)
+        for at, (b, a, t) in enumerate((("BF16", "BF16", 4e-4), ("INT8", "INT8", 2e-4)))
+        for one, slow in enumerate((0.9, 1.0, 1.1))
+    ]
+    view = report_view(make.run(), records)
+    total = {case.lead.case_key: case.total_ratio for case in view.cases}
+    rows = view.chips[0].recommendations[0].rows
+    assert {row.interval_ratio for row in rows if row.case_key} == set(total.values())
+    assert all(ratio > 0.05 for ratio in total.values())
+
+
+@pytest.mark.parametrize(("flag", "verb"), [("noisy", "take"), ("quarantined", "measure again before you take")])
+def test_nobody_is_told_to_take_what_a_disturbed_machine_measured(make, flag, verb):
+    records = [
+        make.record((1, 2048, 4096), b, "BF16", "k", t, number=at, flags=(flag,))
+        for at, (b, t) in enumerate((("BF16", 4e-4), ("INT4", 1e-4)))
+    ]
+    (action,) = report_view(make.run(), records).chips[0].actions
+    assert action.take == f"{verb} INT4 W4A16 (k)"

@@ -1,0 +1,154 @@
+"""The trade-offs: what nothing beats, what is known of each point, and the same numbers in page and document."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model_records import CHIP, model_profile, model_run, model_run_records
+
+from reports.advice.trade_offs import on_front, trade_groups
+from reports.formats.report_json import report_json
+from reports.page.interactive.page_data import page_data, script_json
+from reports.stored import StoredQuestion, recommend_from_runs
+from reports.stored.question import subject_of
+from reports.view.views import report_view
+
+numbers = st.integers(0, 6).map(float)
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers), max_size=12))
+def test_the_front_is_what_nothing_beats(values):
+    found = on_front(values)
+    for one, is_front in zip(values, found, strict=True):
+        beaten = any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in values)
+        assert is_front == (not beaten)
+
+
+def groups_of(view):
+    chip = view.chips[0]
+    return trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
+
+
+@pytest.fixture(scope="module")
+def model_view():
+    return report_view(model_run(), model_run_records(), {CHIP.content_hash: model_profile()})
+
+
+def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
+    decode = groups_of(model_view)[0]
+    found = {one.label: one for one in decode.points}
+    int4 = found["INT4 W4A16"]
+    assert int4.loss_source == "measured"
+    assert int4.loss_low_pct < int4.loss_pct < int4.loss_high_pct
+    assert int4.loss_pct == pytest.approx(3.56, abs=0.01)  # 100·(e^0.035 − 1)
+    assert found["BF16"].loss_source == "reference"
+    assert found["BF16"].loss_pct == 0
+    assert int4.is_best
+    assert decode.per == "token"
+    passes = {one.label: one for one in model_view.chips[0].models[0].phases[0].passes}
+    figures = passes["INT4 W4A16"].figures
+    assert int4.memory_bytes == figures.held_bytes + figures.cache_bytes
+    assert int4.energy_j == passes["INT4 W4A16"].figures.energy_j_per_token
+
+
+def test_fronts_are_of_one_kind_of_evidence(model_view, make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+    for group in (*groups_of(model_view), *groups_of(view)):
+        has_measured = any(one.time_source == "measured" for one in group.points)
+        for one in group.points:
+            if one.fronts or one.is_on_front:
+                assert not has_measured or one.time_source == "measured"
+        for one, other in itertools.permutations([one for one in group.points if one.is_on_front], 2):
+            mine, theirs = ((p.time_s, p.loss_pct, p.memory_bytes) for p in (one, other))
+            assert mine == theirs or not all(a <= b for a, b in zip(mine, theirs, strict=True))
+
+
+def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
+    view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
+    group = next(one for one in groups_of(view) if one.title.startswith("gemv 1x28672x8192"))
+    found = {one.label: one for one in group.points}
+    fp8 = found["FP8_E4M3 (scaled_mm_row)"]
+    assert fp8.loss_source == "claimed"
+    assert 0 < fp8.loss_pct < 5
+    row = next(one for one in view.chips[0].recommendations if one.op == "gemv").rows
+    assert fp8.memory_bytes == next(one.memory_bytes for one in row if one.label == fp8.label) > 28672 * 8192
+    assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
+    assert found["BF16 (matmul)"].speedup_ratio == 1.0
+
+
+def test_unknown_stays_unknown(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+    points = [one for group in groups_of(view) for one in group.points]
+    assert {one.energy_j for one in points} == {None}
+    for one in points:
+        assert (one.loss_pct is None) == (one.loss_source == "unknown")
+
+
+def with_stored(view, runs, records, profiles):
+    """What the page offers where some runs are stored, by origin."""
+    chip, stored = view.chips[0], recommend_from_runs(runs, records, profiles, StoredQuestion())
+    groups = trade_groups(view.run, chip.models, chip.recommendations, chip.cases, stored, chip.hardware_key)
+    return stored, [[one for one in groups if one.origin == origin] for origin in ("this run", "all stored runs")]
+
+
+def test_what_stored_runs_say_is_no_question_of_its_own_where_this_run_is_all_they_rest_on(make):
+    run, records, profiles = make.run(), make.gpu_records(), make.profiles(make.GPU)
+    view = report_view(run, records, profiles)
+    stored, (own, repeated) = with_stored(view, [run], records, profiles)
+    assert sum(len(one.rows) > 1 for one in stored.rankings) == len(own) > 1
+    assert repeated == []
+    # Another night measured one of the shapes: that answer is another one, the others still repeat.
+    other = make.run(run_id="f" * 32, started_at="2026-11-01T00:00:00.000000+00:00")
+    case = next(one.case for one in records if one.record_id in own[0].points[0].record_ids)
+    same = [one for one in records if subject_of(one.case) == subject_of(case)]
+    before = [replace(one, run_id=other.run_id, record_id=f"{at:032x}") for at, one in enumerate(same, 1)]
+    _, (own, told) = with_stored(view, [other, run], [*before, *records], profiles)
+    assert len(told) == 1
+    assert own[0].title.startswith(told[0].title)
+
+
+def test_a_loss_that_another_run_measured_is_told(model_view):
+    run, records, profiles = model_run(), model_run_records(), {CHIP.content_hash: model_profile()}
+    stored, (own, repeated) = with_stored(model_view, [run], records, profiles)
+    assert len(stored.rankings) == len(own) > 0
+    assert repeated == []
+    rows = [replace(row, quality=replace(row.quality, loss_pct=9.0)) for row in stored.rankings[0].rows]
+    changed = replace(stored, rankings=(replace(stored.rankings[0], rows=tuple(rows)), *stored.rankings[1:]))
+    chip = model_view.chips[0]
+    groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)
+    assert [one.title for one in groups if one.origin == "all stored runs"] == [stored.rankings[0].title]
+
+
+def unpacked(table, texts):
+    """The points as the page unpacks them: a text cell is a number of `texts`."""
+
+    def cell(name, value):
+        if name not in table["texts"] or value is None:
+            return value
+        return [texts[one] for one in value] if isinstance(value, list) else texts[value]
+
+    return [
+        {name: cell(name, value) for name, value in zip(table["columns"], row, strict=True)} for row in table["rows"]
+    ]
+
+
+def test_page_and_document_hold_the_same_points(model_view):
+    data = json.loads(script_json(page_data(model_view)))
+    page = data["chips"][0]["pareto"]
+    document = json.loads(json.dumps(report_json(model_view)))["chips"][0]["trade_offs"]
+    assert [one["title"] for one in page] == [one["title"] for one in document]
+    for mine, theirs in zip(page, document, strict=True):
+        for point, same in zip(unpacked(mine["points"], data["texts"]), theirs["points"], strict=True):
+            told = {
+                name: value
+                for name, value in same.items()
+                if name != "record_ids" and value is not None and value is not False and value != []
+            }
+            assert {name: point[name] for name in told} == told
+            assert set(point) - {"ink", "number"} <= set(same)
+            assert point["number"] is not None

@@ -1,0 +1,148 @@
+"""The database changes under a running server: each answer has the right words, and it mends by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+
+import pytest
+from fastapi.testclient import TestClient
+
+from reports.api.http.app import create_app
+from reports.api.stored.store_access import StoreAccess
+from results.store.migrate import upgrade
+from results.store.store import open_store
+from results.store.target import parse_target
+from roofline_model.core.errors import DatabaseAwayError
+
+
+@pytest.fixture
+def path(tmp_path, api_database):
+    copy = tmp_path / "results.db"
+    shutil.copy(api_database, copy)
+    return copy
+
+
+@pytest.fixture
+def client(path):
+    with TestClient(create_app(path)) as found:
+        assert found.get("/api/runs/latest").status_code == 200
+        yield found
+
+
+def told(client, where="/api/runs"):
+    found = client.get(where)
+    assert found.headers["content-type"] == "application/problem+json"
+    return found.status_code, found.json()["slug"], found.json()["detail"]
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory):
+    older = tmp_path_factory.mktemp("older") / "older.db"
+    upgrade(parse_target(older), wanted=1)
+    return older
+
+
+@pytest.mark.parametrize("where", ["/api/runs", "/api/runs/latest", "/api/runs/latest/report", "/api/diff"])
+def test_a_file_of_an_older_schema_in_its_place_says_so(client, path, older, where):
+    whole = path.read_bytes()
+    shutil.copy(older, path.with_name("new.db"))
+    path.with_name("new.db").replace(path)
+    status, _, detail = told(client, where)
+    assert status == 503
+    assert "schema 1" in detail
+    assert client.get("/api/health").json()["has_database"] is False
+    path.write_bytes(whole)
+    assert client.get(where).status_code == 200
+
+
+def test_an_upgrade_in_place_by_newer_software_says_so(client, path):
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    connection.commit()
+    connection.close()
+    for where in ("/api/runs", "/api/runs/latest"):
+        status, _, detail = told(client, where)
+        assert status == 503
+        assert "schema 999" in detail
+    assert client.get("/api/health").json()["has_database"] is False
+
+
+def test_an_emptied_file_is_no_database(client, path):
+    path.write_bytes(b"")
+    for where in ("/api/runs/latest", "/api/runs"):
+        status, _, detail = told(client, where)
+        assert status == 503
+        assert "is empty" in detail
+
+
+def test_a_file_that_is_deleted_is_missing_from_the_first_answer_on(client, path):
+    path.unlink()
+    for where in ("/api/runs", "/api/runs/latest", "/api/runs"):
+        assert told(client, where)[:2] == (404, "no-database")
+    os.symlink(path, path)
+    assert told(client)[:2] == (503, "store")
+    assert str(path.parent) not in told(client)[2]
+
+
+def test_a_damaged_row_is_no_unknown_run(client, path):
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE environment SET facts = '{'")
+    connection.commit()
+    connection.close()
+    for where in ("/api/runs/latest", "/api/runs/cases", "/api/runs/latest/report", "/api/diff"):
+        status, slug, detail = told(client, where)
+        assert (status, slug) == (503, "store")
+        assert "is damaged" in detail
+
+
+def test_what_names_no_run_stays_404(client, tmp_path):
+    assert told(client, "/api/runs/nosuch")[:2] == (404, "unknown-run")
+    assert told(client, "/api/runs/latest~99")[:2] == (404, "unknown-run")
+    with open_store(tmp_path / "empty.db"):
+        pass
+    with TestClient(create_app(tmp_path / "empty.db")) as empty:
+        assert told(empty, "/api/runs/latest")[:2] == (404, "unknown-run")
+
+
+def test_an_unchanged_file_is_not_asked_for_its_schema(path, monkeypatch):
+    from results.store.store import ResultStore
+
+    asked = []
+    version = ResultStore.schema_version
+    monkeypatch.setattr(ResultStore, "schema_version", lambda store: asked.append(1) or version(store))
+    access = StoreAccess(path)
+    for _ in range(3):
+        with access.reading() as store:
+            store.runs(limit=1)
+    assert asked == []
+    os.utime(path)
+    for _ in range(3):
+        with access.reading():
+            pass
+    assert asked == [1]
+    access.close()
+
+
+def test_who_waited_for_a_server_that_is_away_does_not_wait_again(monkeypatch):
+    import threading
+    import time
+
+    import results.store.store
+
+    opened = []
+
+    def away(*_, **__):
+        opened.append(1)
+        time.sleep(0.2)
+        raise DatabaseAwayError("its server is away")
+
+    monkeypatch.setattr(results.store, "open_store", away)
+    access = StoreAccess("postgresql+psycopg://nobody@localhost/none")
+    answers = [threading.Thread(target=access.is_readable) for _ in range(8)]
+    for one in answers:
+        one.start()
+    for one in answers:
+        one.join(5)
+    assert len(opened) < 4

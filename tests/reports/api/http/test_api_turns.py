@@ -1,0 +1,154 @@
+"""Long computing one after the other: who waits holds no thread, not too many wait, who went is passed over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from reports.api.http.app import create_app
+from reports.api.http.service import MOST_WAITING_PAGES
+from reports.api.predict import sweep_pieces
+from reports.api.stored import run_endpoints
+
+SWEEP = {"M": [1, 2], "N": [64], "K": [64], "formats": ["FP16"]}
+
+
+def scope_of(app, method, path, query=b""):
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "root_path": "",
+        "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "server": ("127.0.0.1", 8000),
+        "app": app,
+    }
+
+
+def test_reports_that_wait_hold_no_thread_and_not_too_many_wait(api_database, monkeypatch):
+    app = create_app(api_database)
+    drawing, may_end = threading.Event(), threading.Event()
+
+    def slow(*_):
+        drawing.set()
+        assert may_end.wait(20)
+        return "<html></html>"
+
+    monkeypatch.setattr(run_endpoints, "_page", slow)
+
+    async def ask():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            reports = [asyncio.ensure_future(client.get("/api/runs/latest/report")) for _ in range(50)]
+            try:
+                await asyncio.to_thread(drawing.wait, 10)
+                beside = [await asyncio.wait_for(client.get(path), 5) for path in ("/api/health", "/api/runs?limit=1")]
+            finally:
+                may_end.set()
+            return beside, await asyncio.gather(*reports)
+
+    beside, answers = asyncio.run(ask())
+    assert [one.status_code for one in beside] == [200, 200]
+    refused = [one for one in answers if one.status_code == 503]
+    assert len(answers) - len(refused) == 1 + MOST_WAITING_PAGES
+    assert {one.json()["slug"] for one in refused} == {"busy"}
+    assert all(int(one.headers["retry-after"]) > 0 for one in refused)
+
+
+def test_health_waits_for_no_database(api_database, monkeypatch):
+    app = create_app(api_database)
+    may_end = threading.Event()
+    asked = []
+    monkeypatch.setattr("reports.api.http.app.HEALTH_WAIT_S", 0.05)
+    monkeypatch.setattr(app.state.service.store, "is_readable", lambda: asked.append(1) or may_end.wait(20))
+
+    async def ask():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            try:
+                return [(await client.get("/api/health")).json()["has_database"] for _ in range(3)]
+            finally:
+                may_end.set()
+
+    assert asyncio.run(ask()) == [None, None, None]
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_sweep_of_a_client_that_went_is_not_computed(api_database, monkeypatch, is_gone):
+    app = create_app(api_database)
+    planned = []
+    plan = sweep_pieces.plan
+    monkeypatch.setattr(sweep_pieces, "plan", lambda *given: planned.append(1) or plan(*given))
+    messages = [{"type": "http.request", "body": json.dumps(SWEEP).encode(), "more_body": False}]
+    statuses = []
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        if not is_gone:
+            await asyncio.sleep(20)
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    asyncio.run(asyncio.wait_for(app(scope_of(app, "POST", "/api/sweep"), receive, send), 10))
+    assert planned == ([] if is_gone else [1])
+    assert statuses == ([503] if is_gone else [200])
+
+
+def test_an_app_that_ended_can_be_served_again(api_database):
+    app = create_app(api_database)
+    for _ in range(2):
+        with TestClient(app) as client:
+            assert client.post("/api/sweep", json=SWEEP).status_code == 200
+        assert app.state.service.closing.is_set
+
+
+def test_of_many_streams_at_once_only_so_many_are_opened(api_database):
+    from fake_nvml import FakeNvml
+
+    from plugin.sensors.nvml import NvmlDevice
+    from reports.api.http.limits import Limits
+
+    app = create_app(api_database, telemetry=NvmlDevice(FakeNvml.h200(), object()), limits=Limits(max_streams_count=4))
+    service = app.state.service
+
+    async def watch():
+        statuses = []
+
+        async def one():
+            messages = [{"type": "http.request", "body": b"", "more_body": False}]
+
+            async def receive():
+                if messages:
+                    return messages.pop()
+                await asyncio.sleep(20)
+                return {"type": "http.disconnect"}
+
+            async def send(message):
+                if message["type"] == "http.response.start":
+                    statuses.append(message["status"])
+
+            await app(scope_of(app, "GET", "/api/nvml/stream", b"interval_s=60"), receive, send)
+
+        watchers = [asyncio.ensure_future(one()) for _ in range(20)]
+        while len(statuses) < 20:
+            await asyncio.sleep(0.01)
+        open_count = service.stream_count
+        service.closing.set()  # the server is asked to stop: streams that sleep for a minute end at once
+        await asyncio.wait_for(asyncio.gather(*watchers), 2)
+        return statuses.count(200), open_count, service.stream_count
+
+    assert asyncio.run(asyncio.wait_for(watch(), 10)) == (4, 4, 0)

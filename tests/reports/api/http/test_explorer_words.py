@@ -1,0 +1,269 @@
+"""What the explorer says in words: what binds a time, which chip is fastest, whom a wrong name may mean, one line for one roof, one theme."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import httpx
+import pytest
+from explorer_page import drawn, served
+
+from roofline_model.core.units import format_time
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'roofline-bench[api]'")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it to drive the page")
+
+WAITING = ("launch", "latency", "serial", "waves", "split", "append")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A server without a database, on a machine that no catalog has."""
+    from reports.api.http.app import create_app
+    from roofline_model.chips.hardware import get_hardware
+
+    like = get_hardware("l4")
+    paths = {
+        name: path for name, path in like.paths.items() if name != "FP16"
+    }  # as a CPU with instructions for BF16 alone
+    own = replace(like, key="own-machine", name="A machine of one's own", aliases=(), paths=paths)
+    with served(create_app(tmp_path_factory.mktemp("words") / "none.db", this_chip=lambda: own)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(address):
+    """One page; playwright is closed with this file, as no other test of the thread could start an event loop."""
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+        found.set_default_timeout(10_000)
+        yield found
+        browser.close()
+
+
+def at(page, address, query):
+    page.goto(f"{address}/?{query}")
+    drawn(page)
+    return page
+
+
+def test_the_reason_follows_what_binds_the_expected_time(page, address):
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "D": 128, "precision": "FP16"}
+    seen = set()
+    for cached in (4096, 128):
+        expected = httpx.post(f"{address}/api/attention", json={**body, "Skv": cached}).json()["expected"]
+        at(page, address, f"op=attention&compare=&focus=FP16&Skv={cached}")
+        said = page.text_content("#why")
+        waiting = sum(expected["parts_s"].get(name, 0.0) for name in WAITING) / expected["time_s"]
+        seen.add(expected["binding"])
+        if expected["binding"] in WAITING:
+            assert f"But {waiting * 100:.0f} % of the expected time is launch, waiting and bookkeeping" in said
+            assert "moves fewer" not in said
+        else:
+            assert "Moving bytes takes" in said
+            assert "moves fewer; more arithmetic would not help" in said
+    assert seen == {"dram", "latency"}  # both sentences were looked at
+
+
+def test_the_best_format_is_that_of_the_ranking(page, address):
+    at(page, address, "compare=")
+    advice = httpx.post(f"{address}/api/recommend", json={"M": 1, "N": 4096, "K": 4096}).json()
+    best = advice["best"]
+    assert best["weight_format"] == best["activation_format"]  # so the page calls it by that one name
+    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == best["format"]
+    assert page.text_content("#headline").startswith(f"{best['format']} should take {format_time(best['time_s'])} (")
+    assert page.text_content("#advice .pick strong") == f"Use {best['format']}"
+    less_sure = """async () => { const { fasterButLessSure } = await import('./explorer/answers.js');
+        const row = (format, time_s, high_s) => ({ format, expected: { time_s, high_s } });
+        const [sure, wide, slow] = [row('sure', 45e-6, 51e-6), row('wide', 42e-6, 57e-6), row('slow', 60e-6, 61e-6)];
+        return [fasterButLessSure([sure, wide, slow], sure)?.format, fasterButLessSure([sure, slow], sure)]; }"""
+    assert page.evaluate(less_sure) == ["wide", None]
+    at(page, address, "op=attention&Skv=128&compare=")
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 128, "D": 128}
+    summary = httpx.post(f"{address}/api/attention/recommend", json=body).json()["summary"]
+    assert page.text_content("#advice .pick") == f"{summary[0].upper()}{summary[1:]}."
+
+
+def test_a_machine_without_a_catalog_entry_is_known_by_its_key_too(page, address):
+    at(page, address, "hw=own-machine&compare=")
+    assert page.input_value("#hw") == "auto"
+    assert page.text_content("#answer-title").endswith("on A machine of one's own")
+    assert "hw=own-machine" in page.url
+
+
+def test_sizes_are_read_as_people_write_them(page, address):
+    at(page, address, "N=4,096&K=4 096&compare=")
+    assert page.text_content("#answer-title").startswith("GEMV 1 × 4,096 × 4,096")
+    read = "async (texts) => { const { typed } = await import('./explorer/operators.js'); return texts.map(typed); }"
+    texts = ["1e9", "4096", " 7 ", "4,09", "1,2,3", "4.5", "-5", "", "abc", "1e999"]
+    assert page.evaluate(read, texts) == [1e9, 4096, 7, "4,09", "1,2,3", 4.5, "-5", "", "abc", "1e999"]
+
+
+def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has_one(page, address):
+    at(page, address, "op=attention&compare=&formats=FP16,INT8")
+    body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
+    reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]
+    assert reason in page.text_content("#unknown-times")
+    page.get_by_role("button", name="Add INT8 / FP16").click()
+    drawn(page)
+    assert httpx.URL(page.url).params["formats"] == "FP16,INT8,INT8.FP16"
+    assert page.locator("tr[data-format='INT8.FP16'] td[data-head=Expected] data").get_attribute("value") != ""
+    assert page.locator("#unknown-times button").count() == 0
+
+
+def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
+    at(page, address, "compare=b200&formats=FP16,FP8_E4M3,INT4.FP16&focus=INT4.FP16")
+    best = {}
+    for chip in ("gb10", "b200"):
+        answer = httpx.post(f"{address}/api/recommend?hardware_key={chip}", json={"M": 1, "N": 4096, "K": 4096}).json()
+        best[chip] = answer["best"]["format"], answer["best"]["time_s"]
+    assert best["gb10"][0] == "NVFP4"  # none of the chosen formats: a row of its own
+    assert best["gb10"][0] != best["b200"][0]
+    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == "NVFP4"
+    first, second = page.locator("#compare > p").all_text_contents()[:2]
+    ratio = best["gb10"][1] / best["b200"][1]
+    assert first.startswith("Each as recommended: NVIDIA B200")
+    assert f"with {best['b200'][0]} " in first
+    assert f"is {ratio:.2g}× as fast as NVIDIA GB10" in first
+    assert "with NVFP4 " in first
+    assert second.startswith("All in INT4 / FP16: ")
+    widths = page.evaluate("() => [...document.querySelectorAll('#compare .bar')].map((bar) => bar.offsetWidth)")
+    assert len(widths) == 7
+    assert min(widths) > 10
+
+
+def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
+    at(page, address, "hw=rtx4090&op=model&batch=64&compare=h100-sxm")
+    path, body = f"{address}/api/models/llama-3.1-8b/recommend", {"batch_count": 64, "context_tokens": 4096}
+    found = {chip: httpx.post(f"{path}?hardware_key={chip}", json=body).json() for chip in ("rtx4090", "h100-sxm")}
+    plan, other = (one["candidates"][0] for one in found.values())
+    assert plan["formats"] == "INT4.BF16; cache FP8_E4M3"
+    assert page.text_content("#headline").startswith(f"{plan['plan']} should take {format_time(plan['time_s'])} (")
+    assert page.text_content("#headline").endswith(", 2.0× as fast as BF16.")
+    assert page.text_content("#advice .pick strong") == f"Use {plan['plan']}"
+    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == plan["formats"]
+    assert page.locator("#table .best").count() == 1
+    assert page.locator("#detail .parts tr").count() > 3
+    sentence = page.text_content("#compare > p")
+    assert f"NVIDIA GeForce RTX 4090 24 GB with {plan['plan']} ({format_time(plan['time_s'])})" in sentence
+    assert f"with {other['plan']} ({format_time(other['time_s'])})" in sentence
+    at(page, address, "hw=l4&op=model&batch=64&context=16384&compare=h100-sxm")
+    assert page.text_content("#compare > p").startswith(
+        "Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits"
+    )
+    assert "It does not fit" in page.text_content("#headline")
+    assert page.locator("#table .best, .chip-card[data-chip=l4] .strongest").count() == 0
+
+
+def test_no_format_is_called_the_best_before_the_ranking_is_here(page, address):
+    held = []
+    page.route("**/recommend?*", lambda route: held.append(route))
+    page.goto(f"{address}/?compare=")
+    page.locator("#unranked").wait_for()
+    assert page.locator("#table .best").count() == 0
+    held[0].continue_()
+    drawn(page)
+    page.unroute("**/recommend?*")
+    assert page.locator("#table .best").count() == 1
+    assert page.locator("#unranked").count() == 0
+
+
+def test_the_formats_at_first_are_those_of_the_chips_own_16_bit(page, address):
+    for query, base in (("hw=auto", "BF16"), ("hw=gb10", "FP16"), ("hw=gb10&op=model", "BF16")):
+        at(page, address, f"{query}&compare=")
+        rows = [row.get_attribute("data-format") for row in page.locator("#table tr[data-format]").all()]
+        assert rows[:5] == [base, "FP8_E4M3", "INT8", "NVFP4", f"INT4.{base}"], query
+        assert page.locator("#table thead").text_content().count(f"vs {base}") == 1
+
+
+def test_a_format_without_a_kernel_would_take_its_time(page, address):
+    at(page, address, "hw=h100-sxm&compare=&focus=NVFP4")
+    said = page.text_content("#headline")
+    assert said.startswith("NVFP4 would take ")
+    assert said.endswith("No kernel that could run it on this chip is known.")
+    at(page, address, "hw=gb10&op=model&compare=&focus=INT8")
+    said = page.text_content("#headline")
+    assert said.startswith("INT8 would take ")
+    assert "No serving engine multiplies INT8 by INT8 on compute capability 12.1 (torch does; " in said
+    assert "No kernel" not in said + page.text_content("#detail")
+    assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
+
+
+def test_shares_of_a_time_never_come_to_more_than_all(page, address):
+    at(page, address, "compare=")
+    words = """async (parts_s) => { const { why } = await import('./explorer/binding.js');
+        const time_s = Object.values(parts_s).reduce((sum, one) => sum + one);
+        return why({ op: 'product' }, { bound: 'compute', intensity: 1, ridge: null, timeS: 1, expected: { time_s, binding: 'tensor', parts_s } }); }"""
+    said = page.evaluate(words, {"tensor": 90, "launch": 60, "kernel": -50})
+    assert "Arithmetic takes 60 % of the expected time" in said
+    assert "40 % is launch and waiting" in said
+
+
+def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page, address):
+    at(page, address, "hw=h100x&compare=h20")
+    text = page.text_content("body")
+    assert text.count("h100x") == 1
+    assert "Known:" not in text
+    assert page.text_content("#error-hw") == "No chip here is called “h100x”."
+    assert page.get_attribute("#hw", "aria-invalid") == "true"
+    page.locator(".chip-card[data-chip=h20]").get_by_role("button", name="H200").click()
+    drawn(page)
+    assert httpx.URL(page.url).params["compare"] == "h200-sxm"
+    page.locator("#nearest-hw").get_by_role("button", name="H100 SXM").click()
+    drawn(page)
+    assert page.input_value("#hw") == "h100-sxm"
+    assert page.text_content("#error-hw") == ""
+    assert page.locator("#nearest-hw button").count() == 0
+    problem = httpx.post(f"{address}/api/analyze?hardware_key=h100x", json={"M": 1, "N": 1, "K": 1}).json()
+    assert "h100-sxm" in problem["errors"][0]["nearest"]
+
+
+@pytest.mark.parametrize("chip", ["mi300x", "b10"])
+def test_a_chip_without_expected_times_is_asked_nothing_that_it_cannot_answer(page, address, chip):
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    at(page, address, f"hw={chip}")
+    assert "no expected time is known" in page.text_content("#headline")
+    assert said == []
+
+
+def test_a_name_written_as_the_api_takes_it_is_the_one_chosen(page, address):
+    at(page, address, "op=model&hw=RTX4090&model=Llama-3.1_8B&compare=rtx_4090,L4")
+    assert (page.input_value("#hw"), page.input_value("#model")) == ("rtx-4090", "llama-3.1-8b")
+    assert [card.get_attribute("data-chip") for card in page.locator(".chip-card").all()] == ["rtx-4090", "L4"]
+    assert page.locator("#formats input:checked").first.get_attribute("value") == "BF16"
+
+
+def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
+    at(page, address, "N=0&compare=b200")
+    assert page.locator(".chip-card").count() == 2
+    assert "cannot compute" not in page.text_content("#compare")
+    assert page.text_content("#headline") == "No prediction until the marked input is mended."
+    at(page, address, "op=model&batch=x&compare=")
+    error = page.text_content("#error-batch")
+    assert error.startswith("Batch should be ")
+    assert error.endswith("got 'x'")
+
+
+def test_the_theme_is_kept_and_the_plot_follows(page, address):
+    at(page, address, "compare=")
+    light = page.evaluate(
+        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]"
+    )
+    page.select_option("#theme", "dark")
+    page.wait_for_timeout(150)
+    dark = page.evaluate(
+        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]"
+    )
+    assert light[0] == "rgb(246, 247, 249)"
+    assert dark[0] == "rgb(14, 18, 22)"
+    assert light[1] != dark[1]
+    assert page.evaluate("() => localStorage.getItem('roofline-theme')") == "dark"
+    page.select_option("#theme", "system")
+    assert page.evaluate("() => localStorage.getItem('roofline-theme')") is None

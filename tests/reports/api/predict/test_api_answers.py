@@ -1,0 +1,88 @@
+"""Answers that are made without their models are still what the models say, and workers give way to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+import reports.api.http.app as app_module
+import reports.api.http.worker_pool as worker_pool
+from reports.api.http.worker_pool import WORKER_NICENESS, WorkerPool
+from reports.api.predict.analysis import analysis_json, recommendation_json
+from reports.api.predict.analysis_models import Analysis, Recommendation
+from roofline_model import gemm, list_hardware, predict_expected
+
+CHIPS = [device.key for device in list_hardware()]
+SIZES = st.integers(1, 20_000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(CHIPS),
+    SIZES,
+    SIZES,
+    SIZES,
+    st.sampled_from([None, 1e-6, 0.01, 80.0]),
+    st.sampled_from([None, 7e10]),
+    st.sampled_from([None, ("INT8", "INT2", "FP32"), ("BF16",)]),
+)
+def test_a_recommendation_is_one_of_its_model(chip, m, n, k, limit_gb, parameters, formats):
+    text = recommendation_json(chip, (m, n, k), None, limit_gb, parameters, formats)
+    assert Recommendation.model_validate_json(text, strict=True).model_dump_json() == text
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(CHIPS), SIZES, SIZES, SIZES, st.sampled_from(["cold", "warm"]))
+def test_the_speedup_of_an_analysis_is_of_whole_predictions(chip, m, n, k, cache):
+    found = Analysis.model_validate_json(analysis_json(chip, (m, n, k), "FP16", "INT8", cache))
+    narrow, wide = (predict_expected(gemm(m, n, k, a="FP16", b=b), chip, cache=cache) for b in ("INT8", "FP16"))
+    if narrow is None or wide is None:
+        assert found.expected_speedup_ratio is None
+    else:
+        assert found.expected_speedup_ratio == wide.time_s / narrow.time_s
+        assert found.expected is not None
+        assert found.expected.time_s == narrow.time_s
+
+
+def test_a_recommendation_does_not_wait_for_the_workers(monkeypatch):
+    """They may be at sweeps of a second each."""
+
+    async def never(*_arguments):
+        raise AssertionError("asked a worker")
+
+    with TestClient(app_module.create_app()) as client:
+        monkeypatch.setattr(WorkerPool, "is_running", property(lambda self: True))
+        monkeypatch.setattr(WorkerPool, "run", never)
+        answer = client.post("/api/recommend", json={"M": 5, "N": 4160, "K": 4096})
+    assert answer.status_code == 200
+    assert json.loads(answer.content)["hardware"] == "gb10"
+
+
+@pytest.mark.skipif(not hasattr(os, "nice"), reason="this system knows no niceness")
+def test_workers_give_way_to_the_server(monkeypatch):
+    monkeypatch.setattr(worker_pool, "PRELOADED", ())
+    pool = WorkerPool(1)
+    pool.start(os.getpid)
+    try:
+        assert asyncio.run(pool.run(os.nice, 0)) == min(os.nice(0) + WORKER_NICENESS, 19)
+    finally:
+        pool.close()
+
+
+def test_what_was_imported_is_left_out_of_collections_while_the_server_runs(monkeypatch):
+    monkeypatch.setattr(app_module, "WARM_UP_AFTER_S", 0.0)
+    gc.unfreeze()
+    with TestClient(app_module.create_app()) as client:
+        warm = [one for one in app_module.threading.enumerate() if one.name == "roofline-warm-up"]
+        for thread in warm:
+            thread.join(30)
+        assert client.get("/api/health").status_code == 200
+        assert gc.get_freeze_count() > 10_000
+    assert gc.get_freeze_count() == 0

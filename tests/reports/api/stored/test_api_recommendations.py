@@ -1,0 +1,120 @@
+"""GET /api/recommendations: the document of `roofline recommend --stored --json`, with links that lead to the evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.api.stored.stored_advice_models import StoredRecommendationList
+from reports.formats.ranking_json import recommendations_json
+from reports.stored import StoredQuestion, recommend_from_store
+
+
+@pytest.fixture(scope="module")
+def answer(api_client):
+    found = api_client.get("/api/recommendations")
+    assert found.status_code == 200
+    return found.json()
+
+
+def rows_of(answer):
+    return [row for ranking in answer["rankings"] for row in ranking["rows"]]
+
+
+def test_it_is_the_document_of_the_command_line(api_client, api_database):
+    from results.store.store import open_store
+
+    answer = api_client.get("/api/recommendations?hardware_key=B10&op=gemv").json()
+    with open_store(api_database, create=False, read_only=True) as store:
+        found = recommend_from_store(store, StoredQuestion(hardware_key="b10", op="gemv"))
+    wanted = recommendations_json(found)
+    assert answer["rankings"]
+    assert [one["title"] for one in answer["rankings"]] == [one["title"] for one in wanted["rankings"]]
+    for told, row in zip(rows_of(answer), rows_of(wanted), strict=True):
+        for name in (
+            "rank",
+            "time_s",
+            "time_source",
+            "low_s",
+            "speedup_ratio",
+            "confidence",
+            "process_count",
+            "kernel_gap",
+        ):
+            assert told[name] == row[name]
+
+
+def test_every_answer_keeps_its_schema_and_says_why(answer):
+    found = StoredRecommendationList.model_validate(answer)
+    assert found.page.total_count == len(found.rankings) > 1
+    assert {row.time_source for one in found.rankings for row in one.rows} >= {"measured"}
+    assert all(row.reason and row.confidence_reason for one in found.rankings for row in one.rows)
+    assert [row.rank for row in found.rankings[0].rows] == list(range(1, len(found.rankings[0].rows) + 1))
+
+
+def test_links_lead_to_the_very_case(api_client, answer):
+    row = next(row for row in rows_of(answer) if row["time_source"] == "measured" and len(row["evidence"]) == 1)
+    (night,) = row["evidence"]
+    assert api_client.get(night["run_url"]).json()["run"]["run_id"] == night["run_id"]
+    found = api_client.get(night["case_url"]).json()
+    assert found["page"]["total_count"] == 1
+    (case,) = found["cases"]
+    assert case["measured_s"] == row["time_s"]
+    assert case["record_id"] in night["record_ids"]
+    assert api_client.get(row["history_url"]).json()["case_key"] == case["case_key"]
+
+
+def test_what_changed_since_the_run_before_is_told(answer):
+    changes = [one for ranking in answer["rankings"] for one in ranking["changes"]]
+    assert any(one["verdict"] == "SLOWER" and one["change_ratio"] > 0.05 for one in changes)
+    assert all(one["sentence"] for one in changes)
+
+
+def test_pages_lead_on_and_an_unchanged_answer_is_not_sent_again(api_client, answer):
+    first = api_client.get("/api/recommendations?limit=1").json()
+    assert (len(first["rankings"]), first["page"]["next_offset"]) == (1, 1)
+    second = api_client.get("/api/recommendations?limit=1&offset=1").json()
+    assert [*first["rankings"], *second["rankings"]] == answer["rankings"][:2]
+    tag = api_client.get("/api/recommendations").headers["etag"]
+    again = api_client.get("/api/recommendations", headers={"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_limits_refuse_with_a_reason(api_client):
+    found = api_client.get("/api/recommendations?memory_limit_gb=0.000001").json()
+    assert not rows_of(found)
+    assert all(one["reason"] for ranking in found["rankings"] for one in ranking["refused"])
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "words"),
+    [
+        ("M=1", "N", "M, N and K together"), ("M=1&N=1&K=1&model=x", "model", "one of the two"), ("phase=both", "phase", "decode"),
+        ("hardware_key=mi300x", "hardware_key", "no run of mi300x is stored"), ("hardware_key=MI300X", "hardware_key", "stored chips: b10"),
+        ("hardware_key=auto", "hardware_key", "name a chip"), ("hardware_key=mi30x", "hardware_key", "Did you mean mi300x"),
+        ("hardware_key=%2Fetc%2Fpasswd", "hardware_key", "unknown hardware"), ("max_loss_pct=nan", "max_loss_pct", "got 'nan'"),
+        ("limit=0", "limit", "got '0'"), ("limit=100000", "limit", "got 100000"),
+    ],
+)  # fmt: skip
+def test_a_wrong_filter_names_its_field(api_client, query, field, words):
+    answer = api_client.get(f"/api/recommendations?{query}")
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert (error["field"], error["location"]) == (field, "query")
+    assert words in error["message"]
+
+
+def test_hostile_names_are_text_of_bounded_length(answer):
+    text = str(answer)
+    assert "‮" not in text
+    assert max(len(row["label"]) for row in rows_of(answer)) <= 1_000
+
+
+def test_without_a_database_it_says_what_to_do(tmp_path):
+    from fastapi.testclient import TestClient
+
+    from reports.api.http.app import create_app
+
+    with TestClient(create_app(tmp_path / "secret-folder" / "none.db")) as client:
+        answer = client.get("/api/recommendations")
+    assert (answer.status_code, answer.json()["slug"]) == (404, "no-database")
+    assert "secret-folder" not in answer.text

@@ -1,0 +1,67 @@
+"""Prediction quality and counts, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.cases.error_summary import error_summaries, overall_error, reason_counts, status_counts
+from reports.cases.rows import case_rows
+
+
+def with_errors(make, *errors, b="BF16"):
+    """Rows whose stored errors are exactly these ratios."""
+    records = [make.record((1, 64, 64 + i), b, b, "k", 1e-3, number=i) for i in range(len(errors))]
+    fixed = [
+        replace(r, predictions=(replace(r.ideal, time_s=1e-3 * (1 + e), error_ratio=e),))
+        for r, e in zip(records, errors, strict=True)
+    ]
+    return case_rows(fixed)
+
+
+def test_median_and_worst_by_hand(make):
+    (one,) = error_summaries(with_errors(make, -0.5, -0.2, 0.1, -0.9))
+    assert one.case_count == 4
+    assert one.median_abs_error_ratio == pytest.approx(0.35)  # of 0.1 0.2 0.5 0.9
+    assert one.median_error_ratio == pytest.approx(-0.35)  # of -0.9 -0.5 -0.2 0.1
+    assert one.worst_error_ratio == -0.9
+    assert one.worst_case_id == "1x64x67-w16a16-BF16.BF16-k-cold"
+    assert one.median_roof_share_ratio == pytest.approx(0.65)
+    assert one.best_roof_share_ratio == pytest.approx(1.1)
+
+
+def test_one_summary_per_operator_and_precision(make):
+    rows = [
+        *with_errors(make, -0.5),
+        *with_errors(make, -0.25, b="FP32"),
+        *case_rows([make.record((64, 64, 64), "FP32", "FP32", "k", 1.0)]),
+    ]
+    assert [(one.op, one.precision) for one in error_summaries(rows)] == [
+        ("gemv", "BF16"),
+        ("gemv", "FP32"),
+        ("gemm", "FP32"),
+    ]
+    assert overall_error(rows).case_count == 3
+
+
+def test_forced_rows_count_in_no_summary(make):
+    rows = case_rows([make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)], is_forced=True)
+    assert rows[0].error_ratio is not None
+    assert error_summaries(rows) == ()
+    assert overall_error(rows) is None
+
+
+def test_counts_hold_every_status_and_reasons_put_failures_first(make):
+    rows = case_rows(
+        [
+            make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3),
+            make.record((1, 64, 64), "FP16", "FP16", "k", status="skipped", reason="no unit"),
+            make.record((1, 64, 65), "FP16", "FP16", "k", status="skipped", reason="no unit"),
+            make.record((1, 64, 64), "FP32", "FP32", "k", status="failed"),
+        ]
+    )
+    assert status_counts(rows) == {"measured": 1, "predicted": 0, "skipped": 2, "failed": 1}
+    first, second = reason_counts(rows)
+    assert (first.status, first.reason, len(first.case_ids)) == ("failed", "no reason was stored", 1)
+    assert (second.status, second.reason, len(second.case_ids)) == ("skipped", "no unit", 2)

@@ -1,0 +1,156 @@
+"""Whole models in the report: a section of their own, true roofs, no advice meant for products, names people read, escaped."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from model_records import CHIP, model_profile, model_record, model_run, model_run_records
+
+from reports.advice.recommend import recommend_from_run
+from reports.cases.gap import case_gap
+from reports.page.html import render_page
+from reports.ranking.model_results import model_json, part_columns
+from reports.view.views import report_view
+
+
+@pytest.fixture(scope="module")
+def view():
+    return report_view(model_run(), model_run_records(), {CHIP.content_hash: model_profile()})
+
+
+@pytest.fixture(scope="module")
+def page(view):
+    return render_page(view)
+
+
+def section(page, name):
+    return re.search(rf'<section aria-labelledby="{name}">.*?</section>', page, re.DOTALL)[0]
+
+
+def test_the_section_shows_measured_expected_and_ideal_side_by_side(page):
+    found = section(page, "models")
+    row = next(one for one in re.findall(r"<tr.*?</tr>", found, re.DOTALL) if "INT4 W4A16" in one)
+    assert 'class="best"' in row
+    cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", row)]
+    assert cells[:4] == ["INT4 W4A16", "5.2 ms", "1.0 %", "192"]
+    assert next(cell for cell in cells if cell.endswith("×")) == "2.5×"
+    assert len([cell for cell in cells if cell.endswith("×")]) == 3
+    assert "213 J" in cells
+    assert "loss: KL 0.035 [0.033, 0.037] nats/token" in found
+    assert "nothing about language" in found
+    assert "66.72 MB" in found
+
+
+def test_numbers_can_be_sorted_by_their_values(page):
+    found = section(page, "models")
+    assert 'data-value="130885888"' in found
+    assert 'data-value="0.035"' in found
+
+
+def test_models_are_not_listed_among_shapes_nor_ranked_like_products(view, page, make):
+    (chip,) = view.chips
+    assert chip.recommendations == ()
+    assert 'id="shapes"' not in page
+    assert 'id="advice"' not in page
+    mixed = [*model_run_records(), *make.cpu_records()]
+    assert {one.op for one in recommend_from_run(mixed, None)} == {
+        one.op for one in recommend_from_run(make.cpu_records(), None)
+    }
+
+
+def test_nobody_reads_raw_names(page):
+    text = re.sub(r"<[^>]+>", " ", page)
+    assert "decode:seeded" not in text
+    assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT4 W4A16 (torchao)" in text
+
+
+def test_headlines_say_expected_before_ideal(view):
+    decode, prefill = view.headlines
+    assert re.match(
+        r"seeded-llama-156m, decode, batch 1, 128 tokens: INT4 W4A16 \(torchao\) expected [\d.]+× BF16 \(ideal [\d.]+×\), measured 2.5×\.",
+        decode,
+    )
+    assert "BF16 (transformers) stays fastest" in prefill
+
+
+def test_a_roof_is_the_chips_and_not_a_mean_of_the_formats_of_a_pass(view):
+    roofs = view.chips[0].roofline.roofs
+    assert {one.precision for one in roofs} == {"BF16", "INT8 W8A16", "INT4 W4A16"}
+    assert {one.peak_flops_per_s for one in roofs} == {CHIP.peak_flops_per_s("BF16")}
+    assert len(view.chips[0].roofline.points) == 7
+    # A pass stays below the roof at its intensity.
+    for point in view.chips[0].roofline.points:
+        assert point.predicted_flops_per_s <= 1.001 * roofs[0].rate_flops_per_s(point.intensity_flop_per_byte)
+
+
+def test_the_gap_of_a_pass_adds_up(view):
+    for case in view.cases:
+        gap = case_gap(case)
+        assert sum(time_s for _, time_s in gap.parts) == pytest.approx(case.measured_s)
+        known = dict(gap.parts)
+        beyond = {name for name in known if name not in ("ideal", "unexplained")}
+        assert beyond <= {"widening", "host", "kernel"}
+        assert case.lead.expected_s == pytest.approx(case.measured_s - known.get("unexplained", 0.0))
+
+
+def test_errors_are_counted_per_model_and_phase(view):
+    assert {one.op for one in view.chips[0].errors} == {"seeded-llama-156m decode", "seeded-llama-156m prefill"}
+
+
+def test_predictions_alone_have_a_section_with_expected_rates():
+    found = [model_record(one, phase) for one in ("BF16", "INT4") for phase in ("decode", "prefill")]
+    page = render_page(report_view(model_run(), found, {CHIP.content_hash: model_profile()}))
+    models = section(page, "models")
+    assert "Measured</th>" not in models
+    assert "decode: try INT4 W4A16: expected" in models
+    assert "<caption>Memory" not in models
+
+
+def test_hostile_names_are_escaped():
+    evil = "<script>alert(1)</script>\u202e"
+    records = [
+        model_record("BF16", median_s=1e-2),
+        model_record(
+            "INT4",
+            median_s=5e-3,
+            quality={"text": evil, "is_language": True},
+            model={"fallbacks": [evil], "layers": {evil: 1}},
+        ),
+    ]
+    records = [replace(one, case=replace(one.case, op=f"decode:{evil}")) for one in records]
+    page = render_page(report_view(model_run(), records, {}))
+    assert "<script" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;" in section(page, "models")
+
+
+def test_json_holds_the_figures_with_units(view):
+    (model,) = view.chips[0].models
+    found = model_json(model)
+    int4 = found["phases"][0]["passes"][2]
+    assert (found["model"], found["batch_count"], found["context_count"]) == ("seeded-llama-156m", 1, 128)
+    assert int4["tokens_per_s"] == pytest.approx(1 / 5.2e-3)
+    assert int4["kl_nats_per_token"]["value"] == 0.035
+    assert found["phases"][0]["best"] == "INT4 W4A16"
+    assert not found["phases"][1]["is_win"]
+    assert set(int4["expected_parts_s"]) <= set(part_columns(model))
+
+
+def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
+    records = [
+        model_record("BF16", "prefill", median_s=93e-3, half_width_ratio=0.35),
+        model_record("INT8", "prefill", median_s=98e-3),
+        model_record("BF16", median_s=1e-2),
+        model_record("INT4", median_s=5e-3),
+    ]
+    view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
+    prefill = next(one for one in view.headlines if "prefill" in one)
+    assert "stay at BF16 (transformers); INT8 W8A16 (torchao) is level with BF16" in prefill
+    steps, prompts = view.chips[0].actions
+    assert prompts.take == "stay at BF16"
+    assert prompts.evidence.startswith("nothing is faster; INT8 W8A16 is level with it")
+    assert steps.take == "take INT4 W4A16"
+    assert "likeliest next token is the 16-bit model's on 50 % of the tokens only" in steps.caveat
+    assert "SM clock" not in render_page(view)

@@ -1,0 +1,88 @@
+"""A baseline in doubt and a calibration on a busy machine, wherever a report shows what rests on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.advice.shape_matrix import entries_and_matrices
+from reports.cases.calibration_doubt import profile_doubts
+from reports.formats.markdown import markdown_report
+from reports.formats.report_json import report_json
+from reports.page.html import render_page
+from reports.view.views import report_view
+from roofline_model.chips.machine_constants import Calibration, Constant
+
+DECODE = (1, 4096, 4096)
+
+
+def busy_chip(make):
+    constant = Constant("B/s", 76e9, 70e9, 60e9, 0.01, 9)
+    known = Calibration(
+        "2026-11-01T00:00:00+00:00",
+        "AMD EPYC",
+        "cpu",
+        {"read": constant},
+        kernels_disturbed_by=("contended",),
+        disturbed_by=("stolen",),
+    )
+    return replace(make.CPU, calibration=known)
+
+
+@pytest.fixture(scope="module")
+def doubtful(make):
+    """A report whose baseline is noisy, on a machine that was busy while it was calibrated."""
+    chip = busy_chip(make)
+    records = [
+        make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, device=chip, flags=("noisy",), number=1),
+        make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3, device=chip, number=2),
+        make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3, device=chip, number=3),
+    ]
+    expected = [replace(one.ideal, kind="expected", time_s=1e-3, error_ratio=0.1) for one in records]
+    records = [replace(one, predictions=(*one.predictions, more)) for one, more in zip(records, expected, strict=True)]
+    return report_view(make.run(), records, make.profiles(chip))
+
+
+def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
+    (chip,) = doubtful.chips
+    (one,) = chip.recommendations
+    assert one.summary == (
+        "INT4 W4A16 (tinygemm): measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it again"
+    )
+    (matrix,) = entries_and_matrices(chip.shapes, chip.recommendations)[1]
+    marks = {
+        column.precision: (cell.is_doubtful, cell.is_over_doubt)
+        for column, cell in zip(matrix.columns, matrix.rows[0][1], strict=True)
+    }
+    assert {name: marks[name] for name in ("INT4 W4A16", "INT8", "BF16")} == {
+        "INT4 W4A16": (False, True),
+        "INT8": (False, True),
+        "BF16": (True, False),
+    }
+    assert "the baseline's among them (noisy): measure again" in chip.actions[0].caveat
+    assert "measured about 2.0× BF16" in chip.actions[0].evidence
+    text = markdown_report(doubtful)
+    assert "| 1 | INT4 W4A16 (tinygemm) | 1 ms | ±1.0 % | measured | 2.0× ! |" in text
+    document = report_json(doubtful)["chips"][0]
+    assert document["recommendations"][0]["baseline_doubts"] == ["noisy"]
+    assert document["shapes"][0]["baseline"]["doubts"] == ["noisy"]
+    assert document["trade_offs"][0]["baseline_doubts"] == ("noisy",)
+    page = render_page(doubtful)
+    assert '<caption>Against BF16 (matmul) <abbr class="mark" title="its time is in doubt: ' in page
+    assert "the baseline&#39;s time is doubtful: measure again" in page
+
+
+def test_a_calibration_on_a_busy_machine_is_told_in_the_verdict_and_beside_the_errors(doubtful, make):
+    reasons = [one for one in doubtful.warnings if "other work ran" in one]
+    assert [one.partition(" are ")[0] for one in reasons] == ["Ideal times", "Expected times"]
+    assert all("`roofline calibrate` on a quiet machine" in one for one in reasons)
+    assert sum("but is itself in doubt" in one for one in doubtful.findings) == 2
+    assert [one["kind"] for one in report_json(doubtful)["chips"][0]["calibration_doubts"]] == ["ideal", "expected"]
+    assert "In doubt, as the verdict says: ideal and expected times." in markdown_report(doubtful)
+    (chip,) = doubtful.chips
+    assert profile_doubts(make.profiles(busy_chip(make)).values(), chip.rows) == list(chip.doubtful_kinds.values())
+    assert profile_doubts(make.profiles(make.CPU).values(), chip.rows) == []
+    quiet = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
+    assert not any(chip.doubtful_kinds for chip in quiet.chips)
+    assert not any("in doubt" in one for one in quiet.findings)

@@ -1,0 +1,160 @@
+"""The figures of a report as files: which there are, what they show, and that they are the same every time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from reports.figures.error_plot import draw_errors
+from reports.figures.gap_plot import draw_gaps
+from reports.figures.matplotlib_drawer import figure_png, figure_svg
+from reports.figures.pareto_plot import draw_pareto, pareto_points
+from reports.figures.spread_plot import draw_spreads
+from reports.formats.figure_files import report_figures, write_figures
+from reports.view.views import report_view
+from results.exchange.exported.load import import_file
+from results.records.model_figures import Interval
+from results.store.store import open_store
+from results.verdicts.model_results import model_results
+from roofline_model.expected.gap import LABELS
+
+
+def texts(figure) -> list[str]:
+    return re.findall(r"<text[^>]*>(.*?)</text>", figure_svg(figure, text_as_paths=False), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def rich(make):
+    return report_view(
+        make.run(hardware_key="h200-sxm"), make.rich_records(), make.profiles(make.GPU), canaries=make.canaries()
+    )
+
+
+@pytest.fixture(scope="module")
+def models(pytestconfig, tmp_path_factory):
+    """The records of the model run under examples/."""
+    path = tmp_path_factory.mktemp("models") / "results.db"
+    with open_store(path) as store:
+        import_file(store, pytestconfig.rootpath / "examples/runs/cpu-amd-epyc-2t/model_quant.json")
+        return store.records(store.resolve_run("latest").run_id)
+
+
+def test_a_run_has_the_figures_it_has_data_for(rich):
+    names = [one.name for one in report_figures(rich)]
+    assert names == [
+        "roofline",
+        "errors",
+        "time",
+        "samples",
+        *(f"samples-{i:02d}" for i in range(1, 6)),
+        "timeline",
+        "canary",
+    ]
+    assert all(one.alternative and one.title for one in report_figures(rich))
+
+
+def test_files_are_written_once_per_figure_and_equal_input_gives_equal_files(make, tmp_path):
+    view = report_view(make.run(), make.cpu_records()[:2], make.profiles(make.CPU))
+    first = write_figures(view, tmp_path)
+    assert [one.name for one in first] == [
+        f"{name}.{ending}" for name in ("roofline", "errors", "time", "samples") for ending in ("png", "svg")
+    ]
+    assert all(one.read_bytes()[:4] == (b"\x89PNG" if one.suffix == ".png" else b"<?xm") for one in first)
+    again = next(one for one in report_figures(view) if one.name == "errors").draw()
+    assert (figure_png(again), figure_svg(again)) == (first[2].read_bytes(), first[3].read_text(encoding="utf-8"))
+    assert "<text" not in first[1].read_text(encoding="utf-8")  # letters are paths
+
+
+def test_several_chips_have_figures_of_their_own(make):
+    records = [
+        *make.cpu_records()[:2],
+        *(replace(one, record_id=f"{900 + i:032x}") for i, one in enumerate(make.gpu_records()[:2])),
+    ]
+    view = report_view(make.run(), records, make.profiles(make.CPU, make.GPU))
+    names = [one.name for one in report_figures(view) if one.name.startswith("roofline")]
+    assert {re.sub(r"-\d-", "-", name) for name in names} == {"roofline-h200-sxm", "roofline-this-cpu"}
+    assert len({one.name for one in report_figures(view)}) == len(list(report_figures(view)))
+
+
+def test_errors_name_every_operator_and_precision_once(rich):
+    rows = [case.pooled for case in rich.cases]
+    found = texts(draw_errors(rows, title="Errors", subtitle="sub"))
+    names = [one for one in found if re.search(r", \d+ cases?$", one)]
+    expected = {(row.op_title, row.precision, row.cache, row.mode) for row in rows if row.error_ratio is not None}
+    assert len(names) == len(set(names)) == len(expected)
+    assert "gemv INT4 W4A16, hot (warm), 1 case" in names
+    assert draw_errors([], title="", subtitle="") is None
+
+
+def test_where_the_time_went_names_cases_and_the_parts_that_occur(rich, models):
+    found = texts(draw_gaps(rich.cases, title="Time", subtitle="sub"))
+    assert "gemv 1x28672x8192 BF16 (matmul)" in found
+    assert {"ideal roof", "unexplained"} <= set(found)
+    view = report_view(rich.run, models, {})
+    parts = set(texts(draw_gaps(view.cases, title="Time", subtitle="sub"))) & {
+        text.split(":")[0] for text in LABELS.values()
+    }
+    assert {"ideal roof", "the framework on the host, between the kernels", "unexplained"} <= parts
+    assert draw_gaps([], title="", subtitle="") is None
+
+
+def test_samples_are_drawn_for_cases_that_still_have_them(rich):
+    found = texts(draw_spreads(rich.cases, title="Samples", subtitle="sub"))
+    assert "gemv 1x28672x8192 INT4 W4A16 (tinygemm), cold, process 2 [bimodal]" in found
+    assert "flagged: the time is in doubt" in found
+    pruned = [replace(one, rows=tuple(_without_samples(row) for row in one.rows)) for one in rich.cases]
+    assert draw_spreads(pruned, title="", subtitle="") is None
+
+
+def _without_samples(row):
+    measurement = row.record.measurement
+    return (
+        row
+        if measurement is None
+        else replace(row, record=replace(row.record, measurement=replace(measurement, samples_s=())))
+    )
+
+
+def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(models):
+    (model,) = model_results(models)
+    for phase in model.phases:
+        points = {one.label: one for one in pareto_points(phase)}
+        assert points["BF16"].is_reference
+        assert points["BF16"].loss == Interval(0.0, None, None)
+        for one in points.values():
+            beaten = [
+                other.label
+                for other in points.values()
+                if other is not one
+                and other.tokens_per_s >= one.tokens_per_s
+                and other.loss.value <= one.loss.value
+                and (other.held_bytes or 0) <= (one.held_bytes or 0)
+            ]
+            assert one.is_on_front == (not beaten)
+        assert sum(one.is_chosen for one in points.values()) == 1
+    decode = next(phase for phase in model.phases if phase.phase == "decode")
+    assert {one.label: one.is_chosen for one in pareto_points(decode)}["INT4 W4A16"]
+    found = texts(draw_pareto(decode, title="Pareto", subtitle="sub"))
+    assert "INT4 W4A16 · 94.2/s · 131 MB" in found
+
+
+def test_without_measured_quality_there_is_no_pareto_figure(models):
+    stripped = [replace(one, extra={**one.extra, "quality": {}}) for one in models]
+    (model,) = model_results(stripped)
+    assert all(draw_pareto(phase, title="", subtitle="") is None for phase in model.phases)
+
+
+def test_hostile_names_draw_as_text_and_name_no_path(make):
+    nasty = "$x^{2$ <b> ../../etc \u202e\x1b" + "y" * 500
+    record = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, number=1)
+    record = replace(record, case=replace(record.case, kernel=nasty, op=nasty))
+    view = report_view(make.run(label=nasty), [record], make.profiles(make.CPU))
+    for one in report_figures(view):
+        assert re.fullmatch(r"[a-z0-9-]+", one.name)
+        figure = one.draw()
+        if figure is not None:
+            svg = figure_svg(figure, text_as_paths=False)
+            assert "<b>" not in svg
+            assert not set("\x1b\u202e") & set(svg)

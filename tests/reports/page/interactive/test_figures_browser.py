@@ -1,0 +1,213 @@
+"""The figures of errors, of where the time went and of the run over time, in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reports.figures.palette import ACCENT, SURFACE
+from results.records.records import TelemetrySample
+from roofline_model.core.units import format_percent, format_time
+
+
+def with_terms(record):
+    """The record with an expected time in parts, as the expected model stores it."""
+    if record.ideal is None or record.measurement is None:
+        return record
+    dram_s, tensor_s = record.ideal.memory_time_s * 1.12, record.ideal.compute_time_s * 1.18
+    time_s = (max(dram_s, tensor_s) + 2.2e-6) * 1.06
+    made = replace(
+        record.ideal,
+        kind="expected",
+        time_s=time_s,
+        low_s=0.9 * time_s,
+        high_s=1.2 * time_s,
+        provenance="fitted",
+        terms_s={"dram": dram_s, "tensor": tensor_s, "launch": 2.2e-6},
+        error_ratio=time_s / record.measurement.median_s - 1,
+    )
+    return replace(record, predictions=(record.ideal, made))
+
+
+def with_readings(record, number):
+    noise = random.Random(number)
+    readings = tuple(
+        TelemetrySample(time_s=0.05 * n, power_w=400 + noise.gauss(0, 9), sm_clock_hz=1.9e9) for n in range(1, 30)
+    )
+    return record if record.measurement is None else replace(record, telemetry=readings)
+
+
+@pytest.fixture(scope="module")
+def told(make, open_page):
+    """The page of a run with expected times, telemetry, energy, a held down clock and canaries."""
+    records = [with_readings(with_terms(one), number) for number, one in enumerate(make.rich_records())]
+    return open_page(make, records, make.GPU, canaries=make.canaries(), name="told")
+
+
+@pytest.fixture
+def page(told):
+    yield told.page
+    told.page.evaluate("document.querySelectorAll('.reset, .selected .close').forEach((one) => one.click())")
+    assert told.faults == []
+
+
+def rgb(colour):
+    """A colour as the browser writes it: #fffffe → rgb(255, 255, 254)."""
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
+
+
+def figure(page, kind):
+    page.locator(f"[data-live={kind}]").scroll_into_view_if_needed()
+    page.wait_for_selector(f"[data-live={kind}] .main-svg", state="attached")
+    return f"document.querySelector('[data-live={kind}] .figure')"
+
+
+def chosen(page, label):
+    return page.locator(f"label.choice:has(span:text-is('{label}')) select")
+
+
+def test_every_figure_is_drawn_without_anybody_scrolling(page):
+    for kind in ("errors", "gaps", "samples", "timeline"):
+        page.wait_for_selector(f"[data-live={kind}] .main-svg", state="attached")
+
+
+def test_each_case_has_a_dot_for_the_ideal_and_one_for_the_expected_time(page):
+    plot = figure(page, "errors")
+    dots = page.evaluate(f"{plot}.data.filter(one => (one.customdata || []).length).map(one => one.customdata.length)")
+    cases = page.locator(".live table.cases tbody tr td[data-column=error_expected_ratio][data-value]").count()
+    assert dots == [cases, cases]
+    page.locator(".pill[data-value='INT4 W4A16']").click()
+    fewer = page.evaluate(f"{plot}.data.filter(one => (one.customdata || []).length).map(one => one.customdata.length)")
+    assert 0 < fewer[0] < cases
+
+
+def test_bars_add_up_to_the_measured_times_and_follow_sort_and_filter(page):
+    plot = figure(page, "gaps")
+    sums = f"{plot}.data.filter(one => one.type === 'bar').reduce((all, one) => one.x.map((x, at) => x + (all[at] || 0)), [])"
+    shares = page.evaluate(sums)
+    assert len(shares) == 13
+    assert shares == pytest.approx([100.0] * 13)  # percent
+    chosen(page, "Scale").select_option("time")
+    chosen(page, "Sort by").select_option("table")
+    times = page.evaluate(sums)
+    stored = page.eval_on_selector_all(
+        ".live td[data-column=measured_s][data-value]", "cells => cells.map(one => Number(one.dataset.value))"
+    )
+    assert times == pytest.approx([one * 1e3 for one in stored], rel=1e-6)  # ms: the longest is 1.7
+    chosen(page, "One bar per").select_option("group")
+    assert len(page.evaluate(sums)) == 7
+    assert sum(page.evaluate(sums)) == pytest.approx(sum(stored) * 1e3)
+    page.locator(".pill[data-value='INT8']").click()
+    assert len(page.evaluate(sums)) == 1
+    for label, value in (("Scale", "share"), ("Sort by", "far"), ("One bar per", "case")):
+        chosen(page, label).select_option(value)
+
+
+def test_pointing_at_a_bar_tells_its_parts_and_pressing_it_leads_to_its_row(page):
+    plot = figure(page, "gaps")
+    chosen(page, "Sort by").select_option("table")
+    page.evaluate(f"{plot}.scrollIntoView({{block: 'center'}})")
+    x, y = page.evaluate(
+        f"(() => {{ const {{xaxis, yaxis}} = {plot}._fullLayout, box = {plot}.getBoundingClientRect();"
+        "return [box.left + xaxis._offset + xaxis.l2p(10), box.top + yaxis._offset + yaxis.l2p(0)]; })()"
+    )
+    page.mouse.move(x + 60, y + 60)
+    page.mouse.move(x, y, steps=4)
+    row = page.locator(".live table.cases tbody tr").first
+    measured_s = float(row.locator("[data-column=measured_s]").get_attribute("data-value"))
+    ideal_s = float(row.locator("[data-column=ideal_s]").get_attribute("data-value"))
+    tip = page.locator(".tip:not([hidden])", has_text=format_time(measured_s))
+    tip.wait_for()  # on its way the pointer may have met another bar
+    text = tip.inner_text()
+    assert f"{format_time(ideal_s, 3)}, {format_percent(ideal_s / measured_s, 0)}" in text
+    assert "launch floor" in text
+    page.mouse.click(x, y)
+    assert page.evaluate("document.activeElement.closest('tr').id") == row.get_attribute("id")
+    chosen(page, "Sort by").select_option("far")
+
+
+def test_the_run_over_time_has_its_readings_its_steps_and_what_was_held_down(page):
+    plot = figure(page, "timeline")
+    titles = page.evaluate(
+        f"Object.keys({plot}.layout).filter(one => one.startsWith('yaxis')).map(one => {plot}.layout[one].title.text)"
+    )
+    assert titles == ["Power (W)", "SM clock (GHz)", "Temp. (°C)", "Energy per call", ""]
+    assert page.evaluate(f"{plot}.layout.shapes.length") == 1
+    lane = page.evaluate(
+        f"[...{plot}.querySelectorAll('.barlayer .point path')].map(one => getComputedStyle(one).fill)"
+    )
+    legend = page.locator("[data-live=timeline] .legend-line svg:not(:has(path)) rect[fill^='#']")
+    inks = legend.evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
+    assert {one for one in lane if not one.startswith("url")} == set(inks)
+    assert sum(one.startswith("url") for one in lane) == 1
+    ground, stripes = page.evaluate(
+        f"[...{plot}.querySelectorAll('.patterns pattern > *')].map(one => one.getAttribute('stroke') || one.getAttribute('fill'))"
+    )
+    assert (ground, stripes) == (rgb(ACCENT.light), rgb(SURFACE.light))
+    canaries = f"{plot}.data.filter(one => /canary/.test(one.name)).reduce((sum, one) => sum + one.x.length, 0)"
+    assert page.evaluate(canaries) == 9
+    assert "clock held down" in page.locator("[data-live=timeline] .legend-line").inner_text()
+
+
+def test_the_samples_behind_the_figure_equal_the_records_to_the_digit(make, page):
+    figure(page, "samples")
+    with page.expect_download() as waiting:
+        page.locator("[data-live=samples] button:text-is('Data (CSV)')").click()
+    rows = list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
+    stored = [one.measurement.samples_s for one in make.rich_records() if one.measurement is not None]
+    assert len(rows) > 2
+    assert tuple(float(row["time_s"]) for row in rows) in stored
+
+
+def test_the_worst_case_of_a_group_leads_to_its_row(page):
+    link = page.locator("section:has(> #errors) td a").first
+    number = int(link.get_attribute("href").removeprefix("#case-"))
+    link.click()
+    assert page.evaluate("document.activeElement.closest('tr').id") == f"row-{number}"
+
+
+def test_a_table_that_goes_on_fades_at_its_edge_until_its_end(page):
+    box = page.locator(".scroll:has(table.cases):visible").first
+    assert "has-more" in box.get_attribute("class")
+    box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
+    page.wait_for_selector(".scroll.has-before:not(.has-more):has(table.cases)")
+    box.evaluate("one => { one.scrollLeft = 0; }")
+
+
+def test_the_name_of_the_best_covers_no_mark_and_its_line_crosses_none(page):
+    found = page.evaluate("""() => {
+        const plot = document.querySelector('.figure.tall'), {xaxis, yaxis} = plot._fullLayout;
+        const note = plot.layout.annotations.find((one) => /^Best/.test(one.text));
+        const to = [xaxis.l2p(note.x), yaxis.l2p(note.y)], from = [to[0] + note.ax, to[1] + note.ay];
+        const marks = plot.data.filter((one) => /^(measured|predicted|expected) /.test(one.name) && one.mode === 'markers')
+            .flatMap((one) => one.x.map((x, at) => [xaxis.l2p(Math.log10(x)), yaxis.l2p(Math.log10(one.y[at]))]));
+        const away = ([px, py]) => {
+            const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+            const t = Math.min(Math.max(((px - from[0]) * dx + (py - from[1]) * dy) / (dx * dx + dy * dy), 0), 1);
+            return Math.hypot(px - from[0] - t * dx, py - from[1] - t * dy);
+        };
+        const others = marks.filter(([px, py]) => Math.hypot(px - to[0], py - to[1]) > 5);
+        return [others.length, Math.min(...others.map(away))];
+    }""")
+    assert found[0] > 20
+    assert found[1] > 7
+
+
+def test_a_run_without_anything_over_time_says_so_and_samples_that_are_gone_are_said_to_be(make, open_page):
+    records = make.cpu_records()[:4]
+    bare = [replace(one, measurement=replace(one.measurement, samples_s=())) for one in records]
+    watched = open_page(make, bare, make.CPU, name="bare", width=390)
+    page = watched.page
+    page.wait_for_selector("[data-live=timeline] p")
+    assert "--roofline-power" in page.locator("[data-live=timeline]").inner_text()
+    assert page.locator("[data-live=timeline] .figure").count() == 0
+    assert "No samples are in this page" in page.locator("section:has(> #samples)").inner_text()
+    page.wait_for_selector("[data-live=gaps] .main-svg", state="attached")
+    assert "No case of this run has parts of an expected time stored" in page.locator("[data-live=gaps]").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert watched.faults == []

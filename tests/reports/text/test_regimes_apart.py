@@ -1,0 +1,157 @@
+"""Cache states and modes answer different questions: no verdict, ranking, summary or plot mixes two of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.advice.headlines import operator_headlines
+from reports.advice.recommend import recommend_from_run
+from reports.cases.error_summary import error_summaries, overall_error
+from reports.cases.rows import case_rows
+from reports.figures.matplotlib_drawer import draw_figure
+from reports.figures.roofline import roofline_figure
+from reports.ranking.shape_results import best_overall, shape_results
+from reports.text.regime import regime_meanings, regime_title, regime_words
+from reports.view.roofline_view import roofline_view
+from reports.view.views import report_view
+
+DECODE = (1, 4096, 4096)
+REGIMES = [
+    ("cold", "eager"),
+    ("flushed", "eager"),
+    ("warm", "eager"),
+    ("cold", "graph"),
+    ("cold", "sustained"),
+    ("cold", "burst"),
+    ("cold", "mine"),
+]
+
+
+def pair(make, cache, mode, slow_s, fast_s, shape=DECODE):
+    return [
+        make.as_mode(make.record(shape, "BF16", "BF16", "matmul", slow_s, cache=cache, number=1), mode),
+        make.as_mode(make.record(shape, "INT8", "BF16", "int8pack", fast_s, cache=cache, number=2), mode),
+    ]
+
+
+def everything(make):
+    """In every regime another gain: 2×, 3×, 4×, …"""
+    return [
+        record
+        for number, (cache, mode) in enumerate(REGIMES, start=2)
+        for record in pair(make, cache, mode, number * 1e-3, 1e-3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cache", "mode", "words", "title"),
+    [
+        ("cold", "eager", "cold", ""), ("none", "eager", "as it comes", ""), ("flushed", "eager", "flushed", "flushed"), ("warm", "eager", "hot (warm)", "hot (warm)"),
+        ("cold", "graph", "cold, graph", "cold, graph"), ("none", "burst", "burst", "burst"), ("flushed", "sustained", "flushed, sustained", "flushed, sustained"),
+    ],
+)  # fmt: skip
+def test_words(cache, mode, words, title):
+    assert regime_words(cache, mode) == words
+    assert regime_title(cache, mode) == title
+
+
+def test_only_what_occurs_is_explained():
+    assert [word for word, _ in regime_meanings([("none", "eager")])] == []
+    assert [word for word, _ in regime_meanings([("cold", "graph"), ("warm", "eager"), ("cold", "eager")])] == [
+        "cold",
+        "hot (warm)",
+        "graph",
+    ]
+
+
+def test_every_shape_result_holds_one_regime(make):
+    results = shape_results(case_rows(everything(make)))
+    assert [(one.cache, one.mode) for one in results] == REGIMES
+    assert [round(one.measured_speedup) for one in results] == [2, 3, 4, 5, 6, 7, 8]
+    for one in results:
+        assert {(row.cache, row.mode) for each in one.ranked for row in each.rows} == {(one.cache, one.mode)}
+
+
+def test_headlines_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(make):
+    results = shape_results(case_rows(everything(make)))
+    (line,) = operator_headlines(results)
+    assert "measured 2.0×" in line
+    assert best_overall(results).mode == "eager"
+    assert best_overall(results).cache == "cold"
+    rest = [one for one in results if one.mode != "eager"]
+    (line,) = operator_headlines(rest)
+    assert line.startswith("Decode (gemv) at 1x4096x4096 graph: ")
+    assert best_overall(rest).mode == "graph"
+
+
+def test_headlines_over_several_shapes_name_a_regime_that_is_not_the_usual_one(make):
+    graph = [*pair(make, "cold", "graph", 2e-3, 1e-3), *pair(make, "cold", "graph", 2e-3, 1e-3, (1, 2048, 4096))]
+    burst = pair(make, "cold", "burst", 9e-3, 1e-3)
+    (line,) = operator_headlines(shape_results(case_rows([*burst, *graph])))
+    assert line.startswith("Decode (gemv), cold, graph: INT8 W8A16 (int8pack) wins 2 of 2 shapes, measured 2.0× BF16")
+
+
+def test_rankings_rank_one_regime_each(make):
+    found = recommend_from_run(everything(make), None)
+    assert [(one.cache, one.mode) for one in found] == [
+        ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
+    ]
+    assert [round(one.best.speedup) for one in found] == [2, 5, 6, 7, 8]
+    records = {one.record_id: one for one in everything(make)}
+    assert len(records) == 2  # ids repeat over the regimes: what counts is that times do not mix
+    for one in found:
+        assert len([row for row in one.rows if row.source == "measured"]) == 2
+
+
+def test_flushed_is_ranked_before_warm_and_after_cold(make):
+    flushed, warm = pair(make, "flushed", "eager", 3e-3, 1e-3), pair(make, "warm", "eager", 4e-3, 1e-3)
+    (one,) = recommend_from_run([*warm, *flushed], None)
+    assert one.cache == "flushed"
+    assert one.best.speedup == pytest.approx(3.0)
+
+
+def test_prediction_errors_are_summed_up_per_regime(make):
+    rows = case_rows(everything(make))
+    summaries = error_summaries(rows)
+    assert len(summaries) == 2 * len(REGIMES)
+    assert {(one.cache, one.mode) for one in summaries} == set(REGIMES)
+    assert all(one.case_count == 1 for one in summaries)
+    overall = overall_error(rows)
+    assert (overall.cache, overall.mode, overall.case_count) == ("cold", "eager", 2)
+
+
+def test_findings_name_the_regime_they_are_about_unless_it_is_the_usual_one(make):
+    usual = report_view(make.run(), everything(make)).findings[1]
+    assert usual.startswith("The ideal prediction missed")
+    only = report_view(make.run(), pair(make, "cold", "graph", 2e-3, 1e-3)).findings[1]
+    assert only.startswith("cold, graph cases: the ideal prediction missed")
+
+
+def test_the_plot_tells_regimes_apart_and_its_legend_says_how(make):
+    rows = case_rows(everything(make))
+    view = roofline_view(rows, shape_results(rows), hardware_key="c", title="t", subtitle="", device=make.CPU)
+    figure = draw_figure(roofline_figure(view))
+    drawn = {line.get_label(): line for line in figure.axes[0].lines}
+    assert drawn["measured gemv BF16 cold"].get_fillstyle() == "full"
+    assert drawn["measured gemv BF16 warm"].get_fillstyle() == "left"
+    assert drawn["measured gemv BF16 flushed"].get_fillstyle() == "right"
+    glyphs = {
+        mode: drawn[f"mode gemv BF16 cold {mode}"].get_marker() for mode in ("graph", "sustained", "burst", "mine")
+    }
+    assert len(set(glyphs.values())) == 4
+    assert "mode gemv BF16 cold" not in drawn
+    (legend,) = figure.legends
+    said = [text.get_text() for text in legend.get_texts()]
+    assert {
+        "graph",
+        "sustained",
+        "burst",
+        "mine",
+        "half: measured, warm cache",
+        "right half: measured, flushed",
+    } <= set(said)
+    assert {"measured", "predicted (ideal)"} <= set(said)
+    figure.canvas.draw()
+    box = legend.get_window_extent()
+    assert box.x1 <= figure.bbox.x1
+    assert box.y0 >= 0

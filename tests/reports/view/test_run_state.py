@@ -1,0 +1,65 @@
+"""The machine over a run: canary readings against their reference, quarantine, workers, warnings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reports.cases.rows import case_rows
+from reports.cases.summary import case_summaries
+from reports.view.run_state import run_state
+from results.records.records import EnvironmentInfo
+
+
+def state_of(make, records, canaries, **run):
+    return run_state(make.run(**run), case_summaries(case_rows(records), {}), records, canaries)
+
+
+def test_readings_are_drawn_on_the_runs_own_clock_and_slow_ones_stand_out(make):
+    state = state_of(make, make.rich_records(), make.canaries(), started_at="2026-11-21T09:09:00+00:00")
+    assert [one.offset_s for one in state.canaries] == [30.0 + 60 * index for index in range(9)]
+    assert [round(one.slowdown_ratio, 1) for one in state.slow] == [3.2, 3.1]
+    assert state.has_time_axis
+    assert len(state.quarantined) == len(state.quarantined_offsets_s) == 2
+    assert all(0 < offset_s < 600 for offset_s in state.quarantined_offsets_s)
+    assert state.canary_sentence == "9 canary readings, 2 slow: up to 3.2× the usual time."
+
+
+def test_without_a_reference_the_runs_own_healthy_median_is_the_measure(make):
+    readings = [replace(one, reference_s=None) for one in make.canaries()]
+    state = state_of(make, [], readings)
+    assert state.slow[0].slowdown_ratio == pytest.approx(1.31e-3 / 411e-6)  # the median of the seven healthy ones
+
+
+def test_a_healthy_run_says_so_and_a_run_without_canary_says_that(make):
+    healthy = state_of(make, [], [one for one in make.canaries() if not one.is_slow])
+    assert healthy.canary_sentence == "7 canary readings, none slow: the slowest took 1.0× its usual time."
+    nothing = state_of(make, make.cpu_records(), [])
+    assert not nothing.is_known
+    assert nothing.canary_sentence.startswith("No canary ran")
+
+
+def test_unreadable_times_are_drawn_by_number(make):
+    state = state_of(make, [], [replace(one, created_at="then") for one in make.canaries()])
+    assert not state.has_time_axis
+    assert {one.offset_s for one in state.canaries} == {None}
+
+
+def test_each_ended_worker_is_told_once(make):
+    record = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)
+    records = [
+        make.in_process(replace(record, record_id=str(i)), ordinal, reason)
+        for i, (ordinal, reason) in enumerate([(1, "timeout after 60 s"), (1, "timeout after 60 s"), (2, ""), (0, "")])
+    ]
+    state = state_of(make, records, [])
+    assert state.restarts == ("process 1 (pid 4001): timeout after 60 s; a fresh one took over",)
+    assert state.is_known
+
+
+def test_stored_warnings_are_shown_and_anything_else_under_that_name_is_not(make):
+    assert state_of(make, [], [], environment=EnvironmentInfo({"warnings": ["a\x1b[2J", "b"]}, {})).warnings == (
+        "a�[2J",
+        "b",
+    )
+    assert state_of(make, [], [], environment=EnvironmentInfo({"warnings": "text"}, {})).warnings == ()

@@ -1,0 +1,112 @@
+"""Impossible stored numbers: what may be missing goes, what may not takes its part of the record with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+
+from results.exchange.exported.impossible import possible_records
+from results.records.records import Measurement, PredictionRecord, Record, TelemetrySample
+from results.records.state_records import EnergyReading, MachineState
+from roofline_model.operators.product import gemm
+
+
+def record() -> Record:
+    measured = Measurement(
+        samples_s=(1e-3, 1.1e-3, 1.2e-3),
+        calls_per_sample=1,
+        median_s=1.1e-3,
+        min_s=1e-3,
+        max_s=1.2e-3,
+        mean_s=1.1e-3,
+        std_s=1e-4,
+        q1_s=1e-3,
+        q3_s=1.2e-3,
+        sample_count=3,
+        ci_low_s=1e-3,
+        ci_high_s=1.2e-3,
+        stop_reason="converged",
+        power_w=100.0,
+        max_error=0.0,
+    )
+    ideal = PredictionRecord(
+        kind="ideal",
+        model_version="1",
+        hardware_key="h",
+        profile_hash="p",
+        time_s=1e-3,
+        memory_time_s=1e-3,
+        compute_time_s=0.0,
+        bound="memory",
+        flops=1e6,
+        read_bytes=1e6,
+        write_bytes=1e3,
+        bandwidth_bytes_per_s=1e9,
+        peak_flops_per_s=1e12,
+        compute_format="BF16",
+        path="native",
+        memory_level="DRAM",
+        provenance="datasheet",
+        terms_s={"a": 1e-3},
+    )
+    return Record("0" * 32, "1" * 32, gemm(1, 8, 8).case("k"), "measured", measurement=measured, predictions=(ideal,))
+
+
+def test_a_record_without_impossible_numbers_is_the_same_object() -> None:
+    one = record()
+    assert possible_records([one])[0] is one
+
+
+@pytest.mark.parametrize("number", [nan, inf, -inf, 1.7e308])
+@pytest.mark.parametrize("name", ["power_w", "ci_high_s", "max_error", "std_s"])
+def test_a_number_that_may_be_missing_is_missing(name: str, number: float) -> None:
+    one = record()
+    (found,) = possible_records([replace(one, measurement=replace(one.measurement, **{name: number}))])
+    assert found == replace(one, measurement=replace(one.measurement, **{name: None}))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("median_s", nan), ("max_s", inf), ("median_s", 5e-324), ("samples_s", (1e-3, nan))]
+)
+def test_an_impossible_time_fails_its_case_and_says_which(name: str, number: object) -> None:
+    one = record()
+    (found,) = possible_records([replace(one, measurement=replace(one.measurement, **{name: number}))])
+    assert (found.status, found.measurement, found.predictions) == ("failed", None, one.predictions)
+    assert name in found.reason
+
+
+@pytest.mark.parametrize(("name", "number"), [("time_s", 1e-310), ("flops", 1.7e308), ("read_bytes", nan)])
+def test_a_prediction_with_an_impossible_number_is_none(name: str, number: float) -> None:
+    one = record()
+    (found,) = possible_records([replace(one, predictions=(replace(one.predictions[0], **{name: number}),))])
+    assert (found.predictions, found.measurement, found.status) == ((), one.measurement, "measured")
+
+
+def test_what_a_prediction_may_lack_goes_alone() -> None:
+    one = record()
+    odd = replace(one.predictions[0], high_s=inf, terms_s={"a": nan})
+    (found,) = possible_records([replace(one, predictions=(odd,))])
+    assert found.predictions == (replace(odd, high_s=None, terms_s=None),)
+
+
+@pytest.mark.parametrize("number", [nan, inf])
+def test_a_reading_with_an_impossible_number_goes_as_a_whole(number: float) -> None:
+    one = record()
+    energy = EnergyReading(
+        energy_j=number, power_w=100.0, window_s=1.0, window_count=3, call_count=100, source="nvml", scope="gpu"
+    )
+    state = MachineState(throttled_s={"power": number})
+    readings = (TelemetrySample(0.1, power_w=number, temperature_c=40.0), TelemetrySample(number, power_w=1.0))
+    (found,) = possible_records(
+        [replace(one, measurement=replace(one.measurement, energy=energy, state=state), telemetry=readings)]
+    )
+    assert (found.measurement, found.telemetry) == (one.measurement, (TelemetrySample(0.1, temperature_c=40.0),))
+
+
+def test_a_rate_of_nothing_per_second_is_none() -> None:
+    one = record()
+    odd = replace(one.predictions[0], bandwidth_bytes_per_s=5e-324)
+    (found,) = possible_records([replace(one, predictions=(odd,))])
+    assert found.predictions == (replace(odd, bandwidth_bytes_per_s=None),)

@@ -1,0 +1,260 @@
+"""kill -9 at random moments, in commits and in migrations; many writers to one server that is killed, too."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import results
+from results.store.delivery.deliver import deliver_waiting
+from results.store.delivery.spool import spool_files
+from results.store.lost_connection import RETRY_WAITS_S
+from results.store.store import open_store
+
+ROOT = Path(results.__file__).parents[1]
+GOLDEN = Path(__file__).parents[2] / "golden" / "store_v1.sqlite"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+HEAD = """
+import json, os, random, shutil, signal, sqlite3, sys, time, uuid
+from contextlib import closing
+from pathlib import Path
+import alembic.command
+from results import Measurement, Method, Record, RunInfo, open_store
+from results.exchange.exported.import_checks import check_run
+from roofline_model.operators.case import Case
+
+MEASUREMENT = Measurement((1e-5,) * 500, 1, 1e-5, 1e-5, 1e-5, 1e-5, 0.0, 1e-5, 1e-5, 500, None, None, "converged")
+
+def record_of(run_id, number):
+    case = Case("gemv", (("M", 1), ("N", number % 7 + 1), ("K", 64)), (("a", "BF16"), ("b", "BF16")), "matmul")
+    return Record(uuid.uuid4().hex, run_id, case, "measured", created_at="2026-03-01T10:00:00+00:00",
+                  method=Method("monotonic", "1", {}), measurement=MEASUREMENT)
+"""
+
+# One process that has loaded everything forks a writer for each moment: a fresh Python would cost a second each.
+KILLER = (
+    HEAD
+    + """
+folder, golden, kills, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+chance = random.Random(seed)
+
+def write(path, acknowledged, count=1_000_000):
+    with open_store(path) as store:
+        run_id = uuid.uuid4().hex
+        store.begin_run(RunInfo(run_id, "2026-03-01T10:00:00+00:00"))
+        for number in range(count):
+            record = record_of(run_id, number)
+            store.add_record(record)
+            os.write(acknowledged, record.record_id.encode())
+
+def migrate(path, acknowledged):
+    open_store(path).close()
+    os.write(acknowledged, b"m" * 32)
+
+def write_some(path, acknowledged):
+    write(path, acknowledged, 20)
+
+def killed(work, path, longest_s):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work(path, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    time.sleep(chance.uniform(0, longest_s))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(reader, "rb") as pipe:
+        data = pipe.read()
+    return [data[start:start + 32].decode() for start in range(0, len(data) - 31, 32)]
+
+def whole(path):
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
+
+def seconds(work, path):
+    begin = time.monotonic()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        work(path, writer)
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    os.close(reader)
+    return time.monotonic() - begin
+
+acknowledged, path = [], folder / "commits.db"
+longest_s = 2 * seconds(write_some, folder / "timed.db")  # by what this machine needs for opening and 20 commits
+(folder / "timed.db").unlink()
+for _ in range(kills):
+    acknowledged += killed(write, path, longest_s)
+    with open_store(path) as store:
+        found = [record for run in store.runs() for record in store.records(run.run_id)]
+    whole(path)
+    ids = [record.record_id for record in found]
+    assert len(ids) == len(set(ids)) and set(ids) >= set(acknowledged)
+    assert all(len(record.measurement.samples_s) == 500 for record in found)
+
+shutil.copy(golden, folder / "timed.db")
+longest_s = 1.2 * seconds(migrate, folder / "timed.db")
+done = 0
+for number in range(kills):
+    path = folder / f"migrated-{number}.db"
+    shutil.copy(golden, path)
+    done += len(killed(migrate, path, longest_s))
+    with open_store(path) as store:  # goes on where it was broken off
+        (run,) = store.runs()
+        assert len(store.records(run.run_id)) == 4
+        check_run(run, store.records(run.run_id))
+    whole(path)
+    assert sorted(item.name for item in folder.glob(f"{path.name}*.partial")) in ([], [f"{path.name}.schema-1.backup.partial"])
+print(json.dumps({"acknowledged": len(acknowledged), "migrated": done}))
+"""
+)
+
+
+@pytest.mark.parametrize("kills", [pytest.param(3, id="some"), pytest.param(50, id="hundred", marks=pytest.mark.full)])
+def test_sqlite_survives_kill_minus_nine_in_commits_and_in_migrations(tmp_path: Path, kills: int) -> None:
+    seed = time.time_ns() % 10**9
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KILLER, str(tmp_path), str(GOLDEN), str(kills), str(seed)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+    )
+    assert done.returncode == 0, f"seed {seed}: {done.stderr[-3000:]}"
+    counts = json.loads(done.stdout)
+    if kills >= 10:  # of few, a busy machine may kill all before the first commit, or none in the middle
+        assert counts["acknowledged"] > kills
+        assert counts["migrated"] < kills
+
+
+# Forked from one process that has loaded everything, before it opens anything.
+WRITERS = (
+    HEAD
+    + """
+import psycopg
+from results import outbox
+url, folder, writers, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+outbox.RETRY_WAITS_S = json.loads(sys.argv[5])
+
+def write(number):
+    acknowledged = os.open(folder / f"acknowledged-{number}", os.O_WRONLY | os.O_CREAT)
+    run_id = f"{number:032x}"
+    with open_store(url, spool=folder / "spool") as store:
+        store.begin_run(RunInfo(run_id, "2026-03-01T10:00:00+00:00"))
+        for step in range(count):
+            record = record_of(run_id, step)
+            store.add_record(record)
+            os.write(acknowledged, record.record_id.encode())
+        store.finish_run(run_id, status="complete", exit_code=0, finished_at="2026-03-01T11:00:00+00:00")
+        store.deliver()
+
+children = []
+for number in range(writers):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            write(number)
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    children.append(child)
+print(children[0], flush=True)
+print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]))
+"""
+)
+
+
+def ids_in(path: Path) -> list[str]:
+    """What a writer acknowledged by now."""
+    data = path.read_text() if path.exists() else ""
+    return [data[start : start + 32] for start in range(0, len(data) - 31, 32)]
+
+
+@pytest.mark.parametrize(
+    ("writers", "count", "away_s", "waits_s"),
+    [
+        pytest.param(3, 40, 0.3, (0.02, 0.1), id="few"),
+        pytest.param(16, 500, 4.0, RETRY_WAITS_S, id="fleet", marks=pytest.mark.full),
+    ],
+)
+def test_every_acknowledged_result_of_many_writers_is_there_once(
+    mortal_postgres: Any,
+    postgres_server: Callable[..., str],
+    tmp_path: Path,
+    writers: int,
+    count: int,
+    away_s: float,
+    waits_s: Sequence[float],
+) -> None:
+    url = postgres_server(durable=True)  # empty: they race to make the tables, too
+    spool = tmp_path / "spool"
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            WRITERS,
+            url,
+            str(tmp_path),
+            str(writers),
+            str(count),
+            json.dumps(waits_s),
+        ],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    victim = int(process.stdout.readline())
+    deadline = time.monotonic() + 120
+    while len(ids_in(tmp_path / "acknowledged-0")) < count // 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(victim, signal.SIGKILL)
+    mortal_postgres.kill()
+    time.sleep(away_s)
+    mortal_postgres.start()
+    output, errors = process.communicate(timeout=550)
+    assert (json.loads(output), errors) == ([-signal.SIGKILL] + [0] * (writers - 1), "")
+    acknowledged = [one for number in range(writers) for one in ids_in(tmp_path / f"acknowledged-{number}")]
+    with open_store(url) as store:
+        waiting = spool_files(spool)
+        assert [one.outcome for one in deliver_waiting(store, spool)] == ["delivered"] * len(waiting)
+        assert spool_files(spool) == []
+        found = [record.record_id for run in store.runs() for record in store.records(run.run_id)]
+        statuses = sorted(run.status for run in store.runs())
+    assert len(found) == len(set(found))
+    assert set(found) >= set(acknowledged)
+    assert len(acknowledged) >= (writers - 1) * count + count // 4
+    assert statuses == ["complete"] * (writers - 1) + ["running"]
+
+
+def test_a_backup_that_was_broken_off_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN, tmp_path / "r.db"))
+    (tmp_path / "r.db.schema-1.backup.partial").write_bytes(b"half")
+    with open_store(path) as store:
+        assert len(store.runs()) == 1
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["r.db", "r.db.schema-1.backup"]

@@ -1,0 +1,248 @@
+"""Whole models side by side: labels, pooled figures, which wins a phase, and what is said about its loss."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
+
+from results.exchange.exported.export import write_csv
+from results.records.case_names import case_title, is_model_case, op_title, pass_name
+from results.records.model_figures import model_figures
+from results.records.records import ProcessInfo
+from results.store.store import open_store
+from results.text.model_text import (
+    kl_text,
+    loss_text,
+    model_notes,
+    model_tables,
+    nats_text,
+    parts_text,
+    tokens_text,
+    verdict_lines,
+)
+from results.verdicts.model_results import model_results
+from results.verdicts.shape_verdict import judge
+from roofline_model.operators.case import Case
+
+
+@pytest.fixture(scope="module")
+def records():
+    return model_run_records()
+
+
+@pytest.fixture(scope="module")
+def model(records):
+    (found,) = model_results(records)
+    return found
+
+
+def of(model, label, phase="decode"):
+    return next(one for one in model.passes if (one.label, one.figures.phase) == (label, phase))
+
+
+def test_cases_of_models_have_names_that_people_read(records):
+    case = records[2].case
+    assert is_model_case(case)
+    assert op_title(case) == "seeded-llama-156m decode"
+    assert case_title(case.op, case.shape) == "seeded-llama-156m, decode, batch 1, 128 tokens"
+    assert (
+        pass_name("prefill:m", (("B", 2), ("Sq", 8), ("Skv", 32))).title
+        == "m, prefill, batch 2, 32 tokens, 8 of them new"
+    )
+
+
+def test_other_cases_keep_theirs():
+    product = (("M", 1), ("N", 64), ("K", 32))
+    assert case_title("gemv", product) == "gemv 1x64x32"
+    assert case_title("softmax", ()) == "softmax"
+    for op, shape in (("decode:m", product), ("decode:", (("B", 1), ("Sq", 1), ("Skv", 1))), ("decode", ())):
+        assert pass_name(op, shape) is None
+
+
+def test_precisions_stand_side_by_side_decode_first(model):
+    assert model.title == "seeded-llama-156m, batch 1, 128 tokens"
+    assert [phase.phase for phase in model.phases] == ["decode", "prefill"]
+    assert list(model.by_label()) == ["BF16", "INT8 W8A16", "INT4 W4A16", "BF16 + INT8 cache"]
+    assert [len(members) for members in model.by_label().values()] == [2, 2, 2, 1]
+
+
+def test_rates_and_speedups_by_hand(model):
+    int4, prefill = of(model, "INT4 W4A16"), of(model, "BF16", "prefill")
+    assert int4.tokens_per_s == pytest.approx(1 / 5.2e-3)
+    assert prefill.tokens_per_s == pytest.approx(128 / 84e-3)
+    assert int4.measured_speedup == pytest.approx(12.9 / 5.2)
+    base = of(model, "BF16")
+    assert base.is_baseline
+    assert int4.expected_speedup == pytest.approx(base.contender.expected_s / int4.contender.expected_s)
+    assert int4.ideal_speedup == pytest.approx(base.contender.ideal_s / int4.contender.ideal_s)
+    assert int4.figures.energy_j_per_token == pytest.approx(41 * 5.2e-3)
+    assert prefill.figures.energy_j_per_token == pytest.approx(41 * 84e-3 / 128)
+
+
+def test_a_narrow_cache_is_neither_16_bit_nor_the_baseline(records):
+    # Faster than the 16-bit model itself by less than 5 %: it must not become what the others are compared with.
+    judged = judge([records[0], model_record("BF16", "decode", 12.5e-3, kv="INT8")])
+    assert judged.baseline.case.kernel == "transformers"
+    assert judged.best.precision == "BF16 + INT8 cache"
+    assert judged.best.is_narrow
+    assert judged.is_win
+
+
+def test_the_verdict_names_speed_memory_and_loss_and_when_nothing_helps(model):
+    decode, prefill = verdict_lines(model)
+    assert decode.startswith("decode: take INT4 W4A16: expected ")
+    assert "(ideal " in decode
+    assert (
+        ", measured 2.5×, 192 tokens/s, holds 130.9 MB instead of 311.5 MB, loss: KL 0.035 [0.033, 0.037] nats/token over 504 random tokens"
+        in decode
+    )
+    assert "perplexity" not in decode  # of random tokens it would be read as language
+    assert prefill.startswith("prefill: nothing helps, keep BF16 (measured 84 ms): INT8 W8A16 expected ")
+    assert prefill.endswith("measured 0.64×; narrower formats help its memory alone")
+
+
+def test_on_text_the_perplexity_is_said_and_a_missing_loss_too():
+    measured = model_record(quality={"is_language": True, "text": "wiki.txt"}, median_s=5e-3)
+    assert loss_text(model_figures(measured)).endswith("nats/token, perplexity 1.010× over 504 tokens of wiki.txt")
+    unknown = model_record(quality={"source": "none", "reason": "no logits"}, median_s=5e-3)
+    assert loss_text(model_figures(unknown)) == "its loss was not measured"
+    notes = model_notes(model_results([unknown]))
+    assert "no quality for INT4 W4A16: no logits" in notes
+
+
+def test_a_faster_one_that_loses_less_is_named_beside_the_fastest(records):
+    quick = model_record("INT8", "decode", 8e-3)
+    (model,) = model_results([records[0], quick, records[2]])
+    assert verdict_lines(model)[0].endswith("; with less loss INT8 W8A16: measured 1.6×, KL 2.8e-4")
+    slow = model_record("INT8", "decode", 12.85e-3)  # level with the baseline
+    (model,) = model_results([records[0], slow, records[2]])
+    assert "with less loss" not in verdict_lines(model)[0]
+
+
+def test_a_tie_is_no_win_and_doubts_are_said():
+    found = [
+        model_record("BF16", "decode", 10e-3, half_width_ratio=0.2),
+        model_record("INT4", "decode", 9e-3, half_width_ratio=0.2, flags=("noisy",)),
+    ]
+    (model,) = model_results(found)
+    (line,) = verdict_lines(model)
+    assert line.startswith("decode: nothing is clearly faster; INT4 W4A16 is level with BF16: expected ")
+    assert line.endswith("; it holds 130.9 MB instead of 311.5 MB (doubtful: noisy)")
+
+
+def test_what_is_level_with_the_winner_is_named():
+    found = [
+        model_record("BF16", median_s=13e-3),
+        model_record("INT8", median_s=5.21e-3),
+        model_record("INT4", median_s=5.2e-3),
+    ]
+    (model,) = model_results(found)
+    assert "; level with it: INT8 W8A16" in verdict_lines(model)[0]
+
+
+def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_ones():
+    found = [model_record(one, "decode") for one in ("BF16", "INT8", "INT4")]
+    (model,) = model_results(found)
+    int8, base = of(model, "INT8 W8A16"), of(model, "BF16")
+    # An emulated INT8 is faster by its ideal time alone.
+    assert int8.contender.ideal_s < base.contender.ideal_s
+    assert int8.contender.expected_s > base.contender.expected_s
+    ranked = [one.precision for one in model.phases[0].judged.ranked]
+    assert ranked.index("INT8 W8A16") > ranked.index("BF16")
+    assert int8.tokens_per_s is None
+    assert int8.expected_tokens_per_s == pytest.approx(1 / int8.contender.expected_s)
+
+
+def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
+    found = [model_record("BF16"), model_record("INT8", has_expected=False)]
+    judged = judge(found)
+    assert judged.best.precision == "INT8 W8A16"
+    assert judged.sentence.startswith("INT8 W8A16 (torchao) ideal ")
+    assert "expected" not in judged.sentence
+
+
+def test_expected_parts_add_up_to_the_expected_time(model):
+    for one in model.passes:
+        assert sum(time_s for _, time_s in one.parts_s) == pytest.approx(one.contender.expected_s), one.label
+    assert dict(of(model, "INT8 W8A16").parts_s)["dequantize_weights"] > 0
+    assert dict(of(model, "INT4 W4A16").parts_s)["host"] > 0
+    assert parts_text(of(model, "INT8 W8A16"), at_most=2).count(" (") == 2
+
+
+def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
+    fallen = model_record(
+        "INT4", "decode", 5e-3, model={"fallbacks": ["K 100 is odd"], "layers": {"INT4": 55, "BF16": 2}}
+    )
+    notes = model_notes(model_results([*records[:2], fallen]))
+    assert sum("nothing about language" in one for one in notes) == 1
+    assert any(one.startswith("~ emulated (INT8 W8A16)") and "66.72 MB" in one for one in notes)
+    assert "INT4 W4A16: not every layer took it (55 INT4, 2 BF16): K 100 is odd" in notes
+
+
+def test_tables_leave_out_what_nobody_knows():
+    (model,) = model_results([model_record("BF16"), model_record("INT4")])
+    (table,) = model_tables(model)
+    assert table.headers == ("decode", "time", "tokens/s", "expected", "ideal")
+    assert "predicted" in table.title
+
+
+def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records):
+    second = replace(records[0], process=ProcessInfo(1), measurement=replace(records[0].measurement, median_s=13.1e-3))
+    lost = replace(
+        model_record("INT8", "decode", status="failed", reason="wrong logits"), predictions=(), measurement=None
+    )
+    (model,) = model_results([records[0], second, lost])
+    assert of(model, "BF16").measured_s == pytest.approx(13e-3)
+    assert of(model, "INT8 W8A16").reason == "failed: wrong logits"
+    assert of(model, "INT8 W8A16").contender is None
+
+
+def test_models_batches_and_contexts_are_kept_apart(records):
+    other = model_record("BF16", "decode", 14e-3, batch=8)
+    longer = model_record("BF16", "decode", 16e-3, context=512)
+    assert [one.title for one in model_results([*records, other, longer])] == [
+        f"seeded-llama-156m, {sizes}" for sizes in ("batch 1, 128 tokens", "batch 8, 128 tokens", "batch 1, 512 tokens")
+    ]
+
+
+def test_other_records_are_passed_over(records):
+    foreign = replace(records[0], case=Case("gemv", (("M", 1), ("N", 2), ("K", 3)), (("a", "BF16"),), "k"))
+    bare = replace(records[0], extra={})
+    assert model_results([foreign, bare]) == ()
+
+
+def test_numbers_are_short():
+    assert [nats_text(one) for one in (0.035, 2.8e-4, 6e-5, 0.0, 12.3)] == ["0.035", "2.8e-4", "6.0e-5", "0", "12"]
+    assert [nats_text(one, 1e-3) for one in (9.1e-4, 1e-3)] == ["0.00091", "0.0010"]
+    assert [tokens_text(one) for one in (4.333, 77.52, 1523.0, None)] == ["4.33", "77.5", "1,520", "–"]
+    assert kl_text(model_figures(model_record("BF16", median_s=1e-2))) == "–"
+
+
+def test_a_plan_and_a_method_are_named(records):
+    plan = replace(records[2], case=replace(records[2].case, kernel="torchao.hqq.plan_mine"))
+    plan = replace(plan, extra={**plan.extra, "model": {**plan.extra["model"], "precision": "plan", "method": "HQQ"}})
+    (model,) = model_results([plan])
+    assert model.passes[0].label == "plan mine, HQQ"
+
+
+def test_csv_and_frames_have_the_figures_in_columns_of_their_own(records, tmp_path):
+    stream = io.StringIO(newline="")
+    with open_store(tmp_path / "r.db") as store:
+        store.begin_run(model_run())
+        for number, one in enumerate(records):
+            store.add_record(replace(one, record_id=f"{number:032x}"))
+        write_csv(store, model_run().run_id, stream)
+    rows = list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
+    assert [float(one["tokens_per_s"]) for one in rows[:3]] == [
+        pytest.approx(1 / TIMES_S["decode", name]) for name in ("BF16", "INT8", "INT4")
+    ]
+    assert [int(one["held_bytes"]) for one in rows[:3]] == list(HELD.values())
+    assert [one["kl_nats_per_token"] for one in rows[:3]] == ["", "0.00028", "0.035"]
+    assert rows[1]["is_emulated"] == "true"
+    assert rows[1]["quality_is_language"] == "false"
+    assert rows[0]["quality_is_language"] == ""
+    assert float(rows[2]["kl_nats_per_token_high"]) == pytest.approx(0.03675)

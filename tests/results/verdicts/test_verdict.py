@@ -1,0 +1,432 @@
+"""Who wins a shape, against what, and the sentence the terminal and the report print: hand numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from shape_records import record
+
+from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records.records import ProcessInfo
+from results.statistics.replication import TotalInterval, total_intervals
+from results.verdicts.gain import times_faster
+from results.verdicts.shape_verdict import are_level, contenders, groups, judge, shape_verdicts
+
+
+def sentence(*records):
+    return judge(records).sentence
+
+
+def test_predicted_and_measured_speedup_by_hand():
+    verdict = judge([record("BF16", median_s=46e-6), record("INT4", "BF16", "tinygemm", 20e-6)])
+    # ideal: (4096²·2 + 2·2·4096) B against (4096²/2 + 2·2·4096) B at one bandwidth; measured: 46 / 20
+    assert verdict.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
+    assert verdict.measured_speedup == pytest.approx(2.3)
+    assert verdict.is_win
+    assert verdict.sentence == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+
+
+def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster():
+    verdict = judge(
+        [
+            record("BF16", median_s=40e-6),
+            record("FP16", median_s=30e-6),
+            record("FP32", median_s=25e-6),
+            record("INT8", "INT8", "int_mm", 15e-6),
+        ]
+    )
+    assert (verdict.baseline.label, verdict.best.label) == ("FP16 (matmul)", "INT8 (int_mm)")
+    assert verdict.measured_speedup == pytest.approx(2.0)
+    assert [one.precision for one in verdict.ranked] == ["INT8", "FP32", "FP16", "BF16"]
+
+
+@pytest.mark.parametrize("flag", ["quarantined", "capped", "contended", "above-roof"])
+def test_an_undisturbed_sixteen_bit_kernel_is_the_baseline_before_a_disturbed_one(flag):
+    int8 = record("INT8", "INT8", "int_mm", 50e-6)
+    # BF16 is 3 % faster, and level with FP16 it would name the baseline.
+    disturbed, clear = record("BF16", median_s=97e-6, flags=(flag,)), record("FP16", median_s=100e-6)
+    verdict = judge([disturbed, clear, int8])
+    assert (verdict.baseline.precision, verdict.doubts) == ("FP16", ())
+    assert verdict.measured_speedup == pytest.approx(2.0)
+    # One process of several in doubt is enough, as for the doubt in the sentence.
+    again = record("BF16", median_s=97e-6, process=1)
+    assert judge([disturbed, again, clear, int8]).baseline.precision == "FP16"
+    # All are: the doubt is told instead.
+    both = judge([disturbed, record("FP16", median_s=100e-6, flags=("stolen",)), int8])
+    told = ("FP16", ("stolen",)) if flag == "above-roof" else ("BF16", (flag,))
+    assert (both.baseline.precision, both.doubts) == told
+    # Traits of a kernel come back in every run: they choose no baseline.
+    assert judge([record("BF16", median_s=97e-6, flags=("noisy", "bimodal")), clear, int8]).baseline.precision == "BF16"
+
+
+def test_a_disturbed_kernel_far_faster_than_the_undisturbed_one_stays_the_baseline():
+    """FP16 takes ten times as long here: a speed-up over it would flatter more than the disturbance does."""
+    fp16, int8 = record("FP16", median_s=1000e-6), record("INT8", "INT8", "int_mm", 50e-6)
+    slow = judge([record("BF16", median_s=100e-6, flags=("quarantined",)), fp16, int8])
+    assert (slow.baseline.precision, slow.doubts) == ("BF16", ("quarantined",))
+    # A time above the roof is too short instead: it tells nothing of which kernel is faster.
+    above = judge([record("BF16", median_s=100e-6, flags=("above-roof",)), fp16, int8])
+    assert (above.baseline.precision, above.measured_speedup) == ("FP16", pytest.approx(20.0))
+
+
+@pytest.mark.parametrize(("fp16_s", "name"), [(99e-6, "BF16"), (96e-6, "BF16"), (94e-6, "FP16")])
+def test_noise_between_sixteen_bit_kernels_does_not_change_the_baseline(fp16_s, name):
+    found = judge(
+        [record("BF16", median_s=100e-6), record("FP16", median_s=fp16_s), record("INT8", "INT8", "int_mm", 50e-6)]
+    )
+    assert found.baseline.precision == name
+
+
+def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
+    fp32 = record("FP32", median_s=80e-6)
+    assert sentence(fp32, record("INT8", "INT8", "int_mm", 20e-6)) == "INT8 (int_mm) ideal 4.0× FP32, measured 4.0×"
+    # A predicted BF16 does not displace a measured FP32: measured is compared with measured.
+    assert judge([fp32, record("BF16"), record("INT8", "INT8", "int_mm", 20e-6)]).baseline.precision == "FP32"
+
+
+def test_without_any_baseline_no_speedup_is_invented():
+    verdict = judge([record("INT4", "BF16", "tinygemm", 20e-6), record("INT8", "BF16", "int8pack", 30e-6)])
+    assert (verdict.baseline, verdict.predicted_speedup, verdict.measured_speedup) == (None, None, None)
+    assert verdict.sentence == (
+        "INT4 W4A16 (tinygemm) is fastest, measured 20 µs, 1.5× INT8 W8A16 (int8pack); "
+        "no 16-bit or FP32 kernel to compare with"
+    )
+    assert shape_verdicts(verdict.lost + verdict.ranked[0].records + verdict.ranked[1].records) == []
+
+
+def test_intervals_that_overlap_the_baselines_are_no_win():
+    # [97, 103] µs and [94.5, 100.5] µs share [97, 100.5]
+    near = judge(
+        [
+            record("BF16", median_s=100e-6, low=0.97, high=1.03),
+            record("INT8", "INT8", "int_mm", 97.5e-6, low=0.97, high=1.03),
+        ]
+    )
+    assert near.is_level
+    assert not near.is_win
+    assert near.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 1.0× within the intervals"
+    # the same medians with intervals of ±1 %: [99, 101] and [96.5, 98.5]
+    clear = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 97.5e-6)])
+    assert clear.is_win
+    assert not clear.is_level
+
+
+def test_a_noisy_kernel_does_not_hide_the_clear_gain_of_another():
+    bf16 = record("BF16", median_s=100e-6)
+    noisy = record("INT4", "BF16", "tinygemm", 80e-6, low=0.7, high=1.3)
+    assert not judge([bf16, noisy]).is_win
+    found = judge([bf16, noisy, record("INT8", "INT8", "int_mm", 85e-6)])
+    assert (found.best.precision, found.is_win) == ("INT8", True)
+    assert found.sentence.endswith("measured 1.2×; level with INT4 W4A16 (tinygemm)")
+
+
+def test_a_narrow_format_level_behind_the_baseline_is_said_to_be_level():
+    found = judge([record("BF16", median_s=100e-6), record("INT8", "INT8", "int_mm", 101e-6)])
+    assert found.is_level
+    assert (
+        found.sentence == "INT8 (int_mm) is level with BF16 (matmul): ideal 2.0×, measured 0.99× within the intervals"
+    )
+    wide = sentence(record("BF16", median_s=35e-6), record("INT8", "INT8", "int_mm", 100e-6, low=0.3, high=2))
+    assert wide.endswith("ideal 2.0×, slower by the medians (0.35×), but their intervals overlap")
+    other = sentence(record("BF16", median_s=100e-6, low=0.3, high=2), record("INT8", "INT8", "int_mm", 40e-6))
+    assert other.endswith("ideal 2.0×, faster by the medians (2.5×), but their intervals overlap")
+
+
+def test_what_is_level_with_any_sixteen_bit_kernel_wins_nothing():
+    # BF16 names the baseline although FP16 is 4 % faster; FP32's interval meets that of FP16 and not that of BF16.
+    bf16, fp16 = record("BF16", median_s=100e-6, low=0.999, high=1.001), record("FP16", median_s=96e-6)
+    judged = judge([bf16, fp16, record("FP32", median_s=94.5e-6)])
+    assert (judged.baseline.precision, judged.best.precision) == ("BF16", "FP32")
+    assert (judged.is_win, judged.is_level) == (False, True)
+    assert judged.sentence == (
+        "FP32 (matmul) is level with FP16 (matmul): ideal 0.5×, measured 1.0× within the intervals"
+    )
+    assert judge([bf16, fp16, record("FP32", median_s=90e-6)]).is_win
+
+
+def test_a_doubt_about_the_kernel_it_is_level_with_counts():
+    records = [
+        record("BF16", median_s=100e-6, low=0.999, high=1.001),
+        record("FP16", median_s=96e-6, flags=("drift",)),
+        record("FP32", median_s=94.5e-6),
+    ]
+    assert judge(records).doubts == ("drift",)
+
+
+def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_loses():
+    judged = judge(
+        [record("BF16", median_s=100e-6), record("FP16", median_s=101e-6), record("INT8", "INT8", "int_mm", 200e-6)]
+    )
+    assert judged.is_level
+    assert judged.sentence == (
+        "BF16 (matmul) stays fastest, measured 100 µs, level with FP16 (matmul); INT8 (int_mm) ideal 2.0× BF16, measured 0.5×"
+    )
+
+
+@pytest.mark.parametrize("b", ["FP32", "INT8"])
+def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
+    """What `roofline.compare` of two kernels asks, with a baseline format and without one."""
+    mine, theirs = record(b, kernel="mine", median_s=100e-6), record(b, kernel="theirs", median_s=101e-6)
+    said = "no narrower format was measured" if b == "FP32" else "no 16-bit or FP32 kernel to compare with"
+    label = judge([mine]).best.label
+    assert sentence(mine, theirs) == (
+        f"{label} and {b} (theirs) are level: ideal 1.0×, measured 1.0× within the intervals; {said}"
+    )
+    slower = record(b, kernel="theirs", median_s=160e-6)
+    assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {b} (theirs); {said}"
+    third = record(b, kernel="third", median_s=100.5e-6)
+    assert f"{label} and {b} (third) and 1 more are level" in sentence(mine, theirs, third)
+
+
+def test_equal_predictions_have_no_winner_by_name():
+    judged = judge([record("FP32", kernel="a"), record("FP32", kernel="b")])
+    assert (judged.is_win, judged.is_level) == (False, True)
+    assert judged.sentence == (
+        "FP32 (a) and FP32 (b) are level: ideal 1.0×, not measured; no narrower format was predicted"
+    )
+
+
+def test_a_narrow_format_that_loses_is_said_to_lose():
+    shape = (512, 4096, 4096)
+    assert sentence(
+        record("BF16", median_s=1e-3, shape=shape), record("INT4", "BF16", "tinygemm", 10e-3, shape=shape)
+    ) == ("BF16 (matmul) stays fastest, measured 1 ms; INT4 W4A16 (tinygemm) ideal 1.0× BF16, measured 0.1×")
+    assert sentence(record("BF16", median_s=1e-3), record("FP16", median_s=2e-3)) == (
+        "BF16 (matmul) is fastest, measured 1 ms, 2.0× FP16 (matmul); no narrower format was measured"
+    )
+
+
+def test_too_few_samples_for_an_interval_use_their_range():
+    # range [90, 130] µs meets [99, 101] µs although the medians are 100 and 140 · 0.8
+    slow = record("BF16", median_s=100e-6, has_interval=False)
+    assert (judge([slow]).best.low_s, judge([slow]).best.high_s) == pytest.approx((90e-6, 130e-6))
+    assert judge([slow, record("INT8", "INT8", "int_mm", 92e-6)]).is_level
+    assert judge([slow, record("INT8", "INT8", "int_mm", 80e-6)]).is_win
+
+
+def test_too_few_samples_never_tell_a_difference_of_a_few_percent():
+    def one_sample(b, kernel, median_s):
+        made = record(b, kernel=kernel, median_s=median_s, has_interval=False, flags=("few-samples",))
+        return replace(made, measurement=replace(made.measurement, min_s=median_s, max_s=median_s, sample_count=1))
+
+    base, near, far = (
+        one_sample("BF16", "matmul", 1.0),
+        one_sample("INT8", "int_mm", 0.96),
+        one_sample("INT8", "int_mm", 0.9),
+    )
+    level = judge([base, near])
+    assert (level.is_level, level.is_win) == (True, False)
+    assert level.sentence.endswith("ideal 2.0×, measured 1.0×, of too few samples to tell the two apart")
+    assert judge([base, far]).is_win
+    # One side with an interval changes nothing: the other side's time is as little known.
+    assert judge([base, record("INT8", "INT8", "int_mm", 0.96, low=0.999, high=1.001)]).is_level
+    # Processes do: their spread is an interval, and 4 % are then far outside it.
+    many = [replace(one, process=ProcessInfo(at)) for one in (base, near) for at in range(4)]
+    assert judge(many).is_win
+
+
+def test_winners_level_with_each_other_are_named_together():
+    found = judge(
+        [
+            record("BF16", median_s=100e-6),
+            record("INT8", "INT8", "int_mm", 50e-6),
+            record("INT8", "BF16", "int8pack", 50.5e-6),
+            record("INT4", "BF16", "tinygemm", 50.7e-6),
+        ]
+    )
+    assert found.is_win
+    assert found.sentence.endswith("measured 2.0×; level with INT8 W8A16 (int8pack) and 1 more")
+
+
+def test_exact_ties_go_to_the_baseline_then_to_the_name():
+    tied = [
+        record("INT8", "INT8", "int_mm", 50e-6),
+        record("BF16", kernel="b", median_s=50e-6),
+        record("BF16", kernel="a", median_s=50e-6),
+    ]
+    for order in (tied, tied[::-1]):
+        verdict = judge(order)
+        assert verdict.best is verdict.baseline
+        assert verdict.best.case.kernel == "a"
+
+
+def test_predictions_only():
+    verdict = judge([record("BF16"), record("INT8", "INT8", "int_mm")])
+    assert verdict.measured_speedup is None
+    assert verdict.is_win
+    assert verdict.sentence == "INT8 (int_mm) ideal 2.0× BF16, not measured"
+    # Two kernels of one format have one prediction; the model cannot choose between them.
+    two = sentence(record("BF16"), record("INT8", "INT8", "int_mm"), record("INT8", "INT8", "padded"))
+    assert two == "INT8 (int_mm) ideal 2.0× BF16, not measured; level with INT8 (padded)"
+
+
+def test_predictions_closer_than_half_a_percent_are_level():
+    base = record("BF16", ideal_s=100e-6)
+    assert judge([base, record("INT4", "BF16", "tinygemm", ideal_s=99.6e-6)]).sentence == (
+        "INT4 W4A16 (tinygemm) is level with BF16 (matmul): ideal 1.0×, not measured"
+    )
+    assert judge([base, record("INT4", "BF16", "tinygemm", ideal_s=99.0e-6)]).is_win
+
+
+@pytest.mark.parametrize("marked", [{"kernel": "scaled_mm_emulated"}, {"kernel": "k", "path": "emulated"}])
+def test_an_emulated_kernel_never_wins_by_prediction(marked):
+    emulated = record("FP8_E4M3", "FP8_E4M3", ideal_s=1e-6, **marked)
+    verdict = judge([record("BF16"), emulated])
+    assert (verdict.best.precision, verdict.is_win) == ("BF16", False)
+    assert verdict.sentence == (
+        f"BF16 (matmul) stays fastest, ideal 33.57 µs; FP8_E4M3 ({marked['kernel']}) is emulated, and its prediction leaves out what that costs"
+    )
+    assert judge([record("BF16"), emulated, record("INT8", "INT8", "int_mm")]).best.case.kernel == "int_mm"
+    alone = judge([emulated])
+    assert alone.best is None
+    assert alone.sentence.startswith("only emulated kernels were predicted (FP8_E4M3")
+    # Measured, its real cost is in the time: then it may win.
+    assert judge([record("BF16", median_s=50e-6), record("FP8_E4M3", median_s=20e-6, **marked)]).is_win
+
+
+def test_measured_evidence_outranks_a_faster_prediction():
+    verdict = judge([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")])
+    assert verdict.best.precision == "BF16"
+    assert not verdict.is_contest
+    assert shape_verdicts([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")]) == []
+
+
+@pytest.mark.parametrize("flag", sorted(DOUBTFUL_FLAGS))
+@pytest.mark.parametrize("side", ["baseline", "best"])
+def test_doubts_on_either_side_are_in_the_sentence(flag, side):
+    flags = {"baseline": (), "best": (), side: (flag, "unchecked")}
+    found = judge(
+        [
+            record("BF16", median_s=40e-6, flags=flags["baseline"]),
+            record("INT8", "INT8", "int_mm", 20e-6, flags=flags["best"]),
+        ]
+    )
+    assert found.doubts == (flag,)
+    assert found.sentence == f"INT8 (int_mm) ideal 2.0× BF16, measured about 2.0× (doubtful: {flag})"
+
+
+def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
+    assert {"quarantined", "capped", "bimodal"} <= DOUBTFUL_FLAGS
+    facts = sorted(set(FLAGS) - DOUBTFUL_FLAGS - {"forced", "simulated"})
+    assert facts == ["autocorrelated", "energy-disagrees", "energy-pace", "few-samples", "outliers", "unchecked"]
+    judged = judge([record("BF16", median_s=40e-6, flags=facts), record("INT8", "INT8", "int_mm", 20e-6, flags=facts)])
+    assert judged.doubts == ()
+    assert judged.sentence == "INT8 (int_mm) ideal 2.0× BF16, measured 2.0×"
+
+
+def test_one_quarantined_process_puts_the_pooled_case_in_doubt():
+    slow = replace(record("INT8", "INT8", "int_mm", 20e-6, flags=("quarantined",)), process=ProcessInfo(1))
+    judged = judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), slow])
+    assert judged.doubts == ("quarantined",)
+
+
+def test_doubts_about_the_rival_count_and_about_bystanders_do_not():
+    fast, slow = record("BF16", median_s=20e-6), record("INT8", "INT8", "int_mm", 40e-6, flags=("drift",))
+    assert sentence(fast, slow).endswith("measured about 0.5× (doubtful: drift)")
+    bystander = record("FP32", median_s=90e-6, flags=("noisy",))
+    assert judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), bystander]).doubts == ()
+    second = record("INT8", "BF16", "int8pack", 30e-6, flags=("drift",))  # not named: it is nobody's comparison
+    assert judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), second]).doubts == ()
+    assert judge([record("INT8", "INT8", "int_mm", 20e-6), second]).doubts == ("drift",)  # here it is
+
+
+def test_forced_measurements_never_meet_the_prediction_of_another_chip():
+    verdict = judge(
+        [
+            record("BF16", median_s=40e-6, flags=("forced",)),
+            record("INT8", "INT8", "int_mm", 20e-6, flags=("forced", "drift")),
+        ]
+    )
+    assert verdict.predicted_speedup is None
+    assert verdict.measured_speedup == pytest.approx(2.0)
+    assert (
+        verdict.sentence
+        == "INT8 (int_mm) measured about 2.0× BF16 (doubtful: drift; forced: not measured on the predicted chip)"
+    )
+
+
+def test_processes_are_pooled_and_what_they_differ_by_widens_the_interval():
+    runs = [record("BF16", median_s=time_s, process=i) for i, time_s in enumerate((10e-6, 50e-6, 20e-6))]
+    (one,) = contenders(runs)
+    assert one.measured_s == 20e-6
+    total = next(iter(total_intervals(runs).values()))
+    assert (one.low_s, one.high_s) == (total.low_s, total.high_s)
+    assert one.low_s < 9.9e-6 < 50.5e-6 < one.high_s
+    assert are_level(one, contenders([record("INT8", "INT8", "int_mm", 12e-6)])[0])
+
+
+def test_failed_skipped_and_timeless_cases_never_compete():
+    lost = [
+        record("BF16", median_s=1e-9, status="failed", reason="out of memory"),
+        record("INT8", "INT8", "int_mm", status="skipped", reason="no unit"),
+        record("FP16", median_s=0.0),
+    ]
+    verdict = judge(lost)
+    assert (verdict.best, verdict.ranked, len(verdict.lost)) == (None, (), 3)
+    assert verdict.sentence == "nothing measured or predicted (3 cases: out of memory; no unit)"
+    assert (
+        sentence(*lost, record("INT8", "INT8", "padded", 1e-3))
+        == "INT8 (padded) measured 1 ms; nothing else ran on this shape"
+    )
+
+
+def test_shapes_and_cache_states_are_never_mixed():
+    records = [
+        record("BF16", median_s=40e-6),
+        record("INT8", "INT8", "int_mm", 20e-6),
+        record("BF16", median_s=10e-6, cache="warm"),
+        record("INT8", "INT8", "int_mm", 2e-6, cache="warm"),
+        record("BF16", median_s=1e-6, shape=(1, 64, 64)),
+    ]
+    assert len(groups(records)) == 3
+    assert [(one.cache, round(one.measured_speedup, 6)) for one in shape_verdicts(records)] == [
+        ("cold", 2.0),
+        ("warm", 5.0),
+    ]
+
+
+def test_operators_without_a_and_b_have_a_baseline_when_all_inputs_share_its_format():
+    def attention(formats, time_s):
+        one = record("BF16", median_s=time_s)
+        return replace(one, case=replace(one.case, op="attention", formats=formats))
+
+    plain = attention((("q", "BF16"), ("k", "BF16"), ("v", "BF16")), 40e-6)
+    narrow = attention((("q", "BF16"), ("k", "FP8_E4M3"), ("v", "FP8_E4M3")), 20e-6)
+    verdict = judge([plain, narrow])
+    assert verdict.baseline.precision == "BF16"
+    assert verdict.is_win
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(4.04, "4.0×"), (0.996, "1.0×"), (0.951, "0.95×"), (0.083, "0.083×"), (99.4, "99.4×"), (120.4, "120×")],
+)
+def test_speedups_are_printed_as_people_say_them(ratio, text):
+    assert times_faster(ratio) == text
+
+
+def replicated(b, medians_s, **more):
+    return [record(b, median_s=median_s, process=number, **more) for number, median_s in enumerate(medians_s)]
+
+
+def test_processes_that_differ_more_than_their_samples_decide_what_is_level():
+    # Inside each process ±0.1 %; from process to process ±20 %: 9 % between the means is nothing.
+    tight = {"low": 0.999, "high": 1.001}
+    records = [
+        *replicated("BF16", [1.0e-3, 1.2e-3, 0.9e-3], **tight),
+        *replicated("INT8", [0.9e-3, 1.1e-3, 0.8e-3], **tight),
+    ]
+    assert judge(records).is_level
+    alone = [one for one in records if one.process.ordinal == 2]
+    assert not judge(alone).is_level  # one process knows no better
+
+
+def test_the_intervals_of_the_whole_run_are_used_where_they_are_given():
+    records = [record("BF16", median_s=46e-6), record("INT4", "BF16", "tinygemm", 40e-6)]
+    assert not judge(records).is_level
+    wide = {
+        one.case.case_key: TotalInterval(one.measurement.median_s, 30e-6, 60e-6, 1, "floor", 0.2) for one in records
+    }
+    (verdict,) = shape_verdicts(records, wide)
+    assert verdict.is_level

@@ -1,0 +1,64 @@
+"""The verdict of a shape with expected times: they are told beside the ideal ones, and rank what was not measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from shape_records import record
+
+from results.verdicts.shape_verdict import contenders, judge
+
+
+def sentence(*records):
+    return judge(records).sentence
+
+
+def expecting(one, expected_s):
+    """The same record with an expected time beside the ideal one."""
+    expected = replace(one.predictions[0], kind="expected", time_s=expected_s, provenance="fitted")
+    return replace(one, predictions=(*one.predictions, expected))
+
+
+def test_an_ideal_speedup_never_stands_alone_where_one_is_expected():
+    wide = expecting(record("BF16", median_s=46e-6), 42e-6)
+    narrow = expecting(record("INT4", "BF16", "tinygemm", 20e-6), 16e-6)
+    verdict = judge([wide, narrow])
+    assert verdict.expected_speedup == pytest.approx(42 / 16)
+    assert verdict.sentence == "INT4 W4A16 (tinygemm) expected 2.6× BF16 (ideal 4.0×), measured 2.3×"
+    level = expecting(record("INT4", "BF16", "tinygemm", 46e-6), 16e-6)
+    assert sentence(wide, level) == (
+        "INT4 W4A16 (tinygemm) is level with BF16 (matmul): expected 2.6× (ideal 4.0×), measured 1.0× within the intervals"
+    )
+    # One side without an expected time: the ideal one is all there is.
+    assert (
+        sentence(wide, record("INT4", "BF16", "tinygemm", 20e-6))
+        == "INT4 W4A16 (tinygemm) ideal 4.0× BF16, measured 2.3×"
+    )
+
+
+def test_a_forced_time_meets_no_expected_time_of_another_chip():
+    found = [
+        expecting(record("BF16", median_s=46e-6, flags=("forced",)), 42e-6),
+        expecting(record("INT8", median_s=20e-6, flags=("forced",)), 16e-6),
+    ]
+    assert judge(found).expected_speedup is None
+    assert "expected" not in sentence(*found)
+
+
+def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():
+    wide, slow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 60e-6)
+    quick = expecting(record("INT4", "BF16", "tinygemm"), 25e-6)
+    assert [one.precision for one in contenders([wide, slow, quick])] == ["INT4 W4A16", "BF16", "INT8"]
+    assert sentence(wide, slow, quick) == "INT4 W4A16 (tinygemm) expected 1.6× BF16 (ideal 4.0×), not measured"
+    assert sentence(wide, slow) == (
+        "BF16 (matmul) stays fastest, expected 40 µs; INT8 (matmul) expected 0.67× BF16 (ideal 2.0×), not measured"
+    )
+    assert (
+        judge([wide, record("INT8")]).best.precision == "INT8"
+    )  # by ideal times: an expected one is never set against them
+
+
+def test_equal_expected_times_are_level_whatever_the_ideal_ones_say():
+    wide, narrow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 40e-6)
+    assert judge([wide, narrow]).is_level

@@ -1,0 +1,285 @@
+"""`roofline export` of questions and `roofline import` of other programs' files, as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from foreign_files import LATENCY, MARKDOWN, PP, PYTEST_BENCHMARK, SERVE, TABLE, TG
+from typer.testing import CliRunner
+
+from results import load_frame, open_store
+from roofline_cli.main import app
+from roofline_model.core.errors import InvalidValueError
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transfer")
+    for name, content in (
+        ("llama.json", [PP, TG]),
+        ("serve.json", SERVE),
+        ("latency.json", LATENCY),
+        ("bench.json", PYTEST_BENCHMARK),
+    ):
+        (folder / name).write_text(json.dumps(content))
+    (folder / "pasted.md").write_text(MARKDOWN)
+    (folder / "kernels.csv").write_text(TABLE)
+    open_store(folder / "none.db").close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def filled(folder):
+    """A database with a file of each program."""
+    target = str(folder / "filled.db")
+    files = [str(folder / name) for name in ("llama.json", "serve.json", "bench.json", "kernels.csv")]
+    result = runner.invoke(app, ["import", *files, "--hw", "h100", "--db", target, "--json"])
+    assert result.exit_code == 0, result.output
+    return target, json.loads(result.stdout)
+
+
+@pytest.fixture(autouse=True)
+def plain_screen(monkeypatch, folder):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("ROOFLINE_DB", raising=False)
+    monkeypatch.chdir(folder)
+
+
+def invoke(*arguments: str) -> str:
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: str) -> str:
+    result = runner.invoke(app, list(arguments))
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_tokens_per_second_stand_beside_the_prediction(tmp_path):
+    lines = invoke("import", "llama.json", "--db", str(tmp_path / "r.db")).splitlines()
+    assert lines[0].startswith("llama.json (llama-bench): run ")
+    assert lines[0].endswith(": 2 records added, 0 already there")
+    assert any("on h100-sxm: NVIDIA H100" in line for line in lines)
+    step = next(line.split() for line in lines if " tg128 " in line)
+    # 128 steps in 0.8 s; 64 tokens in the cache on average
+    assert step[:7] == ["llama-3.1-8b", "tg128", "1", "64", "INT4", "W4A16", "160"]
+    ideal, expected, error = float(step[7]), float(step[8]), step[9]
+    assert ideal > expected > 160
+    assert error == f"{(160 / expected - 1) * 100:+.1f}"
+    again = invoke("import", "llama.json", "--db", str(tmp_path / "r.db"))
+    assert "0 records added, 2 already there" in again
+    assert "nothing was added: the same measurements are stored already" in again
+
+
+def test_the_example_of_the_page_is_what_is_printed(tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    page = (Path(__file__).parents[3] / "docs" / "exchange.md").read_text(encoding="utf-8")
+    printed = invoke("import", "llama.json", "--db", str(tmp_path / "r.db")).splitlines()
+    assert len(printed) > 5
+    assert [line for line in printed if line and not line.startswith("Error =") and f"    {line}\n" not in page] == []
+
+
+def test_json_holds_every_comparison(filled):
+    _, document = filled
+    llama, serve, bench, table = document["imported"]
+    assert [one["kind"] for one in document["imported"]] == [
+        "llama-bench",
+        "vllm-serve",
+        "pytest-benchmark",
+        "kernel-table",
+    ]
+    assert [one["added_count"] for one in document["imported"]] == [2, 2, 2, 4]
+    step = llama["records"][1]
+    assert step["measured_tokens_per_s"] == pytest.approx(160)
+    assert step["expected_tokens_per_s"] * step["expected_s"] == pytest.approx(1)
+    assert step["error_expected_ratio"] == pytest.approx(step["expected_s"] / step["measured_s"] - 1)
+    assert serve["records"][0]["measured_tokens_per_s"] == pytest.approx(16 / 0.0089)
+    assert serve["hardware"] == "h100-sxm"
+    assert bench["records"][0]["ideal_s"] is None
+    assert "your own" in bench["records"][0]["reason"]
+    assert all(one["expected_s"] for one in table["records"])
+
+
+def test_what_is_not_matched_is_said(tmp_path):
+    text = invoke("import", "latency.json", "pasted.md", "bench.json", "--db", str(tmp_path / "r.db"))
+    assert "not predicted (1): the file does not say how many tokens: give --batch, --input-len, --output-len" in text
+    assert "not predicted (3): the file does not name the chip: give --hw" in text
+    assert "2 measurements (pytest-benchmark)" in text
+    said = ["--model", "llama-3.1-8b", "--batch", "8", "--input-len", "1024", "--output-len", "128", "--hw", "h100"]
+    row = next(
+        line
+        for line in invoke("import", "latency.json", *said, "--db", str(tmp_path / "r.db")).splitlines()
+        if "generate" in line
+    )
+    assert row.split()[:6] == ["llama-3.1-8b", "generate", "8", "1152", "BF16", "853.3"]  # 8 × 128 tokens in 1.2 s
+
+
+def test_imported_runs_are_shown_like_our_own(filled):
+    target, document = filled
+    run = document["imported"][0]["run_ids"][0]
+    text = invoke("show", run, "--db", target)
+    assert "llama-3.1-8b" in text
+    assert "160" in text
+    detail = invoke("show", run, "tg128", "--db", target)
+    assert "imported" in detail
+    for one in document["imported"][1:]:
+        invoke("show", one["run_ids"][0], "--db", target)
+    assert "llama-bench: llama.json" in invoke("runs", "--db", target)
+
+
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_show_sets_an_imported_rate_beside_its_prediction(filled, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    target, document = filled
+    step = document["imported"][0]["records"][1]
+    lines = invoke("show", document["imported"][0]["run_ids"][0], "--db", target).splitlines()
+    header = next(i for i, line in enumerate(lines) if line.startswith("Precision") and "Error" in line)
+    decode = next(i for i, line in enumerate(lines) if line == "decode steps")
+    assert header < decode
+    row = lines[decode + 3].split()
+    assert row[:2] == ["INT4", "W4A16"]
+    assert row[4:8] == [
+        "160",
+        f"{step['expected_tokens_per_s']:.3g}",
+        f"{step['error_expected_ratio'] * 100:+.1f}",
+        "%",
+    ]
+    assert row[8:] == ([] if columns == "60" else [f"{step['ideal_tokens_per_s']:.3g}"])
+    assert max(map(len, lines)) <= int(columns)
+
+
+def test_show_of_an_imported_table_has_the_expected_time_and_its_error(filled):
+    target, document = filled
+    table = document["imported"][3]
+    text = invoke("show", table["run_ids"][0], "--db", target)
+    known = [one for one in table["records"] if one["expected_s"] is not None and one["op"] in ("gemm", "gemv")]
+    assert known
+    assert "Exp. error" in text
+    assert all(f"{one['error_expected_ratio'] * 100:+.1f} %" in text for one in known)
+
+
+def test_show_says_why_an_imported_rate_has_no_prediction(tmp_path):
+    target = str(tmp_path / "r.db")
+    invoke("import", "latency.json", "--db", target)
+    assert "not predicted (1): " in invoke("show", "latest", "--db", target)
+
+
+def test_one_bad_file_among_good_ones_stores_nothing(tmp_path, folder):
+    (folder / "bad.json").write_text(json.dumps([{**TG, "avg_ns": -1, "samples_ns": None}]))
+    target = tmp_path / "r.db"
+    message = refused("import", "llama.json", "bad.json", "--db", str(target))
+    assert "bad.json: [0].avg_ns is -1e-09 s" in message
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["import", "llama.json", "--hw", "h20"], "unknown hardware 'h20'"),
+        (["import", "latency.json", "--model", "llama-9"], "unknown model 'llama-9'"),
+        (["import", "latency.json", "--batch", "few"], "--batch must be a whole number"),
+        (["import", "latency.json", "--tensor-parallel", "2"], "--link-gb-s"),
+        (["import", "latency.json", "--link-gb-s", "-3"], "--link-gb-s must be a positive number"),
+        (["import", "latency.json", "--kv", "FP5"], "unknown format 'FP5'"),
+        (["export"], "name a run"),
+        (["export", "--case", " "], "--case is empty"),
+        (["export", "--case", "no such words", "--db", "filled.db"], "no record in"),
+        (["export", "--since", "someday"], "--since is 'someday'"),
+        (["export", "latest", "--format", "parquet", "--db", "filled.db"], "give -o FILE.parquet"),
+    ],
+)
+def test_bad_input_is_one_line(filled, arguments, words):
+    assert words in refused(*arguments)
+
+
+def test_a_question_over_all_runs_in_every_format(filled, tmp_path):
+    target, _ = filled
+    rows = list(
+        csv.DictReader(io.StringIO(invoke("export", "--case", "decode llama", "--format", "csv", "--db", target)))
+    )
+    assert {row["timer"] for row in rows} == {"imported:llama-bench", "imported:vllm-serve", "imported:kernel-table"}
+    assert all(float(row["expected_time_s"]) > 0 for row in rows)
+    places = {ending: tmp_path / f"x.{ending}" for ending in ("csv", "json", "parquet")}
+    for place in places.values():
+        text = invoke("export", "--case", "DECODE LLAMA", "--since", "2020-01-01", "-o", str(place), "--db", target)
+        assert text.startswith("3 records of 3 runs written to ")
+    assert len(list(csv.DictReader(places["csv"].open()))) == 3
+    assert json.loads(places["json"].read_text())["format"] == "roofline-bench runs"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(places["parquet"]).num_rows == 3
+    report = json.loads(invoke("import", str(places["json"]), "--db", str(tmp_path / "there.db"), "--json"))
+    assert report["imported"][0]["added_count"] == 3
+    frame = load_frame(tmp_path / "there.db", run=None)
+    assert sorted(frame["median_s"]) == sorted(float(row["median_s"]) for row in rows)
+
+
+def test_a_database_is_never_the_output(filled):
+    target, _ = filled
+    assert "is the results database" in refused("export", "--case", "gemv", "--db", target, "-o", target)
+
+
+def test_several_runs_are_joined_by_commas(filled, tmp_path):
+    target, document = filled
+    names = [one["run_ids"][0] for one in document["imported"]]
+    both = json.loads(invoke("export", f"{names[1][:12]}, {names[0]},{names[1]}", "--db", target))
+    starts = [one["run"]["started_at"] for one in both["runs"]]
+    assert {one["run"]["run_id"] for one in both["runs"]} == set(names[:2])
+    assert starts == sorted(starts)
+    assert "4 records of 2 runs" in invoke(
+        "export", ",".join(names[:2]), "-o", str(tmp_path / "o.json"), "--db", target
+    )
+    assert "unknown run 'none'" in refused("export", f"{names[0]},none", "--db", target)
+
+
+def test_an_ending_that_says_no_format_is_not_json(filled, tmp_path):
+    target, document = filled
+    run = document["imported"][0]["run_ids"][0]
+    message = refused("export", run, "-o", str(tmp_path / "r.txt"), "--db", target)
+    assert "the ending .txt of -o says no format: name a file .json, .csv or .parquet, or give --format" in message
+    assert not (tmp_path / "r.txt").exists()
+    invoke("export", run, "-o", str(tmp_path / "r.txt"), "--format", "csv", "--db", target)
+    assert (tmp_path / "r.txt").read_text().startswith("run_id,")
+    invoke("export", run, "-o", str(tmp_path / "plain"), "--db", target)
+    assert json.loads((tmp_path / "plain").read_text())["run"]["run_id"] == run
+
+
+def test_a_changed_copy_is_told_from_a_duplicate(filled, tmp_path):
+    target, document = filled
+    run, other = document["imported"][0]["run_ids"][0], str(tmp_path / "r.db")
+    path = tmp_path / "run.json"
+    path.write_text(invoke("export", run, "--db", target))
+    assert "2 records added, 0 already there" in invoke("import", str(path), "--db", other)
+    assert "other contents" not in invoke("import", str(path), "--db", other)
+    changed = json.loads(path.read_text())
+    changed["records"][0]["test_id"] = "another"
+    changed["run"]["label"] = "another"
+    path.write_text(json.dumps(changed))
+    text = invoke("import", str(path), "--db", other)
+    assert "0 records added, 2 already there" in text
+    assert "1 of these are stored with other contents" in text
+    assert f"run {run[:8]}: stored with another label, start, commit or machine" in text
+    (one,) = json.loads(invoke("import", str(path), "--db", other, "--json"))["imported"]
+    assert (one["differing_count"], one["differing_run_ids"]) == (1, [run])
+
+
+def test_a_question_to_a_frame_is_one_to_all_runs(filled):
+    target, _ = filled
+    everything = load_frame(target, run=None)
+    assert len(load_frame(target, since="2020-01-01")) == len(everything)
+    assert set(load_frame(target, case="decode").run_id) == set(
+        everything[everything.op.str.startswith("decode")].run_id
+    )
+    assert 0 < len(load_frame(target)) < len(everything)
+    assert len(load_frame(target, run="latest", since="2020-01-01")) == len(load_frame(target))
+    with pytest.raises(InvalidValueError, match=r"^since is '10x', not a date"):
+        load_frame(target, since="10x")

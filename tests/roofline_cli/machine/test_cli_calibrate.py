@@ -1,0 +1,338 @@
+"""`roofline calibrate`: what it shows, writes and refuses. The micro-kernels themselves are replaced."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from plugin.calibrate import cpu_calibration as calibration
+from plugin.calibrate import gpu_calibration
+from plugin.calibrate.cpu_ceilings import CpuReadings
+from plugin.machine import facts as machine
+from roofline_cli.machine import kernel_calibration
+from roofline_cli.main import app
+from roofline_model.chips.hardware import DeviceFacts, get_hardware
+from roofline_model.chips.machine_constants import Constant
+from roofline_model.core.errors import RooflineError
+from roofline_model.expected.local.timed import TimedCall
+from roofline_model.operators.product import gemm
+
+runner = CliRunner()
+GB10 = DeviceFacts("NVIDIA GB10", "12.1", 48, 128_000_000_000)
+
+
+def rate(best, unit="B/s", kernel="sum"):
+    return Constant(unit, best, 0.9 * best, 0.5 * best, 0.123, 20, kernel)
+
+
+READINGS = CpuReadings(
+    dram={"read": rate(60e9), "copy": rate(50e9, kernel="copy")},
+    cache={"copy": rate(180e9, kernel="copy")},
+    peaks={"FP32": rate(2e11, "FLOP/s", "704 square"), "BF16": rate(4e11, "FLOP/s", "704 square")},
+    floors={"call": Constant("s", 1e-6, 2e-6, 4e-6, 0.2, 300, "add")},
+    casts={"INT8>BF16": Constant("s", 5e-11, 6e-11, 9e-11, 0.1, 300, "copy")},
+    scaling={"1": rate(30e9), "2": rate(60e9)},
+)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
+    monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, "none"))
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Become a machine; returns the arguments that its micro-kernels were called with."""
+    calls = []
+
+    def fake(size, report, budget_s, **options):
+        calls.append((budget_s, options))
+        report("memory 60 GB/s (sum)")
+        return READINGS
+
+    def fake_kernels(budget_s, report):
+        report("timing 1 kernels at 2 sizes")
+        calls.append(("kernels", budget_s))
+        calls_of_a_look = [TimedCall(gemm(1, N, 1024, a="BF16"), "matmul", N * 1e-7) for N in (512, 2048)]
+        return kernel_calibration.KernelLook(calls_of_a_look, ("gemv broken",))
+
+    def become(facts=None, torch="2.13.0+cpu"):
+        found = machine.Machine("cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch)
+        monkeypatch.setattr(machine, "find_machine", lambda: found)
+        monkeypatch.setattr(calibration, "measure_cpu_ceilings", fake)
+        monkeypatch.setattr(kernel_calibration, "time_kernels", fake_kernels)
+        return calls
+
+    return become
+
+
+def run(*arguments):
+    return runner.invoke(app, ["calibrate", *arguments])
+
+
+def test_it_measures_shows_and_keeps(here):
+    calls = here()
+    result = run()
+    assert result.exit_code == 0, result.output
+    options = {"free_bytes": calls[0][1]["free_bytes"], "with_scaling": True}
+    assert calls == [(pytest.approx(26.25), options), ("kernels", pytest.approx(48.75))]
+    for words in (
+        "cpu-test-cpu-2t",
+        "torch 2.13.0+cpu, 2 threads",
+        "memory read",
+        "60 GB/s",
+        "54 GB/s",
+        "12.3 %",
+        "memory, 1 thread ",
+        "FP32 product",
+        "200 GFLOP/s",
+        "smallest call",
+        "2 µs",
+        "INT8 to BF16 per element",
+        "60 ps",
+        "704 square",
+    ):
+        assert words in result.stdout, words
+    assert "memory 60 GB/s (sum)" in result.stderr
+    assert runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64"]).exit_code == 0  # --hw auto knows it now
+
+
+def test_kernels_are_timed_kept_and_used(here):
+    here()
+    for looks in ("1 look", "2 looks"):
+        result = run()
+        assert f"kernels: 1 timed at 2 sizes, {looks} each" in " ".join(result.stdout.split())
+        assert "not calibrated, its check failed: gemv broken" in result.stdout
+    shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
+    expected = json.loads(shown.stdout)["predictions"][0]["expected_s"]
+    assert expected == pytest.approx(1024e-7)
+    assert run("--forget").exit_code == 0
+    assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels[0].points["1"][0].looks_s) == 1
+
+
+def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_its_place(here, monkeypatch):
+    here()
+    quiet = kernel_calibration.time_kernels
+
+    def busy(budget_s, report):
+        look = quiet(budget_s, report)
+        slow = [replace(call, time_s=8 * call.time_s) for call in look.calls]
+        return replace(look, calls=slow, disturbed_by=("contended",))
+
+    def expected_s():
+        shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
+        return json.loads(shown.stdout)["predictions"][0]["expected_s"]
+
+    monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
+    assert "busy while the kernels were timed (contended)" in " ".join(run().stdout.split())
+    assert expected_s() == pytest.approx(8 * 1024e-7)
+    doubt = "other work ran while the kernels of cpu-test-cpu-2t were timed (contended)"
+    for asked in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
+        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *asked, "--json"]).stdout)["notes"])
+    assert "doubtful (contended)" in calibration.calibration_text(calibration.cached_cpu_device(machine.find_machine()))
+    monkeypatch.setattr(kernel_calibration, "time_kernels", quiet)
+    assert "busy" not in run().stdout
+    assert expected_s() == pytest.approx(1024e-7)
+    monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
+    assert "this look at the kernels is left out, earlier ones stand" in run().stderr
+    assert expected_s() == pytest.approx(1024e-7)
+
+
+def test_a_look_is_disturbed_where_a_quarter_of_its_cases_are():
+    assert kernel_calibration.load_flags(["contended;noisy", None, "stolen", "contended", ""]) == ("contended",)
+    assert kernel_calibration.load_flags(["noisy", "contended", "", ""]) == ()
+    assert kernel_calibration.load_flags([]) == ()
+
+
+def test_ceilings_alone_leave_the_kernels_as_they_were(here):
+    calls = here()
+    assert run("--no-kernels").exit_code == 0
+    assert [budget for budget, _ in calls] == [40]
+    assert calibration.cached_cpu_device(machine.find_machine()).calibration.kernels == ()
+    run()
+    result = run("--no-kernels")
+    assert "kernels: 1 timed" in result.stdout
+    assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels) == 1
+
+
+def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypatch):
+    here()
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
+    assert run("--no-kernels").exit_code == 0
+    doubt = "other work ran while the ceilings of cpu-test-cpu-2t were measured (contended)"
+    shape = ("-M", "1", "-N", "1024", "-K", "1024")
+    whole = ("--model", "llama-3.2-1b", "--context", "512")
+    for asked in (
+        ("predict", "gemv", *shape),
+        ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
+        ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"),
+        ("predict", "model", *whole),
+        ("predict", "model", *whole, "--batch", "1,8"),
+        ("recommend", *shape),
+        ("recommend", *whole),
+        ("compare", "gemv", *shape, "--no-measure"),
+    ):
+        assert f"note: ideal times are doubtful, most too long: {doubt}" in runner.invoke(app, asked).stdout, asked
+        assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["notes"]), asked
+
+
+def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_the_same_words(here):
+    here()
+    assert run("--no-kernels").exit_code == 0
+    shape = ("-M", "1", "-N", "1024", "-K", "1024")
+
+    def said(*arguments):
+        return runner.invoke(app, arguments).stdout
+
+    hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]
+    assert "`roofline calibrate` times them" in hint
+    assert json.loads(said("recommend", *shape, "--json"))["notes"] == [hint]
+    assert f"note: {hint}\n" in said("recommend", *shape)
+    whole = ("--model", "llama-3.2-1b", "--context", "512")
+    assert json.loads(said("predict", "model", *whole, "--json"))["expected_reason"] == hint
+    assert f"\n{hint}\n" in said("predict", "model", *whole)
+    assert hint in said("recommend", *whole)
+
+
+def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
+    here()
+
+    def fail(budget_s, report):
+        raise RooflineError(
+            "timing the kernels failed (pytest exit code 3): no torch. --no-kernels measures the ceilings alone"
+        )
+
+    monkeypatch.setattr(kernel_calibration, "time_kernels", fail)
+    result = run()
+    assert result.exit_code == 2
+    assert "--no-kernels measures the ceilings alone" in result.stderr
+    assert calibration.cached_cpu_device(machine.find_machine()) is not None
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_it_fits_the_screen(here, monkeypatch, columns):
+    here()
+    monkeypatch.setenv("COLUMNS", columns)
+    result = run()
+    assert max(len(line) for line in result.stdout.splitlines()) <= int(columns)
+    assert "Typical" in result.stdout
+    assert ("(left out at this width" in result.stdout) == (columns == "80")
+
+
+def test_it_writes_a_complete_chip_file(here):
+    here()
+    result = run("-o", "mine.toml", "--seconds", "20")
+    assert result.exit_code == 0, result.output
+    assert "written to mine.toml" in result.stdout
+    checked = runner.invoke(app, ["hardware", "check", "mine.toml"])
+    assert (checked.exit_code, checked.stdout.splitlines()[0]) == (0, "cpu-test-cpu-2t: ok")
+    chip = get_hardware("./mine.toml")
+    assert chip == calibration.cached_cpu_device(machine.find_machine())
+    assert chip.calibration.scaling["2"].best_value == 60e9
+    assert chip.bandwidth.status == "measured-here"
+
+
+def test_json_holds_everything(here):
+    here()
+    result = run("--json", "-o", "mine.toml")
+    data = json.loads(result.stdout)
+    assert data["file"] == "mine.toml"
+    assert data["hardware"]["calibration"]["floors"]["call"]["median"] == 2e-6
+    assert data["hardware"]["calibration"]["provenance"] == "measured-here"
+
+
+def test_a_busy_machine_is_said(here, monkeypatch):
+    here()
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
+    result = run()
+    assert "doubtful: the machine was busy (contended)" in result.stdout
+    assert "busy (contended)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--device", "tpu"], "--device must be cpu or cuda, got 'tpu'"),
+        (["--device", "cuda"], "no NVIDIA device (simulated)"),
+        (["-o", "."], "is a folder"),
+        (["-o", "absent/mine.toml"], "there is no folder absent"),
+        (["-o", "results.db"], "belongs to a SQLite database"),
+        (["--seconds", "1"], "--seconds"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_measuring(here, arguments, words):
+    calls = here()
+    Path("results.db").write_bytes(b"SQLite format 3\x00" + b"\x00" * 100)
+    result = run(*arguments)
+    assert (result.exit_code, calls) == (2, [])
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_torch_it_names_the_command(here):
+    here(torch=None)
+    result = run()
+    assert result.exit_code == 2
+    assert "pip install 'roofline-bench[measure]'" in result.stderr
+
+
+def test_a_gpu_is_measured_beside_its_datasheet(here, monkeypatch):
+    here(GB10, "2.13.0+cu130")
+    asked = []
+
+    def fake(machine, chip, report, *, forget, budget_s):
+        asked.append((chip.key, forget, budget_s))
+        found = calibration._calibration(machine, READINGS, calibration.LoadWatch())
+        return gpu_calibration.with_calibration(chip, found)
+
+    monkeypatch.setattr(gpu_calibration, "gpu_device", fake)
+    result = run("--forget", "-o", "gb10.toml")
+    assert result.exit_code == 0, result.output
+    assert asked == [("gb10", True, 40)]
+    assert get_hardware("./gb10.toml").bandwidth == get_hardware("gb10").bandwidth
+    assert run("--device", "cpu").exit_code == 0  # the CPU beside it
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "torch", "words"),
+    [
+        (GB10, "2.13.0+cpu", "the installed torch 2.13.0+cpu has no CUDA"),
+        (DeviceFacts("NVIDIA Whatever 9000", "15.0"), "2.13.0+cu130", "describe this chip in a TOML file first"),
+    ],
+)
+def test_a_gpu_that_cannot_be_measured_says_why(here, facts, torch, words):
+    here(facts, torch)
+    result = run()
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_said(here, monkeypatch, tmp_path):
+    here()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "file"))  # no folder: nobody, root included, can write there
+    result = run()
+    assert result.exit_code == 0
+    assert "not kept:" in result.stderr
+    assert "kernels: 1 timed" in result.stdout
+
+
+@pytest.mark.parametrize("kind", ["cuda", "nonsense"])
+def test_a_cache_of_another_kind_is_measured_anew(here, kind):
+    here()
+    run()
+    file = calibration.cache_file("cpu", calibration.cpu_fingerprint(machine.find_machine()))
+    stored = json.loads(file.read_text())
+    stored["calibration"] |= {"kind": kind, "peaks": {}}
+    file.write_text(json.dumps(stored))
+    assert calibration.cached_cpu_device(machine.find_machine()) is None

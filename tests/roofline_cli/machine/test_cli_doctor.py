@@ -1,0 +1,381 @@
+"""`roofline doctor` and `--hw auto`: every machine simulated, none needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from plugin.calibrate import cpu_calibration as calibration
+from plugin.machine import facts as machine
+from roofline_cli.machine import machine_checks, packages, state_checks
+from roofline_cli.main import app
+from roofline_model.chips.hardware import DeviceFacts
+
+runner = CliRunner()
+ROOT = Path(__file__).parents[3]
+GB10 = DeviceFacts("NVIDIA GB10", "12.1", 48, 128_000_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("ROOFLINE_DB", raising=False)
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(state_checks, "LOOK_S", 0.05)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Make this machine another one: `pretend(facts, torch)`; the answer of torch's subprocess is given, too."""
+
+    def become(facts=None, torch="2.13.0", answer=None, reason="simulated"):
+        here = machine.Machine("cuda" if facts else "cpu", reason, "Test CPU", 2, 32 * 2**20, 16 * 10**9, facts, torch)
+        monkeypatch.setattr(machine, "find_machine", lambda: here)
+        versions = {"torch": torch}
+        real = packages.installed_version
+        fake = lambda name: versions[name] if name in versions else real(name)  # noqa: E731
+        monkeypatch.setattr(packages, "installed_version", fake)
+        monkeypatch.setattr(machine_checks, "installed_version", fake)
+
+        def run(command, **options):
+            assert command[:2] == [sys.executable, "-c"]
+            assert options["timeout"] > 0
+            if answer is None:
+                raise AssertionError("torch was started although there is no reason to")
+            if isinstance(answer, BaseException):
+                raise answer
+            return subprocess.CompletedProcess(command, *answer)
+
+        monkeypatch.setattr(machine_checks.subprocess, "run", run)
+        return here
+
+    return become
+
+
+def checks(*arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
+    result = runner.invoke(app, ["doctor", "--json", *arguments])
+    data = json.loads(result.stdout)
+    assert data["is_ok"] == (result.exit_code == 0)
+    return result.exit_code, {check["name"]: check for check in data["checks"]}
+
+
+def test_a_cpu_machine_is_healthy_and_torch_is_not_started(pretend):
+    pretend()
+    code, found = checks()
+    assert code == 0
+    assert found["nvidia device"]["status"] == "info"
+    assert found["torch"]["detail"] == "2.13.0, for this CPU"
+    assert "have not been measured" in found["chip"]["detail"]
+    assert found["database"]["detail"].startswith(".roofline/results.db (not there yet")
+    assert not Path(".roofline").exists()
+
+
+def test_a_gb10_with_a_working_torch(pretend):
+    pretend(GB10, answer=(0, "True 13.0 1\n", ""))
+    code, found = checks()
+    assert code == 0
+    assert found["torch"]["detail"] == "2.13.0, CUDA 13.0, sees 1 GPU"
+    assert found["chip"]["detail"].startswith("gb10: device name 'NVIDIA GB10' matches gb10")
+
+
+@pytest.mark.parametrize(
+    ("torch", "answer", "words"),
+    [
+        ("2.13.0+cpu", None, "2.13.0+cpu has no CUDA, but an NVIDIA device is present"),
+        ("2.13.0", (0, "False None 0\n", ""), "2.13.0 has no CUDA, but an NVIDIA device is present"),
+        ("2.13.0", (0, "False 13.0 0\n", ""), "built for CUDA 13.0, but finds no GPU"),
+        ("2.13.0", (1, "", "Traceback\nImportError: libcudart\n"), "cannot be imported: ImportError: libcudart"),
+        ("2.13.0", subprocess.TimeoutExpired("torch", 60), "did not answer within 60 s"),
+    ],
+)
+def test_a_gpu_that_torch_cannot_use_is_broken_and_has_a_fix(pretend, torch, answer, words):
+    pretend(GB10, torch=torch, answer=answer)
+    code, found = checks()
+    assert code == 1
+    assert found["torch"]["status"] == "error"
+    assert words in found["torch"]["detail"]
+    assert found["torch"]["fix"]
+    text = runner.invoke(app, ["doctor"]).stdout
+    assert "1 broken: see above" in text
+    assert f"torch: {found['torch']['fix']}" in text
+
+
+def test_an_unknown_gpu_is_named_with_what_to_do(pretend):
+    pretend(DeviceFacts("NVIDIA Whatever 9000", "15.0"), answer=(0, "True 13.0 1\n", ""))
+    code, found = checks()
+    assert code == 0
+    assert found["chip"]["status"] == "warn"
+    assert "NVIDIA Whatever 9000" in found["chip"]["detail"]
+    assert "--toml" in found["chip"]["fix"]
+
+
+def test_without_torch_predictions_still_work(pretend):
+    pretend(torch=None)
+    code, found = checks()
+    assert code == 0
+    assert found["torch"]["status"] == "warn"
+    assert "[measure]" in found["torch"]["fix"]
+    assert "torch missing" in found["extra measure"]["detail"]
+
+
+def test_database_problems_are_broken(pretend, tmp_path):
+    pretend()
+    code, found = checks("--db", str(tmp_path))
+    assert (code, found["database"]["status"]) == (1, "error")
+    assert "is a folder" in found["database"]["detail"]
+    (tmp_path / "x.txt").write_text("no database at all, but long enough to be taken for one" * 20)
+    code, found = checks("--db", str(tmp_path / "x.txt"))
+    assert (code, found["database"]["status"]) == (1, "error")
+    code, found = checks("--db", str(tmp_path / ("x" * 5_000)))
+    assert (code, found["database"]["status"]) == (1, "error")
+    assert "too long" in found["database"]["detail"]
+
+
+def test_a_database_url_does_not_show_its_password(pretend):
+    pretend()
+    _, found = checks("--db", "postgresql+psycopg://me:s3cret@127.0.0.1:1/none")
+    assert found["database"]["status"] == "error"
+    assert "s3cret" not in json.dumps(found)
+
+
+def test_a_place_that_cannot_be_written_is_broken(pretend, tmp_path, monkeypatch):
+    pretend()
+    (tmp_path / "locked").mkdir()
+    access = os.access  # asked, not tried: the tests may run as root, who may write anywhere
+    monkeypatch.setattr(
+        machine_checks.os, "access", lambda path, mode: Path(path).name != "locked" and access(path, mode)
+    )
+    code, found = checks("--db", str(tmp_path / "locked" / "r.db"))
+    assert code == 1
+    assert "not writable" in found["database"]["detail"]
+
+
+def test_extras_mirror_pyproject():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {
+        "core": project["dependencies"],
+        **{name: project["optional-dependencies"][name] for name in packages.EXTRAS if name != "core"},
+    }
+    for extra, requirements in wanted.items():
+        pairs = [requirement.replace("[binary]", "").split(">=") for requirement in requirements]
+        assert packages.EXTRAS[extra] == tuple((name, smallest) for name, smallest in pairs)
+    assert set(project["optional-dependencies"]) - {"dev"} <= set(packages.EXTRAS)
+    assert set(packages.PURPOSES) == set(packages.EXTRAS)
+
+
+@pytest.mark.parametrize(
+    ("version", "usable"),
+    [("8.3", True), ("8.3.1", True), ("9.0.0rc1", True), ("8.2.9", False), ("2.11.0+cpu", False), (None, False)],
+)
+def test_package_versions_are_compared_as_numbers(version, usable):
+    package = packages.InstalledPackage("pytest", "8.3", version)
+    assert package.is_usable is usable
+    assert ("≥ 8.3" in package.label) == (version is not None and not usable)
+
+
+def test_hw_auto_is_the_matching_chip(pretend):
+    pretend(GB10)
+    data = json.loads(runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--json"]).stdout)
+    assert data["hardware"] == "gb10"
+
+
+def test_hw_auto_on_an_uncalibrated_cpu_says_what_to_type(pretend):
+    pretend()
+    result = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096"])
+    assert result.exit_code == 2
+    assert "Test CPU" in result.stderr
+    assert "--hw gb10" in result.stderr
+
+
+def calibrated(here, **changes):
+    """Keep a calibration for the machine, as a measuring run would have."""
+    from dataclasses import replace
+
+    from roofline_model.chips.machine_constants import Calibration, Constant
+
+    one, peak = (
+        Constant("B/s", 50e9, 40e9, 30e9, 0.1, 9, "sum"),
+        Constant("FLOP/s", 1e12, 9e11, 8e11, 0.1, 9, "704 square"),
+    )
+    known = Calibration(
+        calibration.now_utc(),
+        "Test CPU",
+        "cpu",
+        {"read": one},
+        {"FP32": peak, "BF16": peak},
+        conditions={"torch": "2.13.0", "threads": 2},
+    )
+    file = calibration.cache_file("cpu", calibration.cpu_fingerprint(here))
+    calibration.write_cache(file, replace(known, **changes), pytest.fail)
+
+
+def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    here = pretend()
+    assert checks()[1]["calibration"]["status"] == "info"
+    assert checks()[1]["calibration"]["fix"] == "roofline calibrate"
+    calibrated(here)
+    text = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--formats", "BF16,INT4.BF16"]).stdout
+    assert "on cpu-test-cpu-2t" in text
+    assert "measured-here: `roofline hardware show auto`" in text
+    found = checks()[1]
+    assert found["chip"]["detail"] == "cpu-test-cpu-2t: measured here, 50 GB/s"
+    today = calibration.now_utc()[:10]
+    assert found["calibration"]["detail"] == f"calibrated {today} (torch 2.13.0, 2 threads), today; ceilings only"
+    assert (found["calibration"]["status"], found["calibration"]["fix"]) == (
+        "info",
+        "time the kernels too: roofline calibrate",
+    )
+    toml = runner.invoke(app, ["hardware", "show", "auto", "--toml"])
+    assert toml.exit_code == 2
+    assert "has no file of its own" in toml.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"disturbed_by": ("contended",)}, "while the machine was busy (contended)"),
+        ({"measured_at": "2020-01-01T00:00:00+00:00"}, "days ago"),
+        ({"measured_at": "2020-01-01T00:00:00"}, "days ago"),
+    ],
+)
+def test_a_doubtful_or_old_calibration_is_to_be_repeated(pretend, changes, words):
+    calibrated(pretend(), **changes)
+    exit_code, found = checks()
+    assert found["calibration"]["status"] == "warn"
+    assert words in found["calibration"]["detail"]
+    assert "roofline calibrate" in found["calibration"]["fix"]
+    assert found["chip"]["status"] == "ok"
+    assert exit_code == 0  # doubtful, not broken
+
+
+def test_the_age_of_a_calibration(pretend):
+    import datetime
+
+    calibrated(pretend(), measured_at="2026-11-20T12:00:00+00:00")
+    known = calibration.cached_cpu_device(machine.find_machine()).calibration
+    for days, hours in ((0, 23), (1, 25), (10, 240), (0, -5)):
+        now = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC) + datetime.timedelta(hours=hours)
+        assert state_checks.calibration_age_days(known, now) == days
+
+
+# The machine's state ---------------------------------------------------------------------------------------------
+
+LOCKED = {
+    "clock_lock_hz": 2.1e9,
+    "max_clock_hz": 3.0e9,
+    "persistence": True,
+    "power_limit_w": 140.0,
+    "power_limit_default_w": 140.0,
+}
+
+
+def by_name(found):
+    return {check.name: check for check in found}
+
+
+def test_a_gpu_in_order_has_nothing_to_mend():
+    found = state_checks.gpu_state(LOCKED, 0)
+    assert {check.status for check in found} == {"ok"}
+    assert by_name(found)["clocks"].detail == "set to 2100 MHz"
+
+
+@pytest.mark.parametrize(
+    ("change", "others", "name", "fix"),
+    [
+        ({"clock_lock_hz": None}, 0, "clocks", "sudo nvidia-smi -lgc 3000"),
+        ({"persistence": False}, 0, "persistence", "sudo nvidia-smi -pm 1"),
+        ({}, 1, "gpu processes", "nvidia-smi --query-compute-apps"),
+        ({"power_limit_w": 100.0}, 0, "power limit", "sudo nvidia-smi -pl 140"),
+    ],
+)
+def test_each_problem_of_a_gpu_comes_with_its_command(change, others, name, fix):
+    found = by_name(state_checks.gpu_state(LOCKED | change, others))
+    assert found[name].status == "warn"
+    assert fix in found[name].fix
+    assert [check.name for check in found.values() if check.status == "warn"] == [name]
+
+
+def test_what_a_driver_does_not_tell_is_not_a_problem():
+    found = by_name(state_checks.gpu_state({}, None))
+    assert (found["persistence"].status, found["gpu processes"].status) == ("info", "info")
+    assert found["clocks"].status == "warn"  # no lock shows either way
+
+
+def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
+    from plugin.sensors import nvml
+
+    pretend(GB10, answer=(0, "True 13.0 1\n", ""))
+    monkeypatch.setattr(nvml, "open_nvml_device", lambda: (None, "NVML: broken"))
+    found = checks()[1]["gpu sensors"]
+    assert (found["status"], "NVML: broken" in found["detail"]) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "words"),
+    [
+        ({"governor": "performance", "boost": True}, "ok", "performance, boost on"),
+        ({"governor": "powersave", "boost": False}, "warn", "powersave, boost off"),
+        ({"governor": None, "hypervisor": "KVM"}, "info", "the host decides"),
+        ({}, "info", "not told by the system"),
+    ],
+)
+def test_the_governor(facts, status, words):
+    found = state_checks.governor_check(facts)
+    assert (found.status, words in found.detail) == (status, True)
+    assert ("cpupower" in found.fix) == (status == "warn")
+
+
+@pytest.mark.parametrize(
+    ("others", "stolen", "warned"),
+    [(0.02, 0.0, set()), (0.5, 0.0, {"cpu load"}), (0.0, 0.3, {"steal"}), (0.5, 0.3, {"cpu load", "steal"})],
+)
+def test_load_and_steal(others, stolen, warned):
+    found = state_checks.load_checks(SimpleNamespace(others_ratio=others, stolen_ratio=stolen))
+    assert {check.name for check in found if check.status == "warn"} == warned
+    assert all(check.fix for check in found if check.status == "warn")
+    assert state_checks.load_checks(SimpleNamespace(others_ratio=None, stolen_ratio=None))[0].status == "info"
+
+
+def test_an_energy_counter_that_root_alone_reads_has_its_command(pretend, monkeypatch):
+    from plugin.sensors import rapl
+
+    pretend()
+    monkeypatch.setattr(
+        rapl, "open_cpu_sensors", lambda: (SimpleNamespace(), "readable by root only; `sudo chmod x` opens them")
+    )
+    found = checks()[1]["cpu energy"]
+    assert (found["status"], found["fix"], found["detail"]) == ("info", "sudo chmod x", "readable by root only")
+    monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(total_energy_j=lambda: 5.0), ""))
+    assert checks()[1]["cpu energy"]["status"] == "ok"
+
+
+def test_tools_for_a_gpu_are_missed_beside_a_gpu_only(pretend, monkeypatch):
+    monkeypatch.setattr(state_checks, "installed_version", lambda name: None)
+    monkeypatch.setattr(state_checks.shutil, "which", lambda name: None)
+    pretend()
+    found = checks()[1]
+    assert [found[name]["fix"] for name in ("cupti-python", "ncu", "pytest-xdist")] == ["", "", ""]
+    pretend(GB10, answer=(0, "True 13.0 1\n", ""))
+    found = checks()[1]
+    assert found["cupti-python"]["fix"] == "pip install cupti-python"
+    assert "CUDA toolkit" in found["ncu"]["fix"]
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_table_fits_the_screen(pretend, monkeypatch, columns):
+    calibrated(pretend(), disturbed_by=("contended",))
+    monkeypatch.setenv("COLUMNS", columns)
+    text = runner.invoke(app, ["doctor"]).stdout
+    assert max(len(line) for line in text.splitlines()) <= int(columns)
+    for name in ("calibration", "governor", "cpu load", "steal", "cpu energy", "cupti-python", "ncu", "pytest-xdist"):
+        assert f"\n{name}" in text

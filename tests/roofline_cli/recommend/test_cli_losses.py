@@ -1,0 +1,95 @@
+"""`roofline losses`: measured losses go to a file that `recommend` reads; slips cost nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+from roofline_model.recommend.search.losses_file import read_losses
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("losses")
+    path = folder / "losses.json"
+    done = runner.invoke(
+        app, ["losses", "--model", "seeded-llama-1m", "--formats", "INT8,INT4", "--kv", "INT8", "-o", str(path)]
+    )
+    assert done.exit_code == 0, done.output
+    return path, done.output
+
+
+def test_every_group_and_format_has_a_loss(measured):
+    found = read_losses(measured[0])
+    groups = {name for name, _ in found.values}
+    assert {"layers.0.qkv_proj", "layers.1.down_proj", "layers.1.kv", "lm_head"} <= groups
+    assert {label for name, label in found.values if not name.endswith(".kv")} == {"INT8.BF16", "INT4.BF16"}
+    assert all(
+        found.values[name, "INT4.BF16"] > found.values[name, "INT8.BF16"] for name in ("lm_head", "layers.0.o_proj")
+    )
+    assert "say nothing about language" in found.note
+
+
+def test_the_table_says_what_is_worst_and_what_to_do_next(measured):
+    output = measured[1]
+    assert "INT4.BF16" in output
+    assert "cache INT8" in output
+    assert "random tokens" in output
+    assert "roofline recommend --model seeded-llama-1m --losses" in " ".join(output.split())
+
+
+def test_the_file_starts_the_search(measured):
+    done = runner.invoke(
+        app,
+        [
+            "recommend",
+            "--model",
+            "seeded-llama-1m",
+            "--context",
+            "128",
+            "--hw",
+            "gb10",
+            "--losses",
+            str(measured[0]),
+            "--json",
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert "KL of the logits" in found["notes"][0]
+    int4 = next(one for one in found["candidates"] if one["plan"] == "INT4.BF16")
+    assert int4["quality"]["source"] == "measured"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(["--formats", "INT8,INT5"], "INT5"), (["--formats", "INT8,BF16"], "BF16"), (["--kv", "INT8,MXFP4"], "--kv takes"), (["--kv", "INT5"], "INT5")],
+)  # fmt: skip
+def test_formats_are_read_before_anything_is_loaded(tmp_path, monkeypatch, given, said):
+    monkeypatch.setattr("bench_cases.models.sources.load_model", lambda *a, **k: pytest.fail("loaded"))
+    done = runner.invoke(app, ["losses", "--model", "seeded-llama-1m", "-o", str(tmp_path / "x.json"), *given])
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", "nobody/none", "-o", "x.json"], "cannot load model 'nobody/none'"),
+        (["--model", "seeded-llama-1m", "-o", "nowhere/x.json"], "there is no folder"),
+        (["--model", "seeded-llama-1m", "--formats", "INT5", "-o", "x.json"], "INT5"),
+        (["--model", "seeded-llama-1m", "--formats", "BF16", "-o", "x.json"], "BF16"),
+    ],
+)  # fmt: skip
+def test_slips_are_one_line_and_write_nothing(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    done = runner.invoke(app, ["losses", *arguments])
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+    assert len(done.output.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,129 @@
+"""`roofline recommend --stored`: readable at every width, the same figures in JSON, filters, exit codes, one form or the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from results import open_store
+from results.exchange.exported.load import import_file
+from roofline_cli.main import app
+
+runner = CliRunner()
+RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("stored") / "results.db"
+    with open_store(str(path)) as store:
+        for name in ("quick.json", "model_quant.json"):
+            import_file(store, RUNS / name)
+    return str(path)
+
+
+def run(*arguments: str, columns: int | None = None):
+    return runner.invoke(app, ["recommend", *arguments], env={"COLUMNS": str(columns) if columns else ""})
+
+
+@pytest.mark.parametrize("columns", [80, 120, None])
+def test_an_overview_of_everything_that_is_stored(columns: int | None, database: str) -> None:
+    result = run("--stored", "--db", database, columns=columns)
+    assert result.exit_code == 0, result.output
+    if columns:
+        assert max(len(line) for line in result.stdout.splitlines()) <= columns
+    text = " ".join(result.stdout.split())
+    for words in (
+        "Recommended on AMD EPYC, 2 threads",
+        "gemv 8x4096x4096 INT4 W4A16 (int4pack)",
+        "From 45 records of 2 runs",
+        "narrow the question: --model",
+        "Confidence",
+        "gemv 8x4096x4096: measured 1.2× BF16 (ideal 1.0×)",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 200])
+def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
+    result = run("--stored", "--db", database, "-M", "8", "-N", "4096", "-K", "4096", columns=columns)
+    assert result.exit_code == 0, result.output
+    assert max(len(line) for line in result.stdout.splitlines()) <= columns
+    text = " ".join(result.stdout.split())
+    for words in (
+        "gemv 8x4096x4096 on AMD EPYC, 2 threads",
+        "claimed",
+        "medium: 1 process only (1, 2, 3, 4, 5, 6)",
+        "low: ideal time only, the speed of light (7, 8, 9)",
+        "not ranked: FP8_E4M3 (scaled_mm_emulated): skipped",
+        "→ take INT4 W4A16 (int4pack): measured 1.562 ms, 1.2× BF16 (matmul)",
+    ):
+        assert words in text
+    assert "claimed 1.5-6.5 %" in text or columns < 120  # folded in its cell
+    assert ("26e23293" in text) == (columns >= 120)
+
+
+def test_json_has_the_same_and_the_records(database: str) -> None:
+    result = run("--stored", "--db", database, "--model", "seeded-llama-156m", "--phase", "decode", "--json")
+    assert result.exit_code == 0
+    [ranking] = json.loads(result.stdout)["rankings"]
+    best = ranking["rows"][0]
+    assert (best["label"], best["time_source"], best["quality"]["source"], best["confidence"]) == (
+        "INT4 W4A16",
+        "measured",
+        "measured",
+        "medium",
+    )
+    assert best["evidence"][0]["run_id"].startswith("549860b1")
+    assert best["evidence"][0]["record_ids"]
+    assert ranking["phase"] == "decode"
+
+
+def test_what_is_not_stored_is_said_and_exits_with_1(database: str) -> None:
+    result = run("--stored", "--db", database, "--op", "attention")
+    assert result.exit_code == 1
+    assert (
+        result.stdout
+        == "missing: no record of attention is stored; stored chips: cpu-amd-epyc-2t; `roofline runs` lists what is\n"
+    )
+    nothing = run("--stored", "--db", database, "--memory-limit-gb", "1e-6", "-M", "8", "-N", "4096", "-K", "4096")
+    assert nothing.exit_code == 1
+    assert "nothing is left to recommend" in nothing.stdout
+
+
+def test_an_empty_database(tmp_path) -> None:
+    path = str(tmp_path / "empty.db")
+    with open_store(path):
+        pass
+    result = run("--stored", "--db", path)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("missing: nothing is stored: measure first")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--stored", "--batch", "4"), "--batch does not go with --stored"),
+        (("--stored", "--formats-file", "x.toml"), "--formats-file does not go with --stored"),
+        (("--stored", "-M", "8"), "a shape is -M, -N and -K together"),
+        (("--stored", "-M", "1", "-N", "2", "-K", "3", "--model", "x"), "give one of the two"),
+        (("--stored", "--hw", "gb10"), "no run of gb10 is stored, so there is nothing to recommend from; stored chips: cpu-amd-epyc-2t."),
+        (("--stored", "--hw", "gb1O"), "unknown hardware 'gb1O'. Did you mean gb10"),
+        (("--stored", "--hw", "gb1O"), "Stored chips: cpu-amd-epyc-2t."),
+        (("--stored", "--phase", "train"), "--phase must be decode or prefill"),
+        (("--op", "gemm"), "--op is about stored runs: add --stored"),
+        (("--db", "x.db", "--model", "llama-3-8b"), "--db is about stored runs: add --stored"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together_are_refused(arguments, words: str, database: str) -> None:
+    more = () if "--stored" not in arguments else ("--db", database)
+    result = run(*arguments, *more)
+    assert result.exit_code == 2
+    assert words in str(result.exception or "") + result.output
+
+
+def test_a_chip_may_be_named_by_its_key(database: str) -> None:
+    assert run("--stored", "--db", database, "--hw", "CPU-AMD-EPYC-2T", "--op", "gemm").exit_code == 0

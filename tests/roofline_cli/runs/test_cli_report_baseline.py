@@ -1,0 +1,201 @@
+"""`roofline report --baseline` and `--static`: the diff and the nights in the page, the verdict on the screen."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import diff_runs as runs
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from reports.page.interactive.history_data import MAX_NIGHTS, history_data
+from reports.view.comparison import Comparison, compare_with_baseline, compared_rows, compared_texts
+from results.history.alerts import STATUSES
+from results.store.store import open_store
+from roofline_cli.main import app
+
+CASES, PROCESSES, NIGHTS = 4, 6, 16
+STEP_NIGHT, STEP = 10, 0.25
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+def night(day: int) -> object:
+    """One night: case 0 is slower from the tenth on, the last case is missing on the last night."""
+    rng = np.random.default_rng(day)
+    logs = 0.004 * rng.standard_normal((CASES, PROCESSES))
+    if day >= STEP_NIGHT:
+        logs[0] += math.log1p(STEP)
+    if day == NIGHTS - 1:
+        logs[1] += math.log1p(0.12)
+        logs = logs[: CASES - 1]
+    run = runs.run_info(f"night-{day}" if day else HOSTILE, started_at=f"2026-03-{day + 1:02d}T02:00:00.000000+00:00")
+    return runs.side(logs, run=run)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("nights") / "results.db"
+    with open_store(path) as store:
+        for day in range(NIGHTS):
+            side = night(day)
+            store.add_run(side.runs[0], [], list(side.records))
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(database) -> Comparison:
+    with open_store(database, read_only=True) as store:
+        return compare_with_baseline(store, store.resolve_run("latest"), "latest")
+
+
+def report(database, page, *arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["report", "--db", str(database), "-o", str(page), *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_comparison_is_that_of_the_diff(compared):
+    assert [row.verdict for row in compared_rows(compared)] == ["SLOWER", "GONE"]
+    slower, gone = compared_rows(compared)
+    assert slower.case.case_key == runs.case(1).case_key
+    assert slower.change == f"{slower.case.change_ratio * 100:+.1f} %"
+    assert gone.case.after_s is None
+    assert compared.result.exit_code == 1
+    assert any("would have been seen" in text for text in compared_texts(compared))
+    assert any(text.startswith("before and after: geometric mean") for text in compared_texts(compared))
+
+
+def test_the_histories_are_those_of_the_runs_cases(compared):
+    assert {one.case.case_key for one in compared.histories} == {
+        runs.case(number).case_key for number in range(CASES - 1)
+    }
+    (history, change), *_ = compared.changes
+    assert history.case.case_key == runs.case(0).case_key
+    assert change.kind == "step"
+    assert change.started_at.startswith(f"2026-03-{STEP_NIGHT + 1:02d}")
+    assert compared.alert_count == 1
+
+
+def test_the_pages_histories_hold_the_stored_values(compared):
+    data = history_data(compared.histories)
+    stored = {one.name: [night.value for night in one.points] for one in compared.histories}
+    assert {one["name"]: [night["value_s"] for night in one["nights"]] for one in data} == stored
+    assert data[0]["changes"][0]["status"] in STATUSES
+    assert data[0]["changes"][0]["is_open"]
+    assert len(data[0]["levels"]) == 2
+    assert max(len(one["nights"]) for one in data) <= MAX_NIGHTS
+
+
+def test_the_page_has_the_verdict_first_then_the_changes(database, tmp_path):
+    page = tmp_path / "report.html"
+    shown = report(database, page, "--baseline", "latest")
+    text = page.read_text(encoding="utf-8")
+    assert re.search(r"Against [0-9a-f]{8} night-14", shown)
+    verdict = re.search(r'<p class="headline bad">(.*?)</p>', text)[1]
+    assert "slower" in verdict
+    assert text.index(verdict) < text.index('id="baseline"') < text.index('id="history"') < text.index("All cases")
+    assert "Against the baseline" in text
+    assert ">SLOWER<" in text
+    assert ">GONE<" in text
+    assert "1 open alert" in text
+
+
+def test_json_tells_verdict_and_exit_code_and_a_report_never_fails_for_them(database, tmp_path):
+    data = json.loads(report(database, tmp_path / "r.html", "--baseline", "baseline:3", "--json"))
+    assert data["baseline"]["exit_code"] == 1
+    assert len(data["baseline"]["run_ids"]) == 3
+    assert data["baseline"]["alert_count"] == 1
+
+
+def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared, tmp_path):
+    report(database, tmp_path / "r.md", "--format", "md", "--baseline", "latest")
+    text = (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert text.index("Against ") < text.index("## Against the baseline") < text.index("## Over the nights")
+    slower, gone = compared_rows(compared)
+    row = next(line for line in text.splitlines() if line.startswith("| SLOWER"))
+    assert slower.change in row
+    assert slower.interval in row
+    assert any(line.startswith("| GONE") for line in text.splitlines())
+    assert gone.meaning in text.replace("\\", "")
+    assert "would have been seen four times in five" in text
+    assert "1 open alert" in text
+    report(database, tmp_path / "r.html", "--format", "pdf-ready", "--baseline", "latest")
+    paper = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Cases that changed" in paper
+    assert slower.interval in paper
+    assert "<script" not in paper
+
+
+def test_the_json_report_holds_the_diff_of_what_changed(database, compared, tmp_path):
+    report(database, tmp_path / "r.json", "--format", "json", "--baseline", "latest")
+    found = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["comparison"]
+    rows = compared_rows(compared)
+    assert [one["verdict"] for one in found["diff"]["cases"]] == [row.verdict for row in rows]
+    slower = found["diff"]["cases"][0]
+    assert (slower["low_ratio"], slower["high_ratio"]) == (rows[0].case.low_ratio, rows[0].case.high_ratio)
+    assert found["diff"]["counts"]["SAME"] == len(compared.diff.of("SAME"))
+    assert isinstance(found["diff"]["environment_differences"], list)
+    assert found["changes_over_nights"][0]["kind"] == "step"
+    assert (found["exit_code"], found["alert_count"]) == (1, 1)
+    report(database, tmp_path / "alone.json", "--format", "json")
+    assert json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))["comparison"] is None
+
+
+def test_the_first_night_of_any_form_says_that_it_can_be_the_baseline(database, tmp_path):
+    with open_store(database, read_only=True) as store:
+        first = store.runs()[-1].run_id
+    shown = report(database, tmp_path / "f.md", "--run", first, "--format", "md", "--baseline", "latest")
+    assert "nothing to compare with yet" in shown
+    text = (tmp_path / "f.md").read_text(encoding="utf-8")
+    assert "can be the first baseline" in text
+    assert not re.search(r"(?<!\\)<script", text)
+
+
+def test_the_first_night_has_nothing_to_compare_with(database, tmp_path):
+    with open_store(database, read_only=True) as store:
+        first = store.runs()[-1].run_id
+    page = tmp_path / "first.html"
+    assert "nothing to compare with yet" in report(database, page, "--run", first, "--baseline", "latest", "--static")
+    text = page.read_text(encoding="utf-8")
+    assert "can be the first baseline" in text
+    assert "<script>alert" not in text
+
+
+def test_a_static_page_has_no_script_and_a_tenth_of_the_size(database, tmp_path):
+    report(database, tmp_path / "live.html")
+    report(database, tmp_path / "still.html", "--static")
+    live, still = ((tmp_path / name).read_text(encoding="utf-8") for name in ("live.html", "still.html"))
+    assert live.count("<script") == 3
+    assert "<script" not in still
+    assert "script-src" not in still
+    assert len(still) < len(live) / 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--baseline", "nobody"], "unknown run 'nobody'"),
+        (["--baseline", "branch:"], "needs the name of a branch"),
+        (["--format", "md", "--baseline", "nobody"], "unknown run 'nobody'"),
+        (["--format", "json", "--static"], "--static is about the page"),
+    ],
+)
+def test_bad_input_is_one_line(database, tmp_path, arguments, words):
+    shown = report(database, tmp_path / "r.html", *arguments, code=2)
+    assert words in shown
+    assert len(shown.strip().splitlines()) == 1
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_word_means_the_same_run_as_in_the_diff(database):
+    """`report --baseline latest~1` and `diff latest~1 latest` compare the same two runs; too far back names the run to take."""
+    with open_store(database, read_only=True) as store:
+        newest, second = store.resolve_run("latest"), store.resolve_run("latest~1")
+        found = compare_with_baseline(store, newest, "latest~1")
+        assert [run.run_id for run in found.diff.before] == [second.run_id]
+        far = compare_with_baseline(store, newest, "latest~99")
+    assert far.diff is None
+    assert far.first_text == f"`latest` means run {second.run_id[:8]}, compare with that"

@@ -1,0 +1,151 @@
+"""`roofline report --format md|json|pdf-ready` and `--figures`: where it goes, what is said, and how it looks in a terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from reports.formats.figure_files import report_figures
+from reports.page.html import stored_profiles
+from reports.view.views import report_view
+from results import open_store
+from results.exchange.exported.load import import_file
+from roofline_cli.main import app
+from roofline_cli.runs.report_view import show_report
+from roofline_cli.screen import tables as screen
+
+runner = CliRunner()
+RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("forms") / "results.db"
+    with open_store(path) as store:
+        for name in ("quick.json", "model_quant.json"):
+            import_file(store, RUNS / name)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def piped(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("ROOFLINE_DB", raising=False)
+
+
+def invoke(*arguments: str) -> str:
+    result = runner.invoke(app, ["report", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def view_of(database: str, run: str):
+    with open_store(database) as store:
+        info = store.resolve_run(run)
+        records = store.records(info.run_id, with_samples=False)
+        return report_view(info, records, stored_profiles(store, records))
+
+
+def test_markdown_goes_into_a_pipe_as_it_is(database, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")  # not asked: it is a file's content
+    text = invoke("--run", "quick", "--format", "md", "--db", database)
+    assert text.startswith("# Roofline report: quick\n")
+    assert "| gemm 128x4096x4096 | FP32 | matmul |" in text
+    assert max(map(len, text.splitlines())) > 100
+
+
+def test_json_on_stdout_is_one_document_with_the_numbers_of_show(database):
+    data = json.loads(invoke("--run", "quick", "--format", "json", "--db", database))
+    shown = json.loads(runner.invoke(app, ["show", "quick", "--json", "--db", database]).stdout)
+    (chip,) = data["chips"]
+    keys = ("case_key", "measured_s", "ideal_s", "error_ideal_ratio", "interval_within_half_width_ratio")
+    assert [[one[key] for key in keys] for one in chip["cases"]] == [
+        [one[key] for key in keys] for one in shown["cases"]
+    ]
+    assert data["run"] == shown["run"]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("md", "# Roofline report: quick"), ("json", "{"), ("pdf-ready", "<!DOCTYPE html>")]
+)
+def test_every_form_can_be_a_file(database, tmp_path, monkeypatch, name, start):
+    monkeypatch.setattr("reports.formats.print_page.report_figures", lambda view: [])
+    place = tmp_path / "report.out"
+    data = json.loads(invoke("--run", "quick", "--format", name, "-o", str(place), "--json", "--db", database))
+    assert data["path"] == str(place)
+    assert data["format"] == name
+    assert place.read_text(encoding="utf-8").startswith(start)
+    assert [one.name for one in place.parent.iterdir()] == ["report.out"]
+
+
+def test_figures_come_beside_any_form(database, tmp_path, monkeypatch):
+    drawn = ("errors",)  # tests/reports draw them all
+    some = [one for one in report_figures(view_of(database, "model_quant")) if one.name in drawn]
+    monkeypatch.setattr("reports.formats.figure_files.report_figures", lambda view: iter(some))
+    folder, page = tmp_path / "new" / "figures", tmp_path / "r.md"
+    said = invoke("--run", "model_quant", "--format", "md", "-o", str(page), "--figures", str(folder), "--db", database)
+    names = sorted(one.name for one in folder.iterdir())
+    assert names == sorted(f"{name}.{ending}" for name in drawn for ending in ("png", "svg"))
+    assert all(one.stat().st_size > 1000 for one in folder.iterdir())
+    assert f"figures: 1, each as PNG and SVG, in {folder}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--format", "xml"], "--format must be html, md, json or pdf-ready, got 'xml'"),
+        (["--format", "md", "--json"], "give the Markdown a file with -o"),
+        (["--format", "md", "-o", "."], "is a folder"),
+        (["--format", "json", "--figures", __file__], "is not a folder; name another one with --figures"),
+        (["--format", "json", "--figures", f"{__file__}/x"], "--figures"),
+    ],
+)
+def test_bad_input_exits_2_with_one_line(database, arguments, words):
+    result = runner.invoke(app, ["report", *arguments, "--db", database])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+
+
+def test_the_database_is_never_overwritten(database):
+    before = Path(database).read_bytes()
+    result = runner.invoke(app, ["report", "--format", "md", "-o", database, "--db", database])
+    assert result.exit_code == 2
+    assert "is the results database" in result.stderr
+    assert Path(database).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("run", "columns"), [("quick", 60), ("quick", 100), ("model_quant", 60), ("model_quant", 80), ("model_quant", 200)]
+)
+def test_in_a_terminal_it_is_laid_out_for_its_width(database, monkeypatch, capsys, run, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    show_report(view_of(database, run))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    text = "\n".join(lines)
+    assert lines[0] == f"ROOFLINE REPORT: {run.upper()}"
+    assert "◆" in text  # the roofline is drawn
+    assert "Environment" in lines
+    assert "Samples" not in lines  # a section with nothing but a figure
+    joined = " ".join(text.split())
+    assert (
+        "Decode (gemv): INT4 W4A16 (int4pack) wins 4 of 4 shapes" if run == "quick" else "decode: take INT4 W4A16"
+    ) in joined
+
+
+def test_a_terminal_gets_colours_unless_it_declines(database, monkeypatch, capsys):
+    view = view_of(database, "model_quant")
+    monkeypatch.setattr(screen, "_is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    show_report(view)
+    assert "\x1b[" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    show_report(view)
+    assert "\x1b" not in capsys.readouterr().out

@@ -1,0 +1,171 @@
+"""Tables on screens of every width: nothing wraps that is a number, nothing escapes, nothing is lost silently."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline_cli.screen import tables as screen
+from roofline_cli.screen.numbers import (
+    common_time,
+    decimal_bytes,
+    in_prefix,
+    intensity,
+    paired_times,
+    plus_minus,
+    shared_prefix,
+    speedup,
+)
+from roofline_cli.screen.tables import Column, Styled, clean, clean_line, screen_width, show_json, show_line, show_table
+
+COLUMNS = (
+    Column("Name"),
+    Column("Time", "right"),
+    Column("Rate", "right", drop=1),
+    Column("Why", is_prose=True, drop=2),
+)
+ROWS = [
+    ["INT4", "8.40 µs", "998.9 GB/s", "memory-bound because the weights are read once"],
+    ["FP16", "33.57 µs", "1000 GB/s", "baseline"],
+]
+
+
+def lines_at(width, capsys, monkeypatch, columns=COLUMNS, rows=ROWS):
+    monkeypatch.setenv("COLUMNS", str(width))
+    show_table(columns, rows, title="A table")
+    return capsys.readouterr().out.splitlines()
+
+
+def test_piped_tables_are_aligned_and_complete(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show_table(COLUMNS, ROWS, title="A table")
+    assert capsys.readouterr().out.splitlines() == [
+        "A table",
+        "Name      Time        Rate  Why",
+        "----  --------  ----------  ----------------------------------------------",
+        "INT4   8.40 µs  998.9 GB/s  memory-bound because the weights are read once",
+        "FP16  33.57 µs   1000 GB/s  baseline",
+    ]
+
+
+def test_a_wide_screen_shows_every_column(capsys, monkeypatch):
+    lines = lines_at(100, capsys, monkeypatch)
+    assert lines[1].split() == ["Name", "Time", "Rate", "Why"]
+    assert lines[3].rstrip() == "INT4   8.40 µs  998.9 GB/s  memory-bound because the weights are read once"
+
+
+def test_prose_folds_and_numbers_do_not(capsys, monkeypatch):
+    lines = lines_at(60, capsys, monkeypatch)
+    assert all(len(line) <= 60 for line in lines)
+    assert lines[3].startswith("INT4   8.40 µs  998.9 GB/s  memory-bound")
+    assert lines[4].strip() == "are read once"
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(45, "Why"), (40, "Why")])
+def test_a_narrow_screen_leaves_out_columns_and_says_so(capsys, monkeypatch, width, left_out):
+    lines = lines_at(width, capsys, monkeypatch)
+    assert lines[-1] == f"(left out at this width: {left_out})"
+    assert lines[3].rstrip() == "INT4   8.40 µs  998.9 GB/s"
+
+
+def test_what_cannot_be_dropped_is_never_cut(capsys, monkeypatch):
+    columns = tuple(Column(f"number {i}", "right") for i in range(8))
+    lines = lines_at(40, capsys, monkeypatch, columns, [[f"{i}.12345 ms" for i in range(8)]])
+    assert "7.12345 ms" in lines[3]
+
+
+def test_cells_are_neither_markup_nor_terminal_commands(capsys, monkeypatch):
+    nasty = "[red]x[/red] \x1b[31mred\x1b[0m \x9b2J a\nb\u202e"
+    for width in (None, 100):
+        if width is None:
+            monkeypatch.delenv("COLUMNS", raising=False)
+        else:
+            monkeypatch.setenv("COLUMNS", str(width))
+        show_table([Column("Label")], [[nasty], [Styled(nasty, "bold red")]])
+        show_line(nasty, "bold")
+        out = capsys.readouterr().out
+        assert out.count("[red]x[/red]") == 3
+        assert not {"\x1b", "\x9b", "\u202e"} & set(out)
+        assert len(out.splitlines()) == 5
+
+
+def test_clean_keeps_words_and_drops_controls():
+    assert clean("a\tb\nc\x00d") == "a b c?d"
+    assert clean_line("  one\n\n two\x07 ") == "one two?"
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"), [("120", 120), ("7", 40), ("0", None), ("wide", None), ("", None), ("9" * 400, 999999)]
+)
+def test_width_comes_from_columns_when_it_makes_sense(monkeypatch, columns, expected):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
+    assert screen_width() == expected
+
+
+def test_colour_only_on_a_terminal_that_wants_it(monkeypatch, capsys):
+    monkeypatch.setattr(screen, "_is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    show_table([Column("State")], [[Styled("broken", "bold red")]])
+    assert "\x1b[1;31mbroken" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    show_table([Column("State")], [[Styled("broken", "bold red")]], title="A title")
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_json_is_ascii_and_has_no_infinities(capsys):
+    show_json({"a": float("inf"), "b": [float("nan"), 1.5], "c": "µ\x9b", "d": (1, 2)})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert '"a": null' in out
+    import json
+
+    assert json.loads(out) == {"a": None, "b": [None, 1.5], "c": "µ\x9b", "d": [1, 2]}
+
+
+def test_times_of_a_column_share_a_unit():
+    assert common_time([33.57e-6, 8.3988e-6, None]) == ["33.57 µs", "8.40 µs", "–"]
+    assert common_time([1.5, 2.0e-3]) == ["1.5 s", "2 ms"]  # never 1500.00 ms
+    assert common_time([999.999e-9]) == ["1.00 µs"]
+    assert common_time([1e-9, 2.0]) == ["1 ns", "2 s"]  # too far apart for one unit
+    assert common_time([None]) == ["–"]
+
+
+def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
+    assert paired_times([7.14e-6, 1.1e-6], [16.09e-6, None]) == (["7.14 µs", "1.10 µs"], ["16.09 µs", "–"])
+    assert paired_times([0.7e-6], [0.99e-6]) == (["700.00 ns"], ["990.00 ns"])
+    assert paired_times([3.05417e-3], [0.99e-6]) == (["3.054 ms"], ["990 ns"])  # never 3054.17 µs beside 3.222 ms
+    # too far apart for one unit: each keeps four digits, the small one no less than the large one
+    assert paired_times([2.345e-9, 5e-3], [4e-3, 6.0021e-3]) == (["2.345 ns", "5 ms"], ["4 ms", "6.002 ms"])
+    assert paired_times([None], [None]) == (["–"], ["–"])
+    assert paired_times([0.0], [2e-6]) == (["0.00 µs"], ["2.00 µs"])
+
+
+def test_ideal_and_expected_of_a_row_never_take_four_digits_or_lose_theirs():
+    prefix = shared_prefix([0.17e-3], [0.0410123e-3, 17.04947e-3])
+    assert [in_prefix(one, prefix) for one in (0.17e-3, 41.0123e-6, 17.04947e-3)] == ["0.17 ms", "41.01 µs", "17.05 ms"]
+    assert in_prefix(41.0123e-6, "m", is_sum=True) == "0.041 ms"
+    assert in_prefix(1.7, "m") == "1.7 s"
+
+
+def test_a_column_without_content_is_not_shown(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show_table([Column("Name"), Column("Measured", "right", hide_empty=True)], [["INT4", "–"]])
+    assert "Measured" not in capsys.readouterr().out
+    show_table([Column("Name"), Column("Measured", "right", hide_empty=True)], [["INT4", "–"], ["FP16", "1 s"]])
+    assert "Measured" in capsys.readouterr().out
+
+
+def test_numbers_print_as_the_tables_need_them():
+    assert [intensity(x) for x in (1.0, 3.527, 99.99, 99.999, 1024.2, None)] == [
+        "1.00",
+        "3.53",
+        "99.99",
+        "100",
+        "1024",
+        "–",
+    ]
+    assert [speedup(x) for x in (1.0, 3.53, 0.25, 0.0123, None)] == ["1.0x", "3.5x", "0.25x", "0.012x", "–"]
+    assert [plus_minus(x) for x in (0.0123, 1.4, 208.69, None)] == ["±1.2 %", "±140 %", "±>999 %", "–"]
+    assert [decimal_bytes(x) for x in (128e9, 8.4e6, 999, None)] == ["128 GB", "8.4 MB", "999 B", "–"]

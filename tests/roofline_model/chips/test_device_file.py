@@ -1,0 +1,343 @@
+"""A chip file is read whole or refused with one line that names the file, the field and the fix."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from roofline_model import DefinitionError, get_hardware, predict_gemm
+from roofline_model.chips.device_file import _UNITS, check_device, read_device_file, read_device_text
+from roofline_model.chips.hardware import STATUSES
+
+Q = 'status = "measured", source = "a test bench"'
+GOOD = f"""
+schema = 1
+key = "mychip"
+name = "My chip"
+kind = "custom"
+vendor = "me"
+architecture = "v1"
+aliases = ["Mine"]
+notes = ["a note"]
+
+[match]
+device_names = ["^MYCHIP$"]
+compute_capability = "1.0"
+sm_count = 4
+memory_gb = [10, 20]
+
+[memory]
+bandwidth = {{value = 0.5, unit = "TB/s", {Q}}}
+bandwidth_achieved = {{value = 450, unit = "GB/s", {Q}}}
+capacity = {{value = 16, unit = "GB", {Q}, note = "unified"}}
+
+[[level]]
+name = "L2"
+capacity = {{value = 8, unit = "MiB", {Q}}}
+bandwidth = {{value = 2, unit = "TB/s", {Q}}}
+
+[chip]
+sm_count = {{value = 4, unit = "", {Q}}}
+clock = {{value = 1.5, unit = "GHz", {Q}}}
+tdp = {{value = 30, unit = "W", {Q}}}
+shared_memory_per_sm = {{value = 64, unit = "KiB", {Q}}}
+
+[[peak]]
+formats = ["FP16", "BF16"]
+dense = {{value = 50, unit = "TFLOP/s", clock_mhz = 1500, {Q}}}
+sparse = {{value = 0.1, unit = "PFLOP/s", clock_mhz = 1500, {Q}}}
+achieved = {{value = 41, unit = "TFLOP/s", {Q}}}
+
+[[peak]]
+formats = ["INT8"]
+dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}
+
+[[path]]
+formats = ["INT4", "FP8"]
+kind = "emulated"
+compute = "INT8"
+reason = "no unit"
+"""
+
+
+def edited(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1, old
+    return GOOD.replace(old, new)
+
+
+def test_a_good_file_is_read_in_si_units(tmp_path: Path) -> None:
+    path = tmp_path / "mychip.toml"
+    path.write_text(GOOD, encoding="utf-8")
+    chip = get_hardware(path)
+    assert get_hardware(str(path)) == chip == read_device_file(path)
+    assert (chip.key, chip.kind, chip.aliases, chip.notes) == ("mychip", "custom", ("mine",), ("a note",))
+    assert chip.bandwidth.value == 5e11
+    assert chip.capacity is not None
+    assert (chip.capacity.value, chip.capacity.note) == (16e9, "unified")
+    assert chip.levels[0].capacity_bytes == 8 * 2**20
+    assert chip.chip["clock"].value == 1.5e9
+    assert chip.chip["shared_memory_per_sm"].value == 65536
+    assert chip.path("BF16").dense.clock_hz == 1.5e9
+    assert chip.path("FP16").sparse is not None
+    assert chip.path("FP16").sparse.value == 1e14  # type: ignore[union-attr]
+    assert chip.path("INT8").dense.value == 1e14
+    assert (chip.path("FP8").kind, chip.path("FP8").compute_format, chip.path("FP8").dense.value) == (
+        "emulated",
+        "INT8",
+        1e14,
+    )
+    assert chip.match.memory_gb == (10.0, 20.0)
+    assert check_device(chip) == []
+    assert predict_gemm(chip, 1, 64, 64, "INT8").hardware == "mychip"
+
+
+BW = f'bandwidth = {{value = 0.5, unit = "TB/s", {Q}}}'
+PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        # the top level
+        ("schema = 1", "schema = 2", "schema must be 1, got 2"),
+        ("schema = 1\n", "", "schema must be 1, got None"),
+        ('key = "mychip"\n', "", "key is missing"),
+        ('key = "mychip"', 'key = "My Chip"', "key must be lower-case"),
+        ('key = "mychip"', "key = 5", "key is missing or not text"),
+        ('name = "My chip"\n', "", "name is missing"),
+        ('name = "My chip"', f'name = "{"x" * 201}"', "name must be 200 characters at most, got 201"),
+        ('kind = "custom"', 'kind = "tpu"', "kind must be gpu, cpu or custom"),
+        ('vendor = "me"', "vendor = 5", "vendor must be text"),
+        ('architecture = "v1"', "architecture = 1.0", "architecture must be text"),
+        ('aliases = ["Mine"]', 'aliases = "Mine"', "aliases must be a list of texts"),
+        ('notes = ["a note"]', "notes = [1]", "notes must be a list of texts"),
+        ('notes = ["a note"]', 'placeholder = "no"', "placeholder must be true or false"),
+        ('notes = ["a note"]', "bandwith = 5", "unknown field 'bandwith'"),
+        ("schema = 1", "schema = ", "not valid TOML"),
+        ("schema = 1", "schema = 1" + "0" * 5000, "not valid TOML"),
+        # quantities
+        (BW, "", "[memory] bandwidth is missing"),
+        (BW, "bandwidth = 500", "expected {value, unit, status, source}"),
+        (BW, 'bandwidth = {unit = "GB/s", status = "measured", source = "x"}', "value is missing"),
+        (BW, 'bandwidth = {value = 5, status = "measured", source = "x"}', "unit is missing"),
+        (BW, 'bandwidth = {value = 5, unit = "GB/s", source = "x"}', "status is missing"),
+        (BW, 'bandwidth = {value = 5, unit = "GB/s", status = "measured"}', "source is missing"),
+        (BW, f'bandwidth = {{value = "500", unit = "GB/s", {Q}}}', "value must be a number"),
+        (BW, f'bandwidth = {{value = true, unit = "GB/s", {Q}}}', "value must be a number"),
+        (BW, f'bandwidth = {{value = -500, unit = "GB/s", {Q}}}', "value must be positive"),
+        (BW, f'bandwidth = {{value = 0, unit = "GB/s", {Q}}}', "value must be positive"),
+        (BW, f'bandwidth = {{value = nan, unit = "GB/s", {Q}}}', "value must be positive"),
+        (BW, f'bandwidth = {{value = inf, unit = "GB/s", {Q}}}', "value must be positive"),
+        (BW, f'bandwidth = {{value = 1{"0" * 400}, unit = "GB/s", {Q}}}', "value must be positive"),
+        (
+            BW,
+            f'bandwidth = {{value = 500, unit = "Gb/s", {Q}}}',
+            "unit 'Gb/s' does not fit; use one of B/s, MB/s, GB/s, TB/s",
+        ),
+        (BW, f'bandwidth = {{value = 500, unit = "TFLOP/s", {Q}}}', "unit 'TFLOP/s' does not fit"),
+        (BW, f"bandwidth = {{value = 500, unit = 5, {Q}}}", "unit 5 does not fit"),
+        (BW, 'bandwidth = {value = 5, unit = "GB/s", status = "guess", source = "x"}', "status 'guess' is unknown"),
+        (BW, 'bandwidth = {value = 5, unit = "GB/s", status = "measured", source = " "}', "source must say where"),
+        (BW, f'bandwidth = {{value = 5, unit = "GB/s", units = "x", {Q}}}', "unknown field 'units'"),
+        (BW, f'bandwidth = {{value = 5, unit = "GB/s", note = 5, {Q}}}', "note must be text"),
+        (BW, f'bandwidth = {{value = 5000000, unit = "GB/s", {Q}}}', "a slip of unit?"),
+        (BW, f'bandwidth = {{value = 5, unit = "MB/s", {Q}}}', "a slip of unit?"),
+        (PEAK, f'dense = {{value = 100, unit = "TOP/s", clock_mhz = -1, {Q}}}', "clock_mhz must be a positive number"),
+        (
+            PEAK,
+            f'dense = {{value = 100, unit = "TOP/s", clock_mhz = "1500", {Q}}}',
+            "clock_mhz must be a positive number",
+        ),
+        (PEAK, f'dense = {{value = 100, unit = "TOP/s", clock_mhz = nan, {Q}}}', "clock_mhz must be a positive number"),
+        # memory, levels, chip
+        ("[memory]", "[memry]", "unknown field 'memry'"),
+        ("[memory]", "[memory]\nspeed = 5", "[memory]: unknown field 'speed'"),
+        ('name = "L2"\n', "", "[[level]] 1: name and capacity are required"),
+        (
+            f'bandwidth = {{value = 2, unit = "TB/s", {Q}}}',
+            f'bandwidth = {{value = 0.2, unit = "TB/s", {Q}}}',
+            "L2 bandwidth is below DRAM",
+        ),
+        (
+            f'capacity = {{value = 8, unit = "MiB", {Q}}}',
+            f'capacity = {{value = 80, unit = "GiB", {Q}}}',
+            "L2 is not smaller than the memory",
+        ),
+        (
+            f'{{value = 450, unit = "GB/s", {Q}}}',
+            f'{{value = 520, unit = "GB/s", {Q}}}',
+            "achieved bandwidth is 1.04 of the peak",
+        ),
+        ("[chip]", "[chip]\nfans = 3", "[chip]: unknown field 'fans'"),
+        (
+            f'clock = {{value = 1.5, unit = "GHz", {Q}}}',
+            f'clock = {{value = 1.5, unit = "W", {Q}}}',
+            "[chip] clock: unit 'W' does not fit",
+        ),
+        # match
+        ('["^MYCHIP$"]', '["^MYCHIP("]', "is not a regular expression"),
+        ('["^MYCHIP$"]', '["M*"]', "matches every name"),
+        ('compute_capability = "1.0"', "compute_capability = 1.0", "compute_capability must be text"),
+        ("sm_count = 4\n", 'sm_count = "4"\n', "sm_count must be a whole number"),
+        ("sm_count = 4\n", "sm_count = true\n", "sm_count must be a whole number"),
+        ("memory_gb = [10, 20]", "memory_gb = 16", "memory_gb must be [smallest, largest]"),
+        ("memory_gb = [10, 20]", "memory_gb = [20, 10]", "memory_gb must be [smallest, largest]"),
+        ("memory_gb = [10, 20]", "memory = [10, 20]", "[match]: unknown field 'memory'"),
+        # peaks and paths
+        ('formats = ["INT8"]\n', "", "[[peak]] 2: formats is missing"),
+        ('formats = ["INT8"]', "formats = []", "[[peak]] 2: formats is missing"),
+        ('formats = ["INT8"]', 'formats = ["INT9"]', "unknown format 'INT9'"),
+        ('formats = ["INT8"]', 'formats = ["INT8", "BF16"]', "BF16 is given twice"),
+        (PEAK, "", "[[peak]] 2: dense is missing"),
+        (PEAK, PEAK + "\npeak = 5", "[[peak]] 2: unknown field 'peak'"),
+        ('unit = "PFLOP/s"', 'unit = "TFLOP/s"', "a slip of unit?|sparse peak must be 2"),
+        ('kind = "emulated"', 'kind = "native"', "kind must be emulated or dequantize"),
+        ('compute = "INT8"', 'compute = "FP64"', "compute = FP64 has no [[peak]]"),
+        ('compute = "INT8"\n', "", "unknown format ''"),
+        ('formats = ["INT4", "FP8"]', 'formats = ["INT4", "FP16"]', "FP16 is given twice"),
+        ('formats = ["INT4", "FP8"]', 'formats = ["FP8", "FP8_E4M3"]', "FP8_E4M3 is given twice"),
+        ('reason = "no unit"', "reason = 5", "reason must be text"),
+        ('reason = "no unit"', "rate = 5", "[[path]] 1: unknown field 'rate'"),
+        ("[[level]]", "[level]", "level must be written as [[level]] tables"),
+    ],
+)
+def test_bad_files_are_refused_by_field(old: str, new: str, said: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        read_device_text(edited(old, new), "mychip.toml")
+    message = str(caught.value)
+    assert any(part in message for part in said.split("|")), message
+    assert message.startswith("mychip.toml: ")
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+def test_a_duplicate_key_is_refused_by_toml_itself() -> None:
+    with pytest.raises(DefinitionError, match="not valid TOML"):
+        read_device_text(edited('name = "My chip"', 'name = "a"\nname = "b"'), "x.toml")
+
+
+def test_a_file_without_peaks() -> None:
+    head = GOOD[: GOOD.index("[[peak]]")]
+    with pytest.raises(DefinitionError, match=r"no \[\[peak\]\]: give at least one"):
+        read_device_text(head, "x.toml")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="does not exist"):
+        get_hardware(tmp_path / "absent.toml")
+    with pytest.raises(DefinitionError, match="is a folder"):
+        get_hardware(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'key = "\xff"')
+    with pytest.raises(DefinitionError, match="cannot be read"):
+        get_hardware(tmp_path / "latin.toml")
+
+
+# --- the self-check
+
+
+def gpu(text: str) -> str:
+    return text.replace('kind = "custom"', 'kind = "gpu"')
+
+
+def test_a_gpu_whose_narrow_format_is_slower_needs_a_reason() -> None:
+    slow = gpu(edited("value = 100, unit", "value = 10, unit"))
+    with pytest.raises(DefinitionError, match="INT8 peak is below BF16"):
+        read_device_text(slow, "x.toml")
+    explained = slow.replace('formats = ["INT8"]', 'formats = ["INT8"]\nreason = "few INT8 units"')
+    assert read_device_text(explained, "x.toml").path("INT8").reason == "few INT8 units"
+    # A CPU or a custom chip really may be slower in a narrow format.
+    assert read_device_text(slow.replace('kind = "gpu"', 'kind = "cpu"'), "x.toml").kind == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("clock_mhz = 1500, status", "status", "INT8: peak without clock_mhz"),
+        ('reason = "no unit"', "", "without a reason: INT4, FP8_E4M3"),
+        ("achieved = {value = 41", "achieved = {value = 71", "exceeds the peak by more than 25 %"),
+        ('device_names = ["^MYCHIP$"]', "", "`auto` can never find this chip"),
+        ("", "", "no peak or path for FP64, FP32"),
+    ],
+)
+def test_warnings_do_not_refuse_a_file_but_are_found(old: str, new: str, said: str) -> None:
+    head, tail = gpu(GOOD).rsplit("[[peak]]", 1)
+    text = f"{head}[[peak]]{tail.replace(old, new)}" if old.startswith("clock") else gpu(GOOD).replace(old, new)
+    findings = check_device(read_device_text(text, "x.toml"))
+    assert all(finding.severity == "warning" for finding in findings)
+    assert any(said in finding.message for finding in findings), findings
+
+
+def test_a_wrong_ridge_is_an_error() -> None:
+    wrong = edited('value = 50, unit = "TFLOP/s"', 'value = 49000, unit = "TFLOP/s"').replace(
+        "value = 0.1, unit", "value = 98, unit"
+    )
+    with pytest.raises(DefinitionError, match="ridge point of FP16"):
+        read_device_text(wrong, "x.toml")
+
+
+def test_a_gpu_with_hardly_any_memory_is_warned_about_and_a_custom_chip_is_not() -> None:
+    small = edited('value = 16, unit = "GB"', 'value = 160, unit = "MB"')
+    found = [finding.message for finding in check_device(read_device_text(gpu(small), "x.toml"))]
+    assert "memory capacity: 160 MB is little for a GPU: a slip of unit?" in found
+    assert check_device(read_device_text(small, "x.toml")) == []  # nor about the formats it does not name
+
+
+def test_caches_together_must_be_smaller_than_the_memory() -> None:
+    l3 = f'[[level]]\nname = "L3"\ncapacity = {{value = 9, unit = "MiB", {Q}}}\n\n[chip]'
+    two = edited("[chip]", l3).replace('value = 16, unit = "GB"', 'value = 16, unit = "MiB"')
+    with pytest.raises(DefinitionError, match=r"L2 \+ L3 is not smaller than the memory"):
+        read_device_text(two, "x.toml")
+
+
+# --- units
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(100, "TFLOPS"), (100_000, "GFLOPS"), (0.1, "PFLOPS"), (100, "TOPS"), (100_000, "GOPS"), (0.1, "POPS"), (100_000, "GOP/s")],
+)  # fmt: skip
+def test_rates_may_be_written_as_vendors_do(value: float, unit: str) -> None:
+    chip = read_device_text(edited(PEAK, f'dense = {{value = {value}, unit = "{unit}", {Q}}}'), "x.toml")
+    assert chip.path("INT8").dense.value == pytest.approx(1e14)
+
+
+def test_a_range_error_is_readable() -> None:
+    with pytest.raises(DefinitionError, match=r"memory bandwidth: 1\.2 PB/s is outside 1 GB/s to 1 PB/s"):
+        read_device_text(edited(BW, f'bandwidth = {{value = 1200, unit = "TB/s", {Q}}}'), "x.toml")
+
+
+def test_the_documentation_names_every_status_and_unit() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "errors.md").read_text(encoding="utf-8")
+    section = text.split("## definition\n")[1].split("\n## ")[0]
+    assert [name for name in STATUSES if f"`{name}`" not in section] == []
+    assert [name for name in _UNITS if name and f"`{name}`" not in section] == []
+
+
+# --- hostile files
+
+
+def test_only_regular_files_of_a_sane_size_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", Path("/dev/zero")):
+        with pytest.raises(DefinitionError, match="not a regular file"):
+            read_device_file(path)
+    exact, longer = tmp_path / "exact.toml", tmp_path / "longer.toml"
+    exact.write_text(GOOD + "#" * (2**20 - len(GOOD)), encoding="utf-8")
+    assert read_device_file(exact).key == "mychip"
+    longer.write_text(GOOD + "#" * (2**20 - len(GOOD) + 1), encoding="utf-8")
+    with pytest.raises(DefinitionError, match="longer than 1 MiB"):
+        read_device_file(longer)
+
+
+def test_deep_nesting_is_refused_in_one_line() -> None:
+    with pytest.raises(DefinitionError, match="nested too deeply"):
+        read_device_text("x = " + "[" * 50_000, "x.toml")
+    with pytest.raises(DefinitionError, match="schema must be 1, got a deeply nested table"):
+        read_device_text("schema." + ".".join("a" * 3000) + " = 1", "x.toml")
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "bom.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert read_device_file(tmp_path / "bom.toml").key == "mychip"

@@ -1,0 +1,182 @@
+"""Every code of every small element, both ways, bit for bit against ml_dtypes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import NormalDist
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from roofline_model.core.errors import UnsupportedError
+from roofline_model.formats.catalog import FORMATS, NumberFormat, get_format
+from roofline_model.formats.codecs.elements.elements import (
+    NF4_VALUES,
+    FloatElement,
+    IntElement,
+    element_of,
+    largest_exponent,
+)
+from roofline_model.formats.codecs.elements.small_floats import cast_table, decode_table
+
+SMALL_FLOATS = {fmt.element_dtype: fmt for fmt in FORMATS.values() if fmt.kind == "float" and fmt.element_bits <= 8}
+# Not in the catalog: IEEE-like, finite-only and without negative zero, some with a bias of their own.
+OTHER_FLOATS = {
+    name: NumberFormat(f"MY_{name}", "float", 8, name, e, m)
+    for name, e, m in (
+        ("float8_e4m3", 4, 3),
+        ("float8_e3m4", 3, 4),
+        ("float8_e4m3b11fnuz", 4, 3),
+        ("float8_e4m3fnuz", 4, 3),
+        ("float8_e5m2fnuz", 5, 2),
+    )
+}
+ALL = SMALL_FLOATS | OTHER_FLOATS
+each_float = pytest.mark.parametrize("name", ALL)
+
+
+def ml_type(name: str) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def all_upper_halves() -> np.ndarray:
+    """Every float32 that needs 16 bits only: all exponents, all middles, infinities and NaNs."""
+    return (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
+
+
+def hard_numbers() -> np.ndarray:
+    """Float32 numbers around the grid points and middles of small floats, and random ones of every size."""
+    with np.errstate(invalid="ignore"):
+        exact = all_upper_halves()
+        around = [np.nextafter(exact, np.float32(limit)) for limit in (np.inf, -np.inf)]
+    bits = np.random.default_rng(1).integers(0, 1 << 32, 200_000, dtype=np.uint64).astype(np.uint32)
+    return np.concatenate([exact, *around, bits.view(np.float32)])
+
+
+def cast(fmt: NumberFormat, overflow: str, numbers: np.ndarray) -> np.ndarray:
+    from roofline_model.formats.codecs.elements.elements import upper_half_odd
+
+    return cast_table(fmt, overflow)[upper_half_odd(numbers)]
+
+
+@each_float
+def test_every_code_decodes_as_in_ml_dtypes(name):
+    fmt = ALL[name]
+    codes = np.arange(2**fmt.element_bits, dtype=np.uint8)
+    with np.errstate(invalid="ignore"):
+        expected = codes.view(ml_type(name)).astype(np.float32)
+    assert np.array_equal(decode_table(fmt), expected, equal_nan=True)
+    assert np.array_equal(np.signbit(decode_table(fmt)), np.signbit(expected))
+    values = np.empty(len(codes), np.float32)
+    element_of(fmt).decode(codes, values)
+    assert np.array_equal(values, expected, equal_nan=True)
+
+
+@each_float
+def test_casts_equal_ml_dtypes(name):
+    fmt, numbers = ALL[name], hard_numbers()
+    with np.errstate(invalid="ignore", over="ignore"):
+        theirs = numbers.astype(ml_type(name))
+    ours = cast(fmt, "ieee", numbers)
+    # FP6 and FP4 have no NaN: what a cast makes of one is nobody's rule, and `quantize` refuses it.
+    is_nan = np.isnan(numbers)
+    comparable = ~is_nan if name in ("float6_e3m2fn", "float6_e2m3fn", "float4_e2m1fn") else np.ones(len(numbers), bool)
+    values = decode_table(fmt)[ours]
+    with np.errstate(invalid="ignore"):
+        expected = theirs.astype(np.float32)
+    assert np.array_equal(values[comparable], expected[comparable], equal_nan=True)
+    same = comparable & ~np.isnan(expected)  # NaN has several codes
+    assert np.array_equal(ours[same], theirs.view(np.uint8)[same])
+
+
+@each_float
+def test_saturating_casts_end_at_the_largest_value(name):
+    fmt, numbers = ALL[name], hard_numbers()
+    numbers = numbers[~np.isnan(numbers)]
+    largest = np.float32(element_of(fmt).max_value)
+    clipped = np.clip(numbers, -largest, largest).astype(ml_type(name))
+    assert np.array_equal(cast(fmt, "saturate", numbers), clipped.view(np.uint8))
+    if fmt.max_value is not None:
+        assert largest == fmt.max_value
+
+
+@pytest.mark.parametrize("name", SMALL_FLOATS)
+def test_a_description_in_bits_gives_the_same_table(name):
+    fmt = SMALL_FLOATS[name]
+    described = replace(fmt, key="MINE", element_dtype="")
+    assert np.array_equal(decode_table(described), decode_table(fmt), equal_nan=True)
+
+
+def test_what_a_description_must_say():
+    e3m4 = NumberFormat("E3M4", "float", 8, "", 3, 4, 15.5)  # with infinities: ml_dtypes' float8_e3m4
+    expected = decode_table(OTHER_FLOATS["float8_e3m4"])
+    assert np.array_equal(decode_table(e3m4), expected, equal_nan=True)
+    with pytest.raises(UnsupportedError, match=r"max_value must say .* 31 when every code is one, 30 .* 15.5 with inf"):
+        decode_table(replace(e3m4, max_value=None))
+    with pytest.raises(UnsupportedError, match="element_dtype is missing, or exponent_bits"):
+        decode_table(replace(e3m4, mantissa_bits=None))
+    with pytest.raises(UnsupportedError, match="element_dtype bfloat16 is not a float of 8 bits"):
+        decode_table(replace(e3m4, element_dtype="bfloat16"))
+    with pytest.raises(UnsupportedError, match="element_dtype float8_e5m2 is not a float of 6 bits"):
+        decode_table(replace(e3m4, element_bits=6, element_dtype="float8_e5m2"))
+    with pytest.raises(UnsupportedError, match="element_dtype uint8 is not a float of 8 bits"):
+        decode_table(replace(e3m4, element_dtype="uint8"))
+    with pytest.raises(UnsupportedError, match="up to 5 mantissa_bits"):
+        cast_table(NumberFormat("E1M6", "float", 8, "", 1, 6, 127 / 32), "saturate")
+
+
+def test_e8m0_codes_are_powers_of_two():
+    codes = np.arange(256, dtype=np.uint8)
+    values = codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
+    assert np.array_equal(values[:255], 2.0 ** (np.arange(255) - 127))
+    assert np.isnan(values[255])
+
+
+@pytest.mark.parametrize(("key", "step"), [("INT8", 1), ("INT4", 1), ("INT2", 1), ("MXINT8", 1 / 64)])
+def test_integers_round_half_to_even_and_leave_the_most_negative_code(key, step):
+    element = element_of(get_format(key))
+    assert isinstance(element, IntElement)
+    q = element.largest_code
+    codes = np.arange(-q, q + 1, dtype=np.int8)
+    values = np.empty(len(codes), np.float32)
+    element.decode(codes, values)
+    assert np.array_equal(values, codes * np.float32(step))
+    back = np.empty_like(codes)
+    element.encode(values.copy(), back)
+    assert np.array_equal(back, codes)
+    halves = np.array([0.5, 1.5, -0.5, -1.5, q + 9, -q - 9], np.float32) * np.float32(step)
+    out = np.empty(6, np.int8)
+    element.encode(halves, out)
+    assert out.tolist() == [0, min(2, q), 0, -min(2, q), q, -q]
+
+
+def test_nf4_takes_the_nearest_of_sixteen():
+    element = element_of(get_format("NF4"))
+    values = np.random.default_rng(2).uniform(-1.2, 1.2, 20_000).astype(np.float32)
+    codes = np.empty(len(values), np.uint8)
+    element.encode(values.copy(), codes)
+    assert np.array_equal(codes, np.abs(values[:, None] - np.float32(NF4_VALUES)).argmin(axis=1))
+    every = np.arange(16, dtype=np.uint8)
+    exact = np.empty(16, np.float32)
+    element.decode(every, exact)
+    assert exact.tolist() == list(NF4_VALUES)  # float32 holds the paper's digits
+    element.encode(exact, codes[:16])
+    assert np.array_equal(codes[:16], every)
+
+
+def test_nf4_is_the_table_of_the_paper():
+    # Appendix E: quantiles of 8 negative and 9 positive parts of a normal distribution, scaled to ±1, one zero between.
+    offset = (1 - 1 / (2 * 15) + 1 - 1 / (2 * 16)) / 2  # 0.9677…
+    quantile = np.vectorize(NormalDist().inv_cdf)
+    positive = quantile(np.linspace(offset, 0.5, 9)[:-1])
+    negative = -quantile(np.linspace(offset, 0.5, 8)[:-1])
+    values = np.sort(np.concatenate([positive, [0], negative])) / positive.max()
+    assert np.allclose(values, NF4_VALUES, atol=2e-5)
+
+
+def test_the_largest_exponents_of_the_standard():
+    found = {key: largest_exponent(element_of(get_format(key)).max_value) for key in FORMATS if key.startswith("MX")}
+    # OCP MX v1.0, table of element formats: emax
+    assert found == {"MXFP8_E4M3": 8, "MXFP8_E5M2": 15, "MXFP6_E3M2": 4, "MXFP6_E2M3": 2, "MXFP4": 2, "MXINT8": 0}
+    assert isinstance(element_of(get_format("MXFP4")), FloatElement)

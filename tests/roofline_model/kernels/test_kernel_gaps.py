@@ -1,0 +1,77 @@
+"""No kernel known here: held to the table of the kernels that are measured, and what the ranking does with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_cases.kernels.guards import chip_reason
+from bench_cases.kernels.products.catalog import KERNELS
+from roofline_model.chips.hardware import create_custom_asic, get_hardware, list_hardware
+from roofline_model.core.finding import has_code
+from roofline_model.expected.case_times import expected_times
+from roofline_model.formats.catalog import FORMATS
+from roofline_model.kernels.kernel_gaps import BOTH_OPERANDS_CAPABILITY, CPU_PAIRS, kernel_gap
+from roofline_model.recommend.shape import recommend_quantization
+
+CHIPS = [one for one in list_hardware() if one.match.compute_capability]
+
+
+@pytest.mark.parametrize("fmt", sorted(BOTH_OPERANDS_CAPABILITY))
+def test_a_chip_has_a_gap_where_every_measured_kernel_refuses_it(fmt):
+    kernels = [one for one in KERNELS if one.device == "cuda" and (one.weight, one.activation) == (fmt, fmt)]
+    assert kernels
+    for chip in CHIPS:
+        assert bool(kernel_gap(chip, fmt, fmt)) == all(chip_reason(one, chip) is not None for one in kernels), chip.key
+
+
+def test_every_block_scaled_or_fp8_product_that_is_measured_is_in_the_table():
+    both = {one.weight for one in KERNELS if one.device == "cuda" and one.weight == one.activation}
+    assert both - {"FP32", "TF32", "FP16", "BF16", "INT8"} == set(BOTH_OPERANDS_CAPABILITY)
+
+
+def test_pairs_of_a_cpu_are_those_that_are_measured():
+    assert {(one.weight, one.activation) for one in KERNELS if one.device == "cpu"} == CPU_PAIRS
+
+
+def test_a_cpu_runs_few_formats(make_cpu):
+    missing = {key for key in FORMATS if FORMATS[key].nominal_bits < 16 and kernel_gap(make_cpu, key, "FP16")}
+    assert {"MXFP4", "NVFP4", "MXFP8_E4M3", "FP8_E4M3"} <= missing
+    assert missing.isdisjoint({"INT8", "INT4"})
+    assert kernel_gap(make_cpu, "BF16", "BF16") == ""
+
+
+def test_no_library_multiplies_int4_by_int4():
+    for chip in ("a100", "gb10", "mi300x"):
+        assert kernel_gap(get_hardware(chip), "INT4", "INT4") == "neither cuBLAS nor torch multiplies INT4 by INT4"
+    assert kernel_gap(get_hardware("b10"), "INT4", "INT4") == kernel_gap(get_hardware("a100"), "INT4", "BF16") == ""
+
+
+def test_what_nobody_knows_is_no_gap():
+    own = create_custom_asic("own", 1e3, {"FP16": 100.0, "MXFP4": 400.0})
+    for chip in (own, get_hardware("b10"), get_hardware("mi300x")):
+        assert kernel_gap(chip, "MXFP4", "MXFP4") == ""
+    assert kernel_gap(get_hardware("gb10"), "MINE", "MINE") == ""
+    assert kernel_gap(get_hardware("h100"), "MXFP4", "BF16") == ""  # weight-only: any framework can decode first
+
+
+@pytest.mark.parametrize("shape", [(1, 4096, 4096), (4096, 4096, 4096)])
+def test_what_can_run_is_ranked_before_what_cannot(shape):
+    chip = get_hardware("gb10")
+    for times in (None, expected_times(chip)):
+        found = recommend_quantization(chip, *shape, times=times)
+        assert found.options[-1].key == "MXFP4"
+        assert [has_code(option.findings, "kernel-gap") for option in found.options] == [False] * 6 + [True]
+        assert all(item.subject != "MXFP4" for item in found.choice.findings)
+
+
+def test_a_chip_with_only_unrunnable_rivals_keeps_sixteen_bit():
+    found = recommend_quantization("gb10", 1, 4096, 4096, formats=["MXFP4"])
+    assert found.precision == "FP16"
+    assert has_code(found.choice.findings, "no-other-has-kernel")
+
+
+@pytest.fixture(scope="module")
+def make_cpu():
+    from roofline_model.chips.hardware import Device, Quantity
+
+    return Device("a-cpu", "a CPU", "cpu", Quantity(1e11, "B/s", "declared", "the user"), {})

@@ -1,0 +1,74 @@
+"""INT4 weights of a whole model carry their group scales in memory, ideal and expected time alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofline_model.expected.products.formats import kernel_bytes_per_element
+from roofline_model.formats.catalog import get_format
+from roofline_model.models.format_plan import plan_from_text
+from roofline_model.models.hf.parameters import parameter_counts, read_weight_count
+from roofline_model.models.kv_crossover import read_weight_bytes
+from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.model_memory import weights_bytes
+from roofline_model.models.model_registry import get_model
+
+LLAMA = get_model("llama-3.1-8b")
+WITH_SCALES = 0.5 + 2 / 128
+
+
+def read_bytes(found: ModelPrediction) -> float:
+    return sum(
+        one.kernel.calls_count * size
+        for one in found.kernels
+        for tensor, size in one.kernel.work.cost.read_bytes
+        if tensor == "B"
+    )
+
+
+def test_memory_and_ideal_time_count_what_the_expected_time_reads() -> None:
+    found = predict_model("gb10", LLAMA, formats="INT4.BF16")
+    counts = parameter_counts(LLAMA)
+    assert kernel_bytes_per_element(get_format("INT4")) == WITH_SCALES  # what the expected time's constants read
+    assert read_bytes(found) == pytest.approx(WITH_SCALES * read_weight_count(LLAMA))
+    assert read_weight_bytes(LLAMA, found.plan) == pytest.approx(WITH_SCALES * read_weight_count(LLAMA))
+    matrices = counts.total_count - counts.small_count
+    assert found.memory.weights_bytes == pytest.approx(WITH_SCALES * matrices + 2 * counts.small_count)
+    assert found.plan.grouped_weights == ("INT4",)
+
+
+def test_an_awq_checkpoint_keeps_its_head_and_embedding() -> None:
+    shape = replace(LLAMA, weight_format="INT4")
+    plan = plan_from_text("checkpoint", shape)
+    # 6.979 G in the layers at 4.125 bits and twice 0.525 G at 16.
+    assert weights_bytes(shape, plan) / 1e9 == pytest.approx(5.70, abs=0.005)
+
+
+def test_the_original_documents_count_without() -> None:
+    plain = predict_model("gb10", LLAMA, formats="INT4.FP16", has_group_scales=False)
+    assert plain.time_s * 1e3 == pytest.approx(15.75, abs=0.005)
+    assert read_bytes(plain) == pytest.approx(0.5 * read_weight_count(LLAMA))
+    scaled = predict_model("gb10", LLAMA, formats="INT4.FP16")
+    assert scaled.time_s > plain.time_s
+    assert scaled.memory.weights_bytes / plain.memory.weights_bytes == pytest.approx(4.125 / 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("formats", ["BF16", "FP8", "INT8.BF16", "NVFP4", "MXFP4.BF16"])
+def test_formats_with_scales_of_their_own_or_none_are_left_alone(formats: str) -> None:
+    one, other = (
+        predict_model("gb10", LLAMA, formats=formats, has_group_scales=has_group_scales)
+        for has_group_scales in (True, False)
+    )
+    assert one.plan.grouped_weights == ()
+    assert one.time_s == other.time_s
+    assert one.memory == other.memory
+
+
+def test_experts_and_exceptions_have_them_too() -> None:
+    shape = get_model("mixtral-8x7b")
+    found = predict_model("gb10", shape, formats="BF16", exceptions=("experts=INT4.BF16",))
+    down = next(one for one in found.kernels if one.kernel.name == "experts_down")
+    assert dict(down.kernel.work.cost.read_bytes)["B"] == 2 * 4096 * 14336 * WITH_SCALES
+    assert found.plan.grouped_weights == ("INT4",)

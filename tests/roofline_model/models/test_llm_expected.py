@@ -1,0 +1,194 @@
+"""The expected time of a pass is the sum of its kernels'; what has no model of its own is built from what has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofline_model import create_custom_asic, gemm, get_hardware
+from roofline_model.chips.hardware import Device
+from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.finding import reason_text
+from roofline_model.expected.ideal_floor import cold_limits
+from roofline_model.expected.predict import ExpectedPrediction
+from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.step_expected import ExpectedStep, call_within_ceilings, expected_step, why_no_step
+from roofline_model.models.tensor_parallel import Parallel
+from roofline_model.operators.attention import attention
+from roofline_model.operators.product import Operator
+
+H100 = get_hardware("h100-sxm")
+LAUNCH_S = 2e-6
+RATE = 1e12
+
+
+def streaming(work: Operator, device: Device) -> ExpectedPrediction | None:
+    """Answer for products and attention only: 2 µs and 1 TB/s, −10 % to +20 %."""
+    if work.op not in ("gemv", "gemm", "attention"):
+        return None
+    moved_s = work.cost.total_bytes / RATE
+    time_s = LAUNCH_S + moved_s
+    parts = (("launch", LAUNCH_S), ("dram", moved_s))
+    return ExpectedPrediction(device.key, time_s, 0.9 * time_s, 1.2 * time_s, parts, "dram", "gemv", "fitted")
+
+
+def step(found: ModelPrediction) -> ExpectedStep:
+    result = expected_step(found, H100, estimate=streaming)
+    assert result is not None
+    return result
+
+
+def test_a_pass_is_a_launch_and_the_bytes_of_every_kernel() -> None:
+    found = predict_model(H100, "llama-3-8b", context=2048)
+    result = step(found)
+    assert result.time_s == pytest.approx(found.launch_count * LAUNCH_S + found.moved_bytes / RATE, rel=1e-9)
+    assert result.low_s == pytest.approx(0.9 * result.time_s)
+    assert result.high_s == pytest.approx(1.2 * result.time_s)
+    assert result.provenance == "fitted"
+    assert [one.kernel for one in result.kernels] == [one.kernel for one in found.kernels]
+    assert {one.kernel.name: one.binding for one in result.kernels}["input_norm"] == "launch"
+
+
+def test_experts_and_absorbed_products_stand_beside_each_other() -> None:
+    found = predict_model(H100, "deepseek-v3", context=64)
+    kernels = {one.kernel.name: one for one in step(found).kernels}
+    experts = dict(kernels["experts_down"].kernel.work.shape)
+    assert experts["groups"] == 8
+    same = gemm(1, 8 * 7168, 2048, a="FP8_E4M3", b="FP8_E4M3", c="BF16")
+    assert kernels["experts_down"].time_s == pytest.approx(LAUNCH_S + same.cost.total_bytes / RATE)
+    absorb = gemm(1, 128 * 512, 128, a="BF16", b="FP8_E4M3", c="BF16")
+    assert kernels["absorb_k"].time_s == pytest.approx(LAUNCH_S + absorb.cost.total_bytes / RATE)
+
+
+def test_without_graphs_the_gaps_grow_and_the_host_is_a_floor() -> None:
+    found = predict_model(H100, "llama-3.2-1b", context=64)
+    result = step(found)
+    extra_s = found.launch_count * (found.launches.stream_gap_s - found.launches.graph_gap_s)
+    assert result.stream_time_s == pytest.approx(
+        max(result.time_s + extra_s, found.launch_count * found.launches.host_launch_s)
+    )
+    slow = replace(found, launches=replace(found.launches, host_launch_s=1e-3))
+    assert step(slow).stream_time_s == pytest.approx(found.launch_count * 1e-3)
+
+
+def test_rotation_and_append_are_inside_the_attention_that_says_so() -> None:
+    def including(work: Operator, device: Device) -> ExpectedPrediction | None:
+        known = streaming(work, device)
+        return known and replace(known, covered_ops=("rope", "kv_write") if work.op == "attention" else ())
+
+    found = predict_model(H100, "llama-3-8b", context=2048)
+    apart, inside = step(found), expected_step(found, H100, estimate=including)
+    assert inside is not None
+    kernels = {one.kernel.name: one for one in inside.kernels}
+    assert kernels["rope"].time_s == kernels["kv_write"].time_s == 0
+    dropped = [one for one in apart.kernels if one.kernel.name in ("rope", "kv_write")]
+    assert apart.time_s - inside.time_s == pytest.approx(sum(one.kernel.calls_count * one.time_s for one in dropped))
+
+
+def test_latent_attention_is_built_from_bytes_flops_and_wider_attention() -> None:
+    def plain(work: Operator, device: Device) -> ExpectedPrediction | None:
+        if "Dv" in dict(work.shape):
+            return None  # as the fitted model answers
+        known = streaming(work, device)
+        # Products of many rows run at 100 TFLOP/s.
+        return known and replace(known, time_s=max(known.time_s, work.cost.total_flops / 1e14))
+
+    decode = predict_model(H100, "deepseek-v3", context=4096)
+    result = expected_step(decode, H100, estimate=plain)
+    assert result is not None
+    one = next(one for one in result.kernels if one.kernel.name == "attention")
+    assert one.binding == "tensor"  # 228 FLOP per byte: 10 µs at 100 TFLOP/s against 5 µs of bytes
+    assert one.time_s == pytest.approx(LAUNCH_S + one.kernel.work.cost.total_flops / 1e14, rel=0.01)
+    assert (one.low_s, one.high_s) == (pytest.approx(0.8 * one.time_s), pytest.approx(2 * one.time_s))
+    prefill = predict_model(H100, "deepseek-v3", "prefill", context=2048)
+    result = expected_step(prefill, H100, estimate=plain)
+    assert result is not None
+    one = next(one for one in result.kernels if one.kernel.name == "attention")
+    wide = attention(1, 128, 128, 2048, 2048, 192, q="BF16", causal=True)
+    known = plain(wide, H100)
+    assert known is not None
+    assert one.time_s == pytest.approx(known.time_s * (192 + 128) / (192 + 192))
+
+
+def test_all_reduces_are_added() -> None:
+    found = predict_model(H100, "llama-3.1-70b", parallel=Parallel(4, 450e9))
+    result = step(found)
+    alone = sum(one.kernel.calls_count * one.time_s for one in result.kernels)
+    assert found.all_reduce_s > 0
+    assert result.time_s == pytest.approx(alone + found.all_reduce_s + 160 * 6e-6)  # the published latency of each
+    assert result.all_reduce_s == pytest.approx(found.all_reduce_s + 160 * 6e-6)
+
+
+def test_a_product_without_a_model_gives_no_time_and_a_reason() -> None:
+    found = predict_model("b10", "llama-3-8b")
+    assert expected_step(found, "b10") is None
+    reason = reason_text(why_no_step(found, "b10"))
+    assert reason.startswith("qkv_proj: no expected-time constants")
+    assert why_no_step(predict_model(H100, "llama-3-8b"), H100) is None
+
+
+def test_the_weakest_provenance_of_what_takes_the_time() -> None:
+    def mixed(work: Operator, device: Device) -> ExpectedPrediction | None:
+        known = streaming(work, device)
+        is_large = dict(work.shape).get("N", 0) > 20_000
+        return known and replace(known, provenance="transferred-class" if is_large else "fitted")
+
+    found = predict_model(H100, "llama-3-8b", context=128)
+    result = expected_step(found, H100, estimate=mixed)
+    assert result is not None
+    assert result.provenance == "transferred-class"
+
+
+@pytest.mark.parametrize("hardware", ["h100-sxm", "b200", "l40s", "gb10"])
+@pytest.mark.parametrize("formats", ["BF16", "FP8", "INT4.BF16"])
+def test_shipped_constants_stay_above_the_ideal(hardware: str, formats: str) -> None:
+    found = predict_model(hardware, "llama-3.1-8b", formats=formats)
+    result = expected_step(found, hardware)
+    assert result is not None
+    assert result.low_s < result.time_s < result.high_s
+    assert found.time_s < result.time_s < 8 * found.time_s
+
+
+def test_a_calibrated_cpu_predicts_every_kernel_from_its_own_numbers() -> None:
+    def speed(value: float, unit: str = "B/s") -> Constant:
+        return Constant(unit, value, value, value, 0.0, 5)
+
+    known = Calibration(
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="Test CPU",
+        kind="cpu",
+        dram={"read": speed(50e9), "copy": speed(30e9)},
+        peaks={"BF16": speed(400e9, "FLOP/s"), "FP32": speed(200e9, "FLOP/s")},
+        floors={"call": speed(2e-6, "s")},
+    )
+    chip = create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4})
+    chip = replace(chip, calibration=known, kind="cpu")
+    found = predict_model(chip, "tinyllama", context=128)
+    assert expected_step(found, chip) is None  # its ceilings alone are no expected time
+    result = expected_step(found, chip, estimate=call_within_ceilings)
+    assert result is not None
+    assert result.provenance == "measured-here"
+    assert result.stream_time_s == result.time_s  # nothing is launched
+    assert result.time_s == pytest.approx(found.time_s + found.launch_count * 2e-6, rel=0.02)
+
+
+@pytest.mark.parametrize("chip", ["gb10", "h100-sxm", "rtx-5090", "orin-agx-64gb"])
+def test_no_kernel_of_a_pass_nor_the_pass_begins_below_its_ideal(chip) -> None:
+    device, seen_count = get_hardware(chip), 0
+    for model in ("llama-3.1-8b", "deepseek-v2-lite", "mixtral-8x7b"):
+        for formats in ("BF16", "INT8.BF16", "NVFP4", "INT4.BF16"):
+            for phase in ("decode", "prefill"):
+                found = predict_model(device, model, phase, context=2048, formats=formats)
+                whole = expected_step(found, device)
+                if whole is None:
+                    continue
+                seen_count += 1
+                for one in whole.kernels:
+                    assert one.low_s <= one.time_s <= one.high_s
+                    # What the attention's own time has in it takes nothing beside it.
+                    limit_s = 0.0 if one.binding == "attention" else max(cold_limits(one.kernel.work, device))
+                    assert one.low_s >= limit_s * (1 - 1e-9), (model, formats, one)
+                if chip != "rtx-5090":  # the one whose rated peak was beaten
+                    assert whole.low_s >= found.time_s * (1 - 1e-9), (model, formats, phase)
+    assert seen_count >= 12

@@ -1,0 +1,206 @@
+"""A pass as a library runs it: the ideal is the format's, the expected time counts what the library does besides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from roofline_model import create_custom_asic, get_hardware
+from roofline_model.chips.hardware import Device, MemoryLevel, Quantity
+from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.finding import finding, has_code
+from roofline_model.expected.local.timed import TimedCall, kernel_curves
+from roofline_model.models.decoder_step import Workload, step_kernels
+from roofline_model.models.format_plan import plan_from_text
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_pass import HostTime, LinearPath, ModelPass
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import ModelShape
+from roofline_model.operators.product import gemm
+
+H100 = get_hardware("h100-sxm")
+LLAMA = get_model("llama-3-8b")
+HOST = HostTime(4e-3, 3e-3, 6e-3, "measured by nobody")
+CAST = LinearPath("INT8", "BF16", "BF16", is_scaled=False, source="a library that casts")
+
+
+def model_pass(
+    formats: str, phase: str = "decode", *, shape: ModelShape = LLAMA, context: int = 1024, **more: object
+) -> ModelPass:
+    exceptions = [] if formats == "BF16" else ["embedding=BF16"]
+    return ModelPass(
+        shape, Workload.of(phase, 1, context), plan_from_text(formats, shape, exceptions=exceptions), **more
+    )  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Device:
+    """A CPU of 40 GB/s with 30 MB of cache at 100 GB/s, and a call that costs 2 µs."""
+
+    def rate(value: float) -> Constant:
+        return Constant("B/s", value * 1.1, value, value * 0.9, 0.05, 10, "copy")
+
+    def cost(value: float) -> Constant:
+        return Constant("s", value, value, value * 1.2, 0.05, 10, "call")
+
+    known = Calibration(
+        measured_at="2026-11-21T12:00:00+00:00",
+        subject="a test",
+        kind="cpu",
+        dram={name: rate(40e9) for name in ("read", "copy", "write", "triad")},
+        cache={"read": rate(100e9), "copy": rate(100e9)},
+        cache_capacity_bytes=2.0**25,
+        peaks={"BF16": Constant("FLOP/s", 5e11, 4e11, 3e11, 0.05, 10, "mm")},
+        floors={"call": cost(2e-6)},
+        kernels=kernel_curves(
+            [TimedCall(gemm(1, 64, 64, a="FP16"), "matmul", 1e-5)]
+        ),  # of another format than the passes
+    )
+    level = MemoryLevel("LLC", 2.0**25, Quantity(100e9, "B/s", "measured-here", "test"))
+    chip = create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2})
+    return replace(chip, kind="cpu", calibration=known, levels=(level,))
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+@pytest.mark.parametrize("formats", ["BF16", "INT4.BF16", "FP8"])
+def test_the_ideal_is_that_of_predict_model(formats: str, phase: str) -> None:
+    one = model_pass(formats, phase)
+    ideal = one.ideal(H100)
+    found = predict_model(H100, LLAMA, phase, context=1024, formats=one.plan)
+    assert ideal.time_s == pytest.approx(found.time_s)
+    assert ideal.read_bytes + ideal.write_bytes == pytest.approx(found.moved_bytes)
+    assert ideal.flops == pytest.approx(found.flops)
+    assert ideal.time_s >= max(ideal.memory_time_s, ideal.compute_time_s) * (1 - 1e-12)
+    assert ideal.peak_flops_per_s * ideal.compute_time_s == pytest.approx(ideal.flops)
+
+
+def test_a_cast_stands_before_every_linear_and_the_product_is_wide() -> None:
+    one = model_pass("INT8.BF16", paths=(CAST,))
+    plain = {kernel.name: kernel for kernel in step_kernels(LLAMA, one.workload, one.plan)}
+    run = one.executed_kernels()
+    casts = [kernel for kernel in run if kernel.name == "dequantize_weights"]
+    linears = [kernel for kernel in plain.values() if kernel.work.op == "gemv"]
+    assert sum(kernel.calls_count for kernel in casts) == sum(kernel.calls_count for kernel in linears)
+    for kernel in run:
+        if kernel.name in ("qkv_proj", "lm_head"):
+            assert dict(kernel.work.formats)["b"] == "BF16"
+            assert kernel.work.cost.total_flops == plain[kernel.name].work.cost.total_flops
+    elements = sum(dict(k.work.shape)["N"] * dict(k.work.shape)["K"] * k.calls_count for k in linears)
+    read = sum(k.work.cost.total_read_bytes * k.calls_count for k in casts)
+    written = sum(k.work.cost.total_write_bytes * k.calls_count for k in casts)
+    assert (read, written) == (pytest.approx(elements), pytest.approx(2 * elements))
+
+
+def test_decoding_apart_costs_more_than_the_format_promises_and_says_who_does_it() -> None:
+    fused, cast = model_pass("INT8.BF16"), model_pass("INT8.BF16", paths=(CAST,))
+    wide = model_pass("BF16")
+    assert fused.ideal(H100) == cast.ideal(H100)
+    times = [one.expected(H100) for one in (fused, wide, cast)]
+    assert all(one is not None for one in times)
+    fused_s, wide_s, cast_s = (one.time_s for one in times if one is not None)
+    assert fused_s < wide_s < cast_s
+    assert times[2] is not None
+    assert finding("library-path", source="a library that casts") in times[2].findings
+    assert times[0] is not None
+    assert not has_code(times[0].findings, "library-path")
+    assert dict(times[2].terms)["dequantize"] == pytest.approx(dict(times[2].parts)["dequantize_weights"])
+
+
+def test_parts_add_up_to_the_expected_time(cpu: Device) -> None:
+    for chip in (H100, cpu):
+        for host in (None, HOST, HostTime(10.0, 9.0, 11.0, "slow")):
+            found = model_pass("INT8.BF16", paths=(CAST,), host=host).expected(chip)
+            assert found is not None
+            assert math.fsum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
+            assert found.low_s <= found.time_s <= found.high_s
+
+
+def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
+    without, with_host = model_pass("BF16"), model_pass("BF16", host=HOST)
+    alone, beside = without.expected(cpu), with_host.expected(cpu)
+    assert alone is not None
+    assert cpu.calibration is not None
+    ceilings = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
+    assert without.expected(ceilings) is None
+    assert without.why_no_expected(ceilings).code == "no-kernel-timed"
+    assert beside is not None
+    assert beside.time_s == pytest.approx(alone.time_s + HOST.time_s)
+    assert beside.high_s == pytest.approx(alone.high_s + HOST.high_s)
+    assert has_code(alone.findings, "host-time-unknown")
+    assert finding("host-time", source="measured by nobody") in beside.findings
+    device, waited = without.expected(H100), with_host.expected(H100)
+    assert device is not None
+    assert waited is not None
+    assert waited.time_s == pytest.approx(max(device.time_s, HOST.time_s))
+    slow = model_pass("BF16", host=replace(HOST, time_s=1.0, low_s=0.9, high_s=1.2)).expected(H100)
+    assert slow is not None
+    assert (slow.time_s, slow.binding) == (1.0, "host")
+
+
+def test_large_decoded_weights_cost_their_page_faults_on_a_cpu(cpu: Device) -> None:
+    paging = replace(HOST, page_s_per_byte=1e-9)
+    without = model_pass("INT8.BF16", paths=(CAST,), host=HOST).expected(cpu)
+    found = model_pass("INT8.BF16", paths=(CAST,), host=paging).expected(cpu)
+    assert without is not None
+    assert found is not None
+    # Every Linear of llama-3-8b is decoded into 32 MiB or more, k and v among them (they run as one with q).
+    decoded = 2 * (32 * (6144 * 4096 + 4096 * 4096 + 3 * 14336 * 4096) + 128256 * 4096)
+    assert found.time_s - without.time_s == pytest.approx(decoded * 1e-9)
+    assert dict(found.parts)["page_faults"] == pytest.approx(decoded * 1e-9)
+    assert math.fsum(dict(found.terms)[name] for name in ("dequantize", "host", "kernel")) == pytest.approx(
+        found.time_s
+    )
+    fused = model_pass("INT4.BF16", paths=(CAST,), host=paging).expected(cpu)
+    assert fused is not None
+    assert "page_faults" not in dict(fused.parts)
+    gpu = [model_pass("INT8.BF16", paths=(CAST,), host=one).expected(H100) for one in (HOST, paging)]
+    assert gpu[0] == gpu[1]
+
+
+def test_a_pass_beside_the_product_is_counted_twice_over() -> None:
+    path = LinearPath("INT8", "INT8", widened_bytes_per_element=4.0)
+    one = model_pass("INT8", paths=(path,))
+    passes = [kernel for kernel in one.executed_kernels() if kernel.name == "widen_weights"]
+    sizes = [dict(kernel.work.shape) for kernel in passes]
+    for kernel, size in zip(passes, sizes, strict=True):
+        elements = size["rows"] * size["width"]
+        assert kernel.work.cost.total_read_bytes == pytest.approx(5 * elements)
+        assert kernel.work.cost.total_write_bytes == pytest.approx(4 * elements)
+    products = [kernel for kernel in one.executed_kernels() if kernel.name == "qkv_proj"]
+    assert [dict(kernel.work.formats)["b"] for kernel in products] == ["INT8"]
+
+
+def test_what_nobody_models_has_no_expected_time_and_says_why() -> None:
+    one = model_pass("INT4.INT8", paths=(LinearPath("INT4", "INT8", unmodelled="emulated in many steps"),))
+    assert one.expected(H100) is None
+    assert one.why_no_expected(H100) == finding("path-unmodelled", reason="emulated in many steps")
+    other = model_pass("INT4.BF16", paths=one.paths)
+    assert other.expected(H100) is not None
+
+
+def test_a_small_model_is_told_that_it_fits_in_the_cache() -> None:
+    small = ModelShape(
+        name="small",
+        source="a test",
+        layer_count=2,
+        hidden_size=128,
+        query_heads=4,
+        kv_heads=2,
+        head_dim=32,
+        ffn_size=256,
+        vocab_size=256,
+        max_context_size=512,
+        wide_format="BF16",
+        weight_format="BF16",
+    )
+    assert has_code(model_pass("BF16", shape=small, context=16).ideal(H100).findings, "model-fits-cache")
+    assert not has_code(model_pass("BF16").ideal(H100).findings, "model-fits-cache")
+
+
+def test_the_case_names_its_sizes_and_formats() -> None:
+    case = model_pass("INT4.BF16", "prefill").case("prefill:llama", "torchao")
+    assert case.shape == (("B", 1), ("Sq", 1024), ("Skv", 1024))
+    assert dict(case.formats) == {"a": "BF16", "b": "INT4", "kv": "BF16"}
+    assert case.id == "1x1024x1024-w4a16-INT4.BF16-torchao-warm"

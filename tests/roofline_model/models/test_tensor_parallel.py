@@ -1,0 +1,111 @@
+"""Several devices: which heads each gets, the all-reduces as kernels with a latency, and figures of one device's share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.models.decoder_step import Workload, step_kernels
+from roofline_model.models.format_plan import plan_from_text
+from roofline_model.models.kv_crossover import kv_crossover_tokens
+from roofline_model.models.llm import predict_model
+from roofline_model.models.model_registry import get_model, list_models
+from roofline_model.models.step_expected import expected_step
+from roofline_model.models.tensor_parallel import Parallel, shard
+
+LINK = 450e9
+NAMES = [shape.name for shape in list_models()]
+
+
+@pytest.mark.parametrize("count", [4, 8])
+def test_heads_that_cannot_be_shared_evenly_are_refused(count: int) -> None:
+    # 10 key/value heads: 4 devices would drop two of them, 8 would leave 5 query heads across two groups.
+    with pytest.raises(InvalidValueError, match=r"kv_heads 10 cannot be divided among \d devices") as raised:
+        shard(get_model("phi-4"), count)
+    assert str(raised.value).endswith("it can be shared by 1, 2, 5, 10, 20, 40")
+    assert [shard(get_model("phi-4"), each).kv_heads for each in (2, 5, 10, 20)] == [5, 2, 1, 1]
+
+
+@given(name=st.sampled_from(NAMES), count=st.integers(1, 128))
+def test_the_devices_together_hold_every_head(name: str, count: int) -> None:
+    whole = get_model(name)
+    try:
+        part = shard(whole, count)
+    except InvalidValueError:
+        return
+    assert count * part.query_heads == whole.query_heads
+    if whole.latent is None:
+        assert count * part.kv_heads == max(whole.kv_heads, count)  # one copy each where there are more devices
+        assert count * part.kv_heads % whole.kv_heads == 0
+        group = whole.query_heads // whole.kv_heads
+        assert part.query_heads == part.kv_heads * group or group % part.query_heads == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "chip", "count", "tokens"),
+    [("deepseek-v3", "h200-sxm", 8, 81_135), ("llama-3.1-70b", "h100-sxm", 16, 216_198)],
+)
+def test_the_crossover_is_that_of_one_device(name: str, chip: str, count: int, tokens: int) -> None:
+    # A latent cache, and copied key/value heads, are not divided: the weights are caught up with earlier.
+    found = predict_model(chip, name, parallel=Parallel(count, LINK))
+    assert found.kv_crossover_tokens == pytest.approx(tokens, abs=1)
+    assert found.kv_crossover_tokens < 0.6 * (kv_crossover_tokens(name, found.plan) or 0)
+    part = shard(found.model, count)
+    below, above = (
+        sum(
+            size * one.calls_count
+            for one in step_kernels(part, Workload.of("decode", 1, context), found.plan)
+            for tensor, size in one.work.cost.read_bytes
+            if one.name == "attention" and tensor in ("K", "V", "KV")
+        )
+        for context in (1, round(found.kv_crossover_tokens))
+    )
+    weights = sum(
+        size * one.calls_count
+        for one in step_kernels(part, Workload.of("decode", 1, 1), found.plan)
+        for tensor, size in one.work.cost.read_bytes
+        if tensor == "B"
+    )
+    assert below < weights == pytest.approx(above, rel=0.01)
+
+
+def test_heads_that_divide_leave_the_crossover_where_it_was() -> None:
+    one, two = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 2))
+    assert two.kv_crossover_tokens == pytest.approx(one.kv_crossover_tokens, rel=1e-3)
+
+
+def test_all_reduces_are_kernels_with_a_latency() -> None:
+    one, four = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 4))
+    assert (one.all_reduce_count, one.expected_all_reduce_s) == (0, 0)
+    assert four.all_reduce_count == 160
+    assert four.launch_count == one.launch_count + 160
+    assert four.graph_time_s == pytest.approx(four.time_s + four.launch_count * four.launches.graph_gap_s)
+    slow = predict_model("h100", "llama-3.1-70b", parallel=Parallel(4, LINK, 10e-6))
+    free = predict_model("h100", "llama-3.1-70b", parallel=Parallel(4, LINK, 0.0))
+    assert slow.time_s == four.time_s == free.time_s  # the ideal has none
+    assert free.expected_all_reduce_s == free.all_reduce_s
+    slow_step, free_step = expected_step(slow, "h100"), expected_step(free, "h100")
+    assert slow_step is not None
+    assert free_step is not None
+    assert slow_step.time_s - free_step.time_s == pytest.approx(160 * 10e-6)
+    assert slow_step.high_s - free_step.high_s == pytest.approx(160 * 10e-6)
+
+
+@pytest.mark.parametrize("latency", [-1e-6, 1.0, True, float("nan")])
+def test_the_latency_is_checked(latency: float) -> None:
+    with pytest.raises(InvalidValueError, match="the latency of an all-reduce must be seconds from 0 to below 1"):
+        Parallel(2, LINK, latency)
+
+
+def test_a_plan_for_the_whole_model_serves_its_slice() -> None:
+    whole = get_model("llama-3.1-70b")
+    plan = plan_from_text("FP8", whole, exceptions=("ffn@0-3=BF16",))
+    found = predict_model("h100", whole, formats=plan, parallel=Parallel(2, LINK))
+    counts = {
+        one.kernel.work.formats[1][1]: one.kernel.calls_count
+        for one in found.kernels
+        if one.kernel.name == "gate_up_proj"
+    }
+    assert counts == {"BF16": 4, "FP8_E4M3": 76}

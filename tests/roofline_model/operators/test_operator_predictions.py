@@ -1,0 +1,165 @@
+"""Predictions by name, alone and in sequence: they are the roofline of the counted operator."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline_model import InvalidValueError, create_custom_asic, gemm, predict, predict_gemm, predict_gemv
+from roofline_model.core.finding import finding, has_code
+from roofline_model.ideal import operator_predictions as named
+from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
+from roofline_model.operators.attention import attention
+from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, silu_mul, softmax
+from roofline_model.operators.kv_cache import kv_read, kv_write
+from roofline_model.operators.layers import embedding, ffn_parts, lm_head
+from roofline_model.operators.quantize import dequantize, quantize
+
+CHIPS = st.sampled_from(["b10", "gb10", "h100", "a100", "b200"])
+SMALL = st.integers(min_value=1, max_value=2048)
+
+
+def test_attention_on_the_placeholder_by_hand() -> None:
+    prefill = named.predict_attention("b10", 1, 32, 4096, 128)
+    assert prefill.flops == 4 * 32 * 4096 * 4096 * 128
+    assert prefill.time_s == prefill.flops / 200e12
+    assert prefill.bottleneck == "compute"
+    decode = named.predict_attention("b10", 1, 32, 1, 128, kv_len=4096, num_kv_heads=8)
+    assert decode.time_s == (2 * 8 * 4096 * 128 * 2 + 2 * 32 * 128 * 2) / 1000e9
+    assert decode.bottleneck == "memory"
+    narrow = named.predict_attention("b10", 1, 32, 1, 128, kv_len=4096, num_kv_heads=8, kv_precision="NVFP4")
+    assert narrow.path == "dequantize"
+    assert (
+        finding("operands-widened", operand="keys and values", format="NVFP4", compute_format="FP16") in narrow.findings
+    )
+    assert narrow.compute_time_s == decode.compute_time_s
+
+
+def test_an_ffn_on_the_placeholder_by_hand() -> None:
+    found = named.predict_ffn("b10", 1, 1, 4096, 14336)
+    weights = 3 * 4096 * 14336 * 2
+    activations = 2 * (4096 + 14336) * 2 + 3 * 14336 * 2 + (14336 + 4096) * 2
+    assert found.time_s == pytest.approx((weights + activations) / 1000e9)
+    assert [part.name for part in found.parts] == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
+    assert found.bottleneck == found.bound == "memory"
+    assert found.flops == 6 * 4096 * 14336 + 3 * 14336
+    assert found.predicted_time_us == found.time_s * 1e6
+    assert found.predicted_tflops == found.flops / found.time_s / 1e12
+    assert found.arithmetic_intensity == pytest.approx(found.flops / (weights + activations))
+    assert found.read_bytes + found.write_bytes == weights + activations
+    assert found.provenance == "placeholder"
+    prefill = named.predict_ffn("b10", 4, 2048, 4096, 14336)
+    assert prefill.bottleneck == "compute"
+    assert 199 < prefill.critical_ai < 201  # a little FP32 beside the FP16
+
+
+def test_a_gate_less_block_has_two_products() -> None:
+    assert named.predict_ffn("b10", 1, 8, 64, 256, gate=False).flops == 4 * 8 * 64 * 256 + 9 * 8 * 256
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHIPS, SMALL, SMALL, SMALL)
+def test_a_sequence_is_the_sum_of_its_parts_and_no_faster_than_their_roofline(
+    chip: str, rows: int, hidden: int, inner: int
+) -> None:
+    parts = ffn_parts(rows, hidden, inner)
+    found = predict_sequence(parts, chip)
+    assert found.time_s == pytest.approx(sum(predict(work, chip).time_s for work in parts.values()))
+    assert found.memory_time_s <= found.time_s * (1 + 1e-12)
+    assert found.compute_time_s <= found.time_s * (1 + 1e-12)
+    assert found.time_s <= found.memory_time_s + found.compute_time_s
+    one = predict_sequence({"product": gemm(rows, hidden, inner)}, chip)
+    alone = predict_gemm(chip, rows, hidden, inner)
+    assert (one.time_s, one.bound, one.findings) == (alone.time_s, alone.bound, alone.findings)
+    assert one.critical_ai == pytest.approx(alone.critical_ai)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHIPS, SMALL, SMALL, st.sampled_from(["FP16", "FP8", "INT8", "NVFP4"]))
+def test_gemv_is_gemm_at_one_row(chip: str, n: int, k: int, precision: str) -> None:
+    assert predict_gemv(chip, n, k, precision) == predict_gemm(chip, 1, n, k, precision)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHIPS, st.integers(min_value=1, max_value=64), SMALL)
+def test_decode_is_prefill_with_one_query(chip: str, batch: int, context: int) -> None:
+    decode = named.predict_attention(chip, batch, 8, 1, 64, kv_len=context, num_kv_heads=2)
+    assert named.predict_attention(chip, batch, 8, 1, 64, kv_len=context, num_kv_heads=2, causal=True) == decode
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHIPS, SMALL, st.sampled_from([1, 2, 4, 8]))
+def test_fused_attention_is_never_slower(chip: str, length: int, kv_heads: int) -> None:
+    fused = named.predict_attention(chip, 1, 8, length, 64, num_kv_heads=kv_heads)
+    unfused = named.predict_unfused_attention(chip, 1, 8, length, 64, num_kv_heads=kv_heads)
+    assert [part.name for part in unfused.parts] == ["qk_scores", "softmax", "scores_value"]
+    assert fused.time_s < unfused.time_s
+
+
+@pytest.mark.parametrize(
+    ("prediction", "work"),
+    [
+        (named.predict_softmax("gb10", 32, 4096), softmax(32, 4096, a="FP16")),
+        (named.predict_rmsnorm("gb10", 32, 4096), rmsnorm(32, 4096, a="FP16")),
+        (named.predict_residual_add("gb10", 32, 4096), residual_add(32, 4096, a="FP16")),
+        (named.predict_rope("gb10", 32, 5120), rope(32, 5120, a="FP16")),
+        (named.predict_silu_mul("gb10", 32, 14336), silu_mul(32, 14336, a="FP16")),
+        (named.predict_embedding("gb10", 32, 128256, 4096), embedding(32, 128256, 4096, b="FP16")),
+        (named.predict_lm_head("gb10", 1, 128256, 4096), lm_head(1, 128256, 4096, a="FP16")),
+        (
+            named.predict_kv_write("gb10", 2, 8, 16, 128, kv_precision="FP8"),
+            kv_write(2, 8, 16, 128, source="FP16", kv="FP8"),
+        ),
+        (named.predict_kv_read("gb10", 2, 8, 16, 128, "FP8"), kv_read(2, 8, 16, 128, kv="FP8")),
+        (named.predict_quantize("gb10", 32, 4096), quantize(32, 4096, "FP16", "FP8")),
+        (named.predict_dequantize("gb10", 32, 4096, "INT4"), dequantize(32, 4096, "INT4", "FP16")),
+        (
+            named.predict_attention("gb10", 1, 8, 4, 64, causal=True),
+            attention(1, 8, 8, 4, 4, 64, q="FP16", causal=True),
+        ),
+    ],
+)
+def test_every_name_predicts_its_operator(prediction, work) -> None:
+    assert prediction == predict(work, "gb10")
+
+
+def test_projections_follow_the_heads() -> None:
+    found = named.predict_projections("b10", 2, 8, 4096, 32, 128, num_kv_heads=8)
+    assert found.flops == 2 * 16 * (2 * 4096 * 4096 + 2 * 4096 * 1024)
+    fused = named.predict_projections("b10", 2, 8, 4096, 32, 128, num_kv_heads=8, fused=True)
+    assert fused.time_s < found.time_s
+
+
+def test_a_chip_without_fp32_counts_elementwise_work_at_its_16_bit_rate() -> None:
+    chip = create_custom_asic("Plain", bandwidth_gb_s=500, flops_by_precision={"FP16": 50.0, "INT8": 100.0})
+    found = named.predict_softmax(chip, 1024, 1024)
+    assert found.bound == "memory"
+    assert found.compute_time_s == 5 * 1024 * 1024 / 50e12
+    assert has_code(found.findings, "vector-rate-substituted")
+    assert named.predict_ffn(chip, 1, 1, 64, 256).time_s > 0
+    copy = named.predict_embedding(chip, 4, 100, 64)
+    assert not copy.findings
+    assert predict_operator(softmax(8, 8), "gb10") == predict(softmax(8, 8), "gb10")
+
+
+def test_warm_reaches_every_part() -> None:
+    cold, warm = (named.predict_ffn("a100", 1, 1, 1024, 2048, cache=cache) for cache in ("cold", "warm"))
+    assert warm.time_s < cold.time_s
+    assert {part.prediction.memory_level for part in warm.parts} == {"L2"}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: named.predict_attention("b10", 1, 32, 1, 128, num_kv_heads=5), r"kv_heads \(Hkv=5\)"),
+        (lambda: named.predict_attention("b10", 1, 32, 8, 128, kv_len=4, causal=True), "Sq must not exceed Skv"),
+        (lambda: named.predict_ffn("b10", -1, -1, 64, 64), "batch must"),
+        (lambda: named.predict_ffn("b10", 1, 0, 64, 64), "seq_len must"),
+        (lambda: named.predict_projections("b10", 0, 1, 64, 4, 16), "batch must"),
+        (lambda: predict_sequence({}, "b10"), "at least one operator"),
+    ],
+)
+def test_wrong_input_is_refused_by_field(call, words: str) -> None:
+    with pytest.raises(InvalidValueError, match=words):
+        call()
