@@ -34,8 +34,8 @@ BUNDLE = "plotly-report.min.js"
 def scripts() -> tuple[str, ...]:
     """Return the texts of the page's script elements: the vendored bundle, then our own."""
     shared = _read("figures", "static", FIGURE).replace("export function", "function")
-    own = "".join(map(_without_comments, (shared, *(_read("interactive", "static", name) for name in OWN))))
-    return _read("vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
+    own = "".join(map(_without_comments, (shared, *(_read("page", "interactive", "static", name) for name in OWN))))
+    return _read("page", "vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
 
 
 @cache
@@ -75,4 +75,4 @@ def _digest(text: str) -> str:
 
 
 def _read(*path: str) -> str:
-    return resources.files("reports.page").joinpath(*path).read_text(encoding="utf-8")
+    return resources.files("reports").joinpath(*path).read_text(encoding="utf-8")
