@@ -1,7 +1,7 @@
 """How a GEMM is cut into tiles on a GPU, and what that costs: waves, tail, occupancy, L2 hits, bytes beyond compulsory.
 
-The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the choice
-behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
+The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the
+choice behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
 """
 
 from __future__ import annotations
@@ -244,8 +244,8 @@ def efficiency_curve(
 
 def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
     """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
-    from roofline_model.expected.products.rotation import copies_of
-    from roofline_model.expected.products.work import work_of
+    from roofline_model.expected.products.formula import work_of
+    from roofline_model.expected.products.parameters import copies_of
 
     work = work_of(asked.parameters, float(M), float(N), float(K), copies_of(cache))
     activation = M * K * asked.formats.activation_bytes_per_element

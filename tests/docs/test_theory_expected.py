@@ -28,17 +28,15 @@ from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.families import FAMILIES, LIKE_RATIO, NEAR_FAMILIES
 from roofline_model.expected.gap import LABELS, explain_gap
+from roofline_model.expected.grid_surface import LARGEST_LOG
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
 from roofline_model.expected.local.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.products.candidates import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
-from roofline_model.expected.products.correction import AXES, LARGEST_LOG
-from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, from_values
-from roofline_model.expected.products.fitted.library import find_gemm
-from roofline_model.expected.products.fitted.transfer import EASIER_RATIO
+from roofline_model.expected.products.fitted.constants import AXES, FITTED_BOUNDS, from_values
+from roofline_model.expected.products.fitted.library import EASIER_RATIO, find_gemm
 from roofline_model.expected.products.formats import KERNEL_FAMILIES
-from roofline_model.expected.products.formula import WAVE_S, expected_gemm
-from roofline_model.expected.products.work import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO
+from roofline_model.expected.products.formula import CLOCK_LOSS_ONSET_S, COLD_LATENCY_RATIO, WAVE_S, expected_gemm
+from roofline_model.expected.products.parameters import SMALLEST_SLICE, SPLITS, TILE_COLUMNS, TILE_ROWS_TMA
 from roofline_model.operators.attention import attention
 from roofline_model.recommend.shape import recommend_quantization
 from roofline_model.tiling.waves import gemm_tiling

@@ -14,7 +14,7 @@ from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import shipped_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats
-from roofline_model.expected.products.rotation import rotated_copies
+from roofline_model.expected.products.parameters import rotated_copies
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.formats.catalog import get_format
 
@@ -126,7 +126,7 @@ def _group(
 
 
 def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
-    """Return the chip's numbers, as its own shipped constants round them; a description that really differs keeps its own."""
+    """Return the chip's numbers as its shipped constants round them; a description that differs keeps its own."""
     chip = ChipSpec.of(device, formats.compute_format)
     own = (one.chip for one in shipped_gemm() if one.chip.key == chip.key and one.family == formats.family)
     return fitted_numbers(chip, next(own, chip))
