@@ -20,7 +20,7 @@ from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.expected.predict import EXPECTED_VERSION
+from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
 from roofline_model.expected.tables.kernel_labels import phase_of
 from roofline_model.expected.tables.model_rows import LINK_BYTES_PER_S, read_model_row

@@ -27,7 +27,7 @@ from roofline_model.core.finding import short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.operator_sequence import SequencePrediction
     from roofline_model.ideal.roofline import Prediction
@@ -224,7 +224,7 @@ def layer_json(
     details: Callable[[Row], dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the table as one JSON document; every key ends in its unit. `formats` and `details` are a row's own keys."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     hardware = table.request.hardware
     return {

@@ -32,7 +32,7 @@ from roofline_model.core.finding import Finding, reason_text, short_text
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.operators.product import Operator
@@ -339,7 +339,7 @@ def provenance_sentence(table: PredictionTable) -> str:
 
 def table_json(table: PredictionTable) -> dict[str, Any]:
     """Return the rows as one JSON document; every key ends in its unit."""
-    from roofline_model.chips.calibration_doubt import doubts_of
+    from roofline_model.expected.calibrated import doubts_of
 
     m, n, k = table.shape
     return {

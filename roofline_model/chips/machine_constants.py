@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from roofline_model.chips.curve import KernelCurve
-from roofline_model.chips.curve_text import curves_from_dict, curves_to_dict
+from roofline_model.chips.curve import KernelCurve, curves_from_dict, curves_to_dict
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, UnknownNameError
 from roofline_model.formats.catalog import get_format

@@ -11,9 +11,10 @@ from roofline_model.core.answer import Estimate
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import unsupported
 from roofline_model.core.memo import Memo
+from roofline_model.expected.calibrated import KERNEL_VERSION
 from roofline_model.expected.ideal_floor import raised_to_ideal
-from roofline_model.expected.local.predict import KERNEL_VERSION
-from roofline_model.expected.predict import EXPECTED_VERSION, PRODUCTS, has_gpu_model, predict_expected
+from roofline_model.expected.predict import PRODUCTS, has_gpu_model, predict_expected
+from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.product_roof import ProductRoof
 from roofline_model.kernels.known_kernels import why_no_product_kernel

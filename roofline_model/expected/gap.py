@@ -23,7 +23,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline_model.expected.batch import NORM_PARTS
+from roofline_model.expected.prediction import NORM_PARTS
 
 LABELS = {
     "ideal": "ideal roof",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roofline_model.core.finding import finding
-from roofline_model.expected.batch import NORM_PARTS
+from roofline_model.expected.prediction import NORM_PARTS
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.published_rate import beaten_ratio
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.ideal.roofline import Prediction
     from roofline_model.operators.product import Operator
 

@@ -7,64 +7,32 @@ was timed; ceilings alone are none (`known_kernels.py`). No answer is None, with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.calibrated import (
+    KERNEL_VERSION,
+    CalibratedPrediction,
+    KernelTime,
+    predict_calibrated,
+    predict_kernel,
+)
 from roofline_model.expected.fitted_range import extrapolation
 from roofline_model.expected.ideal_floor import at_least_ideal, warm_under_roof
-from roofline_model.expected.local.calibrated import CalibratedPrediction, predict_calibrated
-from roofline_model.expected.local.predict import KERNEL_VERSION, KernelTime, predict_kernel
+from roofline_model.expected.prediction import ExpectedBatch, ExpectedPrediction
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.published_rate import beaten_ratio
 from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.operators.product import Operator
 
-EXPECTED_VERSION = "expected-5"
-"""Changes whenever the same case and constants would get another expected time; stored with every such prediction.
-
-expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of a
-time is negative or past its roof; no interval of cold operands begins below the ideal time.
-"""
-
 PRODUCTS = ("gemv", "gemm")
 
 LAYOUT_GROUP_ELEMS = 64
 """Elements over which the scales of a kernel's own layout are spread to look up its constants."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedPrediction:
-    """The expected time of one call, its 80 % interval, and what it is made of. All SI."""
-
-    hardware: str
-    time_s: float
-    low_s: float
-    """One measured time in ten is expected below."""
-    high_s: float
-    """One measured time in ten is expected above."""
-    parts: tuple[tuple[str, float], ...]
-    """Part → seconds; they sum to `time_s`. Terms that overlap share their joint time: the side of the roof that binds gets its
-    ideal time at least, the others what they add."""
-    binding: str
-    """What takes longest: launch where that is at least half of the time, else the longest of the `terms`: dram, tensor, l2, sm,
-    latency, …"""
-    kernel: str
-    """The kernel that the model chose: `128x256x1` (tile and split-K), `gemv`, …"""
-    provenance: str
-    """fitted, transferred-sibling, transferred-family, transferred-class, transferred-format, or measured-here."""
-    findings: tuple[Finding, ...] = ()
-    terms: tuple[tuple[str, float], ...] = ()
-    """Term → seconds, each as if alone; overlapping ones do not sum (`roofline_model.expected.gap` reads them)."""
-    model_version: str = EXPECTED_VERSION
-    covered_ops: tuple[str, ...] = ()
-    """Operators of a layer that the timed kernel does besides its own: `rope` and `kv_write` inside an attention module."""
-    is_cache_unsplit: bool = False
-    """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs idle."""
 
 
 def predict_expected(
@@ -246,11 +214,6 @@ def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
         findings=call.findings,
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
     )
-
-
-def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
-    """Return the terms of the only row, each as if alone; those that are nothing are left out."""
-    return tuple((name, float(value[0])) for name, value in batch.parts.items() if value[0] > 0)
 
 
 def _from_calibration(found: CalibratedPrediction) -> ExpectedPrediction:

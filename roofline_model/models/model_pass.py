@@ -17,7 +17,8 @@ from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.gap import PASS_PART
-from roofline_model.expected.predict import ExpectedPrediction, predict_expected
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Prediction
 from roofline_model.kernels.known_kernels import why_no_time_here

@@ -36,7 +36,7 @@ from roofline_model.operators.attention import attention
 from roofline_model.operators.product import Operator, gemm
 
 if TYPE_CHECKING:
-    from roofline_model.expected.predict import ExpectedPrediction
+    from roofline_model.expected.prediction import ExpectedPrediction
     from roofline_model.models.llm import ModelPrediction
 
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
@@ -129,7 +129,7 @@ class ExpectedSequence:
     @property
     def model_version(self) -> str:
         """Version of the expected-time model."""
-        from roofline_model.expected.predict import EXPECTED_VERSION
+        from roofline_model.expected.prediction import EXPECTED_VERSION
 
         return EXPECTED_VERSION
 

@@ -11,7 +11,8 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, Source, Times, is_comparable
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.predict import ExpectedPrediction, predict_expected
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.expected.reference_kernel import reference_kernel
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.quantization_method import method_of

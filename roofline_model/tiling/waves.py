@@ -20,8 +20,8 @@ from roofline_model.operators.product import Operator, check_dimension
 from roofline_model.tiling.resources import Occupancy, occupancy
 
 if TYPE_CHECKING:
-    from roofline_model.expected.batch import ExpectedBatch
     from roofline_model.expected.chip import ChipSpec
+    from roofline_model.expected.prediction import ExpectedBatch
     from roofline_model.expected.products.formats import GemmFormats
     from roofline_model.expected.products.parameters import ProductParameters
 

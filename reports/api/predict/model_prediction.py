@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from reports.api.catalog.catalog_models import ModelKernel, ModelMemory, ModelPrediction, ModelPredictRequest
 from reports.api.catalog.chip_lookup import find_chip, find_model
-from roofline_model.chips.calibration_doubt import doubts_of
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import reason_text, short_text
 from roofline_model.core.memo import Memo
+from roofline_model.expected.calibrated import doubts_of
 from roofline_model.kernels.serving_kernels import plan_gap
 from roofline_model.models import llm
 from roofline_model.models.decoder_step import Workload

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from roofline_model.expected.attention.fitted.constants_file import attention_left_out
 from roofline_model.expected.attention.fitted.transfer import DRIFT as ATTENTION_DRIFT
 from roofline_model.expected.attention.fitted.transfer import class_steps
-from roofline_model.expected.families import transfer_step
+from roofline_model.expected.chip import transfer_step
 from roofline_model.expected.fitting.fit import PlannedSet, TableFit
 from roofline_model.expected.intervals import DRIFT
 from roofline_model.expected.products.fitted.constants import FittedGemm

@@ -41,9 +41,9 @@ from roofline_model.core.elementwise import (
     to_power,
 )
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.expected.batch import ExpectedBatch, binding_of, with_library
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.intervals import interval_bounds
+from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.expected.products.fitted.constants import GRID, FittedGemm, GemmConstants
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats

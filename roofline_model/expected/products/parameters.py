@@ -21,8 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.elementwise import Numbers, ceiling, larger, powered, smaller
-from roofline_model.expected.chip import ChipSpec, fitted_numbers
-from roofline_model.expected.families import family_rules
+from roofline_model.expected.chip import ChipSpec, family_rules, fitted_numbers
 from roofline_model.expected.intervals import IntervalTable, across_families
 from roofline_model.expected.products.fitted.constants import KNOT_COUNT, FittedGemm, GemmConstants
 from roofline_model.expected.products.formats import CAST_READ_BYTES, GemmFormats

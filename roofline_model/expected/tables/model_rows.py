@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, subject_text
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.tensor_parallel import Parallel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
 from roofline_model.expected.tables.table import KernelTable
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
 from roofline_model.expected.measured_here import with_measured_bandwidth
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import GemmRows, expected_of_group, gemm_row_groups

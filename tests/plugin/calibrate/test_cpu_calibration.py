@@ -26,7 +26,7 @@ from plugin.run.expected_record import expected_record
 from roofline_model.chips.device_file import check_device
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.expected.local.calibrated import predict_calibrated
+from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.ideal.roofline import predict

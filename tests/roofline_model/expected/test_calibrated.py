@@ -18,7 +18,7 @@ from roofline_model.chips.machine_constants import Calibration, Constant, consta
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import finding
-from roofline_model.expected.local.calibrated import predict_calibrated
+from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.product import gemm, gemv
 

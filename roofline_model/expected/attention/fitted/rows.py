@@ -12,7 +12,7 @@ from roofline_model.core.errors import RooflineError, UnsupportedError
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.shape import LARGEST_HEAD, unmeasured
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
 from roofline_model.expected.tables.kernel_labels import phase_of
 from roofline_model.expected.tables.table import KernelTable

@@ -18,7 +18,7 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import grouped_kernel
 from roofline_model.expected.attention.fitted.constants import MIXES, REGIMES, FittedAttention, constant_ranges
-from roofline_model.expected.families import broad_family, transfer_step
+from roofline_model.expected.chip import broad_family, transfer_step
 from roofline_model.expected.intervals import joined_factors
 
 DRIFT: Mapping[str, float] = MappingProxyType(

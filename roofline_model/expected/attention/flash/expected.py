@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
@@ -21,12 +20,9 @@ from roofline_model.expected.attention.flash.config import (
     FlashAttentionVersion,
 )
 from roofline_model.expected.attention.flash.model import FlashAttentionPrediction, predict_flash_attention
-from roofline_model.expected.batch import ExpectedBatch
+from roofline_model.expected.prediction import ExpectedBatch, ExpectedPrediction
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, AttentionKernel
 from roofline_model.operators.product import Operator
-
-if TYPE_CHECKING:
-    from roofline_model.expected.predict import ExpectedPrediction
 
 Pair = tuple[float, float]
 
@@ -59,8 +55,6 @@ def expected_flash(
 
     Raises `UnsupportedError` for a chip, head dimension or pair of formats that the kernel does not take.
     """
-    from roofline_model.expected.predict import ExpectedPrediction
-
     shape, config = _question(work, device, FlashAttentionVersion(model))
     answer = predict_flash_attention(device, shape, config)
     if answer.time_s is None:

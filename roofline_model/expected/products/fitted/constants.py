@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from roofline_model.core.definition_text import parse_definition, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.families import WEIGHT_ONLY_L2, family_rules
+from roofline_model.expected.chip import WEIGHT_ONLY_L2, ChipSpec, family_rules
 from roofline_model.expected.grid_surface import Grid
 from roofline_model.expected.intervals import IntervalTable
 from roofline_model.expected.products.formats import KERNEL_FAMILIES, QUANTIZED, WEIGHT_ONLY

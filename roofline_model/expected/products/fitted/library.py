@@ -24,8 +24,7 @@ from importlib import resources
 
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding
-from roofline_model.expected.chip import ChipSpec
-from roofline_model.expected.families import LIKE_RATIO, family_rules, transfer_step
+from roofline_model.expected.chip import LIKE_RATIO, ChipSpec, family_rules, transfer_step
 from roofline_model.expected.intervals import DRIFT, drift_of, drifted, hull
 from roofline_model.expected.products.fitted.constants import (
     Correction,

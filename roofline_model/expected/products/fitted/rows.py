@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
-from roofline_model.expected.batch import ExpectedBatch
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
+from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import shipped_gemm
 from roofline_model.expected.products.formats import GemmFormats, gemm_formats

@@ -1,20 +1,23 @@
-"""The calibrated prediction: what this machine's own measured constants say of one call. Not yet the model of a good kernel.
+"""What this machine's own calibration says of one call: by its ceilings, and by the curve of the very kernel where it was timed.
+
+By ceilings (not the model of a good kernel):
 
     time = max(bytes / bandwidth of the access mix, Σ FLOPs / rate of the format) + launch floor + cast
 
 All from `Device.calibration`: medians for the time, the best repetitions for its low end, the slow ones for its high end.
-What it knows beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening
-narrow operands costs. What it does not know: how a kernel tiles, its efficiency, its occupancy. The interval is the
-spread of micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Medians of a busy
-machine are of its other work: then the best repetitions stand for the typical ones, and a finding says so.
+Known beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening narrow
+operands costs. Not known: how a kernel tiles, its efficiency, its occupancy. The interval is the spread of micro-kernels in one
+process, so it says what the machine does, not how well a kernel uses it. Medians of a busy machine are of its other work: then
+the best repetitions stand for the typical ones, and a finding says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
 from roofline_model.chips.hardware import ComputePath, Device
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.cost import OpCost
@@ -23,6 +26,31 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Bound, predict
 from roofline_model.operators.product import Operator
+
+
+def doubt_of_ideals(device: Device) -> Finding | None:
+    """Return what weakens every ideal time of a CPU whose ceilings were measured while it was busy; None where nothing does.
+
+    A GPU's ideals are of its data sheet.
+    """
+    known = device.calibration
+    if known is None or known.kind != "cpu" or not known.disturbed_by:
+        return None
+    return finding("ceilings-contended", hardware=device.key, disturbed_by=known.disturbed_by)
+
+
+def doubt_of_times(device: Device) -> Finding | None:
+    """Return what weakens every expected time of a machine whose kernels were timed while it was busy; None where nothing does."""
+    known = device.calibration
+    if known is None or not known.kernels_disturbed_by:
+        return None
+    return finding("kernels-contended", hardware=device.key, disturbed_by=known.kernels_disturbed_by)
+
+
+def doubts_of(device: Device) -> list[Finding]:
+    """Return both, those that there are: for beside whatever a machine's predictions are printed in."""
+    return [doubt for doubt in (doubt_of_ideals(device), doubt_of_times(device)) if doubt is not None]
+
 
 CALIBRATED_VERSION = "calibrated-1"
 """Changes whenever the same case and constants would get another time; stored with every such prediction."""
@@ -221,3 +249,57 @@ def _widened_operands(work: Operator, device: Device) -> list[tuple[str, str, fl
         if fmt.element_bits < wide.element_bits and fmt.key != wide.key and fmt.container_bits is None:
             found.append((fmt.key, wide.key, sizes[operand] / fmt.traffic_bytes_per_element))
     return found
+
+
+KERNEL_VERSION = "kernel-1"
+"""Changes whenever the same call and curves would get another time; stored with every such prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """The time of one call by a measured curve. Seconds."""
+
+    curve: KernelCurve
+    time_s: float
+    low_s: float
+    high_s: float
+    findings: tuple[Finding, ...]
+
+
+def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
+    """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was measured.
+
+    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work. Products that
+    were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say so.
+    Curves are of cold operands.
+    """
+    known = device.calibration
+    if known is None or not known.kernels:
+        return None
+    size = work_size(work)
+    curves = [curve for curve in known.kernels if curve.fits(size)] or list(_of_another_result(known.kernels, size))
+    if not curves:
+        return None
+    own = [curve for curve in curves if curve.kernel == kernel]
+    best = min(own or curves, key=lambda curve: curve.time_s(size))
+    findings = [finding("kernel-timed", kernel=best.kernel, size_count=best.point_count)]
+    if kernel is not None and not own:
+        findings.append(finding("other-kernel-stands", kernel=kernel, other_kernel=best.kernel))
+    if best.formats != size.formats:
+        timed, asked = best.formats[-1], size.formats[-1]
+        findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked))
+    if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
+        findings.append(finding("rows-beyond-timed", row_count=most))
+    if (doubt := doubt_of_times(device)) is not None:
+        findings.append(doubt)
+    time_s, spread = best.time_s(size), best.interval_ratio
+    return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
+
+
+def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:
+    """Yield the curves of products with the same operands whose result has another format: the last of the three."""
+    if size.family != PRODUCT:
+        return
+    for curve in curves:
+        if curve.formats[:-1] == size.formats[:-1] and curve.fits(replace(size, formats=curve.formats)):
+            yield curve
