@@ -109,7 +109,7 @@ _PUBLIC = {
     "expected_kernels": "models.step_expected",
     "expected_sequence": "models.step_expected",
     "expected_step": "models.step_expected",
-    "expected_times": "expected.case_times",
+    "expected_times": "expected.predict",
     "explain_gap": "expected.gap",
     "ffn": "operators.layers",
     "ffn_parts": "operators.layers",

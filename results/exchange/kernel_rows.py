@@ -28,10 +28,9 @@ from roofline_model.expected.tables.table import KernelTable, read_kernel_table
 from roofline_model.expected.tables.table_prediction import TablePrediction, predict_table
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio, predict
-from roofline_model.ideal.weight_storage import with_group_scales
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
-from roofline_model.operators.product import Operator, gemm
+from roofline_model.operators.product import Operator, gemm, with_group_scales
 
 KIND = "kernel-table"
 REQUIRED_COLUMNS = frozenset({"device", "op", "time_s"})

@@ -144,7 +144,7 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from roofline_cli.predict.products import predict_table, print_table, table_json
     from roofline_cli.recommend.shape import print_recommendation
     from roofline_cli.shared.chips import find_chip
-    from roofline_model.expected.case_times import expected_times
+    from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
 

@@ -12,7 +12,7 @@ from roofline_cli.shared.options import JsonOption
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
-    from roofline_model.chips.device_file import Finding
+    from roofline_model.chips.device_check import Finding
     from roofline_model.chips.hardware import Device, Quantity
 
 app = typer.Typer(help="List, show and check chips: every number with source.")
@@ -100,7 +100,7 @@ def check_chips(
 
     Exits 1 when there are errors.
     """
-    from roofline_model.chips.device_file import check_device
+    from roofline_model.chips.device_check import check_device
     from roofline_model.chips.hardware import list_hardware
     from roofline_model.core.errors import InvalidValueError
 
@@ -145,7 +145,7 @@ def chip_file_text(name: str) -> str:
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
     from roofline_cli.shared.chips import find_chip
-    from roofline_model.chips.device_file import Finding, check_device
+    from roofline_model.chips.device_check import Finding, check_device
     from roofline_model.core.errors import DefinitionError
 
     try:

@@ -322,7 +322,7 @@ def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
 
 def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:
     """Return how INT4 and INT2 weights are counted; empty where no plan has them."""
-    from roofline_model.ideal.weight_storage import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
+    from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
     keys = list(dict.fromkeys(key for one in passes for key in one.plan.grouped_weights))
     if not keys:

@@ -128,7 +128,7 @@ class Gains:
 
 def standing_sentence(rows: Iterable[tuple[str, str, str]]) -> str:
     """Say which kernel the expected times of weight-only formats are of; `rows`: weight, activation, provenance of the time."""
-    from roofline_model.expected.reference_kernel import reference_kernel
+    from roofline_model.expected.products.formats import reference_kernel
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
     return f"Expected times of weight-only formats: {kernel}." if kernel else ""

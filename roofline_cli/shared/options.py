@@ -133,7 +133,7 @@ def format_pair(text: str) -> tuple[NumberFormat, NumberFormat]:
 
 def product(rows: int, columns: int, inner: int, pair: tuple[NumberFormat, NumberFormat]) -> Operator:
     """Return the GEMV or GEMM of a weight and an activation format, the weight as it is stored beside that activation."""
-    from roofline_model.ideal.weight_storage import product_of_pair
+    from roofline_model.operators.product import product_of_pair
 
     weight, activation = pair
     return product_of_pair(rows, columns, inner, weight=weight, activation=activation)

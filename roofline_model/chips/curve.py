@@ -1,7 +1,7 @@
 """The time of one kernel as a curve over sizes: the curve, its form in a chip file, and how it grows from timed calls.
 
-Between measured sizes ln(time) is linear in ln(units), so that a curve may bend where a cache ends or a buffer becomes too
-large to be kept; beyond them the time grows with the units. `units` is the amount that the time grows with:
+Between measured sizes ln(time) is linear in ln(units), so that a curve may bend where a cache ends or a buffer becomes
+too large to be kept; beyond them the time grows with the units. `units` is the amount that the time grows with:
 
     products, feed-forward   N·K (hidden · intermediate), one regime per row count M; between two row counts ln(time) is
                              linear in ln M, beyond the last one the time grows with the rows
@@ -11,9 +11,11 @@ large to be kept; beyond them the time grows with the units. `units` is the amou
 Interpolating measured tables is how the most accurate public predictors of GPU kernels work, too (aiconfigurator); here
 the table is of the very machine, so a kernel's odd corners are in it.
 
-`[calibration.kernels]` of a chip file holds curves as plain values, regime → [units, seconds of each look, the newest last]:
+`[calibration.kernels]` of a chip file holds curves as plain values, regime → [units, seconds of each look, the newest
+last]:
 
-    "product int4pack BF16.INT4.BF16" = { sd_ratio = 0.06, points = { 1 = [[819200, 2.7e-05], [4177920, 0.000138, 0.000141]] } }
+    "product int4pack BF16.INT4.BF16" = { sd_ratio = 0.06, points = { 1 = [[819200, 2.7e-05], [4177920, 0.000138,
+    0.000141]] } }
 
 Between its points a curve is off by its own scatter, or by that of all kernels of the machine where it has few points.
 """
@@ -263,7 +265,8 @@ class TimedCall:
 def kernel_curves(calls: Iterable[TimedCall], known: Iterable[KernelCurve] = ()) -> tuple[KernelCurve, ...]:
     """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `known` holds.
 
-    A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and finite.
+    A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and
+    finite.
     """
     looks: dict[Key, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(lambda: defaultdict(dict))
     for curve in known:

@@ -1,7 +1,8 @@
 """What a machine measured about itself: ceilings and constants with their spread, and under which conditions.
 
-`plugin.calibrate.cpu_calibration` measures them, a chip file carries them in its [calibration] table, `calibrated.py` predicts with them.
-Times are in seconds, rates in B/s or FLOP/s; every number is the outcome of repeated measuring, never a guess.
+`plugin.calibrate.cpu_calibration` measures them, a chip file carries them in its [calibration] table, `calibrated.py`
+predicts with them. Times are in seconds, rates in B/s or FLOP/s; every number is the outcome of repeated measuring,
+never a guess.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What this machine's own calibration says of one call: by its ceilings, and by the curve of the very kernel where it was timed.
+"""Times of a call by a machine's own calibration: by its ceilings, or by the curve of the very kernel where it was timed.
 
 By ceilings (not the model of a good kernel):
 
     time = max(bytes / bandwidth of the access mix, Σ FLOPs / rate of the format) + launch floor + cast
 
-All from `Device.calibration`: medians for the time, the best repetitions for its low end, the slow ones for its high end.
-Known beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening narrow
-operands costs. Not known: how a kernel tiles, its efficiency, its occupancy. The interval is the spread of micro-kernels in one
-process, so it says what the machine does, not how well a kernel uses it. Medians of a busy machine are of its other work: then
-the best repetitions stand for the typical ones, and a finding says so.
+All from `Device.calibration`: medians for the time, the best repetitions for its low end, the slow ones for its high
+end. Known beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening
+narrow operands costs. Not known: how a kernel tiles, its efficiency, its occupancy. The interval is the spread of
+micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Medians of a busy machine
+are of its other work: then the best repetitions stand for the typical ones, and a finding says so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from roofline_model.operators.product import Operator
 
 
 def doubt_of_ideals(device: Device) -> Finding | None:
-    """Return what weakens every ideal time of a CPU whose ceilings were measured while it was busy; None where nothing does.
+    """Return what weakens the ideal times of a CPU whose ceilings were measured while it was busy; None: nothing does.
 
     A GPU's ideals are of its data sheet.
     """
@@ -40,7 +40,7 @@ def doubt_of_ideals(device: Device) -> Finding | None:
 
 
 def doubt_of_times(device: Device) -> Finding | None:
-    """Return what weakens every expected time of a machine whose kernels were timed while it was busy; None where nothing does."""
+    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing does."""
     known = device.calibration
     if known is None or not known.kernels_disturbed_by:
         return None
@@ -269,9 +269,9 @@ class KernelTime:
 def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None) -> KernelTime | None:
     """Return the time of `work` by the curve of `kernel`, or of the fastest measured kernel; None where none was measured.
 
-    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work. Products that
-    were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say so.
-    Curves are of cold operands.
+    A kernel without a curve of its own (a user's) is held against the fastest one that does the same work. Products
+    that were only timed with a result of another format (`torch._int_mm` leaves 32 bits) are known by that one, and say
+    so. Curves are of cold operands.
     """
     known = device.calibration
     if known is None or not known.kernels:

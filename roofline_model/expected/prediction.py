@@ -67,8 +67,9 @@ def with_library(
 ) -> dict[str, Numbers]:
     """Return the parts of a time that a library surface changed; numbers or arrays.
 
-    What a library takes beyond the formulas is a part of its own. One that takes less does the same work in less time: what
-    follows the launch is as much shorter, so that nothing is negative, but not beyond `least_s`, the roof of its own unit.
+    What a library takes beyond the formulas is a part of its own. One that takes less does the same work in less time:
+    what follows the launch is as much shorter, so that nothing is negative, but not beyond `least_s`, the roof of its
+    own unit.
     """
     launch_s = smaller(parts["launch"], time_s)
     ratio = smaller((time_s - launch_s) / (formula_s - parts["launch"]), 1.0)
@@ -96,8 +97,8 @@ def binding_of(parts: Mapping[str, Numbers], time_s: Numbers) -> list[str]:
 EXPECTED_VERSION = "expected-5"
 """Changes whenever the same case and constants would get another expected time; stored with every such prediction.
 
-expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of a
-time is negative or past its roof; no interval of cold operands begins below the ideal time.
+expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of
+a time is negative or past its roof; no interval of cold operands begins below the ideal time.
 """
 
 

@@ -1,8 +1,8 @@
 """Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
 
-A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of parts
-(`plan_parts.py`), and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as
-everywhere: WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of
+parts (`plan_parts.py`), and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written
+as everywhere: WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.ideal.weight_storage import with_group_scales
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.plan_parts import (
     CACHE,
@@ -26,6 +25,7 @@ from roofline_model.models.plan_parts import (
     parts_of,
 )
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
+from roofline_model.operators.product import with_group_scales
 
 AS_PUBLISHED = "checkpoint"
 """The plan's name for the formats the checkpoint itself is stored in."""
@@ -88,7 +88,8 @@ class FormatPlan:
     label: str = field(default="", compare=False)
     has_group_scales: bool = True
     """Whether INT4 and INT2 weights carry a 16-bit scale per 128 elements, as the kernels behind the expected time store
-    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps them."""
+    them. False counts as the original documents do, without: memory and ideal time alone, the expected time keeps
+    them."""
 
     def of(self, name: str, layer: int | None = None) -> PartFormats:
         """Return the formats of a part in a layer, or of a group whose parts agree there.
@@ -155,9 +156,9 @@ class FormatPlan:
 def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     """Return the plan of the checkpoint as it was published.
 
-    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16). Embedding,
-    router and head stay in the checkpoint's 16-bit format, and so does the cache.
-    Raises `InvalidValueError` when the checkpoint's quantisation is not one we know.
+    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16).
+    Embedding, router and head stay in the checkpoint's 16-bit format, and so does the cache. Raises `InvalidValueError`
+    when the checkpoint's quantisation is not one we know.
     """
     if shape.weight_format is None:
         raise InvalidValueError(

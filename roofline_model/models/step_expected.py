@@ -10,10 +10,11 @@ Products and attention come from `expected/predict.py`. What it has no model for
   `LATENT_INTERVAL`;
 * norms, activation functions and other elementwise kernels: a launch and one pass over their bytes.
 
-Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. What a timed attention
-kernel does itself (`ExpectedPrediction.covered_ops`: a module's rotation and append to the cache) costs nothing beside it.
-A named attention kernel (`ModelPrediction.attention_kernel`) answers for attention alone; MLA in decode has no FlashAttention.
-Interval and time of what is built in these ways begin at the ideal time of cold operands, as those of a product do.
+Launch cost and rates are those that the chip's own constants give one large GEMV and one large GEMM. What a timed
+attention kernel does itself (`ExpectedPrediction.covered_ops`: a module's rotation and append to the cache) costs
+nothing beside it. A named attention kernel (`ModelPrediction.attention_kernel`) answers for attention alone; MLA in
+decode has no FlashAttention. Interval and time of what is built in these ways begin at the ideal time of cold operands,
+as those of a product do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
-from roofline_model.expected.ideal_floor import cold_limits, raised_to_ideal
+from roofline_model.expected.predict import cold_limits, raised_to_ideal
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here

@@ -24,12 +24,11 @@ from roofline_model.expected.attention.fitted.constants import MID_RATIO
 from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.calibrated import predict_calibrated
-from roofline_model.expected.case_times import expected_times
 from roofline_model.expected.chip import FAMILIES, LIKE_RATIO, NEAR_FAMILIES, ChipSpec
 from roofline_model.expected.gap import LABELS, explain_gap
 from roofline_model.expected.grid_surface import LARGEST_LOG
 from roofline_model.expected.intervals import DRIFT, FLOOR_RATIO, REGIMES
-from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import AXES, FITTED_BOUNDS, from_values
 from roofline_model.expected.products.fitted.library import EASIER_RATIO, find_gemm

@@ -59,10 +59,11 @@ def expected_attention(
 ) -> ExpectedBatch:
     """Return the expected times of attention calls; sizes are arrays of one length or single numbers.
 
-    `phase`: prefill or decode for all rows; None: decode where Sq is 1, or a few speculated tokens on older ones. Skv counts the new tokens, too; `window` 0 or
-    None is full attention. `cache="cold"` fetches the KV of earlier tokens from DRAM, as between the layers of a model.
-    `cache_read_ratio`: see `decode_work`. `constants`: a fitted phase or a library of them, instead of the shipped ones.
-    Raises `InvalidValueError` for impossible sizes, `UnsupportedError` for a chip, width or format without constants.
+    `phase`: prefill or decode for all rows; None: decode where Sq is 1, or a few speculated tokens on older ones. Skv
+    counts the new tokens, too; `window` 0 or None is full attention. `cache="cold"` fetches the KV of earlier tokens
+    from DRAM, as between the layers of a model. `cache_read_ratio`: see `decode_work`. `constants`: a fitted phase or a
+    library of them, instead of the shipped ones. Raises `InvalidValueError` for impossible sizes, `UnsupportedError`
+    for a chip, width or format without constants.
     """
     if cache not in CACHES:
         raise InvalidValueError(f"cache must be {' or '.join(CACHES)}, got {cache!r}")

@@ -39,9 +39,10 @@ def predict_attention(
 ) -> ExpectedPrediction:
     """Return the expected prediction of a fused attention operator (`attention_ops.attention`).
 
-    `kernel`: a key of `ATTENTION_KERNELS`; None: the fitted model. `cache="warm"`: calls follow each other on the same buffers;
-    any other state fetches earlier tokens from DRAM, as the analytical models always do. Raises `UnsupportedError` where the
-    kernel does not run or nothing was measured, `UnknownNameError` for a kernel that nobody knows.
+    `kernel`: a key of `ATTENTION_KERNELS`; None: the fitted model. `cache="warm"`: calls follow each other on the same
+    buffers; any other state fetches earlier tokens from DRAM, as the analytical models always do. Raises
+    `UnsupportedError` where the kernel does not run or nothing was measured, `UnknownNameError` for a kernel that
+    nobody knows.
     """
     sizes, formats = dict(work.shape), dict(work.formats)
     if sizes.get("Dv", sizes["D"]) != sizes["D"]:

@@ -47,7 +47,7 @@ from roofline_model.expected.products.formats import GemmFormats, gemm_formats
 from roofline_model.expected.products.formula import checked_sizes, expected_batch, product_times, work_of
 from roofline_model.expected.products.parameters import COLD, ProductParameters, copies_of, side_by_side
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.ideal.published_rate import published_rate
+from roofline_model.ideal.roofline import published_rate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -1,9 +1,10 @@
 """Rows of whole models: one pass (or a run of decode steps) with the expected time that `predict model` gives it.
 
-A row has `model`, `phase`, `batch`, `context` (tokens a new token may see in the end), `n_tokens` (tokens of each sequence
-that the time is for: the prompt in prefill; in decode the steps, 1 where empty or equal to the batch), `n_devices` and
-`weight_bytes` (as stored: a llama.cpp file mixes formats, so its size says more than a format's name).
-No pass of a whole model was fitted: kernels are added up, an engine's own overhead is unknown, the interval is a judgement.
+A row has `model`, `phase`, `batch`, `context` (tokens a new token may see in the end), `n_tokens` (tokens of each
+sequence that the time is for: the prompt in prefill; in decode the steps, 1 where empty or equal to the batch),
+`n_devices` and `weight_bytes` (as stored: a llama.cpp file mixes formats, so its size says more than a format's name).
+No pass of a whole model was fitted: kernels are added up, an engine's own overhead is unknown, the interval is a
+judgement.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class PricedPass:
 def priced_pass(one: ModelPrediction, device: Device, weight_bytes: float | None) -> PricedPass:
     """Return the times of a pass, its weights counted as `weight_bytes` (of all devices; None: as its plan stores them).
 
-    A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as much
-    longer as there are more of them, what computes does not.
+    A file that mixes formats holds more or less than any one format's name says: what waits for its weights takes as
+    much longer as there are more of them, what computes does not.
     """
     from roofline_model.models.step_expected import expected_step, why_no_step
 

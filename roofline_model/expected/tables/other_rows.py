@@ -32,8 +32,8 @@ def copy_row_groups(
 ) -> Iterator[GroupTimes]:
     """Yield the copy rows chip by chip: a launch, then `bytes` (all that is moved, read plus written) at the reached rate.
 
-    The rate is the chip's achieved bandwidth where its file has one, else the fitted DRAM share of 16-bit products; what
-    fits into L2 moves at the fitted L2 supply.
+    The rate is the chip's achieved bandwidth where its file has one, else the fitted DRAM share of 16-bit products;
+    what fits into L2 moves at the fitted L2 supply.
     """
     import numpy as np
 

@@ -25,8 +25,8 @@ from roofline_model.expected.tables.other_rows import copy_row_groups, model_row
 from roofline_model.expected.tables.table import KernelTable
 from roofline_model.expected.tables.table_ideal import ideal_attention_s
 from roofline_model.formats.catalog import get_format
-from roofline_model.ideal.product_roof import ProductRoof
-from roofline_model.ideal.weight_storage import with_group_scales
+from roofline_model.ideal.roofline import ProductRoof
+from roofline_model.operators.product import with_group_scales
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.chips.device_file import read_device_text
 from roofline_model.chips.device_text import device_text
-from roofline_model.chips.hardware import MemoryLevel, Quantity, create_custom_asic, get_hardware, list_hardware
+from roofline_model.chips.hardware import (
+    MemoryLevel,
+    Quantity,
+    create_custom_asic,
+    get_hardware,
+    list_hardware,
+    read_device_text,
+)
 from roofline_model.chips.machine_constants import Calibration, Constant, constant_of_flops, constant_of_times
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import DefinitionError

@@ -117,7 +117,8 @@ def attention_row_groups(
 ) -> list[AttentionRows]:
     """Return the table's usable attention rows by chip, phase and formats; `problems` gets the other rows' reasons.
 
-    Left empty, the maths is BF16, the cache has the format of the maths, the output has the operators' convention, and prefill is causal.
+    Left empty, the maths is BF16, the cache has the format of the maths, the output has the operators' convention, and
+    prefill is causal.
     """
     import numpy as np
 

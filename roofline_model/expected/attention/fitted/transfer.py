@@ -1,9 +1,10 @@
 """Attention constants for a chip that has none of its own: from a sibling or a relative, rescaled, with a wider interval.
 
-Rules: attention study of 2026-11-21, section 2.5. Ratios, floors and rates per clock are kept; what counts clocks goes with
-1 / clock. A chip's nearest relative is of its own class: constants of an mma.sync chip on Hopper or datacentre Blackwell (or
-the reverse) were 20 to 84 % off as a whole, and are refused. Single decode kernels do run in both classes (A100, L40S, RTX
-PRO 6000 and H100 share the 16-bit one): across families each kernel takes the constants of the chips that run it.
+Rules: attention study of 2026-11-21, section 2.5. Ratios, floors and rates per clock are kept; what counts clocks goes
+with 1 / clock. A chip's nearest relative is of its own class: constants of an mma.sync chip on Hopper or datacentre
+Blackwell (or the reverse) were 20 to 84 % off as a whole, and are refused. Single decode kernels do run in both classes
+(A100, L40S, RTX PRO 6000 and H100 share the 16-bit one): across families each kernel takes the constants of the chips
+that run it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ DRIFT: Mapping[str, float] = MappingProxyType(
 """Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the lender's own interval.
 
 The last four leave a family and are estimated as `intervals.DRIFT` is, from whole chips left out: a prefill between
-mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders run,
-too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another product) is a
-judgement, as no two chips of the rows are of one family: half the variance of leaving the family in prefill, and what
-16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
+mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders
+run, too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another
+product) is a judgement, as no two chips of the rows are of one family: half the variance of leaving the family in
+prefill, and what 16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
 """Share of the lender's library surface that the chip keeps."""
 GENERIC_INTERVAL = (0.7, 1.45)
@@ -167,8 +168,8 @@ def _by_kernel(
 
     Grouped kernels: the geometric mean over the chips that run the same one, else over those that run another
     asynchronous one. The per-head kernel is plain CUDA and the same everywhere: the median over all chips, because one
-    of them (L40S, 8-bit cache) is four times as slow as the others. So is the launch floor of a kernel that nobody shares:
-    it is software, not silicon (B200's is twice that of four other chips).
+    of them (L40S, 8-bit cache) is four times as slow as the others. So is the launch floor of a kernel that nobody
+    shares: it is software, not silicon (B200's is twice that of four other chips).
     """
     chip, lenders = found.chip, {source.chip.key}
     values = dict(found.values)
