@@ -72,7 +72,7 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     if as_toml:
         typer.echo(chip_file_text(name), nl=False)
@@ -128,7 +128,7 @@ def chip_file_text(name: str) -> str:
     """Return the TOML text of a registry chip or of a custom file."""
     from importlib import resources
 
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.core.errors import UnsupportedError
 
     chip = find_chip(name)
@@ -144,7 +144,7 @@ def chip_file_text(name: str) -> str:
 
 def _check_one(name: str) -> tuple[str, list[Finding]]:
     """Check a chip or a file; a file that exists but cannot be accepted is a finding, not a usage error."""
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
     from roofline_model.chips.device_check import Finding, check_device
     from roofline_model.core.errors import DefinitionError
 

@@ -14,9 +14,11 @@ from roofline_cli.shared.options import JsonOption
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
     from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy
     from roofline_model.expected.tables.table import KernelTable
     from roofline_model.expected.tables.table_prediction import KnownConstants, TablePrediction
+
 
 ADDED_COLUMNS = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s", "provenance", "reason")
 SHOWN_REASONS = 8
@@ -93,8 +95,6 @@ def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
 
     machines = {}
     if with_local:
-        from roofline_cli.machine.local_machine import calibrated_machines
-
         machines = calibrated_machines()
     if constants is None:
         return KnownConstants(machines=machines)
@@ -305,3 +305,18 @@ def accuracy_json(told: Accuracy) -> dict[str, Any]:
         "bias_ratio": told.bias_ratio,
         "coverage_ratio": told.coverage_ratio,
     }
+
+
+def calibrated_machines() -> dict[str, Device]:
+    """Return {chip key: chip with its calibration} of this machine; empty without a calibrated GPU. Never measures."""
+    from plugin.calibrate.gpu_calibration import calibrated_gpu
+    from plugin.machine.facts import find_machine
+
+    here = find_machine()
+    if here.kind != "cuda":
+        return {}
+    chip, _ = here.match()
+    if chip is None:
+        return {}
+    chip = calibrated_gpu(here, chip)
+    return {} if chip.calibration is None else {chip.key: chip}

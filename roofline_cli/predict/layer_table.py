@@ -91,7 +91,7 @@ class Request:
     @classmethod
     def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
         """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
-        from roofline_cli.shared.chips import find_chip
+        from roofline_cli.shared.options import find_chip
 
         own = register_formats(formats_file)
         return cls(find_chip(hw), hw, split_list(formats), tuple(own))

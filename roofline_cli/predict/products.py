@@ -129,7 +129,7 @@ def _predict(
     plot: bool,
     as_json: bool,
 ) -> None:
-    from roofline_cli.shared.chips import find_chip
+    from roofline_cli.shared.options import find_chip
 
     rows, N, K = sizes
     shape = (rows, parse_size("N", N), parse_size("K", K))

@@ -70,7 +70,7 @@ def test_a_busy_machine_counts_with_its_best(table):
 
 def test_the_option_leaves_the_machine_out(table, monkeypatch):
     machine = calibrated("gb10", 0.5)
-    monkeypatch.setattr("roofline_cli.machine.local_machine.calibrated_machines", lambda: {"gb10": machine})
+    monkeypatch.setattr("roofline_cli.model_fit.validate.calibrated_machines", lambda: {"gb10": machine})
     path, runner = table("gb10"), CliRunner()
     own = runner.invoke(app, ["validate", str(path), "--predictions", str(path.with_name("own.csv"))])
     without = runner.invoke(
