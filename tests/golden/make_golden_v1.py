@@ -12,10 +12,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from results.export import export_run_json
-from roofline_model.case import Case
-
-from results.records import (
+from results.exchange.exported.export import export_run_json
+from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
     Measurement,
@@ -26,7 +24,8 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
-from results.store import open_store
+from results.store.store import open_store
+from roofline_model.operators.case import Case
 
 RUN = RunInfo(
     run_id="0" * 31 + "1",

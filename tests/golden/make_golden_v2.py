@@ -13,11 +13,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from results.export import export_run_json
-from results.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
-from roofline_model.case import Case
-
-from results.records import (
+from results.exchange.exported.export import export_run_json
+from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
     Measurement,
@@ -28,7 +25,9 @@ from results.records import (
     RunInfo,
     TelemetrySample,
 )
-from results.store import open_store
+from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from results.store.store import open_store
+from roofline_model.operators.case import Case
 
 RUN = RunInfo(
     run_id="0" * 31 + "2",

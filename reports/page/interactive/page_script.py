@@ -51,7 +51,7 @@ def script_policy() -> str:
 @cache
 def interactive_css() -> str:
     """Return the style sheet of the interactive part."""
-    return tight_css(_read("interactive", "static", "interactive.css"))
+    return tight_css(_read("page", "interactive", "static", "interactive.css"))
 
 
 def tight_css(text: str) -> str:

@@ -135,7 +135,7 @@ def test_an_error_in_the_middle_leaves_the_model_as_it_was(small_llama, few_wind
     def fail(*_):
         raise OverflowError
 
-    for place in ("variants.score_windows", "sensitivity_fisher._drawn"):
+    for place in ("variants.score_windows", "sensitivity.fisher._drawn"):
         monkeypatch.setattr(f"bench_cases.quality.{place}", fail)
     with untouched(small_llama):
         with pytest.raises(OverflowError):

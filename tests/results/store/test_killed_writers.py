@@ -151,7 +151,7 @@ WRITERS = (
     HEAD
     + """
 import psycopg
-from results import outbox
+from results.store.delivery import outbox
 url, folder, writers, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 outbox.RETRY_WAITS_S = json.loads(sys.argv[5])
 

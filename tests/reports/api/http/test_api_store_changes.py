@@ -138,7 +138,7 @@ def test_who_waited_for_a_server_that_is_away_does_not_wait_again(monkeypatch):
         time.sleep(0.2)
         raise DatabaseAwayError("its server is away")
 
-    monkeypatch.setattr(results.store, "open_store", away)
+    monkeypatch.setattr(results.store.store, "open_store", away)
     access = StoreAccess("postgresql+psycopg://nobody@localhost/none")
     answers = [threading.Thread(target=access.is_readable) for _ in range(8)]
     for one in answers:
