@@ -130,7 +130,7 @@ _PUBLIC = {
     "history_key": "operators.case",
     "kv_bytes_per_token": "models.hf.parameters",
     "kv_cache_bytes": "operators.kv_cache",
-    "kv_crossover_tokens": "models.kv_crossover",
+    "kv_crossover_tokens": "models.llm",
     "kv_read": "operators.kv_cache",
     "kv_write": "operators.kv_cache",
     "layer_role": "models.strategies.module_names",

@@ -22,9 +22,8 @@ from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import finding, short_text
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
-from roofline_model.expected.tables.kernel_labels import phase_of
 from roofline_model.expected.tables.model_rows import LINK_BYTES_PER_S, read_model_row
-from roofline_model.expected.tables.table import KernelTable, read_kernel_table
+from roofline_model.expected.tables.table import KernelTable, phase_of, read_kernel_table
 from roofline_model.expected.tables.table_prediction import TablePrediction, predict_table
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio, predict

@@ -308,7 +308,7 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
 
 def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
     """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none does."""
-    from roofline_model.models.plan_coverage import narrow_heads
+    from roofline_model.models.format_plan import narrow_heads
 
     narrow = narrow_heads([one.plan for one in passes])
     if not narrow:

@@ -16,11 +16,9 @@ from roofline_model import create_custom_asic, gemm, gemv, get_hardware, predict
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.cost import OpCost
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.correction import GRIDS
-from roofline_model.expected.attention.decode import decode_work, kernels_of
-from roofline_model.expected.attention.decode_time import RESIDENT, decode_terms
+from roofline_model.expected.attention.decode import RESIDENT, decode_terms, decode_work, kernels_of
 from roofline_model.expected.attention.fitted.constants import FLOOR_RATIO as ATTENTION_FLOOR
-from roofline_model.expected.attention.fitted.constants import MID_RATIO
+from roofline_model.expected.attention.fitted.constants import GRIDS, MID_RATIO
 from roofline_model.expected.attention.prefill import prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import AttentionShapes
 from roofline_model.expected.calibrated import predict_calibrated

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.attention.fitted.constants_file import attention_left_out
+from roofline_model.expected.attention.fitted.fit import attention_left_out
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, cross_validate
 from roofline_model.expected.fitting.fit import FitPlan, PlannedSet, TableFit, has_folds, planned_sets

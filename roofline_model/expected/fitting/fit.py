@@ -1,8 +1,8 @@
 """Constants from a table of measured kernels: every chip × kernel family in it, with errors under cross-validation.
 
 A set with many rows is fitted with weak priors; with few rows the constants stay near those they start from (the chip's
-own shipped ones, a sibling's, or a relative's: `gemm/library.py`). What is written says how many rows, from which file, and how
-well rows are predicted that were not fitted.
+own shipped ones, a sibling's, or a relative's: `gemm/library.py`). What is written says how many rows, from which file,
+and how well rows are predicted that were not fitted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.units import counted
 from roofline_model.expected.attention.fitted.constants import FittedAttention
-from roofline_model.expected.attention.fitted.constants_file import AttentionStart, attention_start, fitted_attention
+from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, CrossValidated, cross_validate

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention.fitted.constants_file import attention_left_out
-from roofline_model.expected.attention.fitted.transfer import DRIFT as ATTENTION_DRIFT
-from roofline_model.expected.attention.fitted.transfer import class_steps
+from roofline_model.expected.attention.fitted.fit import attention_left_out
+from roofline_model.expected.attention.fitted.library import DRIFT as ATTENTION_DRIFT
+from roofline_model.expected.attention.fitted.library import class_steps
 from roofline_model.expected.chip import transfer_step
 from roofline_model.expected.fitting.fit import PlannedSet, TableFit
 from roofline_model.expected.intervals import DRIFT

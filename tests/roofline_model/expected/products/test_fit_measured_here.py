@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from roofline_cli.main import app
 from roofline_model import get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.expected.measured_here import known_dram
+from roofline_model.expected.calibrated import known_dram
 from roofline_model.expected.tables.table import read_kernel_table
 from roofline_model.expected.tables.table_prediction import KnownConstants, predict_table
 
